@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from .workflows.agents import State as State
     from .workflows.agents import spec as spec
     from .workflows.agents import tool as tool
-    from .workflows.missions.graph import BaseNode as BaseNode
-    from .workflows.missions.graph import End as End
-    from .workflows.missions.graph import Graph as Graph
-    from .workflows.missions.graph import GraphRunContext as GraphRunContext
+    from .workflows.missions import BaseNode as BaseNode
+    from .workflows.missions import End as End
+    from .workflows.missions import Graph as Graph
+    from .workflows.missions import GraphRunContext as GraphRunContext
     from .workflows.speakers.graph import TransitionGraph as TransitionGraph
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""Checks what a text claims: an agent in Python, with phases, tools and a colleague of its own.
+"""Checks what a text claims: an agent in Python, with phases, tools and a sub-agent of its own.
 
-In the folder `agents` of the data folder it has a key and a profile. It is called after the file, its colleague after
+In the folder `agents` of the data folder it has a key and a profile. It is called after the file, its sub-agent after
 the class. What is marked here is all there is: fields of state, pairs of phases, a link, methods that its model calls.
 """
 
@@ -45,7 +45,7 @@ class FactChecker(BaseAgent):
     claims: State[list[str]] = State(default_factory=list)
     verdicts: State[dict[str, str]] = State(default_factory=dict)
 
-    # Asked after each answer, each result and each colleague's end: one step at most, the first that is true.
+    # Asked after each answer, each result and each sub-agent's end: one step at most, the first that is true.
     phases = [
         ("collecting", "checking", lambda self: bool(self.claims)),
         ("checking", "concluding", lambda self: all(claim in self.verdicts for claim in self.claims)),

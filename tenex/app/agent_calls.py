@@ -21,11 +21,11 @@ from tenex.core.signals import Signal, ToolReturned
 from tenex.core.state.run import Run
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.runtime.daily_limits import PRIORITY
-from tenex.workflows.driving import MemoryJournals
-from tenex.workflows.missions.runner import Question
+from tenex.workflows.local_run import MemoryJournals
+from tenex.workflows.missions.runner import PeerRequest
 from tenex.workflows.missions.steps import Answer
 from tenex.workflows.speakers.graph import TransitionGraph
-from tenex.workflows.speakers.runner import SpeakersDrive
+from tenex.workflows.speakers.runner import LocalSpeakers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Asker:
     clock: Clock
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
 
-    async def __call__(self, question: Question) -> Answer:
+    async def __call__(self, question: PeerRequest) -> Answer:
         """Ask, and wait for the answer.
 
         Raises:
@@ -56,15 +56,15 @@ class Asker:
         elif slug not in rules.workflows:
             there = ", ".join(sorted([*rules.routable, *rules.workflows]))
             raise WorkflowError(f"There is no agent and no workflow of speakers {slug}. There are: {there}.")
-        drive = _Drive(self, slug, rules)
+        local = _DaemonTalk(self, slug, rules)
         if question.author is not None and question.role is not None:
-            drive.person = question.author, question.role
+            local.person = question.author, question.role
         identity = hashlib.sha256(question.key.encode()).hexdigest()
-        state = await drive.talk(ConversationId(identity), question.message)
-        return _answer(slug, state, drive.last_notice, is_agent=agent is not None)
+        state = await local.talk(ConversationId(identity), question.message)
+        return _answer(slug, state, local.last_notice, is_agent=agent is not None)
 
 
-class _Drive(SpeakersDrive):
+class _DaemonTalk(LocalSpeakers):
     """A talk with the daemon's own agents, models and tools."""
 
     def __init__(self, asker: Asker, slug: Slug, rules: Policy) -> None:

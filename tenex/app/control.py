@@ -1,4 +1,4 @@
-"""What a running daemon does for whoever asks over its socket (`service.control`)."""
+"""The commands a running daemon takes over its socket (`service.control`)."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,11 @@ from .thought_stream import Thoughts
 ANSWERED: Final = 20.0
 """Seconds a conversation may take to go back: it has to be read, to stop what runs, and to write."""
 _WORDS: Final = 500
-"""Characters of a reason: it stands in a message to people."""
+"""Characters of a reason: it is part of a message to users."""
 
 
 class Awaited:
-    """Hands orders to go back to conversations, and hears when they are durable. An `Observer`."""
+    """Hands orders to go back to conversations, and observes when they are durable. An `Observer`."""
 
     def __init__(self, coordinator: ConversationCoordinator) -> None:
         self._coordinator = coordinator
@@ -57,7 +57,7 @@ class Awaited:
         except TimeoutError as fault:
             raise TenexError(
                 f"conversation {conversation[:12]} has not gone back within {ANSWERED:g} s; it may when the disk takes "
-                "it. `tenex status` says what it waits for."
+                "it. `tenex status` shows what it waits for."
             ) from fault
         finally:
             del self._waiting[key]

@@ -57,7 +57,7 @@ class IndexUpdater:
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Note where the conversation stands and which events are new in it."""
-        self._index.hear(summarise(conversation, self._folder.length(conversation.id)), news_of(records))
+        self._index.update(summarise(conversation, self._folder.length(conversation.id)), news_of(records))
         for record in records:
             if isinstance(record, r.ConversationStarted | ConversationForked):
                 self._listener.follow(record.id, _first_written(records))

@@ -1,6 +1,6 @@
-"""The composition root: the one place that knows every part, in the order in which they are put together.
+"""The composition root: the one place that knows every part, in the order in which they are assembled.
 
-settings -> folders -> store -> what can be configured -> relays -> flow -> whoever runs it
+settings -> folders -> store -> configuration -> relays -> runtime -> control
 """
 
 import asyncio
@@ -45,6 +45,7 @@ from tenex.store.index import Index, Shown
 from tenex.store.index_row import News, summarise
 from tenex.store.lock import FolderLock
 from tenex.store.repository import ConversationFolder
+from tenex.store.search import Filter
 from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
@@ -70,7 +71,7 @@ class Application:
     runtime: Runtime
     pool: RelayPool
     names: Mapping[PublicKey, str]
-    """What people call themselves, as far as relays have told."""
+    """The names of users, as far as relays know them."""
     reload: Callable[[], Awaitable[list[str]]]
     """Reads settings and agents again; returns what of the change needs a restart.
 
@@ -86,11 +87,11 @@ class Application:
 
     @property
     def project(self) -> SecretKey:
-        """The key people write to."""
+        """The key users write to."""
         return self.current.now.project
 
     async def serve(self, ready: Callable[[], Awaitable[None]] | None = None) -> bool:
-        """Serve until `runtime.stop`; returns whether everything came to rest within the deadline."""
+        """Serve until `runtime.stop`; returns whether everything ended within the deadline."""
         return await self.runtime.serve(self._services, self._unfinished, ready)
 
 
@@ -104,15 +105,15 @@ async def open_application(
     lines_dropped: Callable[[], int] = int,
     shown: Shown = iter,
 ) -> AsyncIterator[Application]:
-    """Put a daemon together; on leaving, every file is closed and the folder's lock is let go of.
+    """Put a daemon together; on leaving, every file is closed and the folder's lock is released.
 
     Args:
         settings: what the operator set.
         model: a model to use in place of the configured ones; it is not trusted like the offline model.
-        observers: hear what becomes durable.
+        observers: receive what becomes durable.
         pace: slows the offline model down, for a demonstration.
-        lines_dropped: how many lines of the log nobody took.
-        shown: shows how far the reading of journals is, where the index has to be made anew.
+        lines_dropped: how many lines of the log were dropped.
+        shown: shows how far the reading of journals is, where the index has to be rebuilt.
 
     Raises:
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
@@ -136,15 +137,15 @@ async def open_application(
         stack.push_async_callback(folder.close)
         index = Index(where.conversations / "index.sqlite")
         stack.push_async_callback(index.close)
-        book = await DaemonJournal.begin(where.conversations, disk, clock)
-        stack.push_async_callback(book.close)
+        daemon_journal = await DaemonJournal.begin(where.conversations, disk, clock)
+        stack.push_async_callback(daemon_journal.close)
 
-        # what can be configured: people, agents, tools, words, minds
+        # what a reload replaces: users, agents, tools, prompts, models
         thoughts = Thoughts()
-        ground = StaticContext(
+        static = StaticContext(
             places=where,
             ring=ring,
-            book=book,
+            book=daemon_journal,
             workspace=Workspace(where.workspace),
             model=model,
             pace=pace,
@@ -152,7 +153,7 @@ async def open_application(
             has_sandbox=await asyncio.to_thread(probe_bubblewrap),
             ask=lambda question: asker(question),  # noqa: PLW0108 it is made below
         )
-        first = configure(settings, ground)
+        first = configure(settings, static)
         current = LiveConfiguration(first)
         stack.push_async_callback(current.close)
 
@@ -160,7 +161,7 @@ async def open_application(
         urls = settings.relays.urls
         pool = RelayPool(
             urls,
-            on_event=lambda event, relay: None if introductions.on_event(event) else listener.on_event(event, relay),
+            on_event=lambda event, relay: None if profiles_sync.on_event(event) else listener.on_event(event, relay),
             is_seen=index.has_event,
             identity=first.project,
             is_wanted=lambda author: author not in voices and inbox.knows(author),
@@ -169,7 +170,7 @@ async def open_application(
         voices |= {key.public: key for key in first.keys.values()}
         publisher, sealer = Publisher(pool, voices, KINDS), NostrSealer(urls)
         profiles = Publisher(pool, voices, PROFILE_KINDS)
-        introductions = ProfileAnnouncer(pool, profiles, book, clock, urls, first.identities, first.everybody)
+        profiles_sync = ProfileAnnouncer(pool, profiles, daemon_journal, clock, urls, first.identities, first.everybody)
         indicators = TypingIndicators(
             pool,
             voices,
@@ -181,7 +182,7 @@ async def open_application(
             relays=urls,
         )
 
-        # flow
+        # runtime
         daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
         asker = Asker(
             model=current,
@@ -209,7 +210,7 @@ async def open_application(
             journals=_Journals(folder, Views(folder, disk), index, voices),
             executors=stages,
             sealer=sealer,
-            notices=book,
+            notices=daemon_journal,
             prompter=current,
             clock=clock,
             rules=current.rules,
@@ -222,35 +223,35 @@ async def open_application(
             _Directory(folder, index),
             first.people,
             clock,
-            names=introductions.names,
+            names=profiles_sync.names,
             slugs=first.named,
             workflows=first.workflows,
             oldest=lambda message: oldest_new(index, clock, message),
         )
         listener = Listener(pool, list(voices), first.slugs, None, inbox.receive, people=first.everybody)
-        bookkeeper = IndexUpdater(folder, index, book, listener, first.rules.project.slug, spawn)
-        listening.append(bookkeeper)
+        index_updater = IndexUpdater(folder, index, daemon_journal, listener, first.rules.project.slug, spawn)
+        listening.append(index_updater)
         unfinished = dict.fromkeys([*await index.catch_up(folder, shown), *await folder.behind()])
         known = await index.rows(limit=500)
-        for row in await index.updated_since(Millis(clock.now() - SPENDING_DAYS * DAY)):
+        for row in await index.rows(Filter(since=Millis(clock.now() - SPENDING_DAYS * DAY))):
             daily.load(row.id, row.spending)
-        introductions.start()
+        profiles_sync.start()
         listener.start(await last_heard(index, folder, urls, clock), [row.id for row in reversed(known)])
 
-        # whoever runs it
-        async def read_again() -> list[str]:
-            changed, needs_restart = await asyncio.to_thread(reconfigure, current.now, ground)
+        # control
+        async def reload_configuration() -> list[str]:
+            changed, needs_restart = await asyncio.to_thread(reconfigure, current.now, static)
             current.change(changed)
             voices.update({key.public: key for key in changed.keys.values()})
             inbox.change(changed.people, changed.named, changed.workflows)
             listener.change(list(voices), changed.slugs, changed.everybody)
-            introductions.change(changed.identities, changed.everybody)
+            profiles_sync.change(changed.identities, changed.everybody)
             indicators.changed()
             coordinator.retry_held()
             return needs_restart
 
         runtime = Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline)
-        reload = Reloading(read_again, clock)
+        reload = Reloading(reload_configuration, clock)
         reporter = Reporter(
             places=where,
             runtime=runtime,
@@ -269,21 +270,21 @@ async def open_application(
             await open_port(stack, settings, meter, lambda: disk.probe(where.conversations), pool, inbox)
         back = Awaited(coordinator)
         listening.append(back)
-        travelling = RollbackService(
+        rollbacks = RollbackService(
             folder,
             disk,
             clock,
             sealer,
             first.rules.project,
-            ground.workspace,
-            lambda: shadow_of(current.now.settings, where, ground.workspace),
+            static.workspace,
+            lambda: shadow_of(current.now.settings, where, static.workspace),
         )
 
-        def branched(branch: ForkResult) -> None:
-            bookkeeper.on_records(branch.state, branch.records)
+        def on_fork(branch: ForkResult) -> None:
+            index_updater.on_records(branch.state, branch.records)
             coordinator.resume([branch.state.id])
 
-        asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts, book)
+        asked = orders(reporter, reload, runtime, rollbacks, back, on_fork, thoughts, daemon_journal)
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(
@@ -292,13 +293,13 @@ async def open_application(
             pool=pool,
             reload=reload,
             runtime=runtime,
-            names=introductions.names,
+            names=profiles_sync.names,
             _unfinished=list(unfinished),
             _services={
                 "typing indicators": indicators.run,
                 "relays": pool.run,
                 "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.unjournaled_since),
-                "introductions": introductions.run,
+                "profiles": profiles_sync.run,
             },
         )
 
@@ -338,7 +339,7 @@ class _Journals:
     async def show(self, conversation: Conversation) -> None:
         page, row = self._views.page(conversation), summarise(conversation, 0)  # all look before the first await
         if await self._folder.rotate(conversation):  # longer without a record: else a start would read it again
-            self._index.hear(replace(row, bytes=self._folder.length(conversation.id)), News())
+            self._index.update(replace(row, bytes=self._folder.length(conversation.id)), News())
         await self._views.write(page)
 
 

@@ -128,13 +128,13 @@ def tune_gc() -> None:
 
 
 async def _serve_on(app: "Application", signals: "_Signals", notifier: "Notifier") -> bool:
-    from tenex.operations.status import standing
+    from tenex.operations.status import service_status
 
     signals.app = app
     background: list[asyncio.Task[None]] = []
 
     def line() -> str:
-        return standing(app.runtime, app.pool)
+        return service_status(app.runtime, app.pool)
 
     async def ready() -> None:
         relays = [status.url for status in app.pool.status()]

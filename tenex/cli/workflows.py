@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tenex.core.graph import TransitionGraph
     from tenex.settings import Settings
     from tenex.workflows.missions.definitions import MissionWorkflow
-    from tenex.workflows.speakers.definitions import Found
+    from tenex.workflows.speakers.definitions import LoadedWorkflow
 
 workflows = group("Draw, check, add and run workflows.")
 
@@ -65,7 +65,7 @@ def show(ctx: typer.Context, name: ShownArgument = "", data: DataOption = None, 
     )
 
 
-def _show_workflow(found: "Found", *, as_json: bool) -> None:
+def _show_workflow(found: "LoadedWorkflow", *, as_json: bool) -> None:
     from tenex.workflows.missions.definitions import MissionWorkflow
 
     workflow = found.workflow
@@ -92,7 +92,7 @@ def _show_workflow(found: "Found", *, as_json: bool) -> None:
     )
 
 
-def _show_mission(found: "Found", mission: "MissionWorkflow", *, as_json: bool) -> None:
+def _show_mission(found: "LoadedWorkflow", mission: "MissionWorkflow", *, as_json: bool) -> None:
     if not as_json:
         output.result(mission.graph.mermaid().rstrip("\n"))
         return
@@ -127,27 +127,27 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     """
     from tenex.configuration.workflows import faults_here
     from tenex.settings import resolve_paths
-    from tenex.workflows.speakers.definitions import Reading, find_workflows
+    from tenex.workflows.speakers.definitions import LoadedWorkflows, find_workflows
 
     settings = open_settings(ctx, data)
     where = resolve_paths(settings)
     name = _full_name(settings, name, [slug for slug, *_ in _with_phases(settings, "")])
     own = _with_phases(settings, name)
-    read = Reading() if name and own else Reading((_found(settings, name),)) if name else None
+    read = LoadedWorkflows() if name and own else LoadedWorkflows((_found(settings, name),)) if name else None
     read = read if read is not None else find_workflows(where.workflows, settings.workflows, where.code_refusal)
     agents = _agents(settings)
     read = read.without(lambda one: faults_here(one, agents))
     if as_json:
-        rows = [{"name": one.slug, "source": one.source, "doubts": one.doubts} for one in read.found]
+        rows = [{"name": one.slug, "source": one.source, "warnings": one.warnings} for one in read.found]
         rows += [{"name": one.slug, "source": one.source, "faults": one.faults} for one in read.disabled]
-        output.result_json([*rows, *({"name": slug, "source": source, "doubts": []} for slug, _, source in own)])
+        output.result_json([*rows, *({"name": slug, "source": source, "warnings": []} for slug, _, source in own)])
     else:
         for slug, phases, source in own:
             output.result(f"{slug}  {phases}  {source}")
         for one in read.found:
             output.result(f"{one.slug}  {', '.join(_parts(one))}  {one.source}")
-            for doubt in one.doubts:
-                output.result(f"  warning: {doubt}")
+            for warning in one.warnings:
+                output.result(f"  warning: {warning}")
         for source in read.others:
             output.result(f"{source}  defines no workflow; it is loaded for what it registers")
         if not read.found and not read.disabled and not own:
@@ -265,7 +265,7 @@ def _is_source(name: str) -> bool:
     return ":" in name or name.endswith(SUFFIXES)
 
 
-def _parts(found: "Found") -> "Iterable[str]":
+def _parts(found: "LoadedWorkflow") -> "Iterable[str]":
     """The participants of a workflow, or the nodes of a mission."""
     from tenex.workflows.missions.definitions import MissionWorkflow
 
@@ -273,7 +273,7 @@ def _parts(found: "Found") -> "Iterable[str]":
     return one.graph.rule().nodes if isinstance(one, MissionWorkflow) else one.everybody
 
 
-def _found(settings: "Settings", name: str) -> "Found":
+def _found(settings: "Settings", name: str) -> "LoadedWorkflow":
     """The configured workflow of that name, or the one in that file or module.
 
     Raises:

@@ -21,12 +21,12 @@ from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.agents_md import read_notes
 from tenex.tools.check import CheckPolicy
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.disk_reserve import DiskReserve
+from tenex.tools.process import DiskReserve
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import has_git
 from tenex.tools.shell import ShellPolicy, ShellRules
-from tenex.tools.standard import standard_tools
+from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.tool import Tool
 from tenex.tools.workspace import Workspace
 from tenex.workflows.loading import changed_since
@@ -277,7 +277,14 @@ def _tools(
         policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout, reserve=reserve
     )
     tools = standard_tools(
-        ground.workspace, ground.book, check=check, shell=shell, has_sandbox=ground.has_sandbox, transactions=turns
+        ToolDependencies(
+            workspace=ground.workspace,
+            lessons=ground.book,
+            check=check,
+            shell=shell,
+            has_sandbox=ground.has_sandbox,
+            transactions=turns,
+        )
     )
     return ToolRegistry(tools, find_agent, turns, methods=methods)
 

@@ -27,7 +27,7 @@ from tenex.output_states import (
 from tenex.prompting import PromptLibrary
 from tenex.prompting.agents import AgentDefinition
 from tenex.settings import ProjectPaths
-from tenex.workflows.loading import module_of, object_of
+from tenex.workflows.loading import load_object, load_script
 
 BUILT_IN: Final[Mapping[str, StateKind]] = MappingProxyType(
     {
@@ -120,13 +120,13 @@ def _class_of(name: str, where: ProjectPaths) -> Callable[[], AgentState]:
     if where.code_refusal:
         raise ConfigurationError([f"`{name}`: {where.code_refusal}"])
     if not file.endswith(".py"):
-        value = object_of(name, _is_state, "state")
+        value = load_object(name, _is_state, "state")
     elif Path(file).name != file:
         raise ConfigurationError(
             [f"`{name}`: a file of states lies beside the agents, in {where.agents}; give its name."]
         )
     else:
-        value = getattr(module_of(where.agents / file, "tenex_agents"), word, None)
+        value = getattr(load_script(where.agents / file, "tenex_agents"), word, None)
     return _checked(value, name)
 
 

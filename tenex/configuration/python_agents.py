@@ -128,5 +128,5 @@ def _tool(one: PythonAgent, method: Method) -> Tool:
 async def _call(one: PythonAgent, name: str, given: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
     standing = program(one.agent, one.slugs).fitted(context.standing)
     return await call_method(
-        one.agent, name, given, standing=standing, conversation=context.phase, key=context.idempotency_key
+        one.agent, name, given, agent_state=standing, conversation=context.phase, key=context.idempotency_key
     )

@@ -17,10 +17,10 @@ from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import ProjectPaths, Settings
 from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.missions.runner import Ask, NodeRunner
-from tenex.workflows.speakers.definitions import Found, Reading, find_workflows, is_slug
-from tenex.workflows.speakers.definitions import Workflow as OfSpeakers
+from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows, find_workflows, is_slug
 from tenex.workflows.speakers.graph import TransitionGraph
 from tenex.workflows.speakers.registry import TransitionRegistry
+from tenex.workflows.speakers.workflow import Workflow as OfSpeakers
 
 from .agents import OWNER, PROJECT
 
@@ -30,7 +30,7 @@ KEPT: Final = 64
 log = structlog.get_logger(__name__)
 
 
-def load_workflows(settings: Settings, where: ProjectPaths, agents: Collection[Slug]) -> Reading:
+def load_workflows(settings: Settings, where: ProjectPaths, agents: Collection[Slug]) -> LoadedWorkflows:
     """Read every workflow; one with a fault, or in which somebody takes part who is no agent here, is disabled.
 
     Args:
@@ -43,16 +43,16 @@ def load_workflows(settings: Settings, where: ProjectPaths, agents: Collection[S
     )
 
 
-def log_findings(read: Reading) -> None:
-    """Log what is disabled and what is doubtful."""
+def log_findings(read: LoadedWorkflows) -> None:
+    """Log the disabled workflows and the warnings."""
     for one in read.disabled:
         log.error("workflow.disabled", workflow=one.slug, faults=list(one.faults))
     for usable in read.found:
-        for doubt in usable.doubts:
-            log.warning("workflow.warning", workflow=usable.slug, doubt=doubt)
+        for warning in usable.warnings:
+            log.warning("workflow.warning", workflow=usable.slug, warning=warning)
 
 
-def faults_here(one: Found, agents: Collection[str]) -> list[str]:
+def faults_here(one: LoadedWorkflow, agents: Collection[str]) -> list[str]:
     """Why a workflow cannot be held among these agents, each reason as a sentence."""
     known = ", ".join(sorted(agents))
     is_taken = _is_taken(one.slug, agents)
@@ -68,7 +68,7 @@ def _is_taken(slug: str, agents: Collection[str]) -> bool:
     return slug in agents or slug in (PROJECT, OWNER)
 
 
-def disabled(read: Reading, agents: Collection[str]) -> dict[Slug, tuple[str, ...]]:
+def disabled(read: LoadedWorkflows, agents: Collection[str]) -> dict[Slug, tuple[str, ...]]:
     """The faults of each workflow that is disabled and that people may call by its name."""
     usable = {one.slug for one in read.found}
     faults: dict[Slug, tuple[str, ...]] = {}
@@ -98,7 +98,7 @@ def workflow_keys(ring: KeyRing, slugs: Iterable[str]) -> dict[str, SecretKey]:
     return keys
 
 
-def configured(found: Collection[Found], keys: Mapping[str, SecretKey]) -> dict[Slug, Workflow]:
+def configured(found: Collection[LoadedWorkflow], keys: Mapping[str, SecretKey]) -> dict[Slug, Workflow]:
     """The workflows of speakers as the core goes by them."""
     return {
         one.slug: _configured(one.slug, one.workflow, keys[one.slug])
@@ -107,18 +107,18 @@ def configured(found: Collection[Found], keys: Mapping[str, SecretKey]) -> dict[
     }
 
 
-def missions(found: Collection[Found], keys: Mapping[str, SecretKey]) -> dict[str, MissionRule]:
+def missions(found: Collection[LoadedWorkflow], keys: Mapping[str, SecretKey]) -> dict[str, MissionRule]:
     """The missions as the core goes by them."""
     return {slug: mission.rule(slug, keys[slug].public) for slug, mission in _missions(found).items()}
 
 
-def node_runner(found: Collection[Found], workspace: Path, ask: Ask | None = None) -> NodeRunner:
+def node_runner(found: Collection[LoadedWorkflow], workspace: Path, ask: Ask | None = None) -> NodeRunner:
     """What runs the nodes of the missions, each with its dependencies made for each run."""
     graphs = {str(slug): (mission.graph, mission.make_deps(workspace)) for slug, mission in _missions(found).items()}
     return NodeRunner(graphs, ask)
 
 
-def _missions(found: Collection[Found]) -> dict[Slug, MissionWorkflow]:
+def _missions(found: Collection[LoadedWorkflow]) -> dict[Slug, MissionWorkflow]:
     return {one.slug: one.workflow for one in found if isinstance(one.workflow, MissionWorkflow)}
 
 

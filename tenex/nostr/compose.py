@@ -1,4 +1,4 @@
-"""Gives what we say the shape of the form its conversation lives in.
+"""Gives what we say the shape of the form its conversation subscriptions in.
 
 The same draft always becomes the same events, so a journal may hold them before anything has been published.
 """
@@ -12,7 +12,7 @@ from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
 from tenex.nostr.threading.base import Tag
 from tenex.nostr.threading.new_thread import begin
 
-from .threading import form_named
+from .threading import scheme_named
 from .urls import normalise_url
 
 _BY_A_MACHINE: Final[tuple[Tag, ...]] = (("L", "agent"), ("l", "ai", "agent"))
@@ -37,7 +37,7 @@ class NostrSealer(Sealer):
         Raises:
             Bug: the address names no form of ours, or the tags alone are too large.
         """
-        return form_named(draft.address.get("form")).seal(draft, self._marks)
+        return scheme_named(draft.address.get("form")).seal(draft, self._marks)
 
     def begin(self, draft: OutgoingMessage, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
         """Make the first event of a conversation of its own, and its address; `draft` names the one it comes from.

@@ -1,7 +1,4 @@
-"""One open socket to a relay: sends frames at a pace, hands what comes to whoever waits for it.
-
-A session lives as long as its socket. `relay` opens one after another and knows what must outlive them.
-"""
+"""One open socket to a relay: sends frames at a limited rate and routes received frames to their requests."""
 
 import asyncio
 import socket
@@ -17,7 +14,7 @@ from tenex.core.errors import RelayUnavailable
 from .events import sign, to_wire, unsigned_event
 from .filters import Filter
 from .keys import SecretKey
-from .relay_reasons import is_worth_saying, printable
+from .retry import is_worth_logging, printable
 from .timeouts import RelayTimeouts, TokenBucket
 from .websocket import RelaySocket
 from .wire import MAX_SUBSCRIPTIONS, AuthChallenge, Closed, Eose, EventFrame, Notice, Ok, Wire, auth_frame
@@ -28,15 +25,15 @@ Take = Callable[[dict[str, Any]], Awaitable[None] | None]
 """Takes a raw event; what it returns is awaited before the next frame is read."""
 
 SPARE: Final = 2
-"""Subscriptions kept free for what ends by itself: pages, fetches, probes."""
+"""Subscriptions reserved for short requests: pages, fetches, probes."""
 
 MAX_LIVE: Final = MAX_SUBSCRIPTIONS - SPARE
 
 SPARE_BYTES: Final = 128 * 1024
-"""What may wait to be sent of what nobody waits for: two of the largest events; words wait behind no more."""
+"""Bytes of ephemeral events that may be queued: two of the largest, so that messages wait behind no more."""
 
-HUSH: Final = 60.0
-"""Seconds nothing is offered to a relay that refused some of it: by then a limit on a minute has passed."""
+OFFER_PAUSE: Final = 60.0
+"""Seconds without offers to a relay that refused one: a limit per minute has passed by then."""
 
 MOST_DROPPED: Final = 10_000
 """Messages of one connection that may be dropped: what is on its way when a subscription is closed, and far more."""
@@ -48,7 +45,7 @@ _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 class Request:
     """One REQ as long as it is open."""
 
-    __slots__ = ("closed", "count", "eose", "heard", "id", "most", "size", "take")
+    __slots__ = ("active_at", "closed", "count", "eose", "id", "most", "size", "take")
 
     def __init__(self, sub_id: str, take: Take, now: float, most: int | None) -> None:
         loop = asyncio.get_running_loop()
@@ -58,8 +55,8 @@ class Request:
         """Events it may bring; None for any number."""
         self.count = 0
         """Events it has brought."""
-        self.heard = now
-        """When anything came for it, on the loop's clock."""
+        self.active_at = now
+        """When the last frame for it arrived, on the loop's clock."""
         self.size = 0
         """Characters of the frame that brought the event that is being taken."""
         self.eose: asyncio.Future[None] = loop.create_future()
@@ -70,7 +67,7 @@ class Request:
         """Wait for EOSE or the end, as long as events keep coming; False after `patience` seconds of silence."""
         loop = asyncio.get_running_loop()
         while not (self.eose.done() or self.closed.done()):
-            left = self.heard + patience - loop.time()
+            left = self.active_at + patience - loop.time()
             if left <= 0:
                 return False
             ends: set[asyncio.Future[Any]] = {self.eose, self.closed}
@@ -99,24 +96,24 @@ class ClientConnection:
         self._loop = asyncio.get_running_loop()
         self.wire = Wire(prefix)
         self.spare = asyncio.Semaphore(SPARE)
-        self.heard_at = now()
-        """When the last frame came, on the wall clock: all that came before it has been taken."""
+        self.received_at = now()
+        """When the last frame arrived, on the wall clock: every earlier frame has been handled."""
         self.oversized = ""
         """The event that made the relay hang up because it was too big."""
         self.lost = False
         self.is_flooded = False
-        """It ended because the relay sent too much that was not asked for."""
+        """It ended because the relay sent too many unrequested messages."""
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
         self._pace = TokenBucket(timings.frames_per_second, self._loop.time())
         self._offers: set[str] = set()
         """Frames that were offered and are not sent yet."""
-        self._hushed_until = 0.0
+        self._offers_paused_until = 0.0
         self._requests: dict[str, Request] = {}
-        self._told: dict[str, tuple[int, list[asyncio.Future[Ok | None]]]] = {}
+        self._unanswered: dict[str, tuple[int, list[asyncio.Future[Ok | None]]]] = {}
         self._challenge: asyncio.Future[str] = self._loop.create_future()
-        self._greeted: tuple[str | None, str, float] = (None, "", 0.0)
+        self._authenticated: tuple[str | None, str, float] = (None, "", 0.0)
         """The last challenge answered, why the answer was refused ("" if it was not), and when."""
-        self._greeting = asyncio.Lock()
+        self._auth_lock = asyncio.Lock()
         self._notices = 0
         linux = sys.platform == "linux"
         self._raw_socket: socket.socket | None = socket_.transport.get_extra_info("socket") if linux else None
@@ -124,7 +121,7 @@ class ClientConnection:
         """Whether all that has been read from the socket so far is acknowledged."""
 
     async def write(self) -> None:
-        """Send what is posted, no faster than the relay bears, until the connection ends."""
+        """Send queued frames within the rate until the connection ends."""
         try:
             while True:
                 frame = await self._outgoing.get()
@@ -133,15 +130,15 @@ class ClientConnection:
                 await self._ws.send(frame)
                 self._offers.discard(frame)
         except ConnectionClosed:
-            return  # `read` sees it too, and says so
+            return  # `read` reports it
 
     async def read(self) -> str:
-        """Read until the connection ends and say why it did."""
+        """Read until the connection ends; returns the reason."""
         try:
             while True:
                 text = await self._ws.receive()
                 self._ack_at_once()
-                self.heard_at = self._now()
+                self.received_at = self._now()
                 waiting = self._handle(text)
                 if waiting is not None:
                     await waiting
@@ -150,11 +147,11 @@ class ClientConnection:
                     return f"it sent more than {MOST_DROPPED} messages that were malformed, forged or not asked for"
         except ConnectionClosed as end:
             code = end.rcvd.code if end.rcvd else None
-            if code == _TOO_BIG and self._told:
-                self.oversized = max(self._told, key=lambda event_id: self._told[event_id][0])
+            if code == _TOO_BIG and self._unanswered:
+                self.oversized = max(self._unanswered, key=lambda event_id: self._unanswered[event_id][0])
             return printable(str(end))
         finally:
-            self._lose()
+            self._fail_waiters()
 
     def request(self, filters: Sequence[Filter], take: Take, most: int | None = None) -> Request:
         """Open a REQ with an id of its own; it ends as if by EOSE once it has brought more than `most` events."""
@@ -174,7 +171,7 @@ class ClientConnection:
         if frame is not None and not self.lost:
             self._outgoing.put_nowait(frame)
 
-    async def tell(self, event_id: str, frame: str, patience: float) -> Ok:
+    async def publish(self, event_id: str, frame: str, patience: float) -> Ok:
         """Send an event and wait for the relay's answer to it.
 
         Raises:
@@ -184,7 +181,7 @@ class ClientConnection:
         if self.lost:
             raise RelayUnavailable(f"{self._url}: the connection was lost")
         waiting: asyncio.Future[Ok | None] = self._loop.create_future()
-        size, waiters = self._told.setdefault(event_id, (len(frame), []))
+        size, waiters = self._unanswered.setdefault(event_id, (len(frame), []))
         waiters.append(waiting)
         self._outgoing.put_nowait(frame)
         try:
@@ -192,22 +189,22 @@ class ClientConnection:
                 ok = await waiting
         finally:
             waiters.remove(waiting)
-            if not waiters and self._told.get(event_id) == (size, waiters):
-                del self._told[event_id]
+            if not waiters and self._unanswered.get(event_id) == (size, waiters):
+                del self._unanswered[event_id]
         if ok is None:
             raise RelayUnavailable(f"{self._url}: the connection was lost before it answered")
         return ok
 
     @property
     def has_room(self) -> bool:
-        """Whether there is room for what nobody waits for: half of the pace is kept for words."""
+        """Whether an ephemeral event may be sent: half of the rate is reserved for messages."""
         now = self._loop.time()
-        if self.lost or now < self._hushed_until or sum(map(len, self._offers)) > SPARE_BYTES // 2:
+        if self.lost or now < self._offers_paused_until or sum(map(len, self._offers)) > SPARE_BYTES // 2:
             return False
         return self._pace.left(now) - len(self._offers) > self._timings.frames_per_second / 2
 
     def offer(self, frame: str) -> bool:
-        """Send a frame behind those that wait, if there is room, and expect no answer; False where it is dropped."""
+        """Queue a frame without expecting an answer; False if there is no room and it is dropped."""
         if not self.has_room:
             return False
         self._offers.add(frame)
@@ -215,36 +212,36 @@ class ClientConnection:
         return True
 
     async def authenticate(self) -> str:
-        """Say who we are (NIP-42); gives "" when accepted, else why not. A refusal is remembered for `auth_timeout`."""
+        """Authenticate (NIP-42); "" if accepted, else why not. A refusal is cached for `auth_timeout`."""
         if self._identity is None:
             return "this connection has no key of ours to show"
-        async with self._greeting:
+        async with self._auth_lock:
             try:
                 async with asyncio.timeout(self._timings.auth_timeout):
                     challenge = await asyncio.shield(self._challenge)
             except TimeoutError:
-                return "it asked who we are and sent no challenge"
-            answered, why, at = self._greeted
+                return "it requires AUTH and sent no challenge"
+            answered, why, at = self._authenticated
             is_old = self._loop.time() - at > self._timings.auth_timeout
             if challenge != answered or (why and is_old):
-                why = await self._greet(self._identity, challenge)
-                self._greeted = (challenge, why, self._loop.time())
+                why = await self._authenticate(self._identity, challenge)
+                self._authenticated = (challenge, why, self._loop.time())
             return why
 
     @property
     def was_challenged(self) -> bool:
-        """Whether the relay has asked who we are (NIP-42) on this connection."""
+        """Whether the relay has sent an AUTH challenge (NIP-42)."""
         return self._challenge.done()
 
     def abort(self) -> None:
-        """Hang up without a word: the other side does not listen."""
+        """Drop the connection without a close frame."""
         self._ws.transport.abort()
 
-    async def _greet(self, identity: SecretKey, challenge: str) -> str:
+    async def _authenticate(self, identity: SecretKey, challenge: str) -> str:
         tags = (("relay", self._url), ("challenge", challenge))
         event = sign(unsigned_event(identity.public, int(self._now()), AUTH_KIND, tags, ""), identity)
         try:
-            ok = await self.tell(event.id, auth_frame(to_wire(event)), self._timings.auth_timeout)
+            ok = await self.publish(event.id, auth_frame(to_wire(event)), self._timings.auth_timeout)
         except TimeoutError:
             return "it did not answer our AUTH"
         except RelayUnavailable as fault:
@@ -256,7 +253,7 @@ class ClientConnection:
         frame = self.wire.receive(text)
         if isinstance(frame, EventFrame):
             request = self._requests[frame.sub_id]
-            request.heard = self._loop.time()
+            request.active_at = self._loop.time()
             request.size = len(text)
             if request.count == request.most:
                 self._cut(request)
@@ -268,14 +265,14 @@ class ClientConnection:
                 self._answered(frame)
             case Eose(sub_id=sub_id):
                 request = self._requests[sub_id]
-                request.heard = self._loop.time()
+                request.active_at = self._loop.time()
                 if not request.eose.done():
                     request.eose.set_result(None)
             case Closed(sub_id=sub_id, text=why):
                 self._requests.pop(sub_id).closed.set_result(why)
             case Notice(text=words):
                 self._notices += 1
-                level = log.warning if is_worth_saying(self._notices) else log.debug
+                level = log.warning if is_worth_logging(self._notices) else log.debug
                 level("relay.notice", relay=self._url, text=printable(words), notices=self._notices)
             case AuthChallenge(challenge=challenge):
                 if self._challenge.done():
@@ -293,22 +290,22 @@ class ClientConnection:
         self.drop(request)
 
     def _answered(self, ok: Ok) -> None:
-        _, waiters = self._told.get(ok.event_id, (0, ()))
+        _, waiters = self._unanswered.get(ok.event_id, (0, ()))
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(ok)
-        if not waiters and not ok.accepted:  # of what was offered, or too late an answer: either way it bears no more
-            self._hushed_until = self._loop.time() + HUSH
-            log.debug("relay.answer_unasked", relay=self._url, event_id=printable(ok.event_id), text=printable(ok.text))
+        if not waiters and not ok.accepted:  # an offered event, or a late answer: either way reduce the load
+            self._offers_paused_until = self._loop.time() + OFFER_PAUSE
+            log.debug("relay.unexpected_ok", relay=self._url, event_id=printable(ok.event_id), text=printable(ok.text))
 
-    def _lose(self) -> None:
-        """Tell everybody who waits that nothing more will come."""
+    def _fail_waiters(self) -> None:
+        """Resolve every waiter: the connection is lost."""
         self.lost = True
         for request in self._requests.values():
             if not request.closed.done():
                 request.closed.set_result(None)
         self._requests.clear()
-        for _, waiters in self._told.values():
+        for _, waiters in self._unanswered.values():
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
@@ -324,7 +321,7 @@ class ClientConnection:
         try:
             self._raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         except OSError:
-            self._raw_socket = None  # it has just closed; `recv` says so next
+            self._raw_socket = None  # it has just closed; `recv` reports it
             return
         self._has_acked = True
         self._loop.call_soon(self._read_again)

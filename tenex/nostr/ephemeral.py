@@ -43,7 +43,7 @@ class EphemeralPublisher:
 
     speaker: PublicKey
     address: Mapping[str, Any]
-    """Where the conversation lives (`ConversationStarted.address`)."""
+    """Where the conversation subscriptions (`ConversationStarted.address`)."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """What is being answered (`MessageRecorded.origin`)."""
     phase: str = ""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from .connection import Take
 
-MOST_HELD: Final = 5_000
+MAX_BUFFERED: Final = 5_000
 """Events: more than a project writes in a week, and about 10 MB of them."""
 
 NEW_WAIT: Final = 5.0
@@ -52,7 +52,7 @@ def _answered(raw: dict[str, Any]) -> frozenset[str]:
     return frozenset(tag[1] for tag in pairs if tag[0] in ("e", "E") and isinstance(tag[1], str))
 
 
-class Backlog:
+class HistoryBuffer:
     """Events of the past on their way from the readers of one relay to `take`.
 
     They are handed on `in_order`, when the last reader has come to its end. Where there are more than
@@ -67,7 +67,7 @@ class Backlog:
         patience: float,
         *,
         is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
-        most: int = MOST_HELD,
+        most: int = MAX_BUFFERED,
         most_characters: int = MOST_CHARACTERS,
     ) -> None:
         self._take = take
@@ -76,7 +76,7 @@ class Backlog:
         self._most = most
         self._most_characters = most_characters
         self._readers: set[object] = set()
-        self._held: list[dict[str, Any]] = []
+        self._buffered: list[dict[str, Any]] = []
         self._by_id: dict[str, list[dict[str, Any]]] = {}
         """What is held; two of one id differ, for nothing is verified yet."""
         self._characters = 0
@@ -117,7 +117,7 @@ class Backlog:
         ):  # a page that is read again must not postpone what it brought before
             return None
         self._added_at = asyncio.get_running_loop().time()
-        return None if self._is_known(raw) else self._hold(raw, characters)
+        return None if self._is_known(raw) else self._buffer(raw, characters)
 
     def add_new(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
         """Hand on an event that is new at the relay, or hold it while the past is read; waits as `add` does."""
@@ -126,20 +126,20 @@ class Backlog:
         if self._is_known(raw):
             return None
         now = asyncio.get_running_loop().time()
-        if not self._held:
+        if not self._buffered:
             self._added_at = now
         if self._new_due is None:
             self._new_due = now + NEW_WAIT
             self._wake.set()
-        return self._hold(raw, characters)
+        return self._buffer(raw, characters)
 
-    def _hold(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
-        self._held.append(raw)
+    def _buffer(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
+        self._buffered.append(raw)
         self._by_id.setdefault(str(raw.get("id")), []).append(raw)
         self._characters += characters
         self._empty.clear()
         self._note_idle()
-        if len(self._held) == 1:
+        if len(self._buffered) == 1:
             self._wake.set()
         if not self._is_full():
             return None
@@ -159,7 +159,7 @@ class Backlog:
         """Hand events on, until cancelled."""
         while True:
             await self._until_due()
-            batch, self._held, self._characters, self._new_due = self._held, [], 0, None
+            batch, self._buffered, self._characters, self._new_due = self._buffered, [], 0, None
             self._by_id.clear()
             self._room.set()
             for number, raw in enumerate(in_order(batch), 1):
@@ -168,7 +168,7 @@ class Backlog:
                     await waiting
                 elif number % AT_ONCE == 0:
                     await asyncio.sleep(0)
-            if not self._held:
+            if not self._buffered:
                 self._empty.set()
                 self._note_idle()
 
@@ -176,7 +176,7 @@ class Backlog:
         loop = asyncio.get_running_loop()
         while True:
             left: float | None = None
-            if self._held:
+            if self._buffered:
                 if not self._readers or self._is_full():
                     return
                 due = self._added_at + self._patience
@@ -199,4 +199,4 @@ class Backlog:
         await self._room.wait()
 
     def _is_full(self) -> bool:
-        return len(self._held) >= self._most or self._characters >= self._most_characters
+        return len(self._buffered) >= self._most or self._characters >= self._most_characters

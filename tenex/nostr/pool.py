@@ -25,8 +25,7 @@ from .events import Event, is_genuine, parse_event
 from .filters import Filter
 from .keys import SecretKey
 from .relay import RelayConnection, RelayStatus
-from .relay_reasons import is_worth_saying
-from .seen import RecentIds
+from .retry import is_worth_logging
 from .timeouts import RelayTimeouts, clock_ahead
 from .urls import normalise_url
 
@@ -35,8 +34,31 @@ log = structlog.get_logger(__name__)
 OnEvent = Callable[[Event, str], Awaitable[None] | None]
 """Takes a genuine event, once, and the url of the relay it came from first."""
 
+RECENT_IDS: Final = 10_000
+"""About 1.5 MB for both sets: some minutes of a very busy relay."""
+
 _INBOX: Final = 1000
 """Verified events that wait for `on_event`; beyond it sockets are no longer read, and relays wait."""
+
+
+class RecentIds:
+    """The latest event ids, in bounded memory: two alternating sets, cheaper than an LRU; the last `size` are kept."""
+
+    __slots__ = ("_new", "_old", "_size")
+
+    def __init__(self, size: int = RECENT_IDS) -> None:
+        self._size = size
+        self._new: set[str] = set()
+        self._old: set[str] = set()
+
+    def __contains__(self, event_id: str) -> bool:
+        return event_id in self._new or event_id in self._old
+
+    def add(self, event_id: str) -> None:
+        """Add an id; the older set is dropped once the newer one is full."""
+        self._new.add(event_id)
+        if len(self._new) >= self._size:
+            self._old, self._new = self._new, set()
 
 
 class RelayPool:
@@ -58,10 +80,10 @@ class RelayPool:
 
         Args:
             urls: the relays every subscription goes to.
-            on_event: hears every genuine event once. It must not wait for a publish: the OK may stand behind events
-                that wait for it.
-            is_seen: tells whether an id was taken in an earlier life; asked only about ids of the right shape.
-            is_wanted: tells whether anything by an author is of use; what is not is dropped before it is verified.
+            on_event: receives every genuine event once. It must not wait for a publish: the OK may be queued behind
+                events.
+            is_seen: whether an earlier process received this id; called only with valid ids.
+            is_wanted: whether events of an author are wanted; others are dropped before verification.
             identity: the key shown to relays that ask.
             timings: the durations.
             rng: for jitter.
@@ -84,7 +106,7 @@ class RelayPool:
         self._is_clock_wrong = False
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._guests: dict[str, RelayConnection] = {}  # only to publish to
+        self._publish_only: dict[str, RelayConnection] = {}  # only to publish to
         self._relays = {relay.url: relay for relay in map(self._connection, dict.fromkeys(map(normalise_url, urls)))}
 
     async def run(self) -> None:
@@ -92,7 +114,7 @@ class RelayPool:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                for relay in (*self._relays.values(), *self._guests.values()):
+                for relay in (*self._relays.values(), *self._publish_only.values()):
                     self._start(relay)
                 group.create_task(self._dismiss_idle(), name="dismiss idle relays")
                 await self._deliver()
@@ -101,11 +123,11 @@ class RelayPool:
             self._running.clear()
 
     def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
-        """Hear what matches, on every relay, from now on; replaces what was subscribed under that name.
+        """Receive matching events from every relay from now on; replaces the subscription of that name.
 
-        With `backlog_since` (seconds) what a relay has stored since then is delivered too, oldest first (`Backlog`
-        says how far that holds); what is new comes in between. With None only what arrives from now on, including what
-        arrives while a connection is away. What a replaced subscription still owed is read all the same.
+        With `backlog_since` (seconds) stored events since then are delivered too, oldest first (see `HistoryBuffer`),
+        mixed with new ones. With None only new events, including those of a time without connection. The unread past of
+        a replaced subscription is still read.
 
         Raises:
             ValueError: no filters, filters that are no JSON, or more REQs than a connection carries.
@@ -114,7 +136,7 @@ class RelayPool:
             relay.subscribe(name, filters, backlog_since)
 
     def unsubscribe(self, name: str) -> None:
-        """Hear it no longer; an unknown name is fine."""
+        """End a subscription; an unknown name is ignored."""
         for relay in self._relays.values():
             relay.unsubscribe(name)
 
@@ -129,8 +151,8 @@ class RelayPool:
         return await self._relay(relay).publish(event)
 
     def has_room(self, relay: str) -> bool:
-        """Tell whether `offer` would bring something to that relay now; `relay` is spelled canonically."""
-        known = self._relays.get(relay) or self._guests.get(relay)
+        """Whether `offer` would send to that relay now; `relay` is a canonical URL."""
+        known = self._relays.get(relay) or self._publish_only.get(relay)
         return known is not None and known.has_room
 
     def offer(self, event: Event, relay: str) -> bool:
@@ -139,7 +161,7 @@ class RelayPool:
         For ephemeral events on which nothing depends: it goes behind what waits to be sent there, and before whatever
         is published later. `relay` is spelled canonically.
         """
-        known = self._relays.get(relay) or self._guests.get(relay)
+        known = self._relays.get(relay) or self._publish_only.get(relay)
         return known is not None and known.offer(event)
 
     async def fetch(
@@ -186,34 +208,34 @@ class RelayPool:
             async with asyncio.timeout(timeout):
                 await self._any_connected()
         except TimeoutError:
-            raise RelayUnavailable(self._nobody(f"no relay is connected after {timeout:g} s")) from None
+            raise RelayUnavailable(self._unavailable(f"no relay is connected after {timeout:g} s")) from None
 
     async def listening(self, name: str, timeout: float) -> None:  # noqa: ASYNC109  (part of the port)
-        """Return once one relay has said that it serves the subscription: from then on nothing new is missed there.
+        """Return once one relay serves the subscription: from then on no new event is missed there.
 
         Raises:
             RelayUnavailable: none has, in `timeout` seconds.
-            ValueError: nobody subscribed to anything of that name.
+            ValueError: there is no subscription of that name.
         """
         try:
             async with asyncio.timeout(timeout):
                 await _first(relay.listening(name) for relay in self._relays.values())
         except TimeoutError:
-            raise RelayUnavailable(self._nobody(f"no relay serves {name!r} after {timeout:g} s")) from None
+            raise RelayUnavailable(self._unavailable(f"no relay serves {name!r} after {timeout:g} s")) from None
 
     @property
     def waiting(self) -> int:
-        """Verified events nobody has taken yet."""
+        """Verified events that are not delivered yet."""
         return self._inbox.qsize()
 
     def status(self) -> list[RelayStatus]:
-        """How things stand with each relay, those only published to included."""
+        """The status of each relay, including those only published to."""
         statuses = []
         is_idle = self._inbox.empty() and not self._is_delivering
-        for relay in (*self._relays.values(), *self._guests.values()):
+        for relay in (*self._relays.values(), *self._publish_only.values()):
             status = relay.status()
             counts = self._counts[relay.url]
-            until = status.received_until if is_idle else None  # what waits here has been taken by nobody yet
+            until = status.received_until if is_idle else None  # queued events are not handled yet
             counters = {**status.counters, **counts}
             strikes = counts["strikes"] + status.counters.get("malformed", 0)
             statuses.append(replace(status, received_until=until, strikes=strikes, counters=counters))
@@ -244,7 +266,7 @@ class RelayPool:
         return None
 
     def _is_known(self, relay: str, raw: dict[str, Any]) -> bool:
-        """Tell whether `_take` would drop this as taken before or unwanted; if so it is counted."""
+        """Whether `_take` would drop this as a duplicate or unwanted; if so it is counted."""
         counts = self._counts[relay]
         if self._is_recent(raw) or self._is_seen(raw["id"]):
             counts["doubles"] += 1
@@ -266,24 +288,24 @@ class RelayPool:
         try:
             return parse_event(raw)
         except InvalidEvent as fault:
-            self._strike(relay, str(fault))
+            self._count_invalid(relay, str(fault))
             return None
 
     def _verify(self, event: Event, relay: str) -> bool:
         if is_genuine(event):
             return True
-        self._strike(relay, f"the signature of {event.id} is not its author's")
+        self._count_invalid(relay, f"the signature of {event.id} is not its author's")
         return False
 
-    def _strike(self, relay: str, why: str) -> None:
+    def _count_invalid(self, relay: str, why: str) -> None:
         self._relay(relay).note_forgery()
         counts = self._counts[relay]
         counts["strikes"] += 1
-        level = log.warning if is_worth_saying(counts["strikes"]) else log.debug
-        level("relay.strike", relay=relay, why=why, strikes=counts["strikes"])
+        level = log.warning if is_worth_logging(counts["strikes"]) else log.debug
+        level("relay.invalid_event", relay=relay, why=why, strikes=counts["strikes"])
 
     async def _deliver(self) -> None:
-        """Hand events on, one after another; a handler that fails loses that event only."""
+        """Deliver events in order; a handler that fails loses only that event."""
         while True:
             event, relay = await self._inbox.get()
             self._is_delivering = True
@@ -291,10 +313,10 @@ class RelayPool:
                 waiting = self._on_event(event, relay)
                 if waiting is not None:
                     await waiting
-            except Exception as fault:  # a stage loop: one strange event must not silence all relays
+            except Exception as fault:  # one bad event must not stop delivery
                 self._counts[relay]["failed"] += 1
                 where = traceback.extract_tb(fault.__traceback__)[-1]
-                # not the message: it may hold a person's text
+                # not the message: it may contain a user's text
                 log.error(
                     "event.delivery_failed",
                     event_id=event.id,
@@ -307,13 +329,13 @@ class RelayPool:
                 self._is_delivering = False
 
     def _relay(self, url: str) -> RelayConnection:
-        relay = self._relays.get(url) or self._guests.get(url)  # canonical already, as nearly all are
+        relay = self._relays.get(url) or self._publish_only.get(url)  # canonical already, as nearly all are
         if relay is not None:
             return relay
         known = normalise_url(url)
-        relay = self._relays.get(known) or self._guests.get(known)
+        relay = self._relays.get(known) or self._publish_only.get(known)
         if relay is None:
-            relay = self._guests[known] = self._connection(known)
+            relay = self._publish_only[known] = self._connection(known)
             if self._group is not None:
                 self._start(relay)
         return relay
@@ -333,7 +355,7 @@ class RelayPool:
     @property
     def clock_ahead(self) -> float | None:
         """By how many seconds our clock is ahead of the relays' (negative: behind); None unless it is wrong."""
-        relays = (*self._relays.values(), *self._guests.values())
+        relays = (*self._relays.values(), *self._publish_only.values())
         return clock_ahead([ahead for relay in relays if (ahead := relay.clock_ahead) is not None])
 
     def _check_clock(self) -> None:
@@ -351,18 +373,18 @@ class RelayPool:
         self._running[relay.url] = self._group.create_task(relay.run(), name=f"relay {relay.url}")
 
     async def _dismiss_idle(self) -> None:
-        """Let go of relays that were only published to, once nothing is left to send there."""
+        """Disconnect relays that were only published to, once they are idle."""
         while True:
             await asyncio.sleep(self._timings.idle_after / 4)
-            for url, relay in list(self._guests.items()):
+            for url, relay in list(self._publish_only.items()):
                 if not relay.busy and self._now() - relay.idle_since > self._timings.idle_after:
-                    del self._guests[url]
+                    del self._publish_only[url]
                     self._running.pop(url).cancel()
 
     async def _any_connected(self) -> None:
         await _first(relay.connected.wait() for relay in self._relays.values())
 
-    def _nobody(self, what: str) -> str:
+    def _unavailable(self, what: str) -> str:
         faults = [f"{status.url}: {'; '.join(status.refused) or status.fault}" for status in self.status()]
         return f"{what} ({', '.join(faults) or 'there is none in the settings'})"
 

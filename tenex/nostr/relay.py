@@ -1,6 +1,6 @@
-"""One relay: a connection that comes back, subscriptions that stay true, events sent until they are answered.
+"""One relay: reconnects, restores its subscriptions, and publishes each event until it is accepted or refused.
 
-A `RelayConnection` outlives its sockets: each is a `session`, and everything still wanted is asked again on the next.
+A `RelayConnection` outlives its sockets: each socket is a `ClientConnection`, and open REQs are sent again on the next.
 """
 
 import asyncio
@@ -22,13 +22,12 @@ from tenex.core.ports import PublishOutcome
 from .connection import MAX_LIVE, SPARE, ClientConnection, Take
 from .events import Event, to_wire
 from .filters import MAX_FILTERS, Filter, lay_out
-from .history_buffer import Backlog
+from .history_buffer import HistoryBuffer
 from .keys import SecretKey
 from .pagination import most_events
 from .relay_info import RelayLimits, read_limits
-from .relay_reasons import ReasonAction, is_worth_saying, printable, read_answer
 from .req import Subscription, SubscriptionTask, replace_subscriptions
-from .retry import RetryPolicy
+from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
 from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
 from .websocket import RelaySocket, open_websocket
@@ -40,29 +39,29 @@ TakeFrom = Callable[[dict[str, Any], str], Awaitable[None] | None]
 """Takes a raw event and the url it came from; what it returns is awaited before the next frame is read."""
 
 _FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError)
-"""Everything a connection may end with that is not our doing: TimeoutError is an OSError, and `websockets` asks for
+"""Errors of connections: TimeoutError is an OSError, and `websockets` asks for
 a package we do not bring where the environment names a SOCKS proxy."""
 
 _UNCLEAR_TRIES: Final = 8
-"""An event refused this often without a reason NIP-01 knows is not wanted; about four minutes."""
+"""Refusals without a NIP-01 reason after which an event counts as refused; about four minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayStatus:
-    """How things stand with one relay, for people to read."""
+    """The status of one relay."""
 
     url: str
     connected: bool
     last_heard: float | None
     """Wall clock, seconds; None if never."""
     received_until: float | None = None
-    """Wall clock, seconds, up to which everything wanted of it has been taken; None while some past is unread."""
+    """Wall clock, seconds, up to which every wanted event was handled; None while some past is unread."""
     serves: bool
-    """It is connected and serves everything that is wanted of it."""
+    """Connected, and every subscription is answered."""
     publish_only: bool = False
-    """Nothing is subscribed there."""
+    """It has no subscriptions."""
     unresponsive_since: float | None = None
-    """Wall clock, seconds, since when it does not serve us, whatever the reason; None while it does."""
+    """Wall clock, seconds, since when it does not serve; None while it serves."""
     refused: tuple[str, ...]
     """Each subscription it will not serve, with its reason."""
     fault: str = ""
@@ -117,9 +116,9 @@ class RelayConnection:
         self._group: asyncio.TaskGroup | None = None
         self._sessions = 0
         self._filters: dict[str, Sequence[Filter]] = {}
-        self._lives: dict[str, list[Subscription]] = {}
-        self._keepers: dict[Subscription, asyncio.Task[None]] = {}
-        self._backlog = Backlog(self._take, self._timings.eose_timeout, is_known=self._is_known)
+        self._subscriptions: dict[str, list[Subscription]] = {}
+        self._subscription_tasks: dict[Subscription, asyncio.Task[None]] = {}
+        self._backlog = HistoryBuffer(self._take, self._timings.eose_timeout, is_known=self._is_known)
         self._knows = is_known
         self._limits = RelayLimits()
         self._is_simple = False
@@ -128,7 +127,7 @@ class RelayConnection:
         self._is_simple_proven = False
         self._served_from: float | None = None
         """On the loop's clock, since when this connection serves us."""
-        self._deaf_since: float | None = now()
+        self._unresponsive_since: float | None = now()
         self._date: tuple[float, float] | None = None
         """What the relay's clock said when we connected, and the loop's clock then."""
         self._on_connected = connected
@@ -198,14 +197,14 @@ class RelayConnection:
         while isinstance(fault, ExceptionGroup):
             fault = fault.exceptions[0]
         places = [f"{where.filename}:{where.lineno}" for where in traceback.extract_tb(fault.__traceback__)[-1:]]
-        level = self._log.error if is_worth_saying(self._counts["failures"]) else self._log.debug
+        level = self._log.error if is_worth_logging(self._counts["failures"]) else self._log.debug
         level("relay.failed", fault=type(fault).__name__, where=" ".join(places))
         return printable(f"{type(fault).__name__}: {fault}")
 
     def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
-        """Want events that match, from now on, across reconnects; replaces what was wanted under that name.
+        """Receive matching events from now on, across reconnects; replaces the subscription of that name.
 
-        What the replaced one had not yet read of the past, and the new one asks for too, is still read.
+        The unread past of the replaced one is still read where the filters overlap.
 
         Raises:
             ValueError: there are no filters, or more than one connection can carry.
@@ -213,52 +212,60 @@ class RelayConnection:
         groups = lay_out(filters)
         others = sum(len(lay_out(wanted)) for known, wanted in self._filters.items() if known != name)
         if not groups:
-            raise ValueError(f"subscription {name!r} has no filters; to hear nothing, unsubscribe")
+            raise ValueError(f"subscription {name!r} has no filters; use unsubscribe")
         if others + len(groups) > MAX_LIVE:
             raise ValueError(
                 f"subscription {name!r} needs {len(groups)} REQs and {others} of {MAX_LIVE} are taken: "
                 f"put several filters into one subscription, at most ten share a REQ"
             )
         self._filters[name] = [wanted for group in groups for wanted in group]
-        former = self._lives.get(name, [])
+        former = self._subscriptions.get(name, [])
         groups = lay_out(filters, 1 if self._is_simple else MAX_FILTERS)
         kept, added = replace_subscriptions(former, name, groups, backlog_since, self._now(), self._timings.overlap)
-        self._change_lives(name, kept, added)
+        self._change_subscriptions(name, kept, added)
 
-    def _use_form(self, *, is_simple: bool) -> None:
-        """Lay all filters out over REQs as the form demands; REQs that stay the same are kept."""
+    def _use_style(self, *, is_simple: bool) -> None:
+        """Distribute all filters over REQs in the given style; unchanged REQs are kept."""
         self._is_simple = is_simple
         for name, filters in self._filters.items():
             groups = lay_out(filters, 1 if is_simple else MAX_FILTERS)
-            same = [live for live in self._lives[name] if live.filters in groups]
-            others = [live for live in self._lives[name] if live not in same]
-            new = [group for group in groups if all(live.filters != group for live in same)]
+            same = [subscription for subscription in self._subscriptions[name] if subscription.filters in groups]
+            others = [subscription for subscription in self._subscriptions[name] if subscription not in same]
+            new = [group for group in groups if all(subscription.filters != group for subscription in same)]
             _, added = replace_subscriptions(others, name, new, None, self._now(), self._timings.overlap)
-            self._change_lives(name, same, added)
+            self._change_subscriptions(name, same, added)
 
-    def _change_lives(self, name: str, kept: list[Subscription], added: list[Subscription]) -> None:
-        former = self._lives.get(name, [])
-        self._lives[name] = kept + added
-        self._keep_all(after=[task for live in former if live not in kept and (task := self._let_go(live))])
+    def _change_subscriptions(self, name: str, kept: list[Subscription], added: list[Subscription]) -> None:
+        dropped = [former for former in self._subscriptions.get(name, []) if former not in kept]
+        self._subscriptions[name] = kept + added
+        self._start_subscriptions(after=[task for former in dropped if (task := self._drop_subscription(former))])
 
     def unsubscribe(self, name: str) -> None:
-        """Want it no longer; a name nobody subscribed to is fine."""
+        """End a subscription; an unknown name is ignored."""
         self._filters.pop(name, None)
-        self._keep_all(after=[task for live in self._lives.pop(name, []) if (task := self._let_go(live))])
+        self._start_subscriptions(
+            after=[
+                task
+                for subscription in self._subscriptions.pop(name, [])
+                if (task := self._drop_subscription(subscription))
+            ]
+        )
 
     async def listening(self, name: str) -> None:
-        """Return once the relay has said that it serves the subscription, which may be never.
+        """Return once the relay serves the subscription, which may be never.
 
         Raises:
-            ValueError: nobody subscribed to anything of that name.
+            ValueError: there is no subscription of that name.
         """
-        if name not in self._lives:
+        if name not in self._subscriptions:
             raise ValueError(f"there is no subscription {name!r}")
-        while waiting := [live for live in self._lives.get(name, ()) if not live.listening.is_set()]:
+        while waiting := [
+            subscription for subscription in self._subscriptions.get(name, ()) if not subscription.listening.is_set()
+        ]:
             await waiting[0].listening.wait()
 
     async def publish(self, event: Event) -> PublishOutcome:
-        """Send the same bytes until the relay has answered for good; waits while it is away. Cancelling is safe."""
+        """Send the same bytes until the relay has accepted or refused; waits while it is away. Cancelling is safe."""
         frame = event_frame(to_wire(event))
         patience = RetryPolicy(self._timings, self._rng)
         silence = self._timings.ok_timeout
@@ -272,7 +279,7 @@ class RelayConnection:
                 if size > self._limits.max_message_length:
                     return _refused(f"invalid: the relay takes {self._limits.max_message_length} bytes to a message")
                 try:
-                    ok = await session.tell(event.id, frame, silence)
+                    ok = await session.publish(event.id, frame, silence)
                 except TimeoutError:
                     self._log.warning("relay.no_ok", event_id=event.id, waited=silence)
                     silence = min(silence * 2, self._timings.redo_most)
@@ -288,7 +295,7 @@ class RelayConnection:
                 unclear += not answer.prefix
                 if unclear >= _UNCLEAR_TRIES:
                     return _refused(answer.text or "refused without a reason")
-                why = await patience.bear(answer, session.authenticate)
+                why = await patience.wait(answer, session.authenticate)
                 if why and not session.lost:
                     return _refused(why)
         finally:
@@ -315,7 +322,7 @@ class RelayConnection:
             patience = RetryPolicy(self._timings, self._rng)
             for group in lay_out(filters):
                 while (text := await self._fetch_group(session, group, take)) is not None:
-                    if session.lost or await patience.bear(read_answer(text), session.authenticate):
+                    if session.lost or await patience.wait(read_answer(text), session.authenticate):
                         return False
             return not session.lost
         finally:
@@ -339,24 +346,26 @@ class RelayConnection:
         """How things stand now."""
         counts = Counter(self._counts)
         if self._session is not None:
-            self._last_heard = self._session.heard_at
+            self._last_heard = self._session.received_at
             counts += self._session.wire.dropped
-        wanted = [live for lives in self._lives.values() for live in lives]
+        wanted = [subscription for subscriptions in self._subscriptions.values() for subscription in subscriptions]
         return RelayStatus(
             url=self.url,
             connected=self.connected.is_set(),
             last_heard=self._last_heard,
             serves=self._serves(),
             publish_only=not wanted,
-            unresponsive_since=self._deaf_since,
+            unresponsive_since=self._unresponsive_since,
             received_until=self._heard_until(wanted),
-            refused=tuple(f"{live.name}: {live.refused}" for live in wanted if live.refused),
+            refused=tuple(
+                f"{subscription.name}: {subscription.refused}" for subscription in wanted if subscription.refused
+            ),
             fault=self._fault,
             counters={"sessions": self._sessions, **counts},
         )
 
     def _heard_until(self, wanted: Sequence[Subscription]) -> float | None:
-        covered = [until for live in wanted if (until := live.covered_until) is not None]
+        covered = [until for subscription in wanted if (until := subscription.covered_until) is not None]
         return min(covered) if covered and len(covered) == len(wanted) and self._backlog.is_empty else None
 
     async def _live_on(self, socket: RelaySocket) -> str:
@@ -371,21 +380,21 @@ class RelayConnection:
                 self._session, self._group = session, group
                 chores = [group.create_task(session.write(), name=f"write {self.url}")]
                 if self._is_simple and not self._is_simple_proven:  # it was no help
-                    self._use_form(is_simple=False)
+                    self._use_style(is_simple=False)
                 self.has_answered = False
-                self._keep_all()
+                self._start_subscriptions()
                 chores.append(group.create_task(self._read_limits(), name=f"limits {self.url}"))
                 self._log.info("relay.connected", sessions=self._sessions)
                 self.connected.set()
                 date = socket.server_date
                 self._date = None if date is None else (date, asyncio.get_running_loop().time())
                 self._on_connected()
-                if not self._lives:
+                if not self._subscriptions:
                     self._served_from = asyncio.get_running_loop().time()
                 self._note_serving()
                 chores.append(group.create_task(self._read_past_first(), name=f"past first {self.url}"))
                 why = await session.read()
-                for task in (*chores, *self._keepers.values()):
+                for task in (*chores, *self._subscription_tasks.values()):
                     task.cancel()
         finally:
             self.connected.clear()
@@ -394,16 +403,13 @@ class RelayConnection:
             if session.is_flooded:
                 self._served_from = None
             self._note_serving()
-            self._keepers.clear()
-            self._last_heard = session.heard_at
+            self._subscription_tasks.clear()
+            self._last_heard = session.received_at
             self._counts += session.wire.dropped
         return why
 
     async def _read_past_first(self) -> None:
-        """Let events be sent once the past has been read.
-
-        So what people wrote is known before old answers are repeated, also to a process that lives for under a second.
-        """
+        """Allow publishing once the past has been read: new messages are known before old answers are repeated."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timings.past_first):
                 await self._backlog.idle()
@@ -414,44 +420,51 @@ class RelayConnection:
         if limits is not None:
             self._limits = limits
 
-    def _keep_all(self, after: Sequence[asyncio.Task[None]] = ()) -> None:
+    def _start_subscriptions(self, after: Sequence[asyncio.Task[None]] = ()) -> None:
         """Keep every subscription that is not kept yet, once `after` have ended, if there is a connection."""
-        for live in [live for lives in self._lives.values() for live in lives if live not in self._keepers]:
-            self._keep(live, after)
+        for subscription in [
+            subscription
+            for subscriptions in self._subscriptions.values()
+            for subscription in subscriptions
+            if subscription not in self._subscription_tasks
+        ]:
+            self._start_subscription(subscription, after)
 
-    def _keep(self, live: Subscription, after: Sequence[asyncio.Task[None]]) -> None:
+    def _start_subscription(self, subscription: Subscription, after: Sequence[asyncio.Task[None]]) -> None:
         if self._session is None or self._group is None:
             return
         room = self._limits.max_subscriptions - SPARE
-        if len(self._keepers) >= room:
-            self._backlog.done(live)
-            if not live.deaf:
-                live.refused = f"the relay allows {room + SPARE} subscriptions to a connection"
-                self._log.error("relay.refuses_subscription", subscription=live.name, why=live.refused)
-            live.deaf = True
+        if len(self._subscription_tasks) >= room:
+            self._backlog.done(subscription)
+            if not subscription.unresponsive:
+                subscription.refused = f"the relay allows {room + SPARE} subscriptions to a connection"
+                self._log.error("relay.refuses_subscription", subscription=subscription.name, why=subscription.refused)
+            subscription.unresponsive = True
             return
-        keeper = SubscriptionTask(
+        task_of = SubscriptionTask(
             self._session,
-            live,
+            subscription,
             url=self.url,
             backlog=self._backlog,
             timings=self._timings,
             rng=self._rng,
             page_limit=lambda: self._limits.max_limit,
-            form=self,
+            style=self,
             changed=self._note_serving,
         )
 
         async def keep() -> None:
             if after:  # their REQs must be closed first, for a connection has room for ten
                 await asyncio.wait(after)
-            await keeper.keep()
+            await task_of.keep()
 
-        self._keepers[live] = self._group.create_task(keep(), name=f"keep {live.name} {self.url}")
+        self._subscription_tasks[subscription] = self._group.create_task(
+            keep(), name=f"keep {subscription.name} {self.url}"
+        )
 
     @property
     def is_simple(self) -> bool:
-        """Whether REQs for what is new carry one filter each and `limit: 1` (`subscriptions.Form`)."""
+        """Whether REQs for what is new carry one filter each and `limit: 1` (`subscriptions.RequestStyle`)."""
         return self._is_simple
 
     def simplify(self) -> None:
@@ -459,7 +472,7 @@ class RelayConnection:
         if self._is_simple:
             return
         self._log.info("relay.simplified")
-        self._use_form(is_simple=True)
+        self._use_style(is_simple=True)
 
     def answered(self) -> None:
         """Note that a REQ for what is new was answered."""
@@ -468,10 +481,10 @@ class RelayConnection:
         if self._served_from is None:
             self._served_from = asyncio.get_running_loop().time()
 
-    def _let_go(self, live: Subscription) -> asyncio.Task[None] | None:
-        self._backlog.done(live)
-        live.listening.set()  # whoever waits for it looks for its successor
-        task = self._keepers.pop(live, None)
+    def _drop_subscription(self, subscription: Subscription) -> asyncio.Task[None] | None:
+        self._backlog.done(subscription)
+        subscription.listening.set()  # a waiter looks for its replacement
+        task = self._subscription_tasks.pop(subscription, None)
         if task is not None:
             task.cancel()
         return task
@@ -491,15 +504,19 @@ class RelayConnection:
             return False
 
     def _serves(self) -> bool:
-        wanted = [live for lives in self._lives.values() for live in lives]
+        wanted = [subscription for subscriptions in self._subscriptions.values() for subscription in subscriptions]
         is_answering = self.has_answered or not wanted
-        return self.connected.is_set() and is_answering and not any(live.deaf or live.refused for live in wanted)
+        return (
+            self.connected.is_set()
+            and is_answering
+            and not any(subscription.unresponsive or subscription.refused for subscription in wanted)
+        )
 
     def _note_serving(self) -> None:
         if self._serves():
-            self._deaf_since = None
-        elif self._deaf_since is None:
-            self._deaf_since = self._now()
+            self._unresponsive_since = None
+        elif self._unresponsive_since is None:
+            self._unresponsive_since = self._now()
 
     async def _up(self) -> ClientConnection:
         while self._session is None or self._session.lost:

@@ -1,16 +1,15 @@
-"""What we want to hear from one relay, kept true: each REQ open, its past read, its silence questioned.
+"""Subscriptions on one relay: keeps each REQ open, reads its past, and checks a silent one.
 
-    open (limit 0) ──EOSE──► listening ──silence──► asked again under a new id ──no EOSE──► hang up, connect again
+    open (limit 0) ──EOSE──► listening ──silence──► new REQ under a new id ──no EOSE──► disconnect, reconnect
          ▲  │                    │
-         │  └── no answer ──► asked in the simple form, then hang up, connect again
-         └── pause, AUTH ── CLOSED: what the prefix says; what is refused for good is shown, and asked again ever less
-                                    often
+         │  └── no EOSE ──► simple style, then disconnect, reconnect
+         └── pause, AUTH ── CLOSED: depends on the prefix; a final refusal is reported and retried ever less often
 
-The live REQ opens before the past is read, so nothing falls between the two. What is new is held by the backlog until
-the past has been read, within a bound. The live REQ carries no `since`: a relay applies that to new events too, and a
-message composed offline is old when it comes.
+The REQ for new events opens before the past is read, so no event is missed between them. New events are buffered until
+the past has been read, within a bound. That REQ carries no `since`: a relay applies it to new events too, and a message
+composed offline is old when it arrives.
 
-The simple form is one filter to a REQ and `limit: 1` in place of 0, for relays that refuse the other.
+The simple style is one filter per REQ and `limit: 1` instead of 0, for relays that refuse the other.
 """
 
 import asyncio
@@ -24,21 +23,20 @@ import structlog
 
 from .connection import ClientConnection, Request
 from .filters import Filter
-from .history_buffer import Backlog
+from .history_buffer import HistoryBuffer
 from .pagination import ALLOWANCE, Pager
-from .relay_reasons import ReasonAction, read_answer
-from .retry import RetryPolicy
+from .retry import ReasonAction, RetryPolicy, read_answer
 from .timeouts import RelayTimeouts
 
 log = structlog.get_logger(__name__)
 
 CLOCKS_DIFFER: Final = 60
-"""Seconds a sender's clock may be behind ours without the look back after a silence missing their event."""
+"""Seconds a sender's clock may be behind ours without the read after a silence missing their event."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Subscription:
-    """One REQ we want open on every connection to a relay, and what of its past is still owed."""
+    """One REQ wanted on every connection to a relay, and how much of its past has been read."""
 
     name: str
     filters: Sequence[Filter]
@@ -46,16 +44,15 @@ class Subscription:
     """Seconds; None wants nothing from before `asked_at`."""
     asked_at: float
     covered: float | None = None
-    """Wall clock up to which all that was received has been taken, the past included; None before that. It stands
-    still while `hearing` moves on."""
-    hearing: ClientConnection | None = None
-    """The open session on which its past has been read, so that only new events are still to come."""
-    reach: int | None = None
-    """How far back the reading of a gap may go: as far as one it replaced was asked to; None for as far
-    as it was itself."""
+    """Wall clock up to which everything has been received and handled, past included; None before that. Not updated
+    while `caught_up_on` is set."""
+    caught_up_on: ClientConnection | None = None
+    """The open connection on which its past has been read, so that only new events are missing."""
+    earliest: int | None = None
+    """The earliest second to read after a gap, from a subscription it replaced; None for its own."""
     refused: str = ""
-    """Why the relay will not serve it, in its own words."""
-    deaf: bool = False
+    """The relay's reason for refusing it."""
+    unresponsive: bool = False
     """The last REQ for what is new was refused or not answered."""
     listening: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while the relay has it open and has said so."""
@@ -63,7 +60,7 @@ class Subscription:
     @property
     def covered_until(self) -> float | None:
         """Wall clock up to which nothing it asks for is missing; None while some of its past is unread."""
-        return self.covered if self.hearing is None else self.hearing.heard_at
+        return self.covered if self.caught_up_on is None else self.caught_up_on.received_at
 
     def serves(self, filters: Sequence[Filter], backlog_since: int | None) -> bool:
         """Tell whether this already asks for the same, at least as far back."""
@@ -71,25 +68,25 @@ class Subscription:
             return False
         return backlog_since is None or (self.backlog_since is not None and self.backlog_since <= backlog_since)
 
-    def owed_since(self, overlap: float) -> int | None:
-        """From which second on the past must be read now; None for nothing at all."""
+    def missing_since(self, overlap: float) -> int | None:
+        """The second from which the past is missing; None if nothing is."""
         if self.covered is None:
             return self.backlog_since
-        return int(max(self.begin, self.covered - overlap))
+        return int(max(self.wanted_since, self.covered - overlap))
 
     @property
-    def begin(self) -> int:
-        """The second nothing before which is wanted, however late it comes."""
-        if self.reach is not None:
-            return self.reach
+    def wanted_since(self) -> int:
+        """The earliest second of interest."""
+        if self.earliest is not None:
+            return self.earliest
         return int(self.asked_at) if self.backlog_since is None else self.backlog_since
 
-    def bequeaths(self, overlap: float) -> int:
-        """From which second on whatever takes its place must read the past, so that nothing it owed is lost."""
-        if self.hearing is not None and not self.hearing.lost:
-            return int(self.hearing.heard_at) - CLOCKS_DIFFER  # only what comes between the old REQ and the new
-        owed = self.owed_since(overlap)
-        return int(self.asked_at) - CLOCKS_DIFFER if owed is None else owed
+    def inherited_since(self, overlap: float) -> int:
+        """The second from which a replacement must read the past, so that nothing is lost."""
+        if self.caught_up_on is not None and not self.caught_up_on.lost:
+            return int(self.caught_up_on.received_at) - CLOCKS_DIFFER  # only what comes between the old REQ and the new
+        missing = self.missing_since(overlap)
+        return int(self.asked_at) - CLOCKS_DIFFER if missing is None else missing
 
 
 def replace_subscriptions(
@@ -100,30 +97,34 @@ def replace_subscriptions(
     now: float,
     overlap: float,
 ) -> tuple[list[Subscription], list[Subscription]]:
-    """Say which REQs of a subscription stay when it is asked for anew, and which are added.
+    """Return which REQs of a replaced subscription stay and which are added.
 
-    One that is added reads the past back to `backlog_since`, and further where a former one that asked for some of the
-    same still owed more: a past that was never read is not forgiven by asking for something else beside it.
+    An added one reads the past back to `backlog_since`, or further if a former one with overlapping filters had not
+    read more of its own past.
     """
     if former and backlog_since is None:
         backlog_since = int(now) - CLOCKS_DIFFER  # what comes between the old REQ and the new
-    kept = [live for live in former if any(live.serves(group, backlog_since) for group in groups)]
+    kept = [
+        subscription for subscription in former if any(subscription.serves(group, backlog_since) for group in groups)
+    ]
     added: list[Subscription] = []
     for group in groups:
-        if any(live.serves(group, backlog_since) for live in kept):
+        if any(subscription.serves(group, backlog_since) for subscription in kept):
             continue
-        heir = Subscription(name=name, filters=group, backlog_since=backlog_since, asked_at=now)
-        for live in former:
-            if _share(group, live.filters):
-                owed = live.bequeaths(overlap)
-                heir.backlog_since = owed if heir.backlog_since is None else min(heir.backlog_since, owed)
-                heir.reach = min(heir.begin, live.begin)
-        added.append(heir)
+        successor = Subscription(name=name, filters=group, backlog_since=backlog_since, asked_at=now)
+        for subscription in former:
+            if _share(group, subscription.filters):
+                missing = subscription.inherited_since(overlap)
+                successor.backlog_since = (
+                    missing if successor.backlog_since is None else min(successor.backlog_since, missing)
+                )
+                successor.earliest = min(successor.wanted_since, subscription.wanted_since)
+        added.append(successor)
     return kept, added
 
 
 def _share(these: Sequence[Filter], those: Sequence[Filter]) -> bool:
-    """Tell whether some filter here asks for something a filter there asks for by the same names and values."""
+    """Whether a filter of one group overlaps a filter of the other."""
     return any(
         all(not set(one[key]).isdisjoint(other[key]) for key in one.keys() & other.keys() if isinstance(one[key], list))
         for one in these
@@ -131,7 +132,7 @@ def _share(these: Sequence[Filter], those: Sequence[Filter]) -> bool:
     )
 
 
-class Form(Protocol):
+class RequestStyle(Protocol):
     """How REQs for what is new are asked on one relay."""
 
     @property
@@ -159,37 +160,37 @@ class SubscriptionTask:
     def __init__(
         self,
         session: ClientConnection,
-        live: Subscription,
+        subscription: Subscription,
         *,
         url: str,
-        backlog: Backlog,
+        backlog: HistoryBuffer,
         timings: RelayTimeouts,
         rng: Random,
         page_limit: Callable[[], int],
-        form: Form,
+        style: RequestStyle,
         changed: Callable[[], None],
     ) -> None:
         self._session = session
-        self._live = live
+        self._subscription = subscription
         self._backlog = backlog
         self._timings = timings
         self._rng = rng
         self._page_limit = page_limit
-        self._form = form
+        self._style = style
         self._changed = changed
         self._request: Request | None = None
         self._is_unanswered = True
         self._readings = 0
-        self._log = log.bind(relay=url, subscription=live.name)
-        backlog.expect(live)  # now, not when the REQ is answered: the past of others waits for this one's
+        self._log = log.bind(relay=url, subscription=subscription.name)
+        backlog.expect(subscription)  # now, not when the REQ is answered: the past of others waits for this one's
 
     async def keep(self) -> None:
-        """Run until cancelled or until the connection is lost; a REQ that is refused is asked again."""
+        """Run until cancelled or the connection is lost; a refused REQ is sent again."""
         loop = asyncio.get_running_loop()
         patience = RetryPolicy(self._timings, self._rng)
         while True:
-            opened, was_simple = loop.time(), self._form.is_simple
-            text = await self._attend()
+            opened, was_simple = loop.time(), self._style.is_simple
+            text = await self._serve()
             if text is None:
                 return
             if loop.time() - opened >= self._timings.stable_after:
@@ -197,15 +198,15 @@ class SubscriptionTask:
             answer = read_answer(text)
             self._log.info("relay.subscription_closed", text=answer.text)
             if self._is_unanswered and not was_simple and answer.advice not in (ReasonAction.AUTH, ReasonAction.SLOWER):
-                self._form.simplify()
+                self._style.simplify()
                 await asyncio.sleep(0)  # this task is cancelled if the filters now go in several REQs
                 continue
-            await patience.outlast(answer, self._session.authenticate, self._refuse)
+            await patience.wait_or_report(answer, self._session.authenticate, self._refuse)
             if self._session.lost:
                 return
 
-    async def _attend(self) -> str | None:
-        """Open the REQ, read its past, listen until it is closed: the CLOSED's text, or None for a lost connection."""
+    async def _serve(self) -> str | None:
+        """Open the REQ, read its past, listen until it closes; the CLOSED text, or None if the connection is lost."""
         self._is_unanswered = True
         self._request = self._ask_for_new()
         try:
@@ -222,13 +223,13 @@ class SubscriptionTask:
                     was_answered = was_answered or is_answered
                     unanswered = 0 if is_answered else unanswered + 1
                     if catching is None:  # without an answer too: it may serve the past all the same
-                        catching = group.create_task(self._catch_up(), name=f"backlog {self._live.name}")
+                        catching = group.create_task(self._catch_up(), name=f"backlog {self._subscription.name}")
                     if not is_answered:
                         level = self._log.warning if unanswered == 1 else self._log.debug
                         level("relay.no_eose")
                         if self._session.was_challenged:
                             await self._session.authenticate()
-                        self._form.simplify()
+                        self._style.simplify()
                     is_quiet = await self._until_quiet(self._request, unanswered)
                     if is_quiet and await self._renew(self._request, may_hang_up=was_answered):
                         silent = self._timings.probe_after + self._timings.probe_timeout + CLOCKS_DIFFER
@@ -236,44 +237,44 @@ class SubscriptionTask:
                             since = sys.maxsize
                         else:  # a relay may refuse its past for ever: one look back at a time
                             looking.cancel()
-                        since = min(since, int(self._session.heard_at - silent))
-                        looking = group.create_task(self._read_past(since), name=f"look back {self._live.name}")
+                        since = min(since, int(self._session.received_at - silent))
+                        looking = group.create_task(self._read_past(since), name=f"look back {self._subscription.name}")
                 for task in (catching, looking):
                     if task is not None:
                         task.cancel()
             return self._request.closed.result()
         finally:
-            if self._live.hearing is self._session:
-                self._live.covered, self._live.hearing = self._session.heard_at, None
-            self._live.listening.clear()
+            if self._subscription.caught_up_on is self._session:
+                self._subscription.covered, self._subscription.caught_up_on = self._session.received_at, None
+            self._subscription.listening.clear()
             self._session.drop(self._request)
 
     def _note_answer(self, is_answered: bool) -> None:
         self._is_unanswered = not is_answered
-        self._live.deaf = not is_answered
+        self._subscription.unresponsive = not is_answered
         if is_answered:
-            self._live.listening.set()
-            self._live.refused = ""
-            self._form.answered()
+            self._subscription.listening.set()
+            self._subscription.refused = ""
+            self._style.answered()
         else:
-            self._live.listening.clear()
+            self._subscription.listening.clear()
         self._changed()
 
     def _refuse(self, why: str) -> None:
-        """Show why the relay does not serve this; others need not wait for its past."""
+        """Report why the relay does not serve this; others do not wait for its past."""
         if self._session.lost:
             return
-        level = self._log.debug if self._live.refused == why else self._log.error
+        level = self._log.debug if self._subscription.refused == why else self._log.error
         level("relay.refuses_subscription", why=why)
-        self._live.refused = why
-        self._live.deaf = self._live.deaf or self._is_unanswered
-        self._backlog.done(self._live)
+        self._subscription.refused = why
+        self._subscription.unresponsive = self._subscription.unresponsive or self._is_unanswered
+        self._backlog.done(self._subscription)
         self._changed()
 
     async def _until_quiet(self, request: Request, unanswered: int) -> bool:
-        """Return True when it is time to ask again: after a long silence, or a growing pause where it is not answered.
+        """Return True when a new REQ is due: after a long silence, or a growing pause without an answer.
 
-        False where the REQ was closed before.
+        False if the REQ was closed before.
         """
         loop = asyncio.get_running_loop()
         asked = loop.time()
@@ -282,7 +283,7 @@ class SubscriptionTask:
             due = (
                 asked + min(pause, self._timings.probe_after)
                 if unanswered
-                else request.heard + self._timings.probe_after
+                else request.active_at + self._timings.probe_after
             )
             if loop.time() >= due:
                 return True
@@ -290,9 +291,9 @@ class SubscriptionTask:
         return False
 
     async def _renew(self, request: Request, *, may_hang_up: bool) -> bool:
-        """Ask again under a new id, for a relay may have forgotten the old one; False where that too is not answered.
+        """Send the REQ under a new id, since a relay may have lost the old one; False if that is not answered either.
 
-        Then the connection ends, unless this REQ alone was never answered on it: others are served.
+        Then the connection is closed, unless other REQs on it are answered and this one never was.
         """
         async with self._session.spare:
             renewed = self._ask_for_new()
@@ -302,58 +303,60 @@ class SubscriptionTask:
                 return True
             self._session.drop(renewed)
         self._note_answer(is_answered=False)
-        if may_hang_up or not self._form.has_answered:
-            self._log.warning("relay.deaf", silent_for=round(asyncio.get_running_loop().time() - request.heard))
+        if may_hang_up or not self._style.has_answered:
+            self._log.warning(
+                "relay.unresponsive", silent_for=round(asyncio.get_running_loop().time() - request.active_at)
+            )
             self._session.abort()
             await asyncio.wait({request.closed}, timeout=self._timings.close_timeout)
         return False
 
     async def _catch_up(self) -> None:
-        """Read what is owed, however often the relay asks us to wait; once it has been taken the past is covered."""
-        since = self._live.owed_since(self._timings.overlap)
+        """Read the missing past, with as many pauses as the relay asks for, and mark it as covered."""
+        since = self._subscription.missing_since(self._timings.overlap)
         if since is None:
-            self._backlog.done(self._live)
+            self._backlog.done(self._subscription)
         elif not await self._read_past(since):
             return
         await self._backlog.handed_on()
         if not self._session.lost:
-            self._live.hearing = self._session
+            self._subscription.caught_up_on = self._session
 
     async def _read_past(self, since: int) -> bool:
-        """Have the past read back to `since`; False where the connection was lost.
+        """Read the past back to `since`; False if the connection was lost.
 
         A past that was cut short stays expected: the next connection reads it again, and what there is of it waits.
         """
-        self._backlog.expect(self._live)
+        self._backlog.expect(self._subscription)
         self._readings += 1
         try:
             whole = await self._page_back(since)
         finally:
             self._readings -= 1
         if not self._session.lost and not self._readings:
-            self._backlog.done(self._live)
+            self._backlog.done(self._subscription)
         return whole
 
     async def _page_back(self, since: int) -> bool:
-        """Page every filter back to `since`; False where the connection was lost."""
+        """Page every filter back to `since`; False if the connection was lost."""
         patience = RetryPolicy(self._timings, self._rng)
-        for wanted in self._live.filters:
+        for wanted in self._subscription.filters:
             pager = Pager(wanted, since, self._page_limit())
             while (page := pager.next()) is not None:
                 text = await self._read_page(page, pager)
                 if text:
-                    await patience.outlast(read_answer(text), self._session.authenticate, self._refuse)
-                elif self._live.refused and not self._is_unanswered:
-                    self._live.refused = ""
+                    await patience.wait_or_report(read_answer(text), self._session.authenticate, self._refuse)
+                elif self._subscription.refused and not self._is_unanswered:
+                    self._subscription.refused = ""
                     self._changed()
                 if self._session.lost:
                     return False
             if pager.clamp is not None:
-                self._log.info("relay.clamps", page=pager.clamp, pages=pager.pages)
+                self._log.info("relay.page_limited", page=pager.clamp, pages=pager.pages)
         return True
 
     async def _read_page(self, page: Filter, pager: Pager) -> str:
-        """Ask for one page; "" when it came whole, else why it did not, and the pager has not heard of it."""
+        """Request one page; "" if it is complete, else why not, and the pager is not updated."""
         found: list[tuple[str, int]] = []
 
         def take(raw: dict[str, Any]) -> Awaitable[None] | None:
@@ -372,9 +375,9 @@ class SubscriptionTask:
         return request.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"
 
     def _ask_for_new(self) -> Request:
-        """Open the live REQ: nothing stored, and everything new whatever its date."""
+        """Open the subscription REQ: nothing stored, and everything new whatever its date."""
         loop = asyncio.get_running_loop()
-        is_simple, opened = self._form.is_simple, loop.time()
+        is_simple, opened = self._style.is_simple, loop.time()
 
         def take(raw: dict[str, Any]) -> Awaitable[None] | None:
             is_stored = not request.eose.done() and loop.time() < opened + self._timings.probe_timeout
@@ -384,6 +387,9 @@ class SubscriptionTask:
 
         bare = ("since", "until", "limit")
         limit = 1 if is_simple else 0
-        new = [{**{k: v for k, v in wanted.items() if k not in bare}, "limit": limit} for wanted in self._live.filters]
+        new = [
+            {**{k: v for k, v in wanted.items() if k not in bare}, "limit": limit}
+            for wanted in self._subscription.filters
+        ]
         request = self._session.request(new, take)
         return request

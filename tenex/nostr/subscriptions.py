@@ -68,7 +68,7 @@ class Listener:
     def start(self, last_heard: int | None, roots: Iterable[str] = ()) -> None:
         """Subscribe; the backlog begins before `last_heard` (seconds), in a first life just before now."""
         since = max(0, last_heard - OVERLAP) if last_heard is not None else int(self._now()) - FIRST
-        self._hear_ours(since)
+        self._subscribe_addressed(since)
         newest = list(roots)[-FOLLOWED:]
         for batch, first in enumerate(range(0, len(newest), PER_REQ)):
             self._batches[batch] = set(newest[first : first + PER_REQ])
@@ -81,9 +81,9 @@ class Listener:
         is_new = frozenset(ours) != self._ours or frozenset(people) != self._people
         self._ours, self._slugs, self._people = frozenset(ours), slugs, frozenset(people)
         if is_new:
-            self._hear_ours(int(self._now()) - FIRST)
+            self._subscribe_addressed(int(self._now()) - FIRST)
 
-    def _hear_ours(self, since: int) -> None:
+    def _subscribe_addressed(self, since: int) -> None:
         filters: list[Filter] = [{"kinds": list(KINDS), "#p": sorted(self._ours)}]
         if self._project:
             filters.append({"kinds": [11], "#a": [self._project]})

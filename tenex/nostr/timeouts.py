@@ -54,7 +54,7 @@ class RelayTimeouts:
     """The same where the relay says we are too fast: at 12 events a minute one becomes free every 5 s."""
     redo_most: float = 60.0
     probe_after: float = 180.0
-    """A subscription silent for this long is asked whether it lives."""
+    """A subscription silent for this long is asked whether it subscriptions."""
     probe_timeout: float = 15.0
     """A REQ without an answer for this long is asked again, and then on a new connection."""
     idle_after: float = 300.0

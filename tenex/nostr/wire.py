@@ -62,7 +62,7 @@ class Ok:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Words for people, tied to nothing."""
+    """Text for users, tied to nothing."""
 
     text: str
 

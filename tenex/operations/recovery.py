@@ -29,7 +29,7 @@ from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, name_in
 from tenex.nostr.subscriptions import KINDS
 from tenex.settings import ProjectPaths, Settings
-from tenex.store.atomic_folder import create, heard_before, put_back, renew, stamp
+from tenex.store.atomic_folder import create, put_back, received_events, renew, stamp
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import VIEW
 from tenex.store.recovered_history import RecoveredHistory, decisions_of
@@ -110,7 +110,7 @@ class Recovery:
             past = past_of_view(view, conversation, VIEW, None)
             if is_guided(view):
                 past = guided(past, view, await self._rules())
-        seen = await self._disk.run(heard_before, path, past.covered)
+        seen = await self._disk.run(received_events, path, past.covered)
         if source != "relay" and not seen:
             past = replace(past, lost=[*past.lost, "the ids of older messages: relays may bring some of them again"])
         past = replace(past, seen=seen, address=past.address or _thread_of(conversation))

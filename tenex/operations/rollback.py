@@ -34,8 +34,8 @@ from tenex.store.journal_reader import mark_of
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.restore_preview import Returned, put_back, tree_after
-from tenex.tools.uncancellable import to_the_end
+from tenex.tools.rollback import Returned, put_back, tree_after
+from tenex.tools.tool import run_uncancellable
 from tenex.tools.workspace import Workspace
 
 TURN: Final = 20.0
@@ -132,9 +132,10 @@ class RollbackService:
                 raise UsageError("Nothing is known of earlier files: `tools.checkpoints` is off, or git is missing.")
             await self._take_turn()
             try:
-                tree = await to_the_end(lambda: tree_after(checkpoints, conversation, plan.records, plan.to))
+                tree = await run_uncancellable(lambda: tree_after(checkpoints, conversation, plan.records, plan.to))
                 why = f"back to record {plan.to}"
-                done = await to_the_end(lambda: put_back(checkpoints, self._workspace.root, conversation, tree, why))
+                root = self._workspace.root
+                done = await run_uncancellable(lambda: put_back(checkpoints, root, conversation, tree, why))
                 order = replace(order, tree=done.tree, was=done.was, files=_restored_text(done))
                 return RollbackResult(plan=plan, record=await _after_files(act, conversation, order), files=done)
             finally:

@@ -49,17 +49,17 @@ DISK_LOW: Final = 0.05
 DISK_LOW_BYTES: Final = 1 << 30
 
 
-def standing(runtime: Runtime, pool: RelayPool) -> str:
+def service_status(runtime: Runtime, pool: RelayPool) -> str:
     """How a daemon fares in one line, at once: for the service manager."""
     if runtime.inbox.is_closed:
         return "stopping in stages"
     actors = list(runtime.coordinator)
     active = sum(actor.conversation is not None and not is_settled(actor.conversation) for actor in actors)
-    frozen = sum(actor.is_suspended for actor in actors)
+    suspended = sum(actor.is_suspended for actor in actors)
     relays = pool.status()
     up = sum(relay.serves for relay in relays)
     words = [f"conversations active: {active}", f"relays connected: {up} of {len(relays)}"]
-    return ", ".join([*words, *([f"frozen: {frozen}"] if frozen else [])])
+    return ", ".join([*words, *([f"suspended: {suspended}"] if suspended else [])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,13 +258,13 @@ class _Found:
         self.counts: Counter[str] = Counter()
         self.open: list[dict[str, Any]] = []
         self.waiting: list[dict[str, Any]] = []
-        self.frozen: list[dict[str, Any]] = []
+        self.suspended: list[dict[str, Any]] = []
         self.undelivered_to: Counter[str] = Counter()
 
     def freezes(self, shown: dict[str, Any]) -> None:
         """Take in one whose journal cannot be written."""
         self.counts["suspended"] += 1
-        self.frozen.append(shown)
+        self.suspended.append(shown)
 
     def add(self, conversation: Conversation, now: Millis) -> None:
         """Take in one whose state is known."""
@@ -289,7 +289,7 @@ class _Found:
             "counts": dict(sorted(counts.items())),
             "open": sorted(self.open, key=_updated, reverse=True)[:LISTED],
             "waiting": sorted(self.waiting, key=_updated, reverse=True)[:WAITING],
-            "suspended": self.frozen,
+            "suspended": self.suspended,
             "quarantined": [{"id": name, "why": why} for name, why in self.quarantined.items()],
         }
 

@@ -13,9 +13,9 @@ from .content import (
     StateMachine,
     ToolCallStateMachine,
 )
-from .machine import AgentStateMachine, Plan
+from .machine import AgentStateMachine, OutputPlan
 from .model import OnProgress, OutputModel, OutputProgress, in_states
-from .parser import Fault, OutputParser, ParserEvent, Piece, Segment, repair_prompt
+from .parser import OutputFault, OutputParser, ParserEvent, Piece, Segment, repair_prompt
 from .states import AgentState, InnerMonologue, Python, Scratchpad, Thinking, ToolCallState
 
 __all__ = [
@@ -24,18 +24,18 @@ __all__ = [
     "AgentStateMachine",
     "EncapsulatedStateMachine",
     "Enforced",
-    "Fault",
     "FencedFreeformStateMachine",
     "InnerMonologue",
     "JsonStateMachine",
     "OnProgress",
+    "OutputFault",
     "OutputFormat",
     "OutputModel",
     "OutputParser",
+    "OutputPlan",
     "OutputProgress",
     "ParserEvent",
     "Piece",
-    "Plan",
     "Python",
     "PythonStateMachine",
     "Scratchpad",

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from tenex.core.messages import ToolSpec
 
 from .content import PythonStateMachine, core_of
-from .machine import AgentStateMachine, Plan
+from .machine import AgentStateMachine, OutputPlan
 from .requests import for_openai, for_vllm
 from .states import AgentState, ToolCallState
 
@@ -24,7 +24,7 @@ KEPT: Final = 8
 Enforced = Literal["none", "structural_tag", "json_schema"]
 """How a server holds its model to a machine; `none` leaves it to the parser."""
 
-_BODIES: Final[Mapping[str, Callable[[Plan], dict[str, Any]]]] = {
+_BODIES: Final[Mapping[str, Callable[[OutputPlan], dict[str, Any]]]] = {
     "structural_tag": for_vllm,
     "json_schema": for_openai,
 }

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from .content import JsonStateMachine, StateMachine, core_of
 from .json_values import faults, moved, read
-from .machine import AgentStateMachine, Plan
-from .parser import Fault, Segment
+from .machine import AgentStateMachine, OutputPlan
+from .parser import OutputFault, Segment
 
 _UNSTRICT: Final = frozenset({"minLength", "maxLength", "oneOf", "allOf", "not", "patternProperties", "if"})
 """Keywords that OpenAI's strict mode does not take."""
 
 
-def answer_schema(machine: AgentStateMachine | Plan) -> dict[str, Any]:
+def answer_schema(machine: AgentStateMachine | OutputPlan) -> dict[str, Any]:
     """The JSON Schema of an answer; the limits of free text are in it."""
     plan = _plan(machine)
     planning = [(name, content) for name, content in plan.contents.items() if name in plan.planning]
@@ -57,7 +57,7 @@ def is_strict(schema: Any) -> bool:
     return all(is_strict(one) for one in schema.values())
 
 
-def without_lengths(machine: AgentStateMachine | Plan) -> dict[str, Any]:
+def without_lengths(machine: AgentStateMachine | OutputPlan) -> dict[str, Any]:
     """The schema with the limits of free text put into descriptions, for servers that do not take them as rules."""
     schema = answer_schema(machine)
     parts = [*schema["properties"].get("plan", {"items": {"anyOf": []}})["items"]["anyOf"]]
@@ -69,7 +69,9 @@ def without_lengths(machine: AgentStateMachine | Plan) -> dict[str, Any]:
     return schema
 
 
-def read_answer(machine: AgentStateMachine | Plan, text: str) -> tuple[tuple[Segment, ...], tuple[Fault, ...]]:
+def read_answer(
+    machine: AgentStateMachine | OutputPlan, text: str
+) -> tuple[tuple[Segment, ...], tuple[OutputFault, ...]]:
     """The segments of an answer, and everything wrong with it; never raises. Act only where there is no fault.
 
     The text of a segment that is JSON is written again, without white space.
@@ -77,11 +79,11 @@ def read_answer(machine: AgentStateMachine | Plan, text: str) -> tuple[tuple[Seg
     plan = _plan(machine)
     answer, fault = read(text)
     if fault:
-        return (), (Fault("content", fault),)
+        return (), (OutputFault("content", fault),)
     shape = _shape(plan)
     wrong = faults(answer, shape, "the answer")
     if wrong:
-        return (), (Fault("content", f"The answer does not fit: {'; '.join(wrong)}."),)
+        return (), (OutputFault("content", f"The answer does not fit: {'; '.join(wrong)}."),)
     segments, found = [], []
     for part in (*answer.get("plan", ()), answer["action"]):
         state, value = part["state"], part["content"]
@@ -92,20 +94,20 @@ def read_answer(machine: AgentStateMachine | Plan, text: str) -> tuple[tuple[Seg
     return tuple(segments), tuple(found)
 
 
-def _checked(state: str, machine: StateMachine, value: Any) -> tuple[str, list[Fault]]:
+def _checked(state: str, machine: StateMachine, value: Any) -> tuple[str, list[OutputFault]]:
     core = core_of(machine)
     if isinstance(core, JsonStateMachine):
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return text, [Fault("content", f"{state}: {one}", state) for one in core.check_value(value)]
+        return text, [OutputFault("content", f"{state}: {one}", state) for one in core.check_value(value)]
     if not isinstance(value, str):
-        return "", [Fault("content", f"{state}: its content must be a text.", state)]
+        return "", [OutputFault("content", f"{state}: its content must be a text.", state)]
     if not machine.char_min <= len(value) <= machine.char_max:
         limits = f"{len(value)} characters; it takes {machine.char_min} to {machine.char_max}."
-        return value[: machine.char_max], [Fault("limits", f"The length of {state} is {limits}", state)]
-    return value, [Fault("content", f"{state}: {one}", state) for one in machine.check(value)]
+        return value[: machine.char_max], [OutputFault("limits", f"The length of {state} is {limits}", state)]
+    return value, [OutputFault("content", f"{state}: {one}", state) for one in machine.check(value)]
 
 
-def _shape(plan: Plan) -> dict[str, Any]:
+def _shape(plan: OutputPlan) -> dict[str, Any]:
     """The answer without its contents, which have better sentences of their own."""
     acting = [name for name in plan.contents if name not in plan.planning]
     parts = (
@@ -133,5 +135,5 @@ def _shell(names: list[str]) -> dict[str, Any]:
     }
 
 
-def _plan(machine: AgentStateMachine | Plan) -> Plan:
+def _plan(machine: AgentStateMachine | OutputPlan) -> OutputPlan:
     return machine.plan() if isinstance(machine, AgentStateMachine) else machine

@@ -48,7 +48,7 @@ class LoopsAtLeast:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OutputPlan:
     """A machine at one moment: what one output is held to. Tools that change later do not change it."""
 
     graph: TransitionGraph
@@ -133,7 +133,7 @@ class AgentStateMachine:
         """The states as a graph; its one fact is `loops`, the planning states written so far."""
         return self.plan().graph
 
-    def plan(self) -> Plan:
+    def plan(self) -> OutputPlan:
         """The machine at this moment, with the tools there are now."""
         contents = {state.identifier: machine for state, machine in self._reachable()}
         planning = [state.identifier for state in self.planning_states]
@@ -152,7 +152,7 @@ class AgentStateMachine:
             terminal=frozenset({DONE}),
         )
         least, most = self.min_planning_loops, self.max_planning_loops
-        return Plan(graph, MappingProxyType(contents), frozenset(planning), least, most)
+        return OutputPlan(graph, MappingProxyType(contents), frozenset(planning), least, most)
 
     def system_prompt(self) -> str:
         """Return the description of the output for the model: the order of states, then every reachable state."""

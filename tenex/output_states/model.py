@@ -20,7 +20,7 @@ from .agents import AgentOutput, Enforced, OutputFormat
 from .answers import read_answer
 from .content import PythonStateMachine, ToolCallStateMachine, core_of
 from .history import as_text, step_of
-from .parser import Fault, OutputParser, ParserEvent, Piece, Segment, repair_prompt
+from .parser import OutputFault, OutputParser, ParserEvent, Piece, Segment, repair_prompt
 
 log = structlog.get_logger(__name__)
 
@@ -83,7 +83,7 @@ class OutputModel:
         if form is None:
             return await self._model.step(request, on_text)
         spent, queued, model = NO_USAGE, 0, ""
-        wrong: tuple[Fault, ...] = ()
+        wrong: tuple[OutputFault, ...] = ()
         entries: Sequence[ModelStep | Note] = ()
         for attempt in range(1, TRIES + 1):
             try:
@@ -128,7 +128,7 @@ class OutputModel:
         return step, enforced
 
 
-def read(form: OutputFormat, text: str, enforced: Enforced) -> tuple[tuple[Segment, ...], tuple[Fault, ...]]:
+def read(form: OutputFormat, text: str, enforced: Enforced) -> tuple[tuple[Segment, ...], tuple[OutputFault, ...]]:
     """The segments of an answer, and everything wrong with it; nothing is to be done where there is a fault."""
     if enforced == "json_schema":
         return read_answer(form.plan, text)
@@ -138,7 +138,7 @@ def read(form: OutputFormat, text: str, enforced: Enforced) -> tuple[tuple[Segme
     return parser.segments, parser.faults
 
 
-def _refusal(wrong: Sequence[Fault]) -> str:
+def _refusal(wrong: Sequence[OutputFault]) -> str:
     # this sentence is published, so it may quote nothing of what was written
     listed = ", ".join(dict.fromkeys(f"{fault.state} ({fault.kind})" if fault.state else fault.kind for fault in wrong))
     return f"{TRIES} answers in a row did not follow the states; nothing of them was done. Wrong in the last: {listed}"
@@ -195,7 +195,7 @@ class _Listener:
 
     def _take(self, events: Sequence[ParserEvent]) -> None:
         for one in events:
-            if isinstance(one, Fault) or one.state not in self._form.states:
+            if isinstance(one, OutputFault) or one.state not in self._form.states:
                 continue
             state = self._form.states[one.state]
             is_whole = isinstance(one, Segment)

@@ -22,7 +22,7 @@ from typing import Literal
 from .content import JsonStateMachine, StateMachine, core_of
 from .endings import SPACES, WHITE, JsonScanner, text_scanner
 from .json_values import MOST_FAULTS
-from .machine import DONE, TAKE_ACTION, AgentStateMachine, Plan
+from .machine import DONE, TAKE_ACTION, AgentStateMachine, OutputPlan
 
 FaultKind = Literal[
     "outside",  # text or too much white space between states
@@ -58,7 +58,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class OutputFault:
     """Something wrong with the output; `state` is empty where it is about no state."""
 
     kind: FaultKind
@@ -66,10 +66,10 @@ class Fault:
     state: str = ""
 
 
-ParserEvent = Piece | Segment | Fault
+ParserEvent = Piece | Segment | OutputFault
 
 
-def repair_prompt(faults: Sequence[Fault]) -> str:
+def repair_prompt(faults: Sequence[OutputFault]) -> str:
     """Return what a model is asked after its output was refused; empty if nothing is wrong."""
     if not faults:
         return ""
@@ -80,10 +80,10 @@ def repair_prompt(faults: Sequence[Fault]) -> str:
 class OutputParser:
     """Takes one output in chunks. The machine is asked once, at the start: tools that change do not change it."""
 
-    def __init__(self, machine: AgentStateMachine | Plan) -> None:
+    def __init__(self, machine: AgentStateMachine | OutputPlan) -> None:
         self.plan = machine.plan() if isinstance(machine, AgentStateMachine) else machine
         self.segments: tuple[Segment, ...] = ()
-        self.faults: tuple[Fault, ...] = ()
+        self.faults: tuple[OutputFault, ...] = ()
         self.loops = 0
         """Planning states written so far."""
         self._node = self.plan.graph.initial
@@ -188,9 +188,9 @@ class OutputParser:
     def _complain(self, kind: FaultKind, message: str, state: str = "") -> None:
         if not message or self._is_given_up:
             return
-        fault = Fault(kind, message, state)
+        fault = OutputFault(kind, message, state)
         if len(self.faults) == MOST_FAULTS - 1:
-            fault = Fault("given up", f"{message} Then too much else is wrong; the rest was not read.", state)
+            fault = OutputFault("given up", f"{message} Then too much else is wrong; the rest was not read.", state)
         self.faults += (fault,)
         self._events.append(fault)
 
@@ -248,7 +248,7 @@ class _Content:
 class _Gap:
     """The input between states: white space, then an opening delimiter; or text that should not be there."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: OutputPlan) -> None:
         self._openings = {machine.delimiters[0]: state for state, machine in plan.contents.items()}
         self._spaces = 0
         self._lead = ""
@@ -317,7 +317,7 @@ def _joined(state: str, group: Iterable[ParserEvent]) -> Iterable[ParserEvent]:
     return [Piece(state, "".join(one.text for one in group if isinstance(one, Piece)))] if state else group
 
 
-def _misplaced(plan: Plan, node: str, state: str) -> str:
+def _misplaced(plan: OutputPlan, node: str, state: str) -> str:
     if node == DONE:
         return f"{state} comes after the action; the action is the last state of an answer."
     if state in plan.planning:
@@ -325,7 +325,7 @@ def _misplaced(plan: Plan, node: str, state: str) -> str:
     return f"{state} comes too early; an answer plans first, in at least {plan.least} of: {_named(plan.planning)}."
 
 
-def _unfinished(plan: Plan, loops: int) -> str:
+def _unfinished(plan: OutputPlan, loops: int) -> str:
     acting = tuple(state for state in plan.contents if plan.graph.permits(TAKE_ACTION, state))
     if not acting:
         return "No action can be taken now, because there is no tool to call."

@@ -8,17 +8,17 @@ from typing import Any
 
 from .answers import is_strict, without_lengths
 from .content import JsonStateMachine, StateMachine, core_of
-from .machine import AgentStateMachine, Plan
+from .machine import AgentStateMachine, OutputPlan
 
 Format = dict[str, Any]
 
 
-def for_vllm(machine: AgentStateMachine | Plan) -> dict[str, Any]:
+def for_vllm(machine: AgentStateMachine | OutputPlan) -> dict[str, Any]:
     """A structural tag for vLLM 0.12 or newer, which takes it as text."""
     return {"structured_outputs": {"structural_tag": json.dumps(structural_tag(machine))}}
 
 
-def for_openai(machine: AgentStateMachine | Plan) -> dict[str, Any]:
+def for_openai(machine: AgentStateMachine | OutputPlan) -> dict[str, Any]:
     """A JSON Schema, as OpenAI and llama.cpp take it; the answer is read by `answers.read_answer`.
 
     It is strict where every tool's parameters are such as strict mode takes; limits of free text are in descriptions.
@@ -28,7 +28,7 @@ def for_openai(machine: AgentStateMachine | Plan) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
-def structural_tag(machine: AgentStateMachine | Plan) -> Format:
+def structural_tag(machine: AgentStateMachine | OutputPlan) -> Format:
     """The order of the states as a structural tag of xgrammar: planning states, then one action.
 
     Narrower than the parser: one line feed separates states, and a text never holds its closing delimiter.

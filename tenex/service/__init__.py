@@ -1,1 +1,1 @@
-"""What a daemon owes to the machine it runs on: word to the service manager, a socket for questions and orders."""
+"""The daemon's control socket, and its notifications to the service manager."""

@@ -21,8 +21,8 @@ async def ask(path: Path, do: str, *, patience: float = PATIENCE, **arguments: A
     """Ask the daemon that listens at `path`; returns its result.
 
     Raises:
-        OSError: nobody listens there (FileNotFoundError, ConnectionRefusedError), we may not ask (PermissionError), it
-            hung up (ConnectionResetError), or no answer came within `patience` seconds (TimeoutError).
+        OSError: no daemon listens there (FileNotFoundError, ConnectionRefusedError), access is denied
+            (PermissionError), it hung up (ConnectionResetError), or there is no answer in time (TimeoutError).
         TenexError: the daemon refused, with its sentence; of the branch it would be on the command line.
     """
     async with asyncio.timeout(patience):
@@ -32,17 +32,17 @@ async def ask(path: Path, do: str, *, patience: float = PATIENCE, **arguments: A
             await _send(writer, {**arguments, "do": do})
             line = await reader.readuntil(b"\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as fault:
-            raise ConnectionResetError(f"{path}: whoever listens there hung up without a whole answer") from fault
+            raise ConnectionResetError(f"{path}: the process there closed the connection without an answer") from fault
         finally:
             writer.close()
     try:
         answer = json.loads(line)
-        is_ok, told = answer["ok"], answer["result" if answer["ok"] else "error"]
+        is_ok, value = answer["ok"], answer["result" if answer["ok"] else "error"]
     except (ValueError, LookupError, TypeError) as fault:
-        raise ConnectionResetError(f"{path}: whoever listens there speaks another language") from fault
+        raise ConnectionResetError(f"{path}: the process there speaks another protocol") from fault
     if not is_ok:
-        raise _error(str(told), answer.get("code"), answer.get("faults"))
-    return told
+        raise _error(str(value), answer.get("code"), answer.get("faults"))
+    return value
 
 
 async def _send(writer: asyncio.StreamWriter, request: Mapping[str, Any]) -> None:

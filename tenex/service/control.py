@@ -1,4 +1,4 @@
-"""The control socket: questions and orders for a running daemon, from the machine it runs on.
+"""The control socket: requests to a running daemon from its own machine.
 
 One request to a line, one answer to a line, both JSON; a connection may ask again and again:
 
@@ -71,7 +71,7 @@ def _bind(path: Path) -> tuple[socket.socket, int]:
         _clear(path)
         with reachable(path) as address:
             listening.bind(address)
-        path.chmod(0o600)  # before `listen` nobody can connect
+        path.chmod(0o600)  # before `listen` no one can connect
         listening.listen(CLIENTS)
         return listening, path.stat().st_ino
     except OSError as fault:
@@ -122,7 +122,7 @@ class _Clients:
         self._present.add(task)
         try:
             if refusal:
-                await _tell(writer, _failed(refusal))
+                await _send(writer, _failed(refusal))
             else:
                 await self._converse(reader, writer)
         except (OSError, asyncio.IncompleteReadError):  # gone, or too slow: TimeoutError is an OSError
@@ -156,9 +156,9 @@ class _Clients:
                 async with asyncio.timeout(IDLE):
                     line = await reader.readuntil(b"\n")
             except asyncio.LimitOverrunError:
-                await _tell(writer, _failed(f"a request has at most {REQUEST_BYTES} bytes"))
+                await _send(writer, _failed(f"a request has at most {REQUEST_BYTES} bytes"))
                 return
-            await _tell(writer, await self._answer(line))
+            await _send(writer, await self._answer(line))
 
     async def _answer(self, line: bytes) -> bytes:
         try:
@@ -178,10 +178,10 @@ class _Clients:
             return _failed(f"it takes longer than {WORK:g} s, and was given up", TenexError.exit_code)
         except Exception:  # a stage loop: one strange question must not end the daemon
             log.exception("control.failed", do=name)
-            return _failed("an internal error; the daemon's log says which", TenexError.exit_code)
+            return _failed("an internal error; see the daemon's log", TenexError.exit_code)
 
 
-async def _tell(writer: asyncio.StreamWriter, line: bytes) -> None:
+async def _send(writer: asyncio.StreamWriter, line: bytes) -> None:
     writer.write(line)
     async with asyncio.timeout(IDLE):
         await writer.drain()

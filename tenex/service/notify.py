@@ -1,4 +1,4 @@
-"""Tells the service manager how the daemon fares: `sd_notify(3)`, spoken over $NOTIFY_SOCKET.
+"""Notifies the service manager of the daemon's state: `sd_notify(3)` over $NOTIFY_SOCKET.
 
 Our own, because the protocol is one datagram of text; the packages for it load a C library or ask for systemd's.
 """
@@ -16,20 +16,20 @@ log = structlog.get_logger(__name__)
 STATUS_CHARACTERS: Final = 200
 """`systemctl status` shows one line."""
 STATUS_EVERY: Final = 5.0
-"""Seconds between two looks at how things stand: people read it, nothing acts on it."""
+"""Seconds between two updates of the status line, which only humans read."""
 PATIENCE: Final = 0.5
 """Seconds a full queue of the manager may hold us up: a READY that is dropped would cost the start."""
 
 
 class Notifier:
-    """The service manager's ear; deaf where there is none."""
+    """The connection to the service manager; does nothing if there is none."""
 
     def __init__(self, address: str = "", watchdog: float | None = None) -> None:
         """Prepare.
 
         Args:
-            address: a path, or a name that begins with `@` (abstract); empty: nobody listens.
-            watchdog: seconds after which we are killed unless we have said that we live; None: nobody minds.
+            address: a path, or a name that begins with `@` (abstract); empty: there is no service manager.
+            watchdog: seconds after which the daemon is killed without a sign of life; None: never.
         """
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self.watchdog = watchdog
@@ -39,48 +39,48 @@ class Notifier:
     def from_environment(cls, environment: Mapping[str, str], pid: int) -> Self:
         """Listen to what systemd put into the environment; its watchdog may be meant for another process."""
         address = environment.get("NOTIFY_SOCKET", "")
-        if address[:1] not in ("/", "@"):  # vsock and the like: no daemon of a machine is told to use these
+        if address[:1] not in ("/", "@"):  # vsock and the like: not used for daemons
             return cls()
         usec, whose = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
         is_ours = usec.isdecimal() and int(usec) > 0 and whose in ("", str(pid))
         return cls(address, int(usec) / 1e6 if is_ours else None)
 
     @property
-    def is_heard(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether a service manager listens."""
         return bool(self._address)
 
     def ready(self, status: str = "") -> None:
-        """Say that we serve; also what ends a reload, whatever came of it."""
+        """Report that the daemon serves; also ends a reload, failed or not."""
         self._send("READY=1", *_status(status))
 
     def reloading(self) -> None:
-        """Say that the configuration is read anew; `ready` must follow. `notify-reload` needs the time with it."""
+        """Report that the configuration is being reloaded; `ready` must follow. `notify-reload` needs the time."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        self._send("RELOADING=1", f"MONOTONIC_USEC={now // 1000}", *_status("reading the configuration anew"))
+        self._send("RELOADING=1", f"MONOTONIC_USEC={now // 1000}", *_status("reloading the configuration"))
 
     def stopping(self, within: float) -> None:
-        """Say that we stop, and ask for that many seconds: our own deadline may be later than the manager's."""
+        """Report that the daemon stops, and ask for so many seconds: its deadline may be later than the manager's."""
         self._send("STOPPING=1", f"EXTEND_TIMEOUT_USEC={int(within * 1e6)}", *_status("stopping in stages"))
 
     async def keep_up(self, status: Callable[[], str]) -> None:
-        """Pet the watchdog and keep the status line true, until cancelled; returns at once where nobody listens.
+        """Pet the watchdog and keep the status line true, until cancelled; returns at once without a service manager.
 
         To be run on the loop the daemon works on, and to be cancelled when its work ends: all of the flow is tasks of
         one group there, which live and die together. A loop that hangs is silent, and is ended by the service manager.
 
         Args:
-            status: tells how things stand in a line, at once.
+            status: returns the status line, without blocking.
         """
-        told = ""
-        while self.is_heard:
+        sent = ""
+        while self.is_connected:
             line = _line(status)
-            words = _status(line) if line != told else []
-            told = line
+            words = _status(line) if line != sent else []
+            sent = line
             if self.watchdog is not None:
                 words.append("WATCHDOG=1")
             self._send(*words)
-            # at half of its time, as sd_watchdog_enabled(3) says
+            # at half of its time, as sd_watchdog_enabled(3) advises
             await sleep(STATUS_EVERY if self.watchdog is None else min(STATUS_EVERY, self.watchdog / 2))
 
     def _send(self, *words: str) -> None:
@@ -101,7 +101,7 @@ class Notifier:
 def _line(status: Callable[[], str]) -> str:
     try:
         return status()
-    except Exception:  # a line for people must not end what it tells of
+    except Exception:  # a status line must not end the daemon
         log.exception("notify.no_status")
         return ""
 

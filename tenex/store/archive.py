@@ -4,8 +4,8 @@
     {"v":1,"seq":1,"remaining":0,"at":...,"type":"ConversationStarted","data":{...},"crc":"..."}
     ...
 
-The first line says what follows and the sha256 of it; every line after it is one of a journal. There are no keys in it,
-because there are none in a journal.
+The first line describes what follows, with its sha256; every line after it is one of a journal. It holds no keys,
+because a journal holds none.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: replace, set aside, keep a copy, make a folder; all durable on return.
+"""Files that are whole or absent: replace, move away, keep a copy, make a folder; all durable on return.
 
 Everything here blocks; call it from the store's threads.
 """
@@ -66,10 +66,10 @@ def replace(path: Path, data: bytes, mode: int = FILE_MODE, modified: int | None
         path: the file; it need not exist.
         data: all it shall hold.
         mode: its permissions.
-        modified: when it shall say that it was last written, in ns; None: now.
+        modified: its modification time in ns; None: now.
 
     Raises:
-        OSError: the old content stands; or the new one does, and a power cut may still bring the old one back.
+        OSError: the old content is there; or the new one is, and a power cut may still restore the old one.
     """
     make_folder(path.parent)
     descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
@@ -104,7 +104,7 @@ def set_aside(path: Path, label: str) -> Path:
         The new path.
 
     Raises:
-        OSError: it stands where it stood.
+        OSError: it was not renamed.
     """
     for target in _names(path, label):
         try:

@@ -1,4 +1,4 @@
-"""Putting a conversation's files on disk as a whole: a journal made anew in a damaged one's place, or a new folder.
+"""Putting a conversation's files on disk as a whole: a rebuilt journal in a damaged one's place, or a new folder.
 
 Everything here blocks, and needs the folder's lock.
 
@@ -38,7 +38,7 @@ _JOURNALS: Final = "journal*.jsonl"
 """Every file of a journal, however many it has."""
 _SEGMENTS: Final = ("orchestratorTurns-*.json", "phaseTransitions-*.json")
 _ASIDE: Final = "journal.damaged"
-_HEARD: Final = re.compile(rb'"eventId":"([0-9a-f]{64})"')
+_EVENT_ID: Final = re.compile(rb'"eventId":"([0-9a-f]{64})"')
 _SEEN: Final = re.compile(rb'"(?:seen|knownEvents)":[\[{]([^\]}]*)')
 """What a line holds of the messages of earlier ones: a checkpoint, or what closed an earlier rebuilding."""
 _ID: Final = re.compile(rb'"([0-9a-f]{64})"')
@@ -59,7 +59,7 @@ _KNOWN: Final = (
 
 
 def stamp(now: Millis) -> str:
-    """The time as it stands in the name of what is set aside."""
+    """The time as used in the names of backups."""
     return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
@@ -116,7 +116,7 @@ def put_back(folder: Path) -> None:
 
 
 def is_half_done(left: Path) -> bool:
-    """Whether what a process left holds all that a conversation was: it died before the last step of `renew`.
+    """Whether what a process left holds the whole conversation: it died before the last step of `renew`.
 
     Anything else it left has a second name in the conversation's folder, or was never in use.
     """
@@ -195,27 +195,27 @@ def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
         raise StoreError(f"{folder} cannot be made: {fault.strerror}. Nothing was changed.") from fault
 
 
-def heard_before(folder: Path, covered: int | None = None) -> list[EventId]:
-    """The messages a conversation has taken in, as far as its damaged files and the index still tell.
+def received_events(folder: Path, covered: int | None = None) -> list[EventId]:
+    """The messages a conversation has received, as far as its damaged files and the index still show.
 
     They must not be taken in a second time when a relay sends its past again. An id that the damage has changed names
     no event, and does no harm.
 
     Args:
         folder: the conversation's.
-        covered: the last record that what is regained covers. What was heard after it is left out: nobody has answered
+        covered: the last record that the rebuilt journal covers. Later messages are left out: they have no answer
             it, as far as is known, and it is to be taken in again. None: everything is covered.
     """
     found: dict[EventId, None] = {}
     later: set[EventId] = set()
     for path in _matching(folder, _JOURNALS):
-        for event, seq in _heard_in(path):
+        for event, seq in _events_in(path):
             if covered is not None and seq > covered:
                 later.add(event)
             else:
                 found[event] = None
-    earlier = [event for path in _matching(folder, f"{_ASIDE}-*/{_JOURNALS}") for event, _ in _heard_in(path)]
-    if _is_rebuilt(folder):  # it says itself what it knows of those: what it left out is to be heard again
+    earlier = [event for path in _matching(folder, f"{_ASIDE}-*/{_JOURNALS}") for event, _ in _events_in(path)]
+    if _is_rebuilt(folder):  # it lists the events it knows: those it left out must be received again
         later.update(event for event in earlier if event not in found)
     else:
         found.update(dict.fromkeys(earlier))
@@ -228,11 +228,11 @@ def _is_rebuilt(folder: Path) -> bool:
     return any(_REBUILT in line and is_sound(line) for path in _matching(folder, _JOURNALS) for line in _lines_of(path))
 
 
-def _heard_in(path: Path) -> Iterator[tuple[EventId, int]]:
+def _events_in(path: Path) -> Iterator[tuple[EventId, int]]:
     """The events of every line, sound or not, with the line's seq, 0 where that cannot be read."""
     for line in _lines_of(path):
         seq = _SEQ.match(line)
-        for event in (*_HEARD.findall(line), *_ID.findall(b" ".join(_SEEN.findall(line)))):
+        for event in (*_EVENT_ID.findall(line), *_ID.findall(b" ".join(_SEEN.findall(line)))):
             yield EventId(event.decode()), int(seq[1]) if seq else 0
 
 
@@ -253,7 +253,7 @@ def _indexed(folder: Path) -> list[EventId]:
     try:
         with closing(sqlite3.connect(f"{index.absolute().as_uri()}?mode=ro", uri=True)) as tables:
             rows = tables.execute(_KNOWN, (folder.name,)).fetchall()
-    except sqlite3.Error:  # it is a cache: what it does not say is not known
+    except sqlite3.Error:  # it is a cache: what it does not hold is not known
         return []
     return [EventId(str(row[0])) for row in rows]
 

@@ -1,6 +1,6 @@
 """Beside the conversations, in `conversations/_daemon/journal.jsonl`: lessons, profiles, and words no journal holds.
 
-It goes on in files like any other journal: a start reads the newest, which begins with all that is still at hand.
+It rotates like any other journal: a start reads the newest file, which begins with a `DaemonSnapshot`.
 """
 
 import asyncio
@@ -74,21 +74,21 @@ class ProfilePublished(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureNotified(Record):
-    """Somebody is told that a conversation is in trouble: the word is made of this, and is the same whoever says it."""
+    """A user is notified that a conversation failed: the message is made from this, always with the same id."""
 
     notice: Notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureCleared(Record):
-    """A conversation goes on; whoever meets a trouble in it after this is told anew."""
+    """A conversation works again; users who meet a later failure of it are notified again."""
 
     conversation: ConversationId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSnapshot(SnapshotRecord):
-    """All that is at hand after the record `seq`.
+    """The daemon's state after the record `seq`.
 
     A change to what any kind within it means is a change to this record: a higher version, and a migration.
     """
@@ -114,7 +114,7 @@ class DaemonJournal:
     """The daemon's journal and what it adds up to."""
 
     def __init__(self, root: Path, disk: Disk, clock: Clock) -> None:
-        """Stand before an unread journal; use `open`."""
+        """Start with an unread journal; use `open`."""
         self._path = root / FOLDER / JOURNAL
         self._disk = disk
         self._clock = clock
@@ -128,7 +128,7 @@ class DaemonJournal:
 
         Raises:
             StoreDamaged: it holds what we did not write; nothing was changed.
-            AppendFailed: the disk does not let us read or mend it now.
+            AppendFailed: the disk does not let us read or repair it now.
         """
         book = cls(root, disk, clock)
         await book._opened()
@@ -144,7 +144,7 @@ class DaemonJournal:
         try:
             await book._opened()
         except (AppendFailed, StoreDamaged) as fault:
-            log.error("book.closed", reason=str(fault))
+            log.error("daemon_journal.closed", reason=str(fault))
             with suppress(OSError, StoreDamaged):
                 for record in await disk.run(peek, book._path, DAEMON, NEWEST):
                     book._fold(record)
@@ -166,7 +166,7 @@ class DaemonJournal:
         """Remove a lesson durably and return it; None where there is none of that number.
 
         Raises:
-            AppendFailed: the disk did not take it; the next call begins anew.
+            AppendFailed: the disk did not take it; the next call reads the journal again.
             StoreDamaged: the journal has become unreadable.
         """
         async with self._turn:
@@ -190,7 +190,7 @@ class DaemonJournal:
         """Make a lesson durable; a second call with the same key does nothing.
 
         Raises:
-            AppendFailed: the disk did not take it; the next call begins anew.
+            AppendFailed: the disk did not take it; the next call reads the journal again.
             StoreDamaged: the journal has become unreadable.
         """
         async with self._turn:
@@ -218,7 +218,7 @@ class DaemonJournal:
         """Remember a replaceable event that went out; the same event again does nothing.
 
         Raises:
-            AppendFailed: the disk did not take it; the next call begins anew.
+            AppendFailed: the disk did not take it; the next call reads the journal again.
             StoreDamaged: the journal has become unreadable.
         """
         async with self._turn:
@@ -239,37 +239,37 @@ class DaemonJournal:
                 )
 
     def open_notices(self) -> tuple[Notice, ...]:
-        """The notices of all troubles that are not over."""
-        return tuple(self._told.values())
+        """The notices of all failures that are not over."""
+        return tuple(self._notices.values())
 
     async def add_notice(self, notice: Notice) -> None:
-        """Make a notice durable before it is said; one for the same person and trouble does nothing.
+        """Make a notice durable before it is sent; one for the same user and failure does nothing.
 
         Raises:
-            AppendFailed: the disk did not take it; the next call begins anew.
+            AppendFailed: the disk did not take it; the next call reads the journal again.
             StoreDamaged: the journal has become unreadable.
         """
         async with self._turn:
             journal = await self._opened()
-            if notice.key not in self._told:
+            if notice.key not in self._notices:
                 await self._append(journal, lambda seq, now: FailureNotified(seq=seq, at=now, notice=notice))
 
     async def clear_notices(self, conversation: ConversationId) -> None:
-        """Forget the notices of a conversation that goes on. Raises as `tell` does."""
+        """Forget the notices of a conversation that works again. Raises as `add_notice` does."""
         async with self._turn:
             journal = await self._opened()
-            if any(key[0] == conversation for key in self._told):
+            if any(key[0] == conversation for key in self._notices):
                 await self._append(journal, lambda seq, now: FailureCleared(seq=seq, at=now, conversation=conversation))
 
     async def close(self) -> None:
-        """Let go of the file; the next record opens it again."""
+        """Close the file; the next record opens it again."""
         async with self._turn:
             journal, self._journal = self._journal, None
             if journal is not None:
                 await journal.close()
 
     async def _opened(self) -> FileJournal:
-        """The journal, read anew if it is not open: after a failed append only the disk knows what it says."""
+        """The journal, read again if it is not open: after a failed append only the disk knows its content."""
         if self._journal is None:
             remedy = "Move the file away to start without the lessons and profiles in it."
             self._journal, records = await FileJournal.open(self._path, DAEMON, self._disk, self._clock, remedy)
@@ -306,13 +306,13 @@ class DaemonJournal:
         try:
             await journal.rotate(checkpoint)
         except (OSError, TenexError) as fault:
-            log.error("book.not_rotated", reason=str(fault))
+            log.error("daemon_journal.not_rotated", reason=str(fault))
 
     def _clear(self) -> None:
         self._lessons: dict[Slug, tuple[LessonLearned, ...]] = {}
         self._profiles: dict[tuple[PublicKey, int], ProfilePublished] = {}
         self._keys: dict[str, None] = {}
-        self._told: dict[tuple[ConversationId, PublicKey, str], Notice] = {}
+        self._notices: dict[tuple[ConversationId, PublicKey, str], Notice] = {}
 
     def _fold(self, record: Record) -> None:
         match record:
@@ -322,7 +322,7 @@ class DaemonJournal:
                     self._lessons[lesson.agent] = (*self.lessons(lesson.agent), lesson)
                 self._profiles = {(profile.pubkey, profile.kind): profile for profile in record.profiles}
                 self._keys = dict.fromkeys(record.keys)
-                self._told = {notice.key: notice for notice in record.notices}
+                self._notices = {notice.key: notice for notice in record.notices}
             case LessonLearned():
                 self._lessons[record.agent] = (*self.lessons(record.agent), record)[-LESSONS_KEPT:]
                 self._keys[record.key] = None
@@ -334,8 +334,8 @@ class DaemonJournal:
             case ProfilePublished():
                 self._profiles[record.pubkey, record.kind] = record
             case FailureNotified(notice=notice):
-                self._told[notice.key] = notice
+                self._notices[notice.key] = notice
             case FailureCleared():
-                self._told = {key: told for key, told in self._told.items() if key[0] != record.conversation}
+                self._notices = {key: notice for key, notice in self._notices.items() if key[0] != record.conversation}
             case _:
                 pass

@@ -109,7 +109,7 @@ class FsyncTracker:
 
 
 def _close(descriptor: int) -> None:
-    with suppress(OSError):  # what matters was flushed before; close has nothing more to say
+    with suppress(OSError):  # what matters was flushed before
         os.close(descriptor)
 
 
@@ -132,7 +132,7 @@ class _Job(Generic[T]):
             self._result = self._work()
         except BaseException as fault:  # noqa: BLE001  (it is raised where the work was asked for)
             self._fault = fault
-        with suppress(RuntimeError):  # the loop was closed: nobody waits
+        with suppress(RuntimeError):  # the loop was closed: no caller waits
             self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
@@ -182,7 +182,7 @@ class Disk:
             open_files: how many journals stay open between appends.
             write: takes bytes like `os.write`, perhaps fewer than it was given.
             sync: makes a file's bytes durable.
-            timed: hears how long journals waited for the disk: `append`, and the `flush` within it.
+            timed: gets how long journals waited for the disk: `append`, and the `flush` within it.
         """
         self.files = OpenFiles(open_files)
         self.flushed = FsyncTracker()
@@ -197,8 +197,8 @@ class Disk:
     async def run(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
         """Do blocking work in one of the threads.
 
-        A cancelled caller still waits until the work has ended: a write that goes on by itself could not be told from
-        one that never began.
+        A cancelled caller still waits until the work has ended: a write that continues by itself could not be
+        distinguished from one that never began.
         """
         job = _Job(partial(work, *arguments, **keywords))
         self._begin(job)
@@ -217,7 +217,7 @@ class Disk:
             raise InternalError("the disk was closed; work was asked for afterwards")
         if len(self._threads) < self._most:
             name = f"tenex-store-{len(self._threads)}"
-            # a process that ends without closing has nobody who waits for the work
+            # daemon: a process that ends without closing must not wait for the work
             self._threads.append(Thread(target=_serve, args=(self._jobs,), name=name, daemon=True))
             self._threads[-1].start()
         self._jobs.put(job)
@@ -236,7 +236,7 @@ class Disk:
                 _close(descriptor)
                 path.unlink(missing_ok=True)
         except OSError as fault:
-            return f"{path.parent} cannot be written to: {fault.strerror or fault}. Make room or mend the disk."
+            return f"{path.parent} cannot be written to: {fault.strerror or fault}. Free some space or repair the disk."
         return ""
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A journal's bytes: one record per line, and the rule for what a file that does not end well still proves.
+"""The lines of a journal, one record each, and what an incomplete or damaged file still proves.
 
     {"v":1,"seq":7,"remaining":0,"at":1700000000000,"type":"TurnOpened","data":{...},"crc":"8 hex"}
 
@@ -48,7 +48,7 @@ class Fault:
 
 
 class _Unreadable(Exception):
-    """A line whose crc is right says something we do not understand."""
+    """A line whose crc is right cannot be understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Codec:
             migrations: by kind and the version they start from, each to the next version.
 
         Raises:
-            Bug: a kind has a field whose type cannot be stored, or older versions that could not be read.
+            InternalError: a kind has older versions that could not be read.
         """
         self._by_name = {
             name: _Kind(kind, b',"type":"%b","data":' % name.encode(), FieldsCodec(kind, leave_out=_ENVELOPE))
@@ -90,7 +90,7 @@ class Codec:
         """The lines of whole decisions, ready to be appended.
 
         Raises:
-            Bug: a record is not of a known kind or holds what its type forbids; nothing may be written then.
+            InternalError: a record is not of a known kind or holds what its type forbids; nothing may be written then.
         """
         lines: list[bytes] = []
         for decision in decisions:
@@ -103,7 +103,7 @@ class Codec:
     def _encode(self, record: Record, remaining: int) -> bytes:
         kind = self._by_type.get(type(record))
         if kind is None:
-            raise InternalError(f"a {type(record).__name__} is no record of this journal")
+            raise InternalError(f"a {type(record).__name__} is not a record of this journal")
         if type(record.seq) is not int or type(record.at) is not int:
             raise InternalError(f"{type(record).__name__}: `seq` and `at` must be integers")
         head = b'{"v":%d,"seq":%d,"remaining":%d,"at":%d' % (record.version, record.seq, remaining, record.at)
@@ -133,7 +133,7 @@ class Codec:
             try:
                 record, remaining = self._decode(line)
                 if isinstance(record, SnapshotRecord):
-                    first = _check_checkpoint(number, record, remaining)
+                    first = _check_snapshot(number, record, remaining)
                 _check_order(lines, number, first, record.seq, remaining, expected_remaining)
             except _Unreadable as fault:
                 return records[:whole], length, Fault(kind="damage", line=number, byte=position, what=str(fault))
@@ -187,7 +187,7 @@ def _torn(whole: int, length: int, what: str) -> Fault:
 
 
 def _damage_of(lines: list[bytes], number: int, position: int) -> Fault | None:
-    """Judge an unsound line: damage where a good one follows, else the last words of a write that was cut short."""
+    """Judge an unsound line: damage where a good one follows, else the rest of a write that was cut short."""
     for later, line in enumerate(lines[number:], start=number + 1):
         if is_sound(line):
             what = f"its crc is missing or wrong, though line {later} is good"
@@ -195,20 +195,20 @@ def _damage_of(lines: list[bytes], number: int, position: int) -> Fault | None:
     return None
 
 
-def _check_checkpoint(number: int, checkpoint: SnapshotRecord, remaining: int) -> int:
-    """The seq of the first line, which is the checkpoint's."""
+def _check_snapshot(number: int, snapshot: SnapshotRecord, remaining: int) -> int:
+    """The seq of the first line, which is the snapshot's."""
     if number > 1 or remaining:
-        raise _Unreadable("a checkpoint stands at the beginning of a file, alone, and nowhere else")
-    is_of_then = not isinstance(checkpoint, StateSnapshot) or checkpoint.state.next_seq == checkpoint.seq + 1
-    if checkpoint.seq < 1 or not is_of_then:
-        raise _Unreadable("it is a checkpoint of another moment than it says")
-    return checkpoint.seq
+        raise _Unreadable("a snapshot must be alone in its decision and first in its file")
+    is_of_then = not isinstance(snapshot, StateSnapshot) or snapshot.state.next_seq == snapshot.seq + 1
+    if snapshot.seq < 1 or not is_of_then:
+        raise _Unreadable("its snapshot is of another record than its seq")
+    return snapshot.seq
 
 
 def _check_order(
     lines: list[bytes], number: int, first: int, seq: int, remaining: int, expected_remaining: int | None
 ) -> None:
-    """Refuse a sound line that cannot stand here; up to it, line n held seq first + n - 1."""
+    """Refuse a sound line that cannot be at this place; before it, line n held seq first + n - 1."""
     if seq != first + number - 1:
         if lines[number - 1] in lines[: number - 1]:
             raise _Unreadable(f"it repeats the line of seq {seq}")
@@ -218,7 +218,7 @@ def _check_order(
 
 
 _WITH_STATE: Final = (StateSnapshot, RolledBack, ConversationForked)
-"""Kinds that hold a state, and so cannot stand in `core.records`, of which states are made."""
+"""Kinds that hold a state, and so cannot be in `core.records`, from which states are made."""
 
 CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}}, CONVERSATION_STEPS)
 """The kinds of record a conversation's journal holds."""

@@ -1,8 +1,8 @@
-"""The cache that finds a conversation by an event, and tells a start which journals it need not read.
+"""The SQLite cache that finds a conversation by an event, and shows a start which journals it need not read.
 
 Writes are collected and made in a thread of their own; reads by id are synchronous and see what is still to be written.
-An index that is damaged or removed is made anew: then every journal counts as unknown and is read once more, at a start
-before anything else, and while the daemon works beside its work.
+An index that is damaged or removed is rebuilt: every journal then counts as unknown and is read again, at a start
+before anything else, and in the background while the daemon runs.
 """
 
 import asyncio
@@ -10,20 +10,22 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import structlog
 
+from tenex.core.conversation import fold
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId, Millis
+from tenex.core.records import Record
 
 from . import schema, sqlite
-from .index_batch import gather
-from .index_row import Known, News, Row
+from .index_row import Known, News, Row, news_of, summarise
 from .repository import ConversationFolder
 from .schema import UNKNOWN_LENGTH, Batch
+from .search import Filter, listed
 from .sqlite import Tables
 
 log = structlog.get_logger(__name__)
@@ -57,9 +59,9 @@ class Index:
 
         Where none can be made now, there is none until one can: everything works, and more journals are read.
         """
-        self._tables = Tables(path, self._lose, self._begin_anew)
+        self._tables = Tables(path, self._lose, self._start_rebuild)
         self._folder: ConversationFolder | None = None
-        self._heard: dict[ConversationId, int] = {}
+        self._latest_seq: dict[ConversationId, int] = {}
         self._partly: set[ConversationId] = set()
         self._whole: set[ConversationId] | None = None
         """While an empty file is being filled: whose whole journal is in it; None: everybody's."""
@@ -89,27 +91,18 @@ class Index:
         return self.conversation_of(event_id) is not None
 
     def cursor(self, relay: str) -> Millis | None:
-        """Up to when a relay's events have been heard; None if that is not known."""
+        """Up to when a relay's events have been received; None if that is not known."""
         for batch in (self._waiting, self._going):
             if relay in batch.cursors:
                 return batch.cursors[relay]
         row = self._tables.ask("select at from cursors where relay = ?", relay)
         return Millis(row) if isinstance(row, int) else None
 
-    async def rows(self, limit: int = -1) -> list[Row]:
-        """The conversations last updated, newest first; all of them if `limit` is negative."""
+    async def rows(self, filter_: Filter = Filter(), limit: int = -1) -> list[Row]:  # noqa: B008 - it is frozen
+        """The conversations of a filter, last updated first; all of them if `limit` is negative."""
         await self.flush()
         try:
-            return await self._tables.run(schema.newest, limit)
-        except sqlite3.Error as fault:
-            self._tables.report(fault)
-            return []
-
-    async def updated_since(self, since: Millis) -> list[Row]:
-        """The conversations last updated at that time or later."""
-        await self.flush()
-        try:
-            return await self._tables.run(schema.updated_since, since)
+            return await self._tables.run(listed, filter_, limit)
         except sqlite3.Error as fault:
             self._tables.report(fault)
             return []
@@ -121,8 +114,8 @@ class Index:
     async def catch_up(self, folder: ConversationFolder, shown: Shown = iter) -> list[ConversationId]:
         """Read what the index does not know, also all of it where the index is new; returns what is unfinished.
 
-        A conversation that cannot be read counts as unfinished: whoever opens it judges it. Should the index be lost
-        later, all of the folder is read again.
+        A conversation that cannot be read counts as unfinished: opening it reports why. If the index is lost later,
+        the whole folder is read again.
 
         Args:
             folder: the conversations.
@@ -136,16 +129,16 @@ class Index:
 
     # ---- noting -------------------------------------------------------------------------------------------------
 
-    def hear(self, row: Row, news: News) -> None:
-        """Note where a conversation stands and what is new in it; written soon. Never blocks or raises."""
+    def update(self, row: Row, news: News) -> None:
+        """Record a conversation's row and news, written soon; never blocks or raises."""
         if self._rebuilding is not None:
-            self._heard[row.id] = row.seq
+            self._latest_seq[row.id] = row.seq
         if self._knows_in_part(row.id):
             row = replace(row, bytes=UNKNOWN_LENGTH)
         self._add(row, news)
 
     def set_cursor(self, relay: str, at: Millis) -> None:
-        """Note up to when a relay's events have been heard; written soon."""
+        """Record up to when a relay's events have been received; written soon."""
         self._waiting.cursors[relay] = at
         self._start_flush()
 
@@ -158,7 +151,7 @@ class Index:
                 await asyncio.wait({self._flush})
 
     async def close(self) -> None:
-        """Write what is left and let go of the file; a second call does nothing."""
+        """Write what is left and close the file; a second call does nothing."""
         if not self._closed:
             if self._rebuilding is not None:
                 self._rebuilding.cancel()
@@ -188,7 +181,7 @@ class Index:
         lengths: Mapping[ConversationId, int],
         shown: Shown = iter,
     ) -> set[ConversationId]:
-        """Take in what journals say; returns those that are settled."""
+        """Index the journals; returns the conversations that are settled."""
         settled: set[ConversationId] = set()
         for name in shown(list(wanted)):
             if await self._read(folder, name, lengths[name], wanted[name]):
@@ -206,14 +199,14 @@ class Index:
             except (StoreError, UsageError, ValueError, LookupError):
                 self._partly.add(name)
                 return False
-            went_on = self._heard.get(name, 0) > found.row.seq  # and that would be forgotten
-            if not went_on and (found.anew or self._whole is None):
+            went_on = self._latest_seq.get(name, 0) > found.row.seq  # and that would be forgotten
+            if not went_on and (found.is_complete or self._whole is None):
                 break
-        if found.anew:
+        if found.is_complete:
             self._partly.discard(name)
             if self._whole is not None:
                 self._whole.add(name)
-        self._add(found.row, found.news, anew=found.drops)
+        self._add(found.row, found.news, replaces=found.replaces)
         return found.row.settled
 
     def _knows_in_part(self, conversation: ConversationId) -> bool:
@@ -224,7 +217,7 @@ class Index:
         self._is_lost, self._whole = True, set()
         self._waiting.mark(list(self._waiting.rows))
 
-    def _begin_anew(self) -> None:
+    def _start_rebuild(self) -> None:
         self._start_flush()
         if self._folder is not None and not self._closed and self._rebuilding is None:
             task = asyncio.get_running_loop().create_task(self._rebuild(self._folder), name="index.rebuild")
@@ -246,10 +239,10 @@ class Index:
             self._whole = None
         finally:
             self._rebuilding = None
-            self._heard = {}
+            self._latest_seq = {}
 
-    def _add(self, row: Row, news: News, *, anew: bool = False) -> None:
-        self._waiting.add(row, news, anew=anew)
+    def _add(self, row: Row, news: News, *, replaces: bool = False) -> None:
+        self._waiting.add(row, news, replaces=replaces)
         for event_id in news.events:
             self._remember(event_id, row.id)
         self._start_flush()
@@ -284,3 +277,47 @@ class Index:
             self._going, self._flush = Batch(), None
         if not failed:
             self._start_flush()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What a journal adds to the index."""
+
+    row: Row
+    news: News
+    is_complete: bool
+    """The news are all there is."""
+    replaces: bool
+    """What was known is to be dropped; not where a file of the journal is missing, of which the index may know more."""
+
+
+async def gather(
+    folder: ConversationFolder, conversation: ConversationId, length: int, known: Known | None = None
+) -> Gathered:
+    """Read what the index has to add of a journal: only what is new where it knows the rest, else all of it.
+
+    A journal it knows holds the record it knows last, of the same ms; one that does not has replaced the other.
+
+    Args:
+        folder: the conversations.
+        conversation: whose journal.
+        length: its bytes before it is read, for the row.
+        known: what the index knows of it, if anything.
+
+    Raises:
+        StoreDamaged: it holds what we did not write.
+        UsageError: there is no such conversation.
+        ValueError, LookupError: it cannot be folded.
+    """
+
+    def gathered(records: Sequence[Record], after: int, *, replaces: bool = False) -> Gathered:
+        row = summarise(fold(conversation, records), length)
+        news = news_of(record for record in records if record.seq > after)
+        return Gathered(row=row, news=news, is_complete=not after, replaces=replaces)
+
+    if known is not None and 0 < known.bytes <= length:
+        records = await folder.read(conversation, known.seq)
+        if any(record.seq == known.seq and record.at == known.updated for record in records):
+            return await asyncio.to_thread(gathered, records, known.seq)
+    records, gone = await folder.read_left(conversation)
+    return await asyncio.to_thread(gathered, records, 0, replaces=not gone)

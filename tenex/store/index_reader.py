@@ -16,8 +16,7 @@ from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId
 
 from . import schema
-from .index import Shown
-from .index_batch import gather
+from .index import Shown, gather
 from .index_row import Known, Row
 from .repository import ConversationFolder
 from .schema import BUSY_MS, Batch
@@ -67,7 +66,7 @@ class Catalogue:
             await self._fall_back(fault)
 
     def close(self) -> None:
-        """Let go of the index; a second call does nothing."""
+        """Close the index; a second call does nothing."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -117,7 +116,7 @@ class Catalogue:
             except (StoreError, UsageError, ValueError, LookupError) as fault:
                 self.unread[name] = str(fault)
                 continue
-            batch.add(found.row, found.news, anew=found.drops)
+            batch.add(found.row, found.news, replaces=found.replaces)
             await asyncio.to_thread(schema.write, self._connection, batch)
 
 
@@ -145,7 +144,7 @@ def _open(path: Path) -> sqlite3.Connection | None:
     """
     if not path.exists():
         return None
-    # where nobody has it open, SQLite would make two files beside it and leave them there
+    # where no process has it open, SQLite would make two files beside it and leave them there
     mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?{mode}",
@@ -166,9 +165,9 @@ def _open(path: Path) -> sqlite3.Connection | None:
 
 
 def _in_memory(source: sqlite3.Connection | None = None) -> sqlite3.Connection:
-    """Tables of nobody else's, empty or as another index has them."""
+    """Private tables, empty or copied from another index."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    connection.execute("pragma temp_store = memory")  # people's words go into no file of a shared folder
+    connection.execute("pragma temp_store = memory")  # users' messages go into no file of a shared folder
     if source is None:
         schema.prepare(connection)
     else:

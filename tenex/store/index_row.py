@@ -49,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """As much of a row as tells whether it is still right."""
+    """The part of a row that shows whether it is current."""
 
     bytes: int
     seq: int
@@ -59,13 +59,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """Something that can be searched; the title counts as one, said by nobody."""
+    """A text that can be searched; the title counts as one, without a name."""
 
     seq: int
     """Of its record."""
     at: Millis
     name: str
-    """Of who said it."""
+    """Of its author."""
     text: str
 
 

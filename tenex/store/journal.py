@@ -1,4 +1,4 @@
-"""One journal as a thing to append to: durable when `append` returns, dead once the disk has said no."""
+"""Appending to one journal: durable when `append` returns, unusable once the disk has refused."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class FileJournal:
-    """The facts of one conversation, or of the daemon, in order, in one file after another (`core.ports.Journal`)."""
+    """The records of one conversation, or of the daemon, in order, in one file after another (`core.ports.Journal`)."""
 
     __slots__ = (
         "__weakref__",
@@ -56,7 +56,7 @@ class FileJournal:
     )
 
     def __init__(self, path: Path, codec: Codec, disk: Disk, loaded: Loaded) -> None:
-        """Stand at the end of a journal that has been loaded; use `open`."""
+        """Continue a journal that has been loaded; use `open`."""
         self.path = path.with_name(segments.name_of(loaded.number))
         self._codec = codec
         self._disk = disk
@@ -75,7 +75,7 @@ class FileJournal:
     async def open(
         cls, path: Path, codec: Codec, disk: Disk, clock: Clock, remedy: str = ""
     ) -> tuple[Self, list[Record]]:
-        """Read a journal and stand at its end. A missing one is made, with its folder, by the first append.
+        """Read a journal and continue at its end. A missing one is made, with its folder, by the first append.
 
         The records are those of the newest file: enough to fold, for they begin with a checkpoint where there are more.
 
@@ -83,12 +83,12 @@ class FileJournal:
             path: `<folder>/journal.jsonl`.
             codec: its kinds of record.
             disk: the threads and system calls to use.
-            clock: says when, for the name of a torn tail that is set aside.
-            remedy: a sentence that says what to do about damage.
+            clock: for the time in the name of a torn tail's backup.
+            remedy: a sentence on what to do about damage.
 
         Raises:
             StoreDamaged: it holds what we did not write; nothing was changed, and the folder bears the mark.
-            AppendFailed: the disk does not let us read or mend it now.
+            AppendFailed: the disk does not let us read or repair it now.
         """
         stamp = datetime.fromtimestamp(clock.now() / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
         loaded = await disk.run(load, path, codec, stamp, remedy, disk.flushed)
@@ -120,9 +120,9 @@ class FileJournal:
         A cancelled call has either appended everything or failed by the time it raises.
 
         Raises:
-            AppendFailed: the disk did not take them, or somebody else has changed the file. Every later append
+            AppendFailed: the disk did not take them, or another process has changed the file. Every later append
                 fails too; open the journal again.
-            Bug: a record has another seq than the next, or cannot be stored; nothing was written.
+            InternalError: a record has another seq than the next, or cannot be stored; nothing was written.
         """
         async with self._turn:
             if self._dead:
@@ -144,7 +144,7 @@ class FileJournal:
                 await self._disk.run(self._write, data, seq)
             finally:
                 self._hand_back()
-                self._took("append", began)
+                self._report_time("append", began)
 
     async def rotate(self, checkpoint: SnapshotRecord) -> bool:
         """Go on in a new file that begins with a checkpoint; the present one stays as it is.
@@ -157,7 +157,7 @@ class FileJournal:
         Raises:
             OSError: the disk took no new file. The present one is used on; or, where the new name may or may not
                 survive a power cut, the journal is dead and must be opened again.
-            Bug: the checkpoint could not be read again; the present file is used on.
+            InternalError: the checkpoint could not be read again; the present file is used on.
         """
         async with self._turn:
             if self._dead or self._is_new or checkpoint.seq != self._next_seq - 1:
@@ -168,7 +168,7 @@ class FileJournal:
             return True
 
     async def close(self) -> None:
-        """Let go of the file, after the append under way; a second call does nothing."""
+        """Close the file, after the append under way; a second call does nothing."""
         async with self._turn:
             self._dead = self._dead or f"{self.path} was closed; open it again."
             self._disk.files.drop(self._owner)
@@ -180,7 +180,7 @@ class FileJournal:
             self._disk.files.drop(self._owner)
         self._descriptor = None
 
-    def _took(self, work: str, began: float) -> None:
+    def _report_time(self, work: str, began: float) -> None:
         if self._disk.timed is not None:
             self._disk.timed(work, time.perf_counter() - began)
 
@@ -192,19 +192,19 @@ class FileJournal:
             with self._alone(self._descriptor):
                 found = os.fstat(self._descriptor)
                 if found.st_size != self._length or not found.st_nlink or self._has_successor():
-                    self._dead = f"{self.path} was changed or removed by somebody else; open it again."
+                    self._dead = f"{self.path} was changed or removed by another process; open it again."
                     raise AppendFailed(self._dead)
                 try:
                     self._flush(self._descriptor, data)
                 except OSError:
                     self._disk.flushed.doubt(self.path)
-                    with suppress(OSError):  # nobody was told of these bytes: the next to open need not meet them
+                    with suppress(OSError):  # these bytes were never acknowledged: the next to open need not see them
                         os.ftruncate(self._descriptor, self._length)
                     raise
         except OSError as fault:
             self._dead = (
-                f"{self.path} did not take {len(data)} bytes: {fault.strerror}. Make room or mend the disk; "
-                "the conversation goes on when it is opened again."
+                f"{self.path} did not take {len(data)} bytes: {fault.strerror}. Free some space or repair the disk; "
+                "the conversation continues when it is opened again."
             )
             raise AppendFailed(self._dead) from fault
         self._length += len(data)
@@ -217,7 +217,7 @@ class FileJournal:
         if not self._is_new:
             return os.open(self.path, flags)
         atomic.make_folder(self.path.parent)
-        # exclusive: a file that has come since we looked holds somebody else's facts
+        # exclusive: a file that has appeared since holds another process's records
         return os.open(self.path, flags | os.O_CREAT | os.O_EXCL, atomic.FILE_MODE)
 
     def _flush(self, descriptor: int, data: bytes) -> None:
@@ -226,14 +226,14 @@ class FileJournal:
             rest = rest[self._disk.write(descriptor, rest) :]
         began = time.perf_counter()
         self._disk.sync(descriptor)
-        self._took("flush", began)
+        self._report_time("flush", began)
         if self._is_new:  # a flushed file whose name is lost is lost
             atomic.sync_folder(self.path.parent)
             atomic.sync_folder(self.path.parent.parent)
 
     @contextmanager
     def _alone(self, descriptor: int) -> Iterator[None]:
-        """Dead where somebody else is writing: what this one knows of the file is about to be wrong."""
+        """Close the journal where another process is writing: what is known of the file is about to be wrong."""
         try:
             with alone(descriptor, self.path):
                 yield
@@ -242,22 +242,24 @@ class FileJournal:
             raise
 
     def _begin_file(self, checkpoint: SnapshotRecord) -> None:
-        """Write the next file and stand at its end, in one of the disk's threads."""
+        """Write the next file and continue in it, in one of the disk's threads."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
             with self._alone(descriptor):
-                self._go_on(checkpoint)
+                self._start_next_file(checkpoint)
         finally:
             os.close(descriptor)
 
-    def _go_on(self, checkpoint: SnapshotRecord) -> None:
+    def _start_next_file(self, checkpoint: SnapshotRecord) -> None:
         if self.path.stat().st_size != self._length or self._has_successor():
-            self._dead = f"{self.path} was changed by somebody else; open it again."
+            self._dead = f"{self.path} was changed by another process; open it again."
             raise AppendFailed(self._dead)
         data = self._codec.encode_decisions([[checkpoint]])
         again, _, _ = self._codec.decode_lines(data)
         if self._codec.encode_decisions([again]) != data:
-            raise InternalError(f"{self.path}: the checkpoint of seq {checkpoint.seq} does not read as it was written")
+            raise InternalError(
+                f"{self.path}: the checkpoint of seq {checkpoint.seq} does not read back as it was written"
+            )
         target = self.path.with_name(segments.name_of(self._number + 1))
         try:
             atomic.replace(target, data)
@@ -275,5 +277,5 @@ class FileJournal:
         self._long = max(FILE_BYTES, PER_CHECKPOINT * checkpoint)
 
     def _has_successor(self) -> bool:
-        """Whether somebody has gone on in the next file: then this one is closed, whatever its length."""
+        """Whether another process has continued in the next file: then this one is closed, whatever its length."""
         return os.path.lexists(self.path.with_name(segments.name_of(self._number + 1)))

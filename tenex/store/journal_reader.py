@@ -1,4 +1,4 @@
-"""Reading a journal: what is whole is believed, a torn tail is set aside, damage puts the folder in quarantine.
+"""Reading a journal: whole decisions are used, a torn tail is moved to a backup, damage quarantines the folder.
 
 Everything here blocks; call it from the store's threads. A journal is named by its first file, `journal.jsonl`, however
 many it has.
@@ -31,21 +31,21 @@ NEWEST: Final = sys.maxsize
 """A seq no record has: what comes after it is the newest file alone, which is enough to fold."""
 VIEW: Final = "conversation.json"
 MARK: Final = "QUARANTINED"
-"""Stands in a folder whose journal is damaged; holds the sentence that says so."""
+"""In a folder whose journal is damaged; holds the sentence that says why."""
 
 TAIL: Final = 2**18
 """Bytes at the end of a file in which its last line is looked for; longer ones are few, and then nothing is known."""
 _SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
 
 _NOT_OURS: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
-"""What opening says of something we did not put there; waiting does not mend it."""
+"""Errors of opening something we did not put there; waiting does not help."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A journal as it stands on disk after loading."""
+    """A journal as it is on disk after loading."""
 
     records: list[Record]
     """Of the newest file; if that is not the only one they begin with a checkpoint."""
@@ -73,12 +73,12 @@ def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracke
         path: the journal; it may be missing.
         codec: its kinds of record.
         stamp: the time, for the name of what is set aside.
-        remedy: a sentence that says what to do about damage.
+        remedy: a sentence on what to do about damage.
         flushed: what this process knows to be durable.
 
     Raises:
         StoreDamaged: it holds what we did not write; nothing was changed, and the folder bears the mark.
-        AppendFailed: the disk does not let us read or mend it now.
+        AppendFailed: the disk does not let us read or repair it now.
     """
     try:
         loaded = _load(path, codec, stamp, remedy, flushed or FsyncTracker())
@@ -97,7 +97,7 @@ def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracke
 def alone(descriptor: int, path: Path) -> Iterator[None]:
     """Keep other writers out from the look at a file to the last byte: both would find it as they left it.
 
-    Never waits: who writes for long is no reason for our threads to stand.
+    Never waits: a long write of another process must not block the store's threads.
 
     Raises:
         AppendFailed: somebody else is writing to it now.
@@ -105,7 +105,7 @@ def alone(descriptor: int, path: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as fault:
-        raise AppendFailed(f"{path} is being written to by somebody else; open it again.") from fault
+        raise AppendFailed(f"{path} is being written to by another process; open it again.") from fault
     try:
         yield
     finally:
@@ -114,7 +114,7 @@ def alone(descriptor: int, path: Path) -> Iterator[None]:
 
 @contextmanager
 def _written(path: Path) -> Iterator[None]:
-    """What cannot be written beside a journal says nothing against it: a folder may be read-only for a while."""
+    """A file that cannot be written beside a journal is no fault of it: a folder may be read-only for a while."""
     try:
         yield
     except OSError as fault:
@@ -147,7 +147,7 @@ def peek_left(path: Path, codec: Codec) -> tuple[list[Record], str]:
     """The same of all files, but for those before one that is missing: what is left of a journal that lost its past.
 
     Returns:
-        The records; where some are missing they begin with a checkpoint. And a sentence that says which file, and what
+        The records; where some are missing they begin with a checkpoint. And a sentence that names the file, and what
         can be done; empty where nothing is missing.
 
     Raises:
@@ -162,7 +162,7 @@ def _look_back(path: Path, codec: Codec, since: int) -> tuple[list[Record], str]
     has_view = (path.parent / VIEW).exists()  # looked for first: it is written after what it covers
     found = segments.numbers(path.parent)
     if has_view and not found:
-        raise StoreDamaged(f"{path} is missing, though {VIEW} stands beside it. Nothing was changed.")
+        raise StoreDamaged(f"{path} is missing, though {VIEW} is beside it. Nothing was changed.")
     found = found or [1]
     parts: list[list[Record]] = []
     follows: tuple[str, int] | None = None
@@ -172,7 +172,7 @@ def _look_back(path: Path, codec: Codec, since: int) -> tuple[list[Record], str]
         here = path.with_name(segments.name_of(number))
         if follows is not None and number not in found:
             gone = (
-                f"{here} is missing, though {follows[0]} follows it, so nothing can be told of what was before record "
+                f"{here} is missing, though {follows[0]} follows it, so nothing is known of what was before record "
                 f"{follows[1] + 1}. Put {' and '.join(segments.missing(found))} back from a copy; the daemon goes on "
                 "from the newest file meanwhile."
             )
@@ -195,7 +195,7 @@ def _look_back(path: Path, codec: Codec, since: int) -> tuple[list[Record], str]
         summed = records[:1]
         parts.append(records[1:])
     if has_view and not any(parts):
-        raise StoreDamaged(f"{path} holds no whole decision, though {VIEW} stands beside it. Nothing was changed.")
+        raise StoreDamaged(f"{path} holds no whole decision, though {VIEW} is beside it. Nothing was changed.")
     return [record for part in reversed(parts) for record in part], gone
 
 
@@ -226,7 +226,7 @@ def _load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTrack
         descriptor = os.open(here, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         if (path.parent / VIEW).exists():
-            _quarantine(here, f"it is missing, though {VIEW} stands beside it", remedy)
+            _quarantine(here, f"it is missing, though {VIEW} is beside it", remedy)
         return Loaded(records=[], length=0, exists=False)
     try:
         with alone(descriptor, here):  # until the copy has the name: what went into the old file then would be lost
@@ -244,7 +244,7 @@ def _take(
     if not stat.S_ISREG(file.st_mode):
         _quarantine(here, "it is no file", remedy)
     if not _is_newest(here, file, number):
-        raise AppendFailed(f"{here} was changed by somebody else; open it again.")
+        raise AppendFailed(f"{here} was changed by another process; open it again.")
     if file.st_mode & 0o077:
         log.info("journal.permissions_tightened", path=str(here), mode=oct(stat.S_IMODE(file.st_mode)))
         os.fchmod(descriptor, atomic.FILE_MODE)
@@ -256,7 +256,7 @@ def _take(
     if what := _misplaced(records, number):
         _quarantine(here, what, remedy)
     if not records and (folder / VIEW).exists():
-        _quarantine(here, f"it holds no whole decision, though {VIEW} stands beside it", remedy)
+        _quarantine(here, f"it holds no whole decision, though {VIEW} is beside it", remedy)
     if number - 1 in found and (what := _outrun(here.with_name(segments.name_of(number - 1)), records[0].seq)):
         _quarantine(here, what, "Look which file is a copy or an older one and move it out of the folder.")
     if gone := segments.missing(found):
@@ -284,7 +284,7 @@ def _take(
 
 
 def _is_newest(here: Path, file: os.stat_result, number: int) -> bool:
-    """Whether nobody has given the name to another file, or begun the next one, since we looked."""
+    """Whether the file still has its name, and is the newest, since we looked."""
     try:
         named = here.lstat()
     except FileNotFoundError:
@@ -302,7 +302,7 @@ def _misplaced(records: list[Record], number: int) -> str:
 
 
 def _outrun(before: Path, seq: int) -> str:
-    """Why a file that sums up all until `seq` cannot follow this one: to go on in it would drop what stands here.
+    """Why a file that sums up all until `seq` cannot follow this one: continuing in it would drop what this one holds.
 
     Only the last line is looked at. One that cannot be read is no reason: the newest file is enough to go on.
     """

@@ -1,4 +1,4 @@
-"""One daemon per folder: a lock that the kernel lets go of when its holder dies, however it dies."""
+"""One daemon per folder: a lock that the kernel releases when its holder dies, however it dies."""
 
 import fcntl
 import os
@@ -63,7 +63,7 @@ class FolderLock:
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
 
     def release(self) -> None:
-        """Let go of the folder; a second call does nothing."""
+        """Release the folder; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

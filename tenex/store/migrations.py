@@ -6,7 +6,7 @@ A kind whose `version` is N has a step from each of 1 to N - 1; the codec is not
 `data` of a line as it was written, with the names of the file, and gives that of the next version. It may change what
 it is given. What no step can know of old data gets the value that keeps the meaning of then.
 
-A journal is never rewritten for a new version: old lines stay as they are, and new ones stand after them.
+A journal is never rewritten for a new version: old lines stay as they are, and new ones follow them.
 """
 
 from collections.abc import Callable, Mapping

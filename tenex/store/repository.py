@@ -55,11 +55,11 @@ class ConversationFolder:
         """A conversation's own folder, whether it exists or not.
 
         Raises:
-            UsageError: that is no conversation's id.
+            UsageError: that is not a conversation's id.
         """
         if not _ID.fullmatch(conversation):
             raise UsageError(
-                f"{conversation[:80]!r} is no conversation's id: it must be 64 lower-case hex digits. "
+                f"{conversation[:80]!r} is not a conversation's id: it must be 64 lower-case hex digits. "
                 "`tenex conversations list` shows them."
             )
         return self.root / conversation
@@ -71,13 +71,13 @@ class ConversationFolder:
 
         Raises:
             StoreDamaged: the file holds what we did not write; nothing was changed, and the folder bears a mark.
-            AppendFailed: the disk does not let us read or mend it now.
-            UsageError: that is no conversation's id.
+            AppendFailed: the disk does not let us read or repair it now.
+            UsageError: that is not a conversation's id.
         """
         path = self.path(conversation) / JOURNAL
         remedy = (
-            f"Put the folder back from a copy; or stop the daemon: `tenex conversations rebuild {conversation[:12]} "
-            "--from conversation.json` makes a new journal of what can be regained."
+            f"Restore the folder from a copy; or stop the daemon: `tenex conversations rebuild {conversation[:12]} "
+            "--from conversation.json` makes a new journal of what can be recovered."
         )
         turn = self._opening.setdefault(conversation, asyncio.Lock())
         async with turn:  # two writers would fork it
@@ -93,7 +93,7 @@ class ConversationFolder:
         return journal, records
 
     async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
-        """The records of a conversation, all of them, without the lock and without mending anything.
+        """The records of a conversation, all of them, without the lock and without repairing anything.
 
         Args:
             conversation: its id.
@@ -114,7 +114,7 @@ class ConversationFolder:
         """All records that are there, also where an earlier file is missing: its past is lost, and nothing else.
 
         Returns:
-            The records, which then begin with a checkpoint, and the sentence that says so; else an empty one.
+            The records, which then begin with a checkpoint, and the sentence that names it; else an empty one.
 
         Raises:
             StoreDamaged: the file holds what we did not write.
@@ -187,12 +187,12 @@ class ConversationFolder:
 
 
 def misnamed(conversation: ConversationId, records: Sequence[Record]) -> str:
-    """What is wrong where a folder was copied or renamed: two that go on with one thread would say all of it twice."""
+    """What is wrong with a copied or renamed folder: two that continue one thread would publish everything twice."""
     match next(iter(records), None):
-        case ConversationStarted(id=told) | ConversationForked(id=told) | StateSnapshot(state=State(id=told)) if (
-            told != conversation
+        case ConversationStarted(id=named) | ConversationForked(id=named) | StateSnapshot(state=State(id=named)) if (
+            named != conversation
         ):
-            return f"this is the journal of the conversation {told[:64]}, in the folder of another one"
+            return f"this is the journal of the conversation {named[:64]}, in the folder of another one"
     return ""
 
 
@@ -203,8 +203,8 @@ def _ids(root: Path) -> list[ConversationId]:
         return []
     except OSError as fault:
         is_shut = isinstance(fault, PermissionError)
-        mend = "Ask as the user the daemon runs as, or as root" if is_shut else "Look who owns it and what it is"
-        raise StoreError(f"{root} cannot be read: {fault.strerror}. {mend}.") from fault
+        fix = "Ask as the user the daemon runs as, or as root" if is_shut else "Look who owns it and what it is"
+        raise StoreError(f"{root} cannot be read: {fault.strerror}. {fix}.") from fault
     return sorted(ConversationId(name) for name in names if _ID.fullmatch(name))
 
 
@@ -215,7 +215,7 @@ def _lengths(root: Path) -> dict[ConversationId, int]:
         try:
             found[name] = segments.stat_all(f"{base}/{name}")[0]
         except FileNotFoundError:
-            if (root / name / VIEW).exists():  # it had a journal once: opening it says so
+            if (root / name / VIEW).exists():  # it had a journal once: opening it reports that
                 found[name] = 0
         except OSError:
             found[name] = 0

@@ -21,7 +21,7 @@ from .index_row import Known, Message, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
 VERSION: Final = 4
-"""Of the tables; an index of another version is thrown away and made anew."""
+"""Of the tables; an index of another version is deleted and rebuilt."""
 
 BUSY_MS: Final = 5_000
 """How long one process waits for another's write, which is a batch of some ms."""
@@ -71,15 +71,15 @@ class Batch:
     messages: dict[tuple[ConversationId, int], Message] = field(default_factory=dict)
     facets: dict[tuple[ConversationId, str, str], None] = field(default_factory=dict)
     cursors: dict[str, Millis] = field(default_factory=dict)
-    anew: set[ConversationId] = field(default_factory=set)
+    complete: set[ConversationId] = field(default_factory=set)
     """Those read from their beginning: what the tables hold of them goes first."""
 
     def __len__(self) -> int:
         return len(self.rows) + len(self.events) + len(self.messages) + len(self.cursors)
 
-    def add(self, row: Row, news: News, *, anew: bool = False) -> None:
-        """Take in where a conversation stands and what is new in it; `anew`: and that this is all of it."""
-        if anew:
+    def add(self, row: Row, news: News, *, replaces: bool = False) -> None:
+        """Add a conversation's row and news; with `replaces` they are all there is."""
+        if replaces:
             self.forget(row.id)
         self.rows[row.id] = row
         self.events.update(dict.fromkeys(news.events, row.id))
@@ -93,22 +93,22 @@ class Batch:
             self.events = {event: name for event, name in self.events.items() if name != conversation}
             self.messages = {key: message for key, message in self.messages.items() if key[0] != conversation}
             self.facets = {key: None for key in self.facets if key[0] != conversation}
-        self.anew.add(conversation)
+        self.complete.add(conversation)
 
     def drop_messages(self) -> set[ConversationId]:
-        """Let go of what was said, so that memory stays bounded; whose rows say now that they are known in part."""
+        """Drop waiting messages, so that memory stays bounded; returns the conversations now known in part."""
         partly = {conversation for conversation, _ in self.messages}
         self.messages = {}
         self.mark(partly)
         return partly
 
     def mark(self, partly: Iterable[ConversationId]) -> None:
-        """Have the rows of these say that they are known in part."""
+        """Mark the rows of these conversations as known in part."""
         self.rows |= {name: replace(self.rows[name], bytes=UNKNOWN_LENGTH) for name in partly}
 
     def over(self, older: "Batch") -> "Batch":
         """Both, where this one has the last word."""
-        for conversation in self.anew:
+        for conversation in self.complete:
             older.forget(conversation)
         return Batch(
             rows={**older.rows, **self.rows},
@@ -116,7 +116,7 @@ class Batch:
             messages={**older.messages, **self.messages},
             facets={**older.facets, **self.facets},
             cursors={**older.cursors, **self.cursors},
-            anew=older.anew | self.anew,
+            complete=older.complete | self.complete,
         )
 
 
@@ -176,7 +176,7 @@ def check(connection: sqlite3.Connection) -> None:
     """
     version = connection.execute("pragma user_version").fetchone()[0]
     if version != VERSION:
-        raise sqlite3.DatabaseError(f"the index has version {version}, but {VERSION} is ours")
+        raise sqlite3.DatabaseError(f"the index has version {version}, but this tenex needs {VERSION}")
     for table, columns in (
         ("conversations", f"number, {COLUMNS}"),
         ("events", "event_id, conversation"),
@@ -205,7 +205,7 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
 
 
 def _write(connection: sqlite3.Connection, batch: Batch) -> None:
-    _forget(connection, batch.anew)
+    _forget(connection, batch.complete)
     connection.executemany(_PUT, map(_values, batch.rows.values()))
     names = {*batch.events.values(), *(key[0] for key in batch.messages), *(key[0] for key in batch.facets)}
     numbers = {name: connection.execute(_NUMBER, (name,)).fetchone()[0] for name in names}
@@ -246,7 +246,7 @@ def _values(row: Row) -> tuple[Any, ...]:
 
 
 def _storable(number: int) -> int:
-    """The nearest number SQLite can hold: a clock or a file that says nonsense must not cost the others their rows."""
+    """The nearest number SQLite can hold: a wrong clock or file must not cost other conversations their rows."""
     return max(-_MOST, min(number, _MOST))
 
 
@@ -299,7 +299,7 @@ def forget(connection: sqlite3.Connection, conversations: Iterable[ConversationI
     Raises:
         sqlite3.Error: nothing was dropped.
     """
-    write(connection, Batch(anew=set(conversations)))
+    write(connection, Batch(complete=set(conversations)))
 
 
 def known(connection: sqlite3.Connection) -> dict[ConversationId, Known]:
@@ -329,25 +329,3 @@ def stale(connection: sqlite3.Connection, lengths: Mapping[ConversationId, int])
         forget(connection, gone)
     here = {name: (rows.get(name), length) for name, length in lengths.items()}
     return {name: row for name, (row, length) in here.items() if row is None or row.bytes != length or not row.settled}
-
-
-def updated_since(connection: sqlite3.Connection, since: Millis) -> list[Row]:
-    """The rows last updated at that time or later.
-
-    Raises:
-        sqlite3.Error: the index cannot be read.
-    """
-    query = f"select {COLUMNS} from conversations where updated >= ?"  # noqa: S608 - our own words
-    with closing(connection.execute(query, (since,))) as found:
-        return [row_of(values) for values in found]
-
-
-def newest(connection: sqlite3.Connection, limit: int) -> list[Row]:
-    """The rows last updated, newest first; all of them if `limit` is negative.
-
-    Raises:
-        sqlite3.Error: the index cannot be read.
-    """
-    query = f"select {COLUMNS} from conversations order by updated desc, id limit ?"  # noqa: S608 - our own words
-    with closing(connection.execute(query, (limit,))) as found:
-        return [row_of(values) for values in found]

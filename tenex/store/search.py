@@ -46,20 +46,20 @@ class Filter:
 
     status: str = ""
     phase: str = ""
-    """Where it stands."""
+    """Its current phase."""
     was_in: str = ""
     """A phase it has been in."""
     agent: str = ""
     """The slug or key of one who was set to work or addressed in it."""
     since: Millis | None = None
-    """It went on then or later; of a message: it was said then or later."""
+    """It was updated then or later; of a message: it was sent then or later."""
     until: Millis | None = None
-    """It had begun before then; of a message: it was said before then."""
+    """It had begun before then; of a message: it was sent before then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """A message that was found, or the title, said by nobody."""
+    """A message that was found, or the title, without a name."""
 
     seq: int
     at: Millis

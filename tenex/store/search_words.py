@@ -1,10 +1,10 @@
-"""Text as the index's full-text search takes it, and people's queries in SQLite's query language.
+"""Text as the index's full-text search takes it, and users' queries in SQLite's query language.
 
-FTS5 finds words, and words are what stands between spaces. Scripts that write none (Chinese, Japanese, Thai, ...) get
+FTS5 finds words, and words are what is between spaces. Scripts that write none (Chinese, Japanese, Thai, ...) get
 an invisible mark before each letter, so that their letters are words and a query in them is a phrase of letters.
 
 A query is words that must all occur in one message, each also as the beginning of a longer word; words between double
-quotes must stand there whole and in that order. There is no other syntax, so nothing a stranger types is wrong in it.
+quotes must occur whole and in that order. There is no other syntax, so no query has a syntax error.
 """
 
 import re
@@ -17,7 +17,7 @@ TOKENIZER: Final = "unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc''"
 """Letters without case and accents. Mn and Mc are the vowels of Devanagari and others, which would cut words in two."""
 
 TEXT_CHARACTERS: Final = 20_000
-"""Of a message; what stands after them is not found. A long answer of a model has 8,000, a pasted log has no end."""
+"""Of a message; what follows them is not found. A long answer of a model has 8,000, a pasted log has no end."""
 
 QUERY_CHARACTERS: Final = 1_000
 QUERY_TERMS: Final = 32
@@ -25,7 +25,7 @@ QUERY_TERMS: Final = 32
 
 OPEN: Final = "\x02"
 CLOSE: Final = "\x03"
-"""Stand around what matched, in an excerpt as SQLite gives it; no text holds them."""
+"""Mark the beginning and end of a match in an excerpt of SQLite; no text holds them."""
 
 _SEAM: Final = "\u200b"
 """A space of no width: no part of a word to SQLite, nothing to an eye."""
@@ -47,12 +47,12 @@ def indexed(text: str) -> str:
 
 
 def shown(excerpt: str) -> str:
-    """An excerpt of the index as it was said, what matched still between `OPEN` and `CLOSE`."""
+    """An excerpt of the index as it was written, what matched still between `OPEN` and `CLOSE`."""
     return excerpt.replace(_SEAM, "")
 
 
 def match_of(query: str) -> str:
-    """A person's query in the language of FTS5's MATCH.
+    """A user's query in the language of FTS5's MATCH.
 
     Raises:
         UsageError: it holds no word, or too many.

@@ -18,15 +18,15 @@ log = structlog.get_logger(__name__)
 RENEW_EVERY: Final = 10.0
 """Seconds between two tries to make a new file where none can be made: each writes some pages and flushes them."""
 
-TELL_EVERY: Final = 60.0
-"""Seconds between two logs that say the same: each note of each conversation would be one while nothing can be written.
+LOG_EVERY: Final = 60.0
+"""Seconds between equal logs: else each update of each conversation logs while nothing can be written.
 """
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _PASSING: Final = ("locked", "busy", "full", "readonly", "disk i/o", "unable to open")
-"""What SQLite says, within its message, of a world that may mend by itself rather than of a damaged file."""
+"""Parts of SQLite's messages about transient faults of the system, not about a damaged file."""
 
 
 class Tables:
@@ -41,8 +41,8 @@ class Tables:
 
         Args:
             path: the file; its folder is made if missing.
-            on_lost: hears, before any other work, that an empty file is going to take the place of a damaged one.
-            on_renewed: hears, on the loop, that it has.
+            on_lost: called before any other work when an empty file is going to replace a damaged one.
+            on_renewed: called on the loop when it has.
         """
         self.path = path
         self._on_lost, self._on_renewed = on_lost, on_renewed
@@ -53,7 +53,7 @@ class Tables:
         """No file could be opened so far; the one that is there may be whole."""
         self._failed_at = -RENEW_EVERY
         self._again: asyncio.TimerHandle | None = None
-        self._told: dict[tuple[str, str], float] = {}
+        self._logged: dict[tuple[str, str], float] = {}
         try:
             try:
                 self._reader, self._writer = schema.connect(path), schema.connect(path)
@@ -87,7 +87,7 @@ class Tables:
         """Do work with the writing connection, in its thread, after the work before it.
 
         Raises:
-            sqlite3.Error: as the work does; tell `report`.
+            sqlite3.Error: as the work does; pass it to `report`.
         """
         loop = asyncio.get_running_loop()
 
@@ -99,19 +99,19 @@ class Tables:
         return await loop.run_in_executor(self._thread, do)
 
     def report(self, fault: sqlite3.Error) -> None:
-        """Hear of an error: where the file is damaged it is deleted, and an empty one takes its place.
+        """Log an error; where the file is damaged it is deleted, and an empty one takes its place.
 
-        Where that cannot be done now it is tried again, every `RENEW_EVERY` seconds, whether anybody writes or not.
+        Where that cannot be done now it is tried again every `RENEW_EVERY` seconds, even without a write.
         """
-        self._tell("index.failed", fault)
+        self._log("index.failed", fault)
         self._take_renewed()
         if not _is_passing(fault):
             self._begin_renewal()
 
-    def _tell(self, event: str, fault: OSError | sqlite3.Error) -> None:
+    def _log(self, event: str, fault: OSError | sqlite3.Error) -> None:
         now, what = time.monotonic(), (event, str(fault))
-        if now - self._told.get(what, -TELL_EVERY) >= TELL_EVERY:
-            self._told = {told: at for told, at in self._told.items() if now - at < TELL_EVERY} | {what: now}
+        if now - self._logged.get(what, -LOG_EVERY) >= LOG_EVERY:
+            self._logged = {event: at for event, at in self._logged.items() if now - at < LOG_EVERY} | {what: now}
             log.warning(event, path=str(self.path), why=what[1])
 
     def _begin_renewal(self) -> None:
@@ -123,20 +123,20 @@ class Tables:
             self._again = loop.call_later(wait, self._renew_again)
             return
 
-        def tell(_: object) -> None:
+        def wake(_: object) -> None:
             with suppress(RuntimeError):  # the loop has ended, and `close` takes what was renewed
                 loop.call_soon_threadsafe(self._take_renewed)
 
         self._on_lost()
         self._renewal = self._thread.submit(self._renew)
-        self._renewal.add_done_callback(tell)
+        self._renewal.add_done_callback(wake)
 
     def _renew_again(self) -> None:
         self._again = None
         self._begin_renewal()
 
     def close(self) -> None:
-        """Let go of the file, after the work under way; a second call does nothing."""
+        """Close the file, after the work under way; a second call does nothing."""
         self._thread.shutdown()
         self._closed = True
         if self._again is not None:
@@ -169,7 +169,7 @@ class Tables:
         try:
             fresh = renewal.result()
         except (OSError, sqlite3.Error) as fault:
-            self._tell("index.not_renewed", fault)
+            self._log("index.not_renewed", fault)
             self._failed_at = time.monotonic()
             self._begin_renewal()
             return
@@ -181,15 +181,15 @@ class Tables:
 
 
 def _closed() -> sqlite3.Connection:
-    """A connection with which nothing can be done: what is tried says so, like that of a file that was lost."""
+    """A closed connection: every query raises, as with a file that was lost."""
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     connection.close()
     return connection
 
 
 def _is_passing(fault: sqlite3.Error) -> bool:
-    said = str(fault).lower()
-    return isinstance(fault, sqlite3.OperationalError) and any(word in said for word in _PASSING)
+    message = str(fault).lower()
+    return isinstance(fault, sqlite3.OperationalError) and any(word in message for word in _PASSING)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

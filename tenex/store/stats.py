@@ -1,6 +1,6 @@
 """What conversations have taken: time, turns, tokens and money, by phase, by model and by agent.
 
-Every record that says what something cost is counted, once, in the order of the journal: so the sums are to the token
+Every record that holds a cost is counted, once, in the order of the journal: so the sums are to the token
 and to the last digit those of `conversation.json`, whatever failed, was refused or was cut off by a restart between.
 """
 
@@ -20,7 +20,7 @@ from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 
 UNNAMED: Final = "unknown"
-"""The model of a call of which nothing says which one was asked."""
+"""The model of a call whose model is not recorded."""
 
 K = TypeVar("K")
 
@@ -54,7 +54,7 @@ class PhaseStats:
     duration: int = 0
     """ms from entering to leaving it."""
     working: int = 0
-    """ms of these in which somebody or something of ours was at work; the rest waited for a person."""
+    """ms of these in which an agent or the router worked; the rest waited for a user."""
     turns: int = 0
     spending: Spending = field(default_factory=Spending)
 
@@ -68,7 +68,7 @@ class Stats:
     ended: int = 0
     """Cycles that came to their end."""
     messages: int = 0
-    """Of people."""
+    """Of users."""
     turns: int = 0
     tool_calls: int = 0
     tool_failures: int = 0
@@ -104,7 +104,7 @@ class Stats:
         What came before a checkpoint is not counted.
         """
         stats, c = cls(conversations=1), Conversation(id=conversation, history=None)
-        over = 0  # the newest cycle that has ended: who writes after the end of a workflow ends nothing anew
+        over = 0  # the newest cycle that has ended: a message after the end of a workflow ends no other
         for record in records:
             stats._pass(c, record)
             if isinstance(record, r.Ended):
@@ -114,7 +114,7 @@ class Stats:
             stats._spend(c.phase, record)
             before = c.phase
             c.apply(record)
-            # by a transition, because a new cycle stands in chat, or because the conversation went back
+            # by a transition, because a new cycle begins in chat, or because the conversation was rolled back
             if c.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
                 stats._phase(c.phase).visits += 1
         return stats
@@ -135,7 +135,7 @@ class Stats:
         _merge(self.agents, other.agents)
 
     def _pass(self, c: Conversation, record: r.Record) -> None:
-        """Count the time since the last record, as the conversation stood in it."""
+        """Count the time since the last record, by the conversation's state in it."""
         if isinstance(record, ConversationForked | StateSnapshot):
             self._phase(record.state.phase).visits = 1
             return
@@ -166,7 +166,7 @@ class Stats:
                 self._phase(phase).turns += 1
             case r.ToolCallStarted():
                 self.tool_calls += 1
-            case r.RunStarted(parent=parent) if parent is not None:  # a colleague is called like a tool
+            case r.RunStarted(parent=parent) if parent is not None:  # a sub-agent is called like a tool
                 self.tool_calls += 1
             case r.ToolCallCompleted(ok=False) if _has_run(c, record):
                 self.tool_failures += 1

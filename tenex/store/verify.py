@@ -1,7 +1,7 @@
 """Whether a conversation's files can be believed: every line, the fold over them, and the view beside them.
 
 Reads only, and so works beside a running daemon: what was appended since is no fault, and a view that is some records
-behind is compared with the journal as it stood then.
+behind is compared with the journal's state at that record.
 """
 
 import json
@@ -26,19 +26,19 @@ from .view_json import LISTS, SEGMENT, everything, file_name, render
 from .view_reader import read_view
 
 REBUILD = (
-    "Put the folder back from a copy; or stop the daemon and make a new journal of what can be regained, with "
+    "Restore the folder from a copy; or stop the daemon and make a new journal of what can be recovered, with "
     "`tenex conversations rebuild ID --from conversation.json` or `--from relay`. The damaged one is kept."
 )
 LOST_END = (
-    "Records that were durable are gone: the disk lost them, or somebody put an older copy in their place. The daemon "
-    "goes on from what is there. Put the newest file of the journal back from a copy; or stop the daemon and "
+    "Records that were durable are gone: the disk lost them, or an older copy took their place. The daemon "
+    "continues from what is there. Restore the newest file of the journal from a copy; or stop the daemon and "
     "`tenex conversations rebuild ID --from conversation.json --force`."
 )
-VIEW_ANEW = "The journal has it all: stop the daemon and move the file away, and the next start writes it anew."
+REWRITE_VIEW = "The journal has it all: stop the daemon and move the file away, and the next start writes it again."
 
-PART_ANEW = (
+REWRITE_PART = (
     f"The journal has it all: stop the daemon and move it away if it is there, and {VIEW} with it; the next start "
-    "writes both anew."
+    "writes both again."
 )
 
 _NUMBER: Final = re.compile(r"[A-Za-z]+-(\d{6,})\.json")
@@ -69,12 +69,12 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
     try:
         records, gone = await folder.read_left(conversation)
     except StoreDamaged as fault:
-        told = str(fault)
-        return Verdict(id=conversation, faults=(told if told.endswith(RENAME) else f"{told} {REBUILD}",))
+        message = str(fault)
+        return Verdict(id=conversation, faults=(message if message.endswith(RENAME) else f"{message} {REBUILD}",))
     contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records))
     faults = ((gone,) if gone else ()) + contrary
     remarks = tuple(
-        f"{copy} tells of records that the journal had lost when the daemon went on with it. To rebuild from it, stop "
+        f"{copy} holds records that the journal had lost when the daemon continued it. To rebuild from it, stop "
         "the daemon and copy it to conversation.json; else remove it when you have looked."
         for copy in view_ahead.kept(path)
     )
@@ -92,7 +92,7 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
 
 
 def contradictions(conversation: ConversationId, records: Sequence[Record]) -> Iterator[str]:
-    """What records that can all be read say against each other, the first fault of the fold last."""
+    """The contradictions between records that can all be read; the first fault of the fold comes last."""
     state = Conversation(id=conversation)
     for record in records:
         where = f"record {record.seq} ({type(record).__name__})"
@@ -103,15 +103,15 @@ def contradictions(conversation: ConversationId, records: Sequence[Record]) -> I
             yield f"{where} is about another conversation."
         if isinstance(record, PhaseTransition):
             if record.from_ is not state.phase:
-                yield f"{where} leaves {record.from_}, but the conversation stood in {state.phase}."
+                yield f"{where} leaves {record.from_}, but the conversation was in {state.phase}."
             elif not PHASE_TRANSITIONS.permits(record.from_, record.to):
                 yield f"{where} goes from {record.from_} to {record.to}, which is not permitted."
         if isinstance(record, RolledBack) and not 1 <= record.to < record.seq - 1:
-            yield f"{where} goes back to record {record.to}, which does not stand before it."
+            yield f"{where} goes back to record {record.to}, which is not before it."
         try:
             state.apply(record)
-        except Exception as fault:  # noqa: BLE001 - records that nobody foresaw are the finding
-            yield f"{where} cannot follow what stands before it ({type(fault).__name__})."
+        except Exception as fault:  # noqa: BLE001 - unforeseen records are the finding
+            yield f"{where} cannot follow the records before it ({type(fault).__name__})."
             return
 
 
@@ -123,11 +123,11 @@ def _view_of(path: Path) -> dict[str, Any] | str | None:
         unread = read_view(path / VIEW)["unread"]
         view: dict[str, Any] = json.loads((path / VIEW).read_bytes())
     except PermissionError as fault:
-        return f"{path / VIEW} cannot be read: {fault.strerror}. Look who owns it and what it is."
+        return f"{path / VIEW} cannot be read: {fault.strerror}. Check its owner and type."
     except (StoreDamaged, OSError, ValueError):
-        return f"{path / VIEW} cannot be read as JSON. {VIEW_ANEW}"
+        return f"{path / VIEW} cannot be read as JSON. {REWRITE_VIEW}"
     if unread:
-        return f"{path}: {', '.join(unread)} cannot be read. {PART_ANEW}"
+        return f"{path}: {', '.join(unread)} cannot be read. {REWRITE_PART}"
     return view
 
 
@@ -137,10 +137,10 @@ def _disagreements(view: dict[str, Any], conversation: ConversationId, records: 
         yield f"covers record {seq}, but the journal ends with {last}. {LOST_END}"
         return
     if type(seq) is not int or seq < 1:
-        yield f"covers record {seq}, which there cannot be. {VIEW_ANEW}"
+        yield f"covers record {seq}, which there cannot be. {REWRITE_VIEW}"
         return
     if isinstance(records[0], StateSnapshot) and seq < records[0].seq:
-        return  # as it stood then is told in the files that are missing
+        return  # its state then is in the files that are missing
     state = Conversation(id=conversation)
     for record in records:
         if record.seq > seq:
@@ -149,11 +149,11 @@ def _disagreements(view: dict[str, Any], conversation: ConversationId, records: 
     expected = json.loads(render(state))
     names = [name for name in expected if name in view and _differ(view[name], expected[name])]
     if names:
-        yield f"does not say what the journal says in {', '.join(names)}: it was changed by somebody else. {VIEW_ANEW}"
+        yield f"differs from the journal in {', '.join(names)}: it was changed by another process. {REWRITE_VIEW}"
 
 
 def _parts_of(path: Path) -> list[tuple[Path, str, int]]:
-    """The files of older turns and transitions, each with its list and its number from 0; others nobody reads."""
+    """The files of older turns and transitions, each with its list and its number from 0; others are ignored."""
     found = [(part, name) for name in LISTS for part in sorted(path.glob(f"{name}-*.json"))]
     numbered = [(part, name, int(match[1]) - 1) for part, name in found if (match := _NUMBER.fullmatch(part.name))]
     return [(part, name, number) for part, name, number in numbered if part.name == file_name(name, number)]
@@ -162,21 +162,21 @@ def _parts_of(path: Path) -> list[tuple[Path, str, int]]:
 def _changed_parts(
     parts: Sequence[tuple[Path, str, int]], conversation: ConversationId, records: Sequence[Record]
 ) -> Iterator[str]:
-    """What is wrong with those that tell something else than the journal."""
+    """What is wrong with those that differ from the journal."""
     if isinstance(next(iter(records), None), StateSnapshot):
-        return  # what they tell is in the files that are missing
+        return  # their content is in the files that are missing
     whole = everything(conversation, records)
     for part, name, number in parts:
         expected = [json.loads(text) for text in whole[name][number * SEGMENT : (number + 1) * SEGMENT]]
         try:
-            told = json.loads(part.read_bytes())
+            found = json.loads(part.read_bytes())
         except (OSError, ValueError, RecursionError):
-            yield f"{part} cannot be read. {PART_ANEW}"
+            yield f"{part} cannot be read. {REWRITE_PART}"
             continue
         if len(expected) < SEGMENT:
-            yield f"{part} tells of more than the journal does. {LOST_END}"
-        elif _differ(told, expected):
-            yield f"{part} does not say what the journal says: it was changed by somebody else. {PART_ANEW}"
+            yield f"{part} holds more than the journal does. {LOST_END}"
+        elif _differ(found, expected):
+            yield f"{part} differs from the journal: it was changed by another process. {REWRITE_PART}"
 
 
 def _differ(shown: Any, expected: Any) -> bool:

@@ -1,8 +1,8 @@
-"""`conversation.json`: a conversation as a person wants to read it.
+"""`conversation.json`: a conversation as a user wants to read it.
 
-A view: an edit to it is ignored and replaced. It holds the newest turns and transitions whole; older ones stand beside
+A view: an edit to it is ignored and replaced. It holds the newest turns and transitions whole; older ones are beside
 it in numbered files of `SEGMENT` that are written once and listed in it, so that writing it costs the same however long
-the conversation is. A file that is missing, and that the state no longer tells of, is made from the whole journal.
+the conversation is. A missing file that the state no longer covers is made from the whole journal.
 """
 
 from collections import OrderedDict
@@ -61,7 +61,7 @@ class Views:
         await self.write(self.page(conversation))
 
     def page(self, conversation: Conversation) -> Page:
-        """The view of a conversation as it stands now."""
+        """The view of a conversation's current state."""
         rendered = self._rendered.pop(conversation.id, None) or Rendered()
         self._rendered[conversation.id] = rendered
         if len(self._rendered) > REMEMBERED:
@@ -80,7 +80,7 @@ class Views:
 
 
 def write_view(folder: Path, conversation: Conversation) -> None:
-    """Write the view beside a journal that nobody has open. It blocks.
+    """Write the view beside a journal that no process has open; blocks.
 
     Raises:
         OSError: the disk did not take it.
@@ -110,12 +110,12 @@ def _write(page: Page) -> None:
         else:
             atomic.replace(path, file_of(texts))
     if lost:
-        _regain(page.folder, lost)
+        _restore_files(page.folder, lost)
     atomic.replace(page.folder / VIEW, page.text.encode())
 
 
-def _regain(folder: Path, names: Sequence[str]) -> None:
-    """Make files anew that somebody removed, or that no process came to writing; it costs as the history is long."""
+def _restore_files(folder: Path, names: Sequence[str]) -> None:
+    """Write files again that were removed, or never written; the cost grows with the history."""
     try:
         whole = everything(ConversationId(folder.name), peek(folder / JOURNAL, CONVERSATION))
     except (OSError, StoreDamaged) as fault:

@@ -1,7 +1,7 @@
-"""A view that tells of more than its journal does: records that were durable, and were shown to people, are gone.
+"""A view that covers more than its journal: records that were durable, and were shown to users, are gone.
 
 An end of zeros, or an older copy put in the journal's place, looks like a journal that ends there; only the view knows
-better, and it is about to be written anew. So a copy of it is kept, to rebuild from or to read.
+better, and it is about to be overwritten. So a copy of it is kept, to rebuild from or to read.
 """
 
 import os
@@ -16,7 +16,7 @@ import structlog
 from . import atomic
 
 HEAD: Final = 4_096
-"""Bytes at the beginning of a view in which its seq stands, behind the title and some dates."""
+"""Bytes at the beginning of a view in which its seq is, behind the title and some dates."""
 
 LABEL: Final = "ahead"
 KEPT: Final = re.compile(rf"conversation\.{LABEL}-\d+-\d+")
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 def note_lost_end(view: Path, journal: Path, last: int) -> None:
-    """Where the view covers records after the journal's last: say so, and keep a copy, once.
+    """Where the view covers records after the journal's last, log it and keep a copy, once.
 
     Args:
         view: `conversation.json`; it may be missing, or anything.
@@ -39,7 +39,7 @@ def note_lost_end(view: Path, journal: Path, last: int) -> None:
         covered = _covered(view)
         if covered <= last:
             return
-        log.warning("journal.behind_view", path=str(journal), seq=last, view=covered)
+        log.warning("journal.truncated", path=str(journal), seq=last, view=covered)
         if not kept(view.parent, covered):
             atomic.keep(view, f"{LABEL}-{covered}", view.read_bytes())
 
@@ -51,7 +51,7 @@ def kept(folder: Path, covered: int | None = None) -> list[Path]:
 
 
 def _covered(view: Path) -> int:
-    """The seq a view says; 0 where it says none."""
+    """The seq of a view; 0 where it has none."""
     descriptor = os.open(view, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

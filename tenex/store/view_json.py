@@ -1,4 +1,4 @@
-"""`conversation.json` as text: the values as people read them, and the lists rendered once."""
+"""`conversation.json` as text: readable values, and the lists rendered once."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ SEGMENT: Final = BLOCK
 """Turns in a file of their own: the view then stays near 100 KB, which a disk replaces in a ms or two."""
 
 LISTED: Final = 100
-"""Such files named in the view, the newest; those before them bear the numbers down to 1."""
+"""Such files named in the view, the newest; those before them have the numbers down to 1."""
 
 LISTS: Final = ("phaseTransitions", "orchestratorTurns")
 
@@ -86,12 +86,12 @@ class Rendered:
         self.messages = {m.seq: known.get(m.seq) or _indented(_message(m)) for m in conversation.recent}
 
 
-def _standing(standing: AgentPhaseState) -> dict[str, Any]:
-    """Where an agent stands in its own phases, its state, and how it got there."""
+def _agent(state: AgentPhaseState) -> dict[str, Any]:
+    """An agent's own phase, its state, and how it got there."""
     return {
-        "phase": standing.phase or None,
-        "state": dict(standing.values),
-        "history": [{"from": move.source, "to": move.target, "at": _time(move.at)} for move in standing.history],
+        "phase": state.phase or None,
+        "state": dict(state.values),
+        "history": [{"from": move.source, "to": move.target, "at": _time(move.at)} for move in state.history],
     }
 
 
@@ -120,7 +120,7 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     if c.mission is not None:
         head["mission"] = mission_view(c.mission)
     if c.agent_states:
-        head["agents"] = {name: _standing(standing) for name, standing in c.agent_states.items()}
+        head["agents"] = {name: _agent(state) for name, state in c.agent_states.items()}
     if c.history is not None and c.history.rollbacks:
         head["rollbacks"] = [_rollback(one) for one in c.history.rollbacks]
     tail = {
@@ -181,7 +181,7 @@ def file_name(name: str, number: int) -> str:
 
 
 def file_of(texts: Sequence[str]) -> bytes:
-    """What stands in a file of a list."""
+    """The content of a file of a list."""
     return f"[\n    {_join(texts)}\n]\n".encode("utf-8", "replace")
 
 

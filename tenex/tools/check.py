@@ -1,4 +1,4 @@
-"""`check`: runs one Python file that this cycle has changed, and tells how it ended.
+"""`check`: runs one Python file that this cycle has changed, and reports how it ended.
 
 The command is fixed: `python -I -B <file>`, nothing to read, an environment without anything of ours. With
 `SANDBOXED` it runs in bubblewrap and cannot change the workspace; with `UNSANDBOXED` it runs as the daemon's user.
@@ -19,8 +19,8 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, restore, sandbox
 from .files_read import LARGEST_FILE
-from .output_text import as_printed
-from .tool import Refusal, Tool, takes, text
+from .process import plain_text
+from .tool import Refusal, Tool, object_schema, string
 from .workspace import Workspace
 
 DEADLINE: Final = 10.0
@@ -73,7 +73,7 @@ def check_tool(
             outcome = await run(real, empty)
         finally:
             await asyncio.to_thread(restore.clear_away, Path(empty))
-        return _told(workspace.relative(real), outcome, deadline)
+        return _result(workspace.relative(real), outcome, deadline)
 
     async def run(real: Path, empty: str) -> process.Outcome:
         command = [sys.executable, "-I", "-B", str(real)]
@@ -81,9 +81,7 @@ def check_tool(
         if policy is CheckPolicy.SANDBOXED:
             wrapped = sandbox.wrapped(workspace.root, command, sandbox.clean_environment(sandbox.HOME))
             if wrapped is None:
-                raise Refusal(
-                    "Programs cannot be run: the sandbox (bubblewrap) is gone. The operator has to mend that."
-                )
+                raise Refusal("Programs cannot be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
             command = wrapped
         return await process.run(
             command, cwd=workspace.root, environment=environment, deadline=deadline, most_output=MOST_OUTPUT
@@ -95,25 +93,25 @@ def check_tool(
         description=(
             f"Runs a Python file that was changed in this cycle, for at most {deadline:g} s, without arguments or "
             f"input, starting in the workspace.{where} It runs isolated (`python -I`): modules beside it are found "
-            "only if it puts their folder on `sys.path`. Tells the exit status and what it printed."
+            "only if it puts their folder on `sys.path`. Reports the exit status and what it printed."
         ),
-        parameters=takes({"path": text("The Python file, relative to the workspace.")}),
+        parameters=object_schema({"path": string("The Python file, relative to the workspace.")}),
         access=Access.RUN,
         replay=Replay.IDEMPOTENT,
         body=body,
-        time_cap=deadline + process.GRACE + 5,  # its own deadline comes first, and says more
+        time_cap=deadline + process.GRACE + 5,  # its own deadline comes first, with a better message
         leaves_changes=policy is CheckPolicy.UNSANDBOXED,
     )
 
 
-def _told(shown: str, outcome: process.Outcome, deadline: float) -> ToolResult:
+def _result(shown: str, outcome: process.Outcome, deadline: float) -> ToolResult:
     if outcome.status is None:
         ended = f"{shown} was still running after {deadline:g} s and was stopped."
     elif outcome.status < 0:
         ended = f"{shown} was ended by signal {-outcome.status}."
     else:
         ended = f"{shown} ended with exit status {outcome.status}."
-    printed = as_printed(outcome.output)
+    printed = plain_text(outcome.output)
     return ToolResult(
         ok=outcome.status == 0, content=f"{ended} Output:\n{printed}" if printed.strip() else f"{ended} No output."
     )

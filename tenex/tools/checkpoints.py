@@ -1,6 +1,6 @@
 """Checkpoints: what the workspace held before and after each call, in a shadow git repository.
 
-The repository is ours and bare; its work tree is the workspace, whose own repository it never touches. Commits stand
+The repository is bare; its work tree is the workspace, whose own repository it never touches. Commits are
 under one ref for each conversation, `refs/tenex/<id>`; their messages name the turn and the call, so that a tree of
 before a call is the parent of the commit that names it.
 """
@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from . import restore, workspace_scan
-from .pending_revert import Ledger
+from .pending_revert import PendingReverts
 from .shadow_git import PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
 from .snapshots import NEVER_KEPT, Snapshot, Snapshots
 
@@ -88,32 +88,32 @@ class Checkpoints:
             except GitTooSlow:  # a large workspace, or a pipe that git tries to read
                 _log.warning("checkpoint.slow", pipes_removed=workspace_scan.remove_pipes(self._root))
             except CheckpointFailed as error:
-                _log.warning("checkpoint.index_made_anew", error=str(error))
+                _log.warning("checkpoint.index_rebuilt", error=str(error))
                 self._git.unlock()
                 self._git.forget_index()
             return self._snapshots.take(exact=exact)
 
-    def renew(self, reason: str) -> None:
-        """Begin a new repository, and set the one aside that git cannot read any more.
+    def replace(self, reason: str) -> None:
+        """Begin a new repository; the one that git cannot read any more is renamed.
 
         Raises:
             CheckpointFailed: it cannot be moved.
         """
         with self._one:
-            aside = self._git.set_aside()
+            old = self._git.replace_repository()
             self._trees.clear()
-        _log.error("checkpoint.set_aside", folder=str(aside), reason=reason)
+        _log.error("checkpoint.repository_replaced", folder=str(old), reason=reason)
 
     @property
-    def ledger(self) -> Ledger:
-        """Where calls are noted that are to be put back."""
-        return Ledger(self._git.folder)
+    def pending(self) -> PendingReverts:
+        """The journal of calls whose changes must be reverted."""
+        return PendingReverts(self._git.folder)
 
     def changes(self, before: Snapshot, after: Snapshot) -> list[Change]:
         """What differs between two snapshots, sorted by path.
 
         Raises:
-            CheckpointFailed: it cannot be told.
+            CheckpointFailed: git failed.
         """
         found: dict[bytes, Change] = {}
         for path, was, is_there in self._differences(before.tree, after.tree):
@@ -145,7 +145,7 @@ class Checkpoints:
         wanted = list(changes)
         kept = [(change, change.was) for change in wanted if change.was is not None]
         failed: list[Change] = []
-        for change in wanted:  # first, because a new file may stand where a folder was
+        for change in wanted:  # first, because a new file may be where a folder was
             if change.is_new:
                 with _noted(failed, change):
                     restore.remove(self._root, change.path)
@@ -193,7 +193,7 @@ class Checkpoints:
         """What was kept under a conversation, the oldest first; none where nothing was, or git was never used.
 
         Raises:
-            CheckpointFailed: git did not say.
+            CheckpointFailed: git failed.
         """
         if not self._git.folder.exists():
             return []
@@ -201,8 +201,8 @@ class Checkpoints:
             if not self._tip(_ref(conversation)):
                 return []
             raw = self._git.run("log", "-z", "--reverse", "--format=%T%n%B", _ref(conversation))
-        told = (entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry)
-        return [_commit(tree, message, conversation) for tree, _, message in told]
+        entries = (entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry)
+        return [_commit(tree, message, conversation) for tree, _, message in entries]
 
     def _differences(self, before: str, after: str) -> Iterator[tuple[bytes, Kept | None, bool]]:
         """Paths whose content or kind differs between two trees, what was there, and whether something is now."""

@@ -1,6 +1,5 @@
 """`read_file` and `list_files`."""
 
-import asyncio
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -11,7 +10,7 @@ from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
-from .tool import Refusal, Tool, count, takes, text
+from .tool import Refusal, Tool, in_thread, integer, object_schema, string
 from .workspace import Workspace, digest
 
 LARGEST_FILE: Final = 16 * 1024 * 1024
@@ -46,7 +45,7 @@ def as_text(content: bytes, shown: str) -> str:
 
 def fits(path: str, pattern: str) -> bool:
     """Whether a path fits a pattern such as `*.py`, `src/*.py` or `src/**/test_*.py`; `*` crosses folders."""
-    forms = {pattern, pattern.replace("**/", "")}  # `**/` also stands for no folder at all
+    forms = {pattern, pattern.replace("**/", "")}  # `**/` also matches no folder at all
     name = PurePosixPath(path).name
     return any(fnmatchcase(path, form) or fnmatchcase(name, form) for form in forms)
 
@@ -54,17 +53,14 @@ def fits(path: str, pattern: str) -> bool:
 def read_file_tool(workspace: Workspace) -> Tool:
     """The tool `read_file`."""
 
-    def read(path: str, offset: int, limit: int) -> ToolResult:
-        real = workspace.resolve(path)
+    def read(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        del context
+        offset, limit = int(arguments.get("offset", 1)), int(arguments.get("limit", LINES_AT_ONCE))
+        real = workspace.resolve(arguments["path"])
         shown = workspace.relative(real)
         content = workspace.read(real, LARGEST_FILE)
         seen = {shown: digest(content)}
         return ToolResult(ok=True, content=_window(as_text(content, shown), shown, offset, limit), read=seen)
-
-    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        del context
-        offset, limit = int(arguments.get("offset", 1)), int(arguments.get("limit", LINES_AT_ONCE))
-        return await asyncio.to_thread(read, arguments["path"], offset, limit)
 
     return Tool(
         name="read_file",
@@ -72,16 +68,16 @@ def read_file_tool(workspace: Workspace) -> Tool:
             "Reads a text file of the workspace. Long files are shown in parts; the answer says how to read on. A "
             "file must have been read before it is changed."
         ),
-        parameters=takes(
-            {"path": text("The file, relative to the workspace.")},
+        parameters=object_schema(
+            {"path": string("The file, relative to the workspace.")},
             {
-                "offset": count("The first line to show, counted from 1."),
-                "limit": count(f"How many lines to show; {LINES_AT_ONCE} unless given."),
+                "offset": integer("The first line to show, counted from 1."),
+                "limit": integer(f"How many lines to show; {LINES_AT_ONCE} unless given."),
             },
         ),
         access=Access.READ,
         replay=Replay.READ,
-        body=body,
+        body=in_thread(read),
     )
 
 
@@ -115,8 +111,10 @@ def _window(whole: str, shown: str, offset: int, limit: int) -> str:
 def list_files_tool(workspace: Workspace) -> Tool:
     """The tool `list_files`."""
 
-    def listing(path: str, pattern: str) -> ToolResult:
-        visited = list(islice(workspace.walk(workspace.resolve(path)), VISITED + 1))
+    def listing(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        del context
+        pattern = arguments.get("pattern", "")
+        visited = list(islice(workspace.walk(workspace.resolve(arguments.get("path") or ".")), VISITED + 1))
         found = sorted(name for name in visited[:VISITED] if not pattern or fits(name, pattern))
         if not found:
             return ToolResult(ok=True, content="No file fits." if pattern or visited else "There are no files here.")
@@ -128,21 +126,17 @@ def list_files_tool(workspace: Workspace) -> Tool:
         body = "\n".join(found[:LISTED])
         return ToolResult(ok=True, content=f"{body}\n[{' '.join(remarks)}]" if remarks else body)
 
-    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        del context
-        return await asyncio.to_thread(listing, arguments.get("path") or ".", arguments.get("pattern", ""))
-
     return Tool(
         name="list_files",
         description=f"Lists the files below a folder of the workspace, sorted, at most {LISTED}.",
-        parameters=takes(
+        parameters=object_schema(
             {},
             {
-                "path": text("The folder, relative to the workspace; all of it unless given."),
-                "pattern": text("Which files, such as `*.py` or `src/**/test_*.py`.", longest=200),
+                "path": string("The folder, relative to the workspace; all of it unless given."),
+                "pattern": string("Which files, such as `*.py` or `src/**/test_*.py`.", max_length=200),
             },
         ),
         access=Access.READ,
         replay=Replay.READ,
-        body=body,
+        body=in_thread(listing),
     )

@@ -1,10 +1,10 @@
-"""`write_file` and `edit_file`.
+"""`write_file`, `edit_file`, `move_file` and `delete_file`.
 
-A change is refused where it would overwrite what the agent has not seen: another agent of the same turn, or a person
-with an editor, may have been there first.
+A change is refused if it would overwrite or delete content the agent has not seen: another agent of the same turn, or a
+user with an editor, may have changed the file. Moving loses nothing and needs no reading, but never replaces a file. A
+link is moved or deleted itself, never its target.
 """
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,12 +13,12 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from .files_read import LARGEST_FILE, as_text
-from .tool import Refusal, Tool, flag, takes, text
+from .tool import Refusal, Tool, boolean, in_thread, object_schema, string
 from .workspace import Workspace, digest
 from .write_policy import check_chores
 
 LARGEST_WRITE: Final = 1024 * 1024
-"""Bytes of one file written: more than any model says in one answer, so it only stops what is a mistake."""
+"""Bytes of one file written: more than any model writes in one answer, so it only stops mistakes."""
 
 
 def check_seen(path: str, current: bytes, context: ExecutionContext) -> None:
@@ -50,18 +50,18 @@ def _as_bytes(content: str, path: str) -> bytes:
 
 
 def _changed(path: str, content: bytes, sentence: str) -> ToolResult:
-    # whoever wrote it has seen it: `read` lets the same agent go on, and be told if another came between
+    # the writer has seen it: with `read` it may go on, and notices if another agent changes the file in between
     return ToolResult(ok=True, content=sentence, read={path: digest(content)}, touched=(path,))
 
 
 def write_file_tool(workspace: Workspace) -> Tool:
     """The tool `write_file`."""
 
-    def write(path: str, content: str, context: ExecutionContext) -> ToolResult:
-        real = workspace.resolve(path)
+    def write(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        real = workspace.resolve(arguments["path"])
         shown = workspace.relative(real)
         check_chores(shown, context)
-        wanted = _as_bytes(content, shown)
+        wanted = _as_bytes(arguments["content"], shown)
         was_there = False
 
         def make(current: bytes | None) -> bytes:
@@ -75,21 +75,18 @@ def write_file_tool(workspace: Workspace) -> Tool:
         workspace.update(real, make, LARGEST_FILE)
         return _changed(shown, wanted, f"{'Replaced' if was_there else 'Created'} {shown} ({len(wanted)} bytes).")
 
-    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        return await asyncio.to_thread(write, arguments["path"], arguments["content"], context)
-
     return Tool(
         name="write_file",
         description=(
             "Writes a whole text file, with the folders it needs. A file that already exists must have been read "
             "before; for small changes use `edit_file`."
         ),
-        parameters=takes(
-            {"path": text("The file, relative to the workspace."), "content": text("The file's whole content.")}
+        parameters=object_schema(
+            {"path": string("The file, relative to the workspace."), "content": string("The file's whole content.")}
         ),
         access=Access.CHANGE,
         replay=Replay.IDEMPOTENT,
-        body=body,
+        body=in_thread(write),
     )
 
 
@@ -103,8 +100,9 @@ def _with_its_line_ends(whole: str, old: str, new: str) -> tuple[str, str]:
 def edit_file_tool(workspace: Workspace) -> Tool:
     """The tool `edit_file`."""
 
-    def edit(path: str, old: str, new: str, everywhere: bool, context: ExecutionContext) -> ToolResult:
-        real = workspace.resolve(path)
+    def edit(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        old, new = arguments["old"], arguments["new"]
+        real = workspace.resolve(arguments["path"])
         shown = workspace.relative(real)
         check_chores(shown, context)
         if old == new:
@@ -121,30 +119,97 @@ def edit_file_tool(workspace: Workspace) -> Tool:
             times = whole.count(passage)
             if times == 0:
                 raise Refusal(f"{shown} does not contain `old`; copy it letter for letter, spaces and line ends too.")
-            if times > 1 and not everywhere:
+            if times > 1 and not arguments.get("all"):
                 raise Refusal(f"{shown} contains `old` {times} times; give more of the lines around it, or set `all`.")
             return _as_bytes(whole.replace(passage, instead), shown)
 
         content = workspace.update(real, make, LARGEST_FILE)
         return _changed(shown, content, f"Changed {shown} in {times} place{'s' if times > 1 else ''}.")
 
-    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        return await asyncio.to_thread(
-            edit, arguments["path"], arguments["old"], arguments["new"], bool(arguments.get("all")), context
-        )
-
     return Tool(
         name="edit_file",
-        description="Replaces a passage of a file you have read. The passage must stand there exactly once.",
-        parameters=takes(
+        description="Replaces a passage of a file you have read. The passage must occur exactly once.",
+        parameters=object_schema(
             {
-                "path": text("The file, relative to the workspace."),
-                "old": text("The passage as it stands in the file, letter for letter.", shortest=1),
-                "new": text("What shall stand there instead; empty removes the passage."),
+                "path": string("The file, relative to the workspace."),
+                "old": string("The passage as it is in the file, letter for letter.", min_length=1),
+                "new": string("The replacement; empty removes the passage."),
             },
-            {"all": flag("Replace every occurrence, not only a single one.")},
+            {"all": boolean("Replace every occurrence, not only a single one.")},
         ),
         access=Access.CHANGE,
         replay=Replay.ONCE,
-        body=body,
+        body=in_thread(edit),
     )
+
+
+def move_file_tool(workspace: Workspace) -> Tool:
+    """The tool `move_file`."""
+
+    def move(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        source, target = workspace.entry(arguments["path"]), workspace.entry(arguments["to"])
+        old, new = workspace.relative(source), workspace.relative(target)
+        check_chores(old, context)
+        if old not in context.touched:  # a new name for a file of this cycle is this cycle's too
+            check_chores(new, context)
+        workspace.move(source, target)
+        seen = context.read.get(old)
+        return ToolResult(
+            ok=True, content=f"Moved {old} to {new}.", touched=(old, new), read={new: seen} if seen is not None else {}
+        )
+
+    return Tool(
+        name="move_file",
+        description=(
+            "Moves or renames one file, with the folders it needs. The new path must be free; folders are not moved."
+        ),
+        parameters=object_schema(
+            {
+                "path": string("The file, relative to the workspace."),
+                "to": string("Its new path, relative to the workspace."),
+            }
+        ),
+        access=Access.CHANGE,
+        replay=Replay.ONCE,
+        body=in_thread(move),
+    )
+
+
+def delete_file_tool(workspace: Workspace) -> Tool:
+    """The tool `delete_file`."""
+
+    def delete(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        real = workspace.entry(arguments["path"])
+        shown = workspace.relative(real)
+
+        def check(content: bytes | None) -> None:
+            check_chores(shown, context)
+            if content is not None and _is_text(content, shown):
+                check_seen(shown, content, context)
+
+        if real.is_dir() and not real.is_symlink():
+            workspace.remove_folder(real)
+            return ToolResult(ok=True, content=f"Deleted the empty folder {shown}.")
+        workspace.remove(real, check, LARGEST_FILE)
+        return ToolResult(ok=True, content=f"Deleted {shown}.", touched=(shown,))
+
+    return Tool(
+        name="delete_file",
+        description=(
+            "Deletes one file, or a folder that is empty. A text file must have been read before; files that are no "
+            "text need not."
+        ),
+        parameters=object_schema({"path": string("The file or empty folder, relative to the workspace.")}),
+        access=Access.CHANGE,
+        replay=Replay.ONCE,
+        body=in_thread(delete),
+    )
+
+
+def _is_text(content: bytes, shown: str) -> bool:
+    """Whether `read_file` could have shown it: what it cannot show cannot be asked to have been read."""
+    try:
+        as_text(content, shown)
+    except Refusal:
+        return False
+    return True

@@ -15,8 +15,8 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox
-from .output_text import as_printed
-from .tool import Refusal, Tool, takes, text
+from .process import plain_text
+from .tool import Refusal, Tool, object_schema, string
 from .workspace import Workspace
 
 DEADLINE: Final = 20.0
@@ -58,7 +58,7 @@ def git_status_tool(workspace: Workspace) -> Tool:
             "Shows the branch and which files have changed, as `git status --short` does: staged and unstaged in two "
             "columns, `??` for files git does not know."
         ),
-        parameters=takes({}),
+        parameters=object_schema({}),
         access=Access.READ,
         replay=Replay.READ,
         body=body,
@@ -97,11 +97,11 @@ def git_diff_tool(workspace: Workspace) -> Tool:
             "Shows how the workspace differs from a commit, staged or not. Files that git does not know yet are left "
             "out; `git_status` names them."
         ),
-        parameters=takes(
+        parameters=object_schema(
             {},
             {
-                "path": text("A file or folder, relative to the workspace; everything unless given."),
-                "against": text("A commit, branch or tag; the last commit (`HEAD`) unless given.", longest=200),
+                "path": string("A file or folder, relative to the workspace; everything unless given."),
+                "against": string("A commit, branch or tag; the last commit (`HEAD`) unless given.", max_length=200),
             },
         ),
         access=Access.READ,
@@ -114,20 +114,20 @@ async def _git(workspace: Workspace, *arguments: str) -> str:
     """What git prints.
 
     Raises:
-        Refusal: there is no repository, no git, or git says no.
+        Refusal: there is no repository, no git, or git fails.
     """
     command = [await asyncio.to_thread(_program, workspace), *arguments]
     line = sandbox.wrapped(workspace.root, command, _environment())
     if line is None:
-        raise Refusal("git cannot be run: the sandbox (bubblewrap) is gone. The operator has to mend that.")
+        raise Refusal("git cannot be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
     outcome = await process.run(line, cwd=workspace.root, environment={}, deadline=DEADLINE, most_output=MOST_OUTPUT)
-    printed = as_printed(outcome.output)
+    printed = plain_text(outcome.output)
     if outcome.status is None:
         raise Refusal(f"git took longer than {DEADLINE:g} s; name a `path` to make it less.")
     if outcome.status != 0:
         if "ambiguous argument 'HEAD'" in printed or "bad revision 'HEAD'" in printed:
             raise Refusal("The repository has no commit yet; `git_status` shows what there is.")
-        raise Refusal(f"git said no: {printed.splitlines()[0][:300] if printed else 'it gave no reason'}.")
+        raise Refusal(f"git failed: {printed.splitlines()[0][:300] if printed else 'it gave no reason'}.")
     return printed
 
 

@@ -8,10 +8,10 @@ from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
-from .tool import Refusal, Tool, takes, text
+from .tool import Refusal, Tool, object_schema, string
 
 SHORTEST_LESSON: Final = 20
-"""Characters: "be careful" and "all went well" are shorter, and nobody works differently for having read them."""
+"""Characters: "be careful" and "all went well" are shorter, and change nothing."""
 
 LONGEST_LESSON: Final = 4_000
 """Characters: lessons are put into later prompts, many at a time."""
@@ -45,7 +45,7 @@ def learn_tool(lessons: Lessons) -> Tool:
             raise Refusal("Not recorded: `title` is blank. Name the lesson in a few words.")
         if len(lesson) < SHORTEST_LESSON:
             raise Refusal(
-                f"Not recorded: a lesson of fewer than {SHORTEST_LESSON} characters helps nobody. Say what to do "
+                f"Not recorded: a lesson of fewer than {SHORTEST_LESSON} characters is too short. Write what to do "
                 "differently, when, and why."
             )
         await lessons.record(
@@ -63,12 +63,12 @@ def learn_tool(lessons: Lessons) -> Tool:
     return Tool(
         name="learn",
         description="Records a lesson of this work that you will be reminded of in later conversations.",
-        parameters=takes(
+        parameters=object_schema(
             {
-                "title": text("The lesson in a few words.", shortest=1, longest=200),
-                "lesson": text("What to do differently, when, and why.", shortest=1, longest=LONGEST_LESSON),
+                "title": string("The lesson in a few words.", min_length=1, max_length=200),
+                "lesson": string("What to do differently, when, and why.", min_length=1, max_length=LONGEST_LESSON),
             },
-            {"category": text("What it is about, in one or two words.", longest=60)},
+            {"category": string("What it is about, in one or two words.", max_length=60)},
         ),
         access=Access.LEARN,
         replay=Replay.IDEMPOTENT,

@@ -1,8 +1,8 @@
-"""What a confined call would have to put back, kept on disk for as long as it runs.
+"""Persists the call whose changes may have to be reverted, for as long as it runs.
 
-A daemon that is killed, or that cannot make the second snapshot, finds here what has to be put back, and does so before
-the next call. Only what the call itself can have changed: the system's own time of change, which nobody can set, lies
-within the call. What a person has changed since is theirs.
+A daemon that was killed, or that could not take the second snapshot, reads it and reverts the changes before the next
+call. Only files that the call itself can have changed are reverted: their ctime, which cannot be set, is within the
+call. Later changes of a user are kept.
 """
 
 import json
@@ -28,8 +28,8 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unsettled:
-    """A call that began and whose end nobody has seen. Times are seconds since 1970."""
+class PendingRevert:
+    """A call that began and whose end was not recorded. Times are seconds since 1970."""
 
     tool: str
     context: ExecutionContext
@@ -39,7 +39,7 @@ class Unsettled:
     """It had ended then, at the latest."""
 
     def may_have_changed(self, root: Path, path: bytes) -> bool:
-        """Whether what stands at a path, or the folder it is missing from, was changed while the call ran."""
+        """Whether a path, or the folder it is missing from, was changed while the call ran."""
         while True:
             try:
                 changed = os.lstat(os.fsencode(root) + b"/" + path).st_ctime
@@ -51,53 +51,53 @@ class Unsettled:
             return self.since - _SLACK <= changed <= self.until + _SLACK
 
 
-class Ledger:
-    """Where the one call of a workspace that is under way is noted. Blocks."""
+class PendingReverts:
+    """Stores the one call of a workspace that is running. Blocks."""
 
     def __init__(self, folder: Path) -> None:
         """Take the folder of the checkpoints."""
-        self._place = folder / NAME
+        self._path = folder / NAME
 
-    def open(self, tool: str, context: ExecutionContext, before: Snapshot, longest: float) -> Unsettled:
+    def open(self, tool: str, context: ExecutionContext, before: Snapshot, longest: float) -> PendingRevert:
         """Note a call that may take so many seconds.
 
         Raises:
             OSError: it cannot be noted.
         """
         now = time.time()
-        begun = Unsettled(tool=tool, context=context, before=before, since=now, until=now + longest)
+        begun = PendingRevert(tool=tool, context=context, before=before, since=now, until=now + longest)
         self._write(begun)
         return begun
 
-    def ended(self, begun: Unsettled) -> None:
-        """Note that the call has ended, and is still to be settled."""
-        with suppress(OSError):  # it says a later time then
+    def ended(self, begun: PendingRevert) -> None:
+        """Record that the call has ended; its changes are still to be reverted."""
+        with suppress(OSError):  # a later time is kept then
             self._write(replace(begun, until=min(begun.until, time.time())))
 
     def close(self) -> None:
-        """Forget the call: it is settled."""
-        self._place.unlink(missing_ok=True)
+        """Delete the record: the changes are reverted."""
+        self._path.unlink(missing_ok=True)
 
-    def left(self) -> Unsettled | None:
-        """The call that was never settled, if there is one."""
+    def unfinished(self) -> PendingRevert | None:
+        """The call whose changes were never reverted, if there is one."""
         try:
-            noted = self._place.read_bytes()
+            noted = self._path.read_bytes()
         except OSError:
             return None
         try:
             return _read(json.loads(noted))
         except (ValueError, KeyError, TypeError) as error:
-            _log.warning("checkpoint.unsettled_unreadable", error=type(error).__name__)
+            _log.warning("checkpoint.pending_revert_unreadable", error=type(error).__name__)
             self.close()
             return None
 
-    def _write(self, begun: Unsettled) -> None:
-        beside = self._place.with_suffix(".new")
+    def _write(self, begun: PendingRevert) -> None:
+        beside = self._path.with_suffix(".new")
         beside.write_text(json.dumps(_written(begun)))
-        beside.replace(self._place)
+        beside.replace(self._path)
 
 
-def _written(begun: Unsettled) -> dict[str, Any]:
+def _written(begun: PendingRevert) -> dict[str, Any]:
     context, before = begun.context, begun.before
     return {
         "tool": begun.tool,
@@ -118,7 +118,7 @@ def _written(begun: Unsettled) -> dict[str, Any]:
     }
 
 
-def _read(noted: dict[str, Any]) -> Unsettled:
+def _read(noted: dict[str, Any]) -> PendingRevert:
     context = ExecutionContext(
         conversation_id=ConversationId(noted["conversation"]),
         cycle=noted["cycle"],
@@ -137,7 +137,7 @@ def _read(noted: dict[str, Any]) -> Unsettled:
         permissions={os.fsencode(path): mode for path, mode in noted["permissions"].items()},
         hidden=frozenset(os.fsencode(path) for path in noted["hidden"]),
     )
-    return Unsettled(
+    return PendingRevert(
         tool=noted["tool"], context=context, before=before, since=float(noted["since"]), until=float(noted["until"])
     )
 

@@ -2,25 +2,31 @@
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from .disk_reserve import DiskReserve
+from .tool import Refusal
 
-KEEPER: Final = Path(__file__).with_name("supervisor.py")
+SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 
 GRACE: Final = 3.0
-"""Seconds the keeper has to clear up; it takes milliseconds, unless processes hang in the kernel."""
+"""Seconds the supervisor has to clean up; it takes milliseconds, unless processes hang in the kernel."""
 
 LOOK_EVERY: Final = 0.2
 """Seconds between two looks at the disk: a fast one takes 3 GB a second, and 1 GB is kept free by default."""
 
 _CHUNK: Final = 64 * 1024
+_MB: Final = 1024**2
+_SHARE: Final = 20
+"""Of a small disk at most one part in so many is kept free, or nothing could ever run there."""
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +39,37 @@ class Limits:
     """An endless list must not make the kernel kill the daemon instead."""
     data: int = 0
     """As the address space, but without what is only reserved: some runtimes reserve much more than they use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskReserve:
+    """How much stays free, and on which disks."""
+
+    size: int = 0
+    """Bytes; 0 keeps nothing free."""
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    """A folder on each disk, by its name in messages."""
+
+    def shortage(self) -> str:
+        """The disk with too little free space, in words; empty if there is enough. Blocks for microseconds."""
+        for name, folder in self.folders.items() if self.size else ():
+            try:
+                found = os.statvfs(folder)
+            except OSError:  # not made yet
+                continue
+            free, wanted = found.f_bavail * found.f_frsize, min(self.size, found.f_blocks * found.f_frsize // _SHARE)
+            if free < wanted:
+                return f"{free // _MB} MB are free on the disk of {name}, and {wanted // _MB} MB are kept free"
+        return ""
+
+    def refuse_if_short(self) -> None:
+        """Refuse what could write to a disk on which too little is free.
+
+        Raises:
+            Refusal: with what to do.
+        """
+        if shortage := self.shortage():
+            raise Refusal(f"Nothing was run: {shortage}. Delete large files with `delete_file`, or ask for room.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +86,7 @@ class Outcome:
 
 
 class _Output:
-    """Keeps the start and the end of a stream: the start says what was done, the end holds the traceback."""
+    """Keeps the start and the end of a stream: the start shows what was done, the end the traceback."""
 
     def __init__(self, most: int) -> None:
         self._head_size, self._tail_size = most - most // 4, most // 4
@@ -111,7 +148,7 @@ async def run(
                 "-I",
                 "-S",
                 "-B",
-                str(KEEPER),
+                str(SUPERVISOR),
                 str(os.getpid()),
                 f"{limits.file},{limits.address_space},{limits.data}",
                 *command,
@@ -143,7 +180,7 @@ async def _watch(process: asyncio.subprocess.Process, reserve: DiskReserve) -> s
         await asyncio.sleep(LOOK_EVERY)
         if shortage := await asyncio.to_thread(reserve.shortage):
             with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)  # the keeper takes everything below it along
+                process.send_signal(signal.SIGTERM)  # the supervisor kills everything below it
             return shortage
 
 
@@ -177,7 +214,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)  # the keeper takes everything below it along
+        process.send_signal(signal.SIGTERM)  # the supervisor kills everything below it
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
@@ -186,3 +223,10 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()
+
+
+def plain_text(output: str) -> str:
+    """The text without colours, without what was overwritten, and with marks for bytes that are no text."""
+    lines = _ESCAPES.sub("", output).split("\n")
+    seen = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return _CONTROLS.sub("\ufffd", seen).strip("\n")

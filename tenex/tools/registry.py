@@ -1,6 +1,6 @@
-"""The registry: which tools an agent is offered, and the one door through which calls reach them.
+"""The registry: which tools an agent is offered, and how calls reach them.
 
-The gate stands here twice, when tools are listed and when one is called, because an answer of a model may hold two
+The gate is checked twice, when tools are listed and when one is called, because an answer of a model may hold two
 calls of which the first changes what the second is permitted. `permissions.may_use` is the rule both times.
 """
 
@@ -27,7 +27,7 @@ from .serialized_calls import Transactions
 from .tool import Refusal, Tool
 
 TIME_CAP: Final = 30.0
-"""Seconds a call may take unless its tool says otherwise: file work takes milliseconds, a dead mount takes for ever."""
+"""Seconds a call may take by default: file work takes milliseconds, a dead mount takes for ever."""
 
 OUTPUT_CAP: Final = 320 * 1024
 """Characters of a result: above the largest read (256 KiB) with its remark, so this only cuts what has no cap."""
@@ -50,11 +50,11 @@ class ToolRegistry:
     ) -> None:
         """Take the tools, a way to look an agent up as it is configured now, and the turns of their workspace.
 
-        Without turns, calls run as they come and nothing tells what a program has changed: for tests of one tool.
+        Without transactions, calls are not serialized and changes of programs are not recorded: for tests of one tool.
         `methods` are the tools that only one agent has.
 
         Raises:
-            Bug: two tools of an agent have one name, one has that of a word (`complete`, `ask`), or its schema is none.
+            InternalError: two tools of an agent have one name, or a schema is invalid.
         """
         self._tools: dict[str, Tool] = {}
         for tool in tools:
@@ -81,7 +81,7 @@ class ToolRegistry:
         return dict(self._rules)
 
     def specs(self, phase: Phase, agent: Agent | Slug) -> tuple[ToolSpec, ...]:
-        """The tools an agent is offered in a phase, always in the same order; none for a slug nobody has."""
+        """The tools an agent is offered in a phase, always in the same order; none for an unknown slug."""
         known = agent if isinstance(agent, Agent) else self._find_agent(agent)
         if known is None:
             return ()
@@ -137,7 +137,7 @@ class ToolRegistry:
             fault = f"{name} is carried out by the daemon itself and cannot be called like a tool."
         if fault is not None or tool is None:
             return ToolResult(ok=False, content=fault or "")
-        given: Any = arguments  # what a model sent, whatever the signature says
+        given: Any = arguments  # what a model sent may be anything
         try:
             given = dict(given) if isinstance(given, Mapping) else given
             fault = self._arguments[Slug("") if name in self._tools else context.agent, name].fault(given)

@@ -1,7 +1,7 @@
 """Putting files back: removing what came, and writing what was, without following a link.
 
 A command may have left links where folders were. Every folder on the way is opened from the workspace's root without
-following one; what stands in the way of a file that was there before gives way to it.
+following one; whatever is in the way of a file that was there before is removed.
 """
 
 import os
@@ -74,10 +74,10 @@ def write(root: Path, path: bytes, content: bytes, mode: int) -> None:
 
 
 def rename(root: Path, path: bytes, target: bytes) -> None:
-    """Give what stands at a path another one, whatever has taken that place.
+    """Rename a path, replacing what is at the other.
 
     Raises:
-        OSError: the system does not permit it, or a folder that is not empty stands there.
+        OSError: the system does not permit it, or a folder that is not empty is there.
     """
     with _parent(root, path, create=False) as folder, _parent(root, target, create=True) as other:
         os.rename(_name(path), _name(target), src_dir_fd=folder, dst_dir_fd=other)

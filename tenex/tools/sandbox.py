@@ -1,6 +1,6 @@
 """The sandbox: bubblewrap's command line, and the question whether it works on this machine.
 
-Inside, a program sees the system's programs, Python and the workspace, all read-only unless told otherwise, an empty
+Inside, a program sees the system's programs, Python and the workspace, all read-only by default, an empty
 /tmp that vanishes with it, no network and no other process. Where the workspace may be written to, repositories in it
 may not: a hook or a setting planted there would run when a person next uses git, outside.
 """
@@ -123,7 +123,7 @@ def _python(prefix: Path, root: Path, *, can_write: bool) -> dict[str, str]:
     """How a Python's folder is mounted, by place."""
     if not prefix.is_relative_to(root):
         return {str(prefix / name): "--ro-bind" for name in _PYTHON if (prefix / name).exists()}
-    # in the workspace it has no data of ours; what is mounted on cannot be renamed, so nobody slips another one in
+    # in the workspace it has no data of ours; what is mounted on cannot be renamed, so it cannot be replaced
     above = [folder for folder in prefix.parents if folder != root and folder.is_relative_to(root)]
     return {str(folder): "--bind" if can_write else "--ro-bind" for folder in above} | {str(prefix): "--ro-bind"}
 
@@ -141,7 +141,7 @@ def _can_size(bubblewrap: str) -> bool:
 def probe_bubblewrap() -> bool:
     """Whether a program really runs in the sandbox here and really cannot write there; blocks, up to ten seconds.
 
-    Where bubblewrap is missing or user namespaces are forbidden (most containers) it says no, and logs why.
+    Where bubblewrap is missing or user namespaces are forbidden (most containers) it returns False and logs why.
     """
     try:
         # named, for to find one by itself `tempfile` writes into each it knows, and a full disk takes nothing
@@ -172,5 +172,5 @@ def probe_bubblewrap() -> bool:
             return False
         works = done.returncode == 0 and done.stdout.decode("utf-8", "replace").split() == ["confined", root.name]
         if not works:
-            _log.warning("sandbox.broken", status=done.returncode, said=done.stderr.decode("utf-8", "replace")[:200])
+            _log.warning("sandbox.broken", status=done.returncode, stderr=done.stderr.decode("utf-8", "replace")[:200])
         return works

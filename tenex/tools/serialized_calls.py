@@ -1,10 +1,10 @@
-"""Transactions: calls that change or run take turns in the workspace, each between two checkpoints.
+"""Transactions: calls that change or run are serialized in the workspace, each between two checkpoints.
 
     wait for the turn ─► snapshot ─► the call ─► snapshot ─► put back what the phase does not permit ─► keep
 
 So it is known what a command changed, in verification and chores nothing else remains of it, and what was put back can
 still be found: the state a call left is kept before anything is undone. A call that is cancelled is tidied up after
-like any other. Reading waits for nobody.
+like any other. Calls that read do not wait.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -18,17 +18,16 @@ from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from .checkpoints import Change, Checkpoints
-from .output_text import as_printed
-from .pending_revert import Unsettled
+from .pending_revert import PendingRevert
+from .process import plain_text
 from .shadow_git import CheckpointFailed, ShadowDamaged
 from .snapshots import IGNORE_FILE, Snapshot
-from .tool import Tool
-from .uncancellable import to_the_end
+from .tool import Tool, run_uncancellable
 from .workspace import LONGEST_PATH, Workspace
 from .write_policy import is_confined, may_change
 
 MOST_TOUCHED: Final = 1_000
-"""Paths one call is said to have changed: they are recorded, and a command may unpack a whole archive."""
+"""Changed paths recorded for one call: they are recorded, and a command may unpack a whole archive."""
 
 MOST_NAMED: Final = 20
 """Paths named in a sentence to a model."""
@@ -36,7 +35,7 @@ MOST_NAMED: Final = 20
 LONGEST_NAMED: Final = 200
 """Characters of one of them."""
 
-_LONGEST: Final = 60.0  # seconds; tools that run say themselves how long they may
+_LONGEST: Final = 60.0  # seconds; tools that run have limits of their own
 
 _UNKNOWN: Final = "[What this changed in the workspace could not be determined; look before you go on.]"
 
@@ -57,8 +56,8 @@ class _Begun:
     """How a call began."""
 
     before: Snapshot | None = None
-    """What there was; None if nobody knows, and so nothing can be put back."""
-    unsettled: Unsettled | None = None
+    """What there was; None if unknown, and then nothing can be reverted."""
+    unsettled: PendingRevert | None = None
     late: tuple[Change, ...] = ()
     """What an earlier call had changed, and was put back only now."""
 
@@ -72,39 +71,39 @@ class Transactions:
         self._can_put_back = False
 
     def may_write(self, context: ExecutionContext) -> bool:
-        """Whether the program of the call at hand may be let write to the workspace."""
+        """Whether the program of the current call may write to the workspace."""
         return self._can_put_back or not is_confined(context.phase)
 
     async def run(self, tool: Tool, context: ExecutionContext, call: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Carry a call out when it is its turn; cancelling gives the turn back once the workspace is in order.
 
-        The result also tells what a program has changed, and what of that was put back.
+        The result also has what a program has changed, and what of that was reverted.
         """
         if tool.access not in (Access.CHANGE, Access.RUN):
             return await call()
         async with self._taken(tool, context):
             if not tool.leaves_changes or self._checkpoints is None:
                 return await call()
-            begun = await to_the_end(lambda: self._begin(tool, context))
+            begun = await run_uncancellable(lambda: self._begin(tool, context))
             if begun.before is None:
                 return _reminded(await call(), begun)
             self._can_put_back = True
             try:
                 result = await call()
             except BaseException:
-                await to_the_end(lambda: self._end(tool, context, begun))
+                await run_uncancellable(lambda: self._end(tool, context, begun))
                 raise
             finally:
                 self._can_put_back = False
             if tool.access is Access.CHANGE and not result.ok:
                 return _reminded(result, begun)  # a refusal has changed nothing
-            outcome = await to_the_end(lambda: self._end(tool, context, begun))
-            return _reminded(_told(result, outcome, context) if tool.access is Access.RUN else result, begun)
+            outcome = await run_uncancellable(lambda: self._end(tool, context, begun))
+            return _reminded(_with_changes(result, outcome, context) if tool.access is Access.RUN else result, begun)
 
     @asynccontextmanager
     async def _taken(self, tool: Tool, context: ExecutionContext) -> AsyncIterator[None]:
         if self._turn.locked():
-            _log.info("tool.waits_for_its_turn", tool=tool.name, **_named(context))
+            _log.info("tool.queued", tool=tool.name, **_named(context))
         async with self._turn:
             yield
 
@@ -116,12 +115,12 @@ class Transactions:
             try:
                 before = self._before(self._checkpoints, tool, context)
             except ShadowDamaged as error:
-                self._checkpoints.renew(str(error))
+                self._checkpoints.replace(str(error))
                 before = self._before(self._checkpoints, tool, context)
             unsettled = None
             if _is_confined(tool, context):
                 longest = tool.time_cap or _LONGEST
-                unsettled = self._checkpoints.ledger.open(tool.name, context, before, longest)
+                unsettled = self._checkpoints.pending.open(tool.name, context, before, longest)
         except (CheckpointFailed, OSError) as error:
             _log.error("checkpoint.failed", moment="before", error=str(error), **_named(context))
             return _Begun(late=late)
@@ -134,10 +133,10 @@ class Transactions:
 
     def _settle(self, checkpoints: Checkpoints) -> tuple[Change, ...]:
         """Put back what a call changed whose end was never seen."""
-        left = checkpoints.ledger.left()
+        left = checkpoints.pending.unfinished()
         if left is None:
             return ()
-        _log.warning("checkpoint.unsettled", tool=left.tool, **_named(left.context))
+        _log.warning("checkpoint.revert_pending", tool=left.tool, **_named(left.context))
         try:
             outcome = self._confine(
                 checkpoints,
@@ -146,10 +145,10 @@ class Transactions:
                 left.before,
                 lambda change: left.may_have_changed(self._root, change.path),
             )
-        except ShadowDamaged as error:  # then nobody can, and it must not stand in the way of all that follows
-            _log.error("checkpoint.never_settled", error=str(error), **_named(left.context))
+        except ShadowDamaged as error:  # it cannot be done, and must not block later calls
+            _log.error("checkpoint.revert_failed", error=str(error), **_named(left.context))
             outcome = _Outcome()
-        checkpoints.ledger.close()
+        checkpoints.pending.close()
         return outcome.reverted
 
     def _end(self, tool: Tool, context: ExecutionContext, begun: _Begun) -> _Outcome | None:
@@ -157,9 +156,9 @@ class Transactions:
         assert begun.before is not None
         try:
             if begun.unsettled is not None:
-                self._checkpoints.ledger.ended(begun.unsettled)
+                self._checkpoints.pending.ended(begun.unsettled)
                 outcome = self._confine(self._checkpoints, tool.name, context, begun.before)
-                self._checkpoints.ledger.close()
+                self._checkpoints.pending.close()
                 return outcome
             after = self._checkpoints.take()
             changed = self._checkpoints.changes(begun.before, after) if tool.access is Access.RUN else ()
@@ -179,7 +178,7 @@ class Transactions:
     ) -> _Outcome:
         """Put back what the phase does not permit, of those changes that are the call's own."""
         after = checkpoints.take(exact=True)
-        # asked now: putting back changes the times that tell
+        # asked now: reverting changes the times this is based on
         own = [change for change in checkpoints.changes(before, after) if is_its_own(change)]
         changed = _visible(own, before, after)
         checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
@@ -200,7 +199,7 @@ class Transactions:
         reverted |= {change.path: change for change in wrong}
         stuck += checkpoints.put_back(wrong)
         if reverted:
-            _log.info("workspace.put_back", paths=len(reverted) - len(stuck), stuck=len(stuck), **_named(context))
+            _log.info("workspace.reverted", paths=len(reverted) - len(stuck), stuck=len(stuck), **_named(context))
             checkpoints.keep(checkpoints.take(), context.conversation_id, _message("put back after", tool, context))
         return _Outcome(
             touched=tuple(change for change in changed if change.path not in reverted),
@@ -249,7 +248,7 @@ def _named(context: ExecutionContext) -> dict[str, str]:
     return {"conversation": context.conversation_id, "agent": context.agent, "call": context.call_id}
 
 
-def _told(result: ToolResult, outcome: _Outcome | None, context: ExecutionContext) -> ToolResult:
+def _with_changes(result: ToolResult, outcome: _Outcome | None, context: ExecutionContext) -> ToolResult:
     if outcome is None:
         return replace(result, content=f"{result.content}\n{_UNKNOWN}")
     touched, reverted, stuck = (_paths(part) for part in (outcome.touched, outcome.reverted, outcome.stuck))
@@ -288,6 +287,6 @@ def _paths(changes: Iterable[Change]) -> list[str]:
 
 
 def _several(paths: list[str]) -> str:
-    shown = [as_printed(path.replace("\n", "?")) for path in paths[:MOST_NAMED]]
+    shown = [plain_text(path.replace("\n", "?")) for path in paths[:MOST_NAMED]]
     named = ", ".join(path if len(path) <= LONGEST_NAMED else f"{path[:LONGEST_NAMED]}[cut]" for path in shown)
     return f"{named} and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else named

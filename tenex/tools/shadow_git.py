@@ -1,7 +1,7 @@
 """Running git on the shadow repository of the workspace, so that nothing in the workspace decides what it does.
 
-Its configuration is written by us, nobody's own is read, and no hook, filter or monitor runs: what an agent plants in
-the workspace stays data. Line ends and encodings are left as they are on disk, whatever `.gitattributes` says.
+Its configuration is written here, no user's is read, and no hook, filter or monitor runs: what an agent plants in
+the workspace stays data. Line ends and encodings are left as they are on disk, whatever `.gitattributes` contains.
 """
 
 import os
@@ -22,8 +22,8 @@ DEADLINE: Final = 120.0
 PATIENCE: Final = 15.0
 """Seconds before we look whether something in the workspace makes git wait for ever."""
 
-MOST_SAID: Final = 300
-"""Characters of git's own complaint in an error: the first line says what is wrong."""
+STDERR_CHARACTERS: Final = 300
+"""Characters of git's stderr in an error: the first line is the reason."""
 
 _CONFIG: Final = """\
 # written by tenex at every start; changes are lost
@@ -56,7 +56,7 @@ _DAMAGE: Final = re.compile(
     r"|unable to resolve reference|unknown revision|inflate|not a git repository"
     r"|bad (tree|sha1|config)|could not parse|hash mismatch"
 )
-"""What git says of objects, references and indexes that a machine without power has left half written."""
+"""Git's messages about objects, references and indexes that were half written in a power failure."""
 
 _ATTRIBUTES: Final = "* -text -ident !filter !eol !working-tree-encoding\n"
 """The bytes as they are: this file counts before every `.gitattributes` of the workspace."""
@@ -101,7 +101,7 @@ class ShadowGit:
 
         Raises:
             GitTooSlow: it took too long.
-            CheckpointFailed: git is missing, or said no.
+            CheckpointFailed: git is missing, or failed.
         """
         if not self._is_ready:
             self._prepare()
@@ -125,7 +125,7 @@ class ShadowGit:
         try:
             (self.folder / "index").unlink(missing_ok=True)
         except OSError as error:
-            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be mended ({error.strerror})") from error
+            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be repaired ({error.strerror})") from error
 
     def unlock(self) -> None:
         """Drop the locks a killed git leaves; the folder is ours alone, so their holders are dead.
@@ -137,10 +137,10 @@ class ShadowGit:
             for lock in (*self.folder.glob("*.lock"), *(self.folder / "refs").rglob("*.lock")):
                 lock.unlink(missing_ok=True)
         except OSError as error:
-            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be mended ({error.strerror})") from error
+            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be repaired ({error.strerror})") from error
 
-    def set_aside(self) -> Path:
-        """Begin anew beside what git cannot read any more; returns where that is now.
+    def replace_repository(self) -> Path:
+        """Rename the repository, so that a new one is made; returns its new path.
 
         Raises:
             CheckpointFailed: it cannot be moved.
@@ -149,7 +149,7 @@ class ShadowGit:
         try:
             self.folder.rename(aside)
         except OSError as error:
-            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be mended ({error.strerror})") from error
+            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be repaired ({error.strerror})") from error
         self._is_ready = False
         return aside
 
@@ -188,9 +188,9 @@ class ShadowGit:
         except OSError as error:
             raise CheckpointFailed(f"git cannot be run in {self.root}: {error.strerror}") from error
         if done.returncode != 0:
-            said = done.stderr.decode("utf-8", "replace").strip()
-            kind = ShadowDamaged if _DAMAGE.search(said) else CheckpointFailed
-            raise kind(f"git ended with status {done.returncode} at a checkpoint: {said[:MOST_SAID]}")
+            stderr = done.stderr.decode("utf-8", "replace").strip()
+            kind = ShadowDamaged if _DAMAGE.search(stderr) else CheckpointFailed
+            raise kind(f"git ended with status {done.returncode} at a checkpoint: {stderr[:STDERR_CHARACTERS]}")
         return done.stdout
 
 
@@ -203,7 +203,7 @@ def _environment(literal: bool) -> dict[str, str]:
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
-        "GIT_DEFAULT_HASH": "sha1",  # what a later git makes unless told otherwise is another format
+        "GIT_DEFAULT_HASH": "sha1",  # a later git has another default
         "GIT_DEFAULT_REF_FORMAT": "files",
         "GIT_LITERAL_PATHSPECS": "1" if literal else "0",
     }

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,15 +23,13 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, restore, sandbox, workspace_scan
-from .disk_reserve import DiskReserve
-from .output_text import as_printed
-from .tool import Refusal, Tool, count, takes, text
-from .uncancellable import to_the_end
+from .process import DiskReserve, plain_text
+from .tool import Refusal, Tool, integer, object_schema, run_uncancellable, string
 from .workspace import Workspace
 from .write_policy import is_confined
 
 MOST_OUTPUT: Final = 32 * 1024
-"""Bytes shown, as many as `check` shows: the beginning and the end of a long log say what happened."""
+"""Bytes shown, as many as `check` shows: the beginning and the end of a long log show what happened."""
 
 LONGEST_COMMAND: Final = 100_000
 """Bytes: the kernel takes 128 KiB in one argument; what is longer is a file."""
@@ -55,7 +54,7 @@ class ShellPolicy(StrEnum):
 
     SANDBOXED = "sandboxed"
     UNSANDBOXED = "unsandboxed"
-    """The operator has said so: with all rights of the daemon's user."""
+    """Chosen by the operator: with all rights of the daemon's user."""
     OFF = "off"
 
 
@@ -75,7 +74,7 @@ def _only_where_all_may_change(context: ExecutionContext) -> bool:
 
 
 Run = Callable[[Sequence[str], Path, int, ExecutionContext], Awaitable[ToolResult]]
-"""Runs a command and its arguments in a folder, for so many seconds at most, and tells what came of it."""
+"""Runs a command and its arguments in a folder, for so many seconds at most, and reports the result."""
 
 
 def runner(
@@ -107,11 +106,12 @@ def runner(
                 )
             finally:
                 confined = is_confined(context.phase)
+                settle = partial(workspace_scan.settle, workspace.root, before, confined=confined)
                 if can_write and (confined or rules.policy is ShellPolicy.SANDBOXED):
-                    settled = await to_the_end(lambda: workspace_scan.settle(workspace.root, before, confined=confined))
+                    settled = await run_uncancellable(settle)
         finally:
             await asyncio.to_thread(restore.clear_away, own)
-        return _told(outcome, deadline, settled, can_write=can_write)
+        return _result(outcome, deadline, settled, can_write=can_write)
 
     return run
 
@@ -148,17 +148,47 @@ def shell_tool(
     return Tool(
         name="shell",
         description=_description(rules, most),
-        parameters=takes(
-            {"command": text("The command line, as for `bash -c`.", shortest=1)},
+        parameters=object_schema(
+            {"command": string("The command line, as for `bash -c`.", min_length=1)},
             {
-                "timeout": count(f"Seconds it may take, at most {most}, which is also what it gets unless given."),
-                "cwd": text("The folder to start in, relative to the workspace; the workspace itself unless given."),
+                "timeout": integer(f"Seconds it may take, at most {most}, which is also what it gets unless given."),
+                "cwd": string("The folder to start in, relative to the workspace; the workspace itself unless given."),
             },
         ),
         access=Access.RUN,
         replay=Replay.ONCE,
         body=body,
-        time_cap=most + process.GRACE + 5,  # its own deadline comes first, and says more
+        time_cap=most + process.GRACE + 5,  # its own deadline comes first, with a better message
+    )
+
+
+def python_tool(
+    workspace: Workspace,
+    rules: ShellRules,
+    *,
+    may_write: Callable[[ExecutionContext], bool],
+    scratch: Path | None = None,
+) -> Tool:
+    """The tool `python`; its arguments are those of `shell_tool`, and there is none where shells are off."""
+    most = max(1, int(rules.timeout))
+    run = runner(workspace, rules, may_write=may_write, scratch=scratch)
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        program = checked(arguments["program"], "program")
+        line = [sys.executable, "-B", "-c", program]  # without -I: modules of the workspace can be imported
+        return await run(line, workspace.root, most, context)
+
+    return Tool(
+        name="python",
+        description=(
+            f"Runs a program of Python in the workspace, as `shell` runs a command, for at most {most} s. Reports the"
+            " exit status and what it printed, so print what you want to know. Each call is a new process."
+        ),
+        parameters=object_schema({"program": string("The program.", min_length=1)}, {}),
+        access=Access.RUN,
+        replay=Replay.ONCE,
+        body=body,
+        time_cap=most + process.GRACE + 5,  # its own deadline comes first, with a better message
     )
 
 
@@ -169,8 +199,8 @@ def _description(rules: ShellRules, most: int) -> str:
         "can be neither written to nor made. "
     )
     return (
-        f"Runs a command line with bash in the workspace, for at most {most} s, without input. Tells the exit status "
-        "and what it printed. Each call begins anew: folder, variables and background programs do not last. "
+        f"Runs a command line with bash in the workspace, for at most {most} s, without input. Reports the exit status "
+        "and what it printed. Each call is a new shell: folder, variables and background programs do not last. "
         f"{confined if rules.policy is ShellPolicy.SANDBOXED else ''}In verification all changes to files are undone "
         "afterwards, and in chores those to anything but documentation and files this cycle has changed; ignored files "
         "stay."
@@ -226,7 +256,7 @@ def _line(
         protected=[workspace.root / os.fsdecode(path) for path in before.protected()],
     )
     if wrapped is None:
-        raise Refusal("Commands cannot be run: the sandbox (bubblewrap) is gone. The operator has to mend that.")
+        raise Refusal("Commands cannot be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
     return wrapped, {}
 
 
@@ -245,11 +275,11 @@ def _names(own: Path) -> dict[str, Path]:
 
 
 def _named(paths: list[bytes]) -> str:
-    shown = ", ".join(as_printed(path.decode("utf-8", "replace")) for path in sorted(paths)[:MOST_NAMED])
+    shown = ", ".join(plain_text(path.decode("utf-8", "replace")) for path in sorted(paths)[:MOST_NAMED])
     return shown if len(paths) <= MOST_NAMED else f"{shown} and {len(paths) - MOST_NAMED} more"
 
 
-def _told(outcome: process.Outcome, deadline: int, settled: workspace_scan.Settled, *, can_write: bool) -> ToolResult:
+def _result(outcome: process.Outcome, deadline: int, settled: workspace_scan.Settled, *, can_write: bool) -> ToolResult:
     if outcome.shortage:
         ended = (
             f"The command was stopped, with everything it had started: {outcome.shortage}. Delete what it wrote with "
@@ -266,8 +296,8 @@ def _told(outcome: process.Outcome, deadline: int, settled: workspace_scan.Settl
     if settled.removed:
         ended += f" Taken away: {_named(settled.removed)}. Commands make no repositories here; a person can."
     if settled.lost:
-        ended += f" Gone, and nobody can bring it back: {_named(settled.lost)}; name this in your summary."
-    printed = as_printed(outcome.output)
+        ended += f" Lost, and cannot be restored: {_named(settled.lost)}; name this in your summary."
+    printed = plain_text(outcome.output)
     return ToolResult(
         ok=outcome.status == 0, content=f"{ended} Output:\n{printed}" if printed else f"{ended} No output."
     )

@@ -20,7 +20,7 @@ LARGEST_KEPT: Final = 10 * 1024 * 1024
 IGNORE_FILE: Final = b".gitignore"
 
 GIT_READS: Final = frozenset({IGNORE_FILE, b".gitattributes", b".gitmodules"})
-"""Names git opens wherever they stand; it waits for ever where one is a pipe."""
+"""Names git opens in any folder; it waits for ever if one is a pipe."""
 
 NEVER_KEPT: Final = tuple(sorted(HIDDEN - {".git"}))
 """As patterns of git's; `.git` itself is left out by git."""
@@ -90,7 +90,7 @@ class Snapshots:
         """The paths that differ from the index, and whether they are in it; and, if exact, all that are in it."""
         known: set[bytes] = set()
         also = ["-c"] if exact else []
-        never = [f"--exclude={pattern}" for pattern in NEVER_KEPT]  # said here, no ignore file can undo it
+        never = [f"--exclude={pattern}" for pattern in NEVER_KEPT]  # as options, which no ignore file can undo
         for depth in range(_NESTED_DEPTH + 1):
             raw = self._git.run("ls-files", "-z", "-t", "-o", "-m", "-d", "--exclude-standard", *also, *never)
             lines = [line for line in raw.split(b"\0") if line]

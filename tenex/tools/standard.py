@@ -1,85 +1,80 @@
-"""The tools that ship with the daemon, in the order in which a model sees them."""
+"""The built-in tools. To add one: write its factory, and add a line to `_TOOLS`."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tenex.core.ports import ExecutionContext
+
 from .ask_complete import ASK, COMPLETE
 from .check import CheckPolicy, check_tool
-from .files_move import delete_file_tool, move_file_tool
 from .files_read import list_files_tool, read_file_tool
 from .files_search import search_files_tool
-from .files_write import edit_file_tool, write_file_tool
+from .files_write import delete_file_tool, edit_file_tool, move_file_tool, write_file_tool
 from .git_tools import git_diff_tool, git_status_tool
 from .learn import Lessons, learn_tool
-from .python import python_tool
 from .serialized_calls import Transactions
-from .shell import ShellPolicy, ShellRules, shell_tool
+from .shell import ShellPolicy, ShellRules, python_tool, shell_tool
 from .tool import Tool
 from .workspace import Workspace
 
-TOOL_NAMES: Final = frozenset(
-    (
-        "read_file",
-        "list_files",
-        "search_files",
-        "git_status",
-        "git_diff",
-        "write_file",
-        "edit_file",
-        "move_file",
-        "delete_file",
-        "check",
-        "shell",
-        "python",
-        "learn",
-        ASK.name,
-        COMPLETE.name,
-    )
-)
-"""Every tool an agent's definition may name, those that are switched off too."""
 
-
-def standard_tools(
-    workspace: Workspace,
-    lessons: Lessons,
-    *,
-    check: CheckPolicy = CheckPolicy.OFF,
-    shell: ShellRules | None = None,
-    has_sandbox: bool = False,
-    transactions: Transactions | None = None,
-    scratch: Path | None = None,
-) -> tuple[Tool, ...]:
-    """Every tool of ours over one workspace; those that run programs only where that is permitted.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDependencies:
+    """What the built-in tools are made of.
 
     Args:
         workspace: the folder they work in.
-        lessons: where `learn` keeps them.
+        lessons: the store of `learn`.
         check: how `check` may run programs.
         shell: how `shell` may; not at all unless given.
         has_sandbox: bubblewrap works here, so git may be run on the workspace's own repository.
-        transactions: those of the registry the tools are for; without, `shell` may not write in every phase.
-        scratch: where programs get empty folders; the system's place unless given.
+        transactions: those of the registry; without, programs may not write to the workspace in every phase.
+        scratch: where programs get empty folders; the system's unless given.
     """
-    turns = transactions or Transactions(workspace)
-    git = (git_status_tool(workspace), git_diff_tool(workspace)) if has_sandbox else ()
-    checks = () if check is CheckPolicy.OFF else (check_tool(workspace, check, scratch=scratch),)
-    shells = (
-        ()
-        if shell is None or shell.policy is ShellPolicy.OFF
-        else tuple(
-            make(workspace, shell, may_write=turns.may_write, scratch=scratch) for make in (shell_tool, python_tool)
-        )
-    )
-    return (
-        read_file_tool(workspace),
-        list_files_tool(workspace),
-        search_files_tool(workspace),
-        *git,
-        write_file_tool(workspace),
-        edit_file_tool(workspace),
-        move_file_tool(workspace),
-        delete_file_tool(workspace),
-        *checks,
-        *shells,
-        learn_tool(lessons),
-    )
+
+    workspace: Workspace
+    lessons: Lessons
+    check: CheckPolicy = CheckPolicy.OFF
+    shell: ShellRules = ShellRules()
+    has_sandbox: bool = False
+    transactions: Transactions | None = None
+    scratch: Path | None = None
+
+    def may_write(self, context: ExecutionContext) -> bool:
+        """Whether a program may write to the workspace in a call."""
+        return (self.transactions or Transactions(self.workspace)).may_write(context)
+
+
+def _shell(make: Callable[..., Tool], d: ToolDependencies) -> Tool | None:
+    if d.shell.policy is ShellPolicy.OFF:
+        return None
+    return make(d.workspace, d.shell, may_write=d.may_write, scratch=d.scratch)
+
+
+_TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
+    "read_file": lambda d: read_file_tool(d.workspace),
+    "list_files": lambda d: list_files_tool(d.workspace),
+    "search_files": lambda d: search_files_tool(d.workspace),
+    "git_status": lambda d: git_status_tool(d.workspace) if d.has_sandbox else None,
+    "git_diff": lambda d: git_diff_tool(d.workspace) if d.has_sandbox else None,
+    "write_file": lambda d: write_file_tool(d.workspace),
+    "edit_file": lambda d: edit_file_tool(d.workspace),
+    "move_file": lambda d: move_file_tool(d.workspace),
+    "delete_file": lambda d: delete_file_tool(d.workspace),
+    "check": lambda d: None if d.check is CheckPolicy.OFF else check_tool(d.workspace, d.check, scratch=d.scratch),
+    "shell": lambda d: _shell(shell_tool, d),
+    "python": lambda d: _shell(python_tool, d),
+    "learn": lambda d: learn_tool(d.lessons),
+}
+"""The tools by name, in the order in which models see them; None where one is switched off."""
+
+TOOL_NAMES: Final = frozenset({*_TOOLS, ASK.name, COMPLETE.name})
+"""Every tool an agent's definition may name, with those that are switched off."""
+
+
+def standard_tools(dependencies: ToolDependencies) -> tuple[Tool, ...]:
+    """The built-in tools that are switched on."""
+    made = (make(dependencies) for make in _TOOLS.values())
+    return tuple(tool for tool in made if tool is not None)

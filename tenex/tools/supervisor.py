@@ -1,10 +1,10 @@
-"""The keeper: a small process between the daemon and a program, which sees that nothing of the program outlives it.
+"""The supervisor: a small process between the daemon and a program, which sees that nothing of the program outlives it.
 
-It is run as a file, `python -I -S -B keeper.py <pid of the daemon> <limits> <command> ...`, and ends as the program
+It is run as a file, `python -I -S -B supervisor.py <pid of the daemon> <limits> <command> ...`, and ends as the program
 ends. The limits are `file,address space,data`: bytes that one file and one process may have, 0 for no limit. When the
 program has ended, when the daemon asks (SIGTERM) and when the daemon is gone (the kernel then sends SIGTERM), it kills
 every process the program has started, also those that left its group: as a subreaper it inherits them.
-It stands apart from the daemon because a `preexec_fn` is not safe in a process with threads.
+It is a process of its own because a `preexec_fn` is not safe in a process with threads.
 """
 
 import ctypes
@@ -24,18 +24,18 @@ def main(arguments: list[str]) -> int:
     daemon, limits, command = int(arguments[0]), [int(most) for most in arguments[1].split(",")], arguments[2:]
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != daemon:
-        return 1  # it was gone before the kernel could be asked to tell us
+        return 1  # it was gone before the kernel could be asked to signal it
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    heard = {signal.SIGTERM, signal.SIGCHLD}
-    signal.pthread_sigmask(signal.SIG_BLOCK, heard)
-    keeper = os.getpid()
+    signals = {signal.SIGTERM, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    supervisor = os.getpid()
     program = os.fork()
     if program == 0:
-        _become(command, limits, keeper)
-    with suppress(OSError):  # the child does the same; whoever comes first
+        _become(command, limits, supervisor)
+    with suppress(OSError):  # the child does the same; the first one wins
         os.setpgid(program, program)
     ended = None
-    while ended is None and signal.sigwait(heard) != signal.SIGTERM:
+    while ended is None and signal.sigwait(signals) != signal.SIGTERM:
         # left unreaped for now, so that the number of its group stays its own
         ended = os.waitid(os.P_PID, program, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     _sweep(program)
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     with suppress(OSError):  # what cannot be caught has no handler to reset
         signal.signal(ended.si_status, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.kill(keeper, ended.si_status)
+    os.kill(supervisor, ended.si_status)
     return 128 + int(ended.si_status)
 
 
@@ -55,12 +55,12 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def _become(command: list[str], limits: list[int], keeper: int) -> None:
+def _become(command: list[str], limits: list[int], supervisor: int) -> None:
     """Turn the forked child into the program; does not return."""
     try:
         os.setpgid(0, 0)
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should somebody kill the keeper itself
-        if os.getppid() != keeper:
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should somebody kill the supervisor itself
+        if os.getppid() != supervisor:
             os._exit(1)
         for kind, most in zip((resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_DATA), limits, strict=True):
             if most:
@@ -72,7 +72,7 @@ def _become(command: list[str], limits: list[int], keeper: int) -> None:
             signal.signal(ignored, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execv(command[0], command)  # noqa: S606 - no shell is the point
-    except BaseException as error:  # noqa: BLE001 - a forked child must not go on as a second keeper
+    except BaseException as error:  # noqa: BLE001 - a forked child must not go on as a second supervisor
         os.write(2, f"{command[0]} cannot be started: {error}\n".encode("utf-8", "replace"))
     os._exit(127)
 

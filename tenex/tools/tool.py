@@ -1,8 +1,9 @@
-"""What a tool is to the registry, and how a tool says no."""
+"""What a tool is to the registry, the schemas of its parameters, and how it refuses a call."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tenex.core.config import Replay, ToolRule
 from tenex.core.errors import RemoteError
@@ -10,17 +11,19 @@ from tenex.core.messages import ToolSpec
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
+_T = TypeVar("_T")
+
 Body = Callable[[Mapping[str, Any], ExecutionContext], Awaitable[ToolResult]]
-"""The work of a tool; its arguments have already been checked against its parameters."""
+"""The work of a tool; its arguments are valid by its parameters."""
 
 
 class Refusal(RemoteError):
-    """A model asked for what cannot be done; the message is the sentence it reads."""
+    """A call that cannot be carried out; the message goes to the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool: how it is described to a model, where it may be used, and what carries it out."""
+    """A tool: its description for models, where it may be used, and its implementation."""
 
     name: str
     description: str
@@ -30,22 +33,22 @@ class Tool:
     replay: Replay
     body: Body
     time_cap: float | None = None
-    """Seconds one call may take; None means the registry's own cap."""
+    """Seconds one call may take; None is the registry's default."""
     leaves_changes: bool = True
-    """Whether a call that changes or runs may leave anything behind in the workspace."""
+    """Whether a call with access CHANGE or RUN may leave changes in the workspace."""
 
     @property
     def rule(self) -> ToolRule:
-        """What the core needs to know of it."""
+        """The core's view of it."""
         return ToolRule(name=self.name, access=self.access, replay=self.replay)
 
     @property
     def spec(self) -> ToolSpec:
-        """How it is offered to a model."""
+        """The model's view of it."""
         return ToolSpec(name=self.name, description=self.description, parameters=self.parameters)
 
 
-def takes(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def object_schema(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The schema of an object with these properties and no others."""
     return {
         "type": "object",
@@ -55,21 +58,44 @@ def takes(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None
     }
 
 
-def text(description: str, *, longest: int | None = None, shortest: int = 0) -> dict[str, Any]:
-    """The schema of a text; lengths are in characters."""
+def string(description: str, *, max_length: int | None = None, min_length: int = 0) -> dict[str, Any]:
+    """The schema of a string; lengths are in characters."""
     schema: dict[str, Any] = {"type": "string", "description": description}
-    if shortest:
-        schema["minLength"] = shortest
-    if longest is not None:
-        schema["maxLength"] = longest
+    if min_length:
+        schema["minLength"] = min_length
+    if max_length is not None:
+        schema["maxLength"] = max_length
     return schema
 
 
-def count(description: str, *, most: int = 10_000_000) -> dict[str, Any]:
-    """The schema of a whole number counted from 1."""
-    return {"type": "integer", "minimum": 1, "maximum": most, "description": description}
+def integer(description: str, *, maximum: int = 10_000_000) -> dict[str, Any]:
+    """The schema of an integer counted from 1."""
+    return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
 
 
-def flag(description: str) -> dict[str, Any]:
-    """The schema of a yes or no that is no unless given."""
+def boolean(description: str) -> dict[str, Any]:
+    """The schema of a boolean that is false unless given."""
     return {"type": "boolean", "description": description}
+
+
+def in_thread(work: Callable[[Mapping[str, Any], ExecutionContext], ToolResult]) -> Body:
+    """The body of a tool whose work blocks."""
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        return await asyncio.to_thread(work, arguments, context)
+
+    return body
+
+
+async def run_uncancellable(work: Callable[[], _T]) -> _T:
+    """Run blocking work in a thread and wait for its end even if cancelled; then raise the cancellation."""
+    future = asyncio.get_running_loop().run_in_executor(None, work)
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait({future})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return future.result()

@@ -87,7 +87,7 @@ class Workspace:
             Refusal: it is no path, leads outside or into `.git`, or is neither file nor folder.
         """
         names = self._names(path)
-        with _told(path):
+        with _refusing(path):
             real = Path(os.path.realpath(self.root.joinpath(*names)))
             if not real.is_relative_to(self.root):
                 raise Refusal(f"{path} leads outside the workspace; only files inside it can be used.")
@@ -156,7 +156,7 @@ class Workspace:
             Refusal: it is missing, a folder, too long, unreadable, or has become a link since.
         """
         shown = self._file(real)
-        with _told(shown):
+        with _refusing(shown):
             with self._folder(real) as folder:
                 content = _content(folder, real.name, shown, most) if folder is not None else None
             if content is None:
@@ -173,7 +173,7 @@ class Workspace:
             Refusal: as `read`, or the disk does not take it; the file is as it was.
         """
         shown = self._file(real, to_change=True)
-        with self._changing, _told(shown):
+        with self._changing, _refusing(shown):
             with self._folder(real) as folder:
                 current = _content(folder, real.name, shown, most) if folder is not None else None
             content = make(current)
@@ -192,7 +192,7 @@ class Workspace:
             Refusal: there is no such file, the place is taken, or the disk does not take it; nothing has changed.
         """
         shown, wanted = self._file(real, to_change=True), self._file(target, to_change=True)
-        with self._changing, _told(f"{shown} or {wanted}"), self._folder(real) as folder:
+        with self._changing, _refusing(f"{shown} or {wanted}"), self._folder(real) as folder:
             about = _about(folder, real.name)
             if folder is None or about is None:
                 raise Refusal(f"There is no file {shown}; `list_files` shows what there is.")
@@ -220,7 +220,7 @@ class Workspace:
             Refusal: there is no such file, it is a folder, or the disk does not take it.
         """
         shown = self._file(real, to_change=True)
-        with self._changing, _told(shown), self._folder(real) as folder:
+        with self._changing, _refusing(shown), self._folder(real) as folder:
             about = _about(folder, real.name)
             if folder is None or about is None:
                 raise Refusal(f"There is no file {shown}; `list_files` shows what there is.")
@@ -236,7 +236,7 @@ class Workspace:
             Refusal: it is not empty, or the disk does not take it.
         """
         shown = self._file(real, to_change=True)
-        with self._changing, _told(shown), self._folder(real) as folder:
+        with self._changing, _refusing(shown), self._folder(real) as folder:
             if folder is not None:
                 os.rmdir(real.name, dir_fd=folder)
 
@@ -246,7 +246,7 @@ class Workspace:
         Folders whose path is longer than any path may be are left out.
         """
         base = self.relative(start)
-        with _told(base), self._folder(start / "_") as opened:
+        with _refusing(base), self._folder(start / "_") as opened:
             if opened is None:
                 raise Refusal(f"There is no folder {base}; `list_files` without `path` shows what there is.")
         waiting = [start]
@@ -396,7 +396,7 @@ _SENTENCES: Final = {
 
 
 @contextmanager
-def _told(shown: str) -> Iterator[None]:
+def _refusing(shown: str) -> Iterator[None]:
     """Turn what the system refuses into a sentence for the model."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Survey: what stands in the workspace that git does not tell of, before a command and after it.
+"""Scans the workspace for what git does not report, before a command and after it.
 
 That is, above all, repositories. A hook or a setting planted in one would run when a person, or their editor, next uses
 git there. So those that are there are read-only to a command in the sandbox (`sandbox`), and one that came with it is
@@ -31,7 +31,7 @@ Mark = tuple[int, bytes | None]
 
 @dataclass(slots=True, kw_only=True)
 class Survey:
-    """What stood in the workspace. Paths are relative to it, as the system names them."""
+    """What was in the workspace. Paths are relative to it, as the system names them."""
 
     mode: int
     """Permissions of the workspace's own folder."""
@@ -98,7 +98,7 @@ def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
 
     Args:
         root: the workspace.
-        before: what stood there before the command.
+        before: what was there before the command.
         confined: whether nothing else may stay either: pipes go, folders it shut in any way are opened, so that git
             sees what is in them, and repositories it moved go back.
     """
@@ -250,6 +250,6 @@ def _entries(
             return list(entries)
     except PermissionError:
         seen.unread.add(folder)
-    except OSError:  # gone, or deeper than a path can say, where git does not work either
+    except OSError:  # gone, or deeper than a path can name, where git does not work either
         pass
     return []

@@ -1,4 +1,4 @@
-"""What an operator keeps in files: a graph of speakers in TOML or JSON, and Python modules."""
+"""Loads files and Python modules of an operator."""
 
 import importlib
 import importlib.util
@@ -13,8 +13,6 @@ from traceback import extract_tb
 from types import CodeType, ModuleType
 
 from tenex.core.errors import ConfigurationError
-from tenex.workflows.speakers.graph import TransitionGraph
-from tenex.workflows.speakers.registry import TransitionRegistry
 
 Stamp = tuple[int, int] | None
 """Of a file: when it was changed, in ns, and its bytes; None where there is none."""
@@ -23,37 +21,10 @@ LARGEST = 1_048_576
 """Bytes of a file: a graph of a thousand rules has less than a quarter of that."""
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
+REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 
 
-def load_graph(reference: str | Path, registry: TransitionRegistry | None = None) -> TransitionGraph:
-    """The graph of a `.toml` or `.json` file, or of `package.module:graph`.
-
-    Raises ConfigurationError with every fault: which file, which line or key, and what to do.
-    """
-    found = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
-    if found and Path(str(reference)).suffix not in (".toml", ".json"):
-        value = object_of(str(reference))
-        if not isinstance(value, TransitionGraph):
-            kind = type(value).__name__
-            raise ConfigurationError(
-                [f"{reference} is a {kind} and no TransitionGraph; name a variable that holds one."]
-            )
-        return value
-    path = Path(reference)
-    if path.suffix not in (".toml", ".json"):
-        raise ConfigurationError(
-            [f"{reference} is neither a .toml or .json file nor of the form package.module:graph; name one of these."]
-        )
-    text = text_of(path)
-    try:
-        read = TransitionGraph.from_toml if path.suffix == ".toml" else TransitionGraph.loads
-        return read(text, registry=registry)
-    except ConfigurationError as fault:
-        raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
-
-
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
     """What a file holds; raises ConfigurationError where it cannot be read, is too large, or is no UTF-8."""
     try:
         with path.open("rb") as file:
@@ -71,20 +42,16 @@ def text_of(path: Path) -> str:
         raise ConfigurationError([f"{path}: line {line} is not UTF-8; save the file as UTF-8."]) from fault
 
 
-def _is_graph(value: object) -> bool:
-    return isinstance(value, TransitionGraph)
-
-
-def object_of(reference: str, is_meant: Callable[[object], bool] = _is_graph, what: str = "graph") -> object:
+def load_object(reference: str, is_meant: Callable[[object], bool], what: str) -> object:
     """What `package.module:name` names; raises ConfigurationError with what to do.
 
     Where there is no such name, the sentence lists those for which `is_meant`, as `what`.
     """
-    parts = _REFERENCE.fullmatch(reference)
+    parts = REFERENCE.fullmatch(reference)
     if parts is None:
         raise ConfigurationError([f"{reference} is not of the form package.module:name; write it so."])
     module, name = parts["module"], parts["name"]
-    found = imported(module, reference)
+    found = load_module(module, reference)
     value: object = found
     for part in name.split("."):
         if not hasattr(value, part):
@@ -95,7 +62,7 @@ def object_of(reference: str, is_meant: Callable[[object], bool] = _is_graph, wh
     return value
 
 
-def imported(module: str, reference: str = "") -> ModuleType:
+def load_module(module: str, reference: str = "") -> ModuleType:
     """The module of that dotted name; raises ConfigurationError with what to do, about `reference`."""
     reference = reference or module
     if not _MODULE.fullmatch(module):
@@ -108,7 +75,7 @@ def imported(module: str, reference: str = "") -> ModuleType:
                 [f"{reference}: there is no module {fault.name}. Install it, or set PYTHONPATH to its folder."]
             ) from fault
         raise ConfigurationError([f"{reference}: {module} needs {fault.name}, which is not installed."]) from fault
-    except Exception as fault:  # an operator's module may fail in any way while it is imported
+    except Exception as fault:  # user code may fail in any way
         raise ConfigurationError(
             [f"{reference}: {module} failed while it was imported: {type(fault).__name__}: {fault}. Correct it."]
         ) from fault
@@ -150,8 +117,8 @@ def _stamps(files: Iterable[str]) -> dict[str, Stamp]:
     return found
 
 
-def module_of(path: Path, prefix: str) -> ModuleType:
-    """A Python file of an operator's, loaded anew as the module `<prefix>_<name of the file>`.
+def load_script(path: Path, prefix: str) -> ModuleType:
+    """Load a Python file of an operator again, as the module `<prefix>_<name of the file>`.
 
     Within `importing_from` its folder, the module that was loaded there already.
 
@@ -223,13 +190,13 @@ def _loaded(path: Path, prefix: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except ConfigurationError as fault:
-        _put_back(name, before)
+        _restore(name, before)
         raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
-    except (Exception, SystemExit) as fault:  # an operator's file may fail in any way
-        _put_back(name, before)
+    except (Exception, SystemExit) as fault:  # user code may fail in any way
+        _restore(name, before)
         lines = [frame.lineno for frame in extract_tb(fault.__traceback__) if frame.filename == str(path)]
         what = f"{f'line {lines[-1]}: ' if lines else ''}{type(fault).__name__}: {fault}"
-        raise ConfigurationError([f"{path}: it failed while it was loaded: {what}. Mend it."]) from fault
+        raise ConfigurationError([f"{path}: it failed while it was loaded: {what}. Fix it."]) from fault
     return module
 
 
@@ -241,7 +208,7 @@ class _AsItIs(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
 
 
-def _put_back(name: str, module: ModuleType | None) -> None:
+def _restore(name: str, module: ModuleType | None) -> None:
     if module is None:
         sys.modules.pop(name, None)
     else:

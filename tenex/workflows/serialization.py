@@ -15,7 +15,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from pydantic_core import PydanticSerializationError
 
 from tenex.core.errors import DeserializationError, SerializationError
-from tenex.workflows.speakers.error_text import sentence_of
+from tenex.workflows.error_text import sentence_of
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ UNTYPED = (Any, object)
 
 def _compiled(kind: Any) -> TypeAdapter[Any]:
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    adapter.json_schema(mode="serialization")  # a type that JSON has no form for says so here
+    adapter.json_schema(mode="serialization")  # a type without a JSON form raises here
     return adapter
 
 
@@ -47,7 +47,7 @@ class Typed(Generic[T]):
         """Compile a type.
 
         Raises:
-            Unwritable: no value of it can be journaled; `what` says where it stands.
+            SerializationError: no value of it can be journaled; `what` names the place.
         """
         self.what = what
         self.kind = kind
@@ -62,7 +62,7 @@ class Typed(Generic[T]):
         """The value as JSON; numbers that JSON has no word for are written as texts, which read back as numbers.
 
         Raises:
-            Unwritable: it is not of its type, or not JSON where it has none.
+            SerializationError: it is not of its type, or not JSON where it has none.
         """
         if self._is_untyped:
             return self._plain(value)
@@ -80,11 +80,11 @@ class Typed(Generic[T]):
             copy = json.loads(json.dumps(value, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as fault:
             raise SerializationError(
-                f"{self.what} has no type and is not JSON ({type(fault).__name__}): say its type, or give plain values"
+                f"{self.what} has no type and is not JSON ({type(fault).__name__}): annotate it, or give plain values"
             ) from fault
         if not _same(copy, value):
             raise SerializationError(
-                f"{self.what} has no type and would come back from the journal as something else: say its type"
+                f"{self.what} has no type and would come back from the journal as something else: annotate it"
             )
         return self._writable(copy)
 
@@ -94,13 +94,13 @@ class Typed(Generic[T]):
         raise SerializationError(f"{self.what} holds half a character (a lone surrogate), which UTF-8 cannot write")
 
     def load(self, written: Any) -> Any:
-        """The value that JSON stands for.
+        """Return the value of a JSON value.
 
         Raises:
-            Unreadable: it is none of this type.
+            DeserializationError: it is none of this type.
         """
         if self._is_untyped:
-            return json.loads(json.dumps(written))  # the journal's own value must not be changed by whoever gets this
+            return json.loads(json.dumps(written))  # the journal's own value must not be changed by the caller
         try:
             return self._adapter.validate_python(written, by_name=True, by_alias=False)
         except ValidationError as fault:

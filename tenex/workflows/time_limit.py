@@ -14,9 +14,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LONGEST: Final = 1.0
-"""Seconds: a condition looks at values and takes microseconds; longer than this nobody should wait for one."""
+"""Seconds: a condition looks at values and takes microseconds; no decision should wait longer for one."""
 AGAIN: Final = 0.05
-"""Seconds until code that has caught the alarm hears it again."""
+"""Seconds until code that has caught the alarm gets it again."""
 
 
 class _Alarm(BaseException):
@@ -53,6 +53,6 @@ def in_time(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
             raise
         raise TimeoutError(f"it took longer than {LONGEST:g} s and was given up") from None
     finally:
-        is_on = False  # the alarm may have come before the line above that says so
+        is_on = False  # the alarm may have come before the line above that sets it
         signal.setitimer(signal.ITIMER_REAL, *timer)
         signal.signal(signal.SIGALRM, handler)

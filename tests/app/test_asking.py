@@ -13,7 +13,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Prompt, ToolResult
 from tenex.runtime.clock import SystemClock
-from tenex.workflows.missions.runner import Question
+from tenex.workflows.missions.runner import PeerRequest
 from tenex.workflows.missions.steps import Answer
 from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.play import says
@@ -58,7 +58,7 @@ def asked(around: Surroundings, name: str, role: Role | None = Role.MEMBER) -> A
     """The answer to a question of a member's mission."""
     rules = house(workflow(TransitionGraph.sequence(TRIO)))
     asker = Asker(model=around, tools=around, prompter=around, rules=lambda: rules, clock=SystemClock())
-    question = Question(name=name, message="/stop is a word", key="k", author=MEMBER if role else None, role=role)
+    question = PeerRequest(name=name, message="/stop is a word", key="k", author=MEMBER if role else None, role=role)
     return asyncio.run(asyncio.wait_for(asker(question), 20))
 
 

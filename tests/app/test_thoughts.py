@@ -79,7 +79,7 @@ async def test_who_looks_on_leaves_room_at_the_socket_for_orders(tmp_path: Path)
         await asyncio.wait(looking)
     heard = [task for task in looking if task.exception() is None]
     assert len(heard) == module.LOOKING
-    assert all("others look on" in str(task.exception()) for task in set(looking) - {*heard})
+    assert all("others watch" in str(task.exception()) for task in set(looking) - {*heard})
     assert all(texts(task.result()) == ["one"] for task in heard)
 
 

@@ -1,4 +1,4 @@
-"""What all rows share: how a figure stands beside its budget, the floor of this machine, and processes of their own."""
+"""What all rows share: how a figure is beside its budget, the floor of this machine, and processes of their own."""
 
 import asyncio
 import json

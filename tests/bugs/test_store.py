@@ -11,7 +11,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.ids import ConversationId
-from tenex.nostr.seen import GENERATION, RecentIds
+from tenex.nostr.pool import RECENT_IDS, RecentIds
 from tenex.store import atomic
 from tenex.store.disk import Disk
 from tenex.store.index import Index
@@ -161,8 +161,8 @@ def test_B14_an_event_counts_as_heard_only_once_it_is_on_disk() -> None:
 def test_B14_what_is_remembered_in_memory_is_bounded() -> None:
     """The list of ids grew for ever; here the journals hold them, and memory the newest."""
     recent = RecentIds()
-    for number in range(5 * GENERATION):
+    for number in range(5 * RECENT_IDS):
         recent.add(f"{number:064x}")
-    remembered = sum(f"{number:064x}" in recent for number in range(5 * GENERATION))
-    assert GENERATION <= remembered <= 2 * GENERATION
-    assert f"{5 * GENERATION - 1:064x}" in recent
+    remembered = sum(f"{number:064x}" in recent for number in range(5 * RECENT_IDS))
+    assert RECENT_IDS <= remembered <= 2 * RECENT_IDS
+    assert f"{5 * RECENT_IDS - 1:064x}" in recent

@@ -154,7 +154,7 @@ def test_the_file_of_an_older_program_is_imported_too(data: Path, tmp_path: Path
         (None, "cannot be read: No such file"),
         (b"", "cannot be read: it is no JSON"),
         (b'{"format":"tenex.conversation","version":1}\n', "its checksum does not hold"),
-        (b'{"id":"../../etc","phase":"CHAT"}', "is no conversation's id"),
+        (b'{"id":"../../etc","phase":"CHAT"}', "is not a conversation's id"),
         (b"\0" * 4000, "cannot be read: it is no JSON"),
     ],
 )

@@ -59,7 +59,7 @@ def with_program(of: Program, config: Policy | None = None) -> Policy:
 
 
 def check_moves(name: ConversationId, records: Sequence[Record], edges: Container[tuple[str, str, str]]) -> None:
-    """Agents go along edges (agent, source, target) only, from where they stand, once for each reason to look."""
+    """Agents go along edges (agent, source, target) only, from where they are, once for each reason to look."""
     then = Conversation(id=name)
     reasons: set[str] = set()
     for rec in records:

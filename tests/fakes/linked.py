@@ -35,12 +35,12 @@ def linked(config: Policy, graph: TransitionGraph | None = None, **links: Sequen
 
 
 def to(*agents: str, message: str = "look into it") -> tuple[tuple[str, dict[str, Any]], ...]:
-    """Calls of these colleagues."""
+    """Calls of these sub-agents."""
     return tuple((f"to_{agent.replace('-', '_')}", {"message": message}) for agent in agents)
 
 
 def cast(**steps: Sequence[Any]) -> AgentMind:
-    """A mind for every agent: each run answers with its agent's steps in turn, then that it is done."""
+    """A model for every agent: each run answers with its agent's steps in turn, then that it is done."""
 
     def answer(conversation: Conversation, call: ModelCall) -> Any:
         run = conversation.runs[call.run]

@@ -78,22 +78,22 @@ class MemoryJournal:
 
 
 class MemoryNotices:
-    """Remembers who was told of a trouble."""
+    """Remembers which users were notified of a failure."""
 
     def __init__(self) -> None:
-        self.notices: dict[tuple[str, str, str], Notice] = {}
+        self._notices: dict[tuple[str, str, str], Notice] = {}
 
     def open_notices(self) -> list[Notice]:
         """All that are not over."""
-        return list(self.notices.values())
+        return list(self._notices.values())
 
     async def add_notice(self, notice: Notice) -> None:
         """Remember one."""
-        self.notices[notice.key] = notice
+        self._notices[notice.key] = notice
 
     async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget those of a conversation."""
-        self.notices = {key: notice for key, notice in self.notices.items() if key[0] != conversation}
+        self._notices = {key: notice for key, notice in self._notices.items() if key[0] != conversation}
 
 
 class World:

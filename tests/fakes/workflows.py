@@ -1,4 +1,4 @@
-"""Workflows for tests that hold one: the rules of a play with a workflow in it, and a mind that follows a script."""
+"""Workflows for tests that hold one: the rules of a play with a workflow in it, and a model that follows a script."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -64,14 +64,14 @@ def house(*workflows: Workflow, limits: Limits | None = None, config: Policy | N
 
 
 class Cast:
-    """A mind for every speaker: each answers with its lines in turn, and then only says that it has spoken."""
+    """A model for every speaker: each answers with its lines in turn, and then only states that it has spoken."""
 
     def __init__(self, lines: Lines | None = None) -> None:
         self.lines = {name: list(steps) for name, steps in (lines or {}).items()}
         self.spoke: list[str] = []
 
     def __call__(self, conversation: Conversation, call: ModelCall) -> Step:
-        """The next line; it is the journal that says how many were spoken, so a crash repeats the one that was lost."""
+        """The next line; the journal counts how many were spoken, so a crash repeats the one that was lost."""
         run = conversation.runs[call.run]
         steps = self.lines.get(run.agent, [])
         before = sum(done.agent == run.agent for turn in conversation.turns for done in turn.completions)
@@ -103,7 +103,7 @@ def asks_nobody(question: dict[str, Any]) -> Any:
 def play(
     graph: TransitionGraph, lines: Lines | None = None, *participants: str, limits: Limits | None = None, **more: Any
 ) -> Play:
-    """A play whose rules hold one workflow; nobody has written yet."""
+    """A play whose rules hold one workflow; no one has written yet."""
     return Play(asks_nobody, Cast(lines), config=house(workflow(graph, *participants, **more), limits=limits))
 
 
@@ -115,7 +115,7 @@ def begun(graph: TransitionGraph, lines: Lines | None = None, *participants: str
 
 
 def session(one: Play) -> WorkflowSession:
-    """Where its workflow stands."""
+    """Where its workflow is."""
     assert one.conversation.workflow is not None
     return one.conversation.workflow
 

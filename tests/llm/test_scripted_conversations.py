@@ -17,7 +17,7 @@ from tenex.core.signals import Signal, ToolReturned
 from tenex.llm.scripted import OfflineModel
 from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
-from tenex.tools.standard import standard_tools
+from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace
 from tests.fakes.play import Play, rules
 
@@ -39,7 +39,9 @@ class OfflinePlay(Play):
         self.root = root
         self.model = OfflineModel()
         self.notebook = Notebook()
-        tools = standard_tools(Workspace(root), self.notebook, check=CheckPolicy.UNSANDBOXED)
+        tools = standard_tools(
+            ToolDependencies(workspace=Workspace(root), lessons=self.notebook, check=CheckPolicy.UNSANDBOXED)
+        )
         self.registry = ToolRegistry(tools, lambda slug: self.rules.roster.get(slug))
         known = rules()
         named = frozenset(self.registry.rules())

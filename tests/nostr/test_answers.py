@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from tenex.nostr.relay_reasons import ReasonAction, printable, read_answer
-from tenex.nostr.retry import RetryPolicy
+from tenex.nostr.retry import ReasonAction, RetryPolicy, printable, read_answer
 from tenex.nostr.timeouts import Backoff, RelayTimeouts, TokenBucket
 
 from .kit import FAST
@@ -89,15 +88,15 @@ async def test_after_two_greetings_a_relay_that_asks_again_means_no() -> None:
         return ""
 
     patience, answer = RetryPolicy(FAST, Random(1)), read_answer("auth-required: please")
-    assert [await patience.bear(answer, welcome) for _ in range(2)] == ["", ""]
-    assert "accepted our AUTH" in await patience.bear(answer, welcome)
+    assert [await patience.wait(answer, welcome) for _ in range(2)] == ["", ""]
+    assert "accepted our AUTH" in await patience.wait(answer, welcome)
 
 
 async def test_a_refusal_to_know_us_is_final_and_says_why() -> None:
     async def turned_away() -> str:
         return "restricted: not a member"
 
-    why = await RetryPolicy(FAST, Random(1)).bear(read_answer("auth-required: please"), turned_away)
+    why = await RetryPolicy(FAST, Random(1)).wait(read_answer("auth-required: please"), turned_away)
     assert why == "auth-required: please (restricted: not a member)"
 
 
@@ -107,5 +106,5 @@ async def test_the_wait_a_relay_asks_for_is_kept() -> None:
 
     loop = asyncio.get_running_loop()
     began = loop.time()
-    assert await RetryPolicy(FAST, Random(1)).bear(read_answer("rate-limited: 1s"), unasked) == ""
+    assert await RetryPolicy(FAST, Random(1)).wait(read_answer("rate-limited: 1s"), unasked) == ""
     assert loop.time() - began >= 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenex.nostr.history_buffer import Backlog, in_order
+from tenex.nostr.history_buffer import HistoryBuffer, in_order
 
 READER = object()
 
@@ -36,8 +36,8 @@ class Taken:
 @asynccontextmanager
 async def holding(
     taken: Taken, patience: float = 60.0, most: int = 100, most_characters: int = 10_000
-) -> AsyncIterator[Backlog]:
-    backlog = Backlog(taken.take, patience, most=most, most_characters=most_characters)
+) -> AsyncIterator[HistoryBuffer]:
+    backlog = HistoryBuffer(taken.take, patience, most=most, most_characters=most_characters)
     task = asyncio.create_task(backlog.run())
     try:
         yield backlog
@@ -46,7 +46,7 @@ async def holding(
         await asyncio.wait({task})
 
 
-def put(backlog: Backlog, name: str, at: int, characters: int = 1) -> Any:
+def put(backlog: HistoryBuffer, name: str, at: int, characters: int = 1) -> Any:
     return backlog.add({"id": name, "created_at": at}, characters)
 
 
@@ -73,7 +73,7 @@ async def test_what_was_written_first_is_handed_on_first_and_ties_by_id() -> Non
 
 async def test_what_was_taken_before_is_not_held() -> None:
     taken = Taken()
-    backlog = Backlog(taken.take, 60, is_known=lambda raw: raw["id"] == "known", most=3)
+    backlog = HistoryBuffer(taken.take, 60, is_known=lambda raw: raw["id"] == "known", most=3)
     task = asyncio.create_task(backlog.run())
     backlog.expect(READER)
     for number in range(10):  # of what is held three would be too many

@@ -13,7 +13,7 @@ from tenex.core.ports import OutgoingMessage
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey, npub
-from tenex.nostr.threading import FORMS, form_named, read_event
+from tenex.nostr.threading import SCHEMES, read_event, scheme_named
 from tenex.nostr.threading.base import MAX_PEOPLE, MAX_REFERENCES
 
 PERSON, PROJECT, PLANNER, FRIEND = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
@@ -43,7 +43,7 @@ def answer(opener: InboundMessage, to: InboundMessage | None, speaker: SecretKey
     address: dict[str, Any] = json.loads(json.dumps(opener.address))
     origin: dict[str, Any] = json.loads(json.dumps(to.origin)) if to else {}
     draft = OutgoingMessage(speaker=speaker.public, text="answer", created_at=2000, address=address, reply_to=origin)
-    (event,) = form_named(address["form"]).seal(draft, ())
+    (event,) = scheme_named(address["form"]).seal(draft, ())
     assert event.kind == 1
     return list(event.tags)
 
@@ -261,7 +261,7 @@ def test_hostile_tags_are_passed_over(tags: list[tuple[str, ...]], kind: int, te
     draft = OutgoingMessage(
         speaker=PROJECT.public, text="hm", created_at=2000, address=incoming.address, reply_to=incoming.origin
     )
-    (sealed,) = form_named(incoming.address["form"]).seal(draft, ())
+    (sealed,) = scheme_named(incoming.address["form"]).seal(draft, ())
     assert all(tag and tag[0] in {"e", "p", "E", "P", "K", "k", "h"} for tag in sealed.tags)
 
 
@@ -273,7 +273,7 @@ def test_two_thousand_bad_tags_are_passed_over() -> None:
 
 def test_every_form_has_a_name_of_its_own() -> None:
     """The name in an address leads back to the form."""
-    assert [form_named(form.name) for form in FORMS] == list(FORMS)
+    assert [scheme_named(form.name) for form in SCHEMES] == list(SCHEMES)
 
 
 def test_an_event_that_says_a_machine_wrote_it_is_read_as_such() -> None:

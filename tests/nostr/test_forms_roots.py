@@ -8,7 +8,7 @@ from tenex.core.ports import OutgoingMessage
 from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import Event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.threading import form_named, read_event
+from tenex.nostr.threading import read_event, scheme_named
 
 PROJECT, OWNER = SecretKey.generate(), SecretKey.generate()
 RELAY = "wss://relay.example"
@@ -57,7 +57,7 @@ def test_a_reply_to_it_belongs_to_the_new_conversation(form: str, kind: int) -> 
     answer = OutgoingMessage(
         speaker=PROJECT.public, text="done", created_at=1_700_000_200, address=address, reply_to=incoming.origin
     )
-    (sealed,) = form_named(form).seal(answer, ())
+    (sealed,) = scheme_named(form).seal(answer, ())
     assert event.id in [tag[1] for tag in sealed.tags if tag[0] in ("e", "E")]
 
 

@@ -10,7 +10,7 @@ from tenex.core.ports import OutgoingMessage
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey, npub
-from tenex.nostr.threading import form_named, read_event
+from tenex.nostr.threading import read_event, scheme_named
 
 PERSON, PROJECT, PLANNER, FRIEND = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
 OURS = frozenset({PROJECT.public, PLANNER.public})
@@ -37,7 +37,7 @@ def answer(opener: InboundMessage, to: InboundMessage | None, speaker: SecretKey
     address = json.loads(json.dumps(opener.address))
     origin = json.loads(json.dumps(to.origin)) if to else {}
     draft = OutgoingMessage(speaker=speaker.public, text="answer", created_at=2000, address=address, reply_to=origin)
-    (event,) = form_named(address["form"]).seal(draft, ())
+    (event,) = scheme_named(address["form"]).seal(draft, ())
     assert event.kind == 1111
     return list(event.tags)
 
@@ -185,7 +185,7 @@ def test_a_note_in_a_thread_is_answered_in_the_thread() -> None:
 
 
 def test_a_group_keeps_its_threads() -> None:
-    """Flotilla's threads live in rooms: `h` is copied."""
+    """Flotilla's threads subscription in rooms: `h` is copied."""
     event = made(11, ["h", "room"], ["p", PROJECT.public])
     incoming = read(event)
     assert answer(incoming, incoming)[-1] == ("h", "room")

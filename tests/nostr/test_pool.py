@@ -15,8 +15,7 @@ from tenex.core.errors import RelayUnavailable
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event, to_wire
 from tenex.nostr.keys import SecretKey, npub
-from tenex.nostr.pool import RelayPool
-from tenex.nostr.seen import RecentIds
+from tenex.nostr.pool import RecentIds, RelayPool
 from tenex.nostr.subscriptions import Listener
 from tenex.nostr.timeouts import RelayTimeouts
 from tests.fakes.faultrelay import FaultRelay, Peer
@@ -40,7 +39,7 @@ def forged(event: Event) -> dict[str, object]:
 
 
 async def broadcast(fault: FaultRelay, raw: dict[str, object]) -> None:
-    """Send an event under every open live subscription."""
+    """Send an event under every open subscription subscription."""
     for sub_id in fault.peers[0].subscriptions:
         await fault.peers[0].send("EVENT", sub_id, raw)
 

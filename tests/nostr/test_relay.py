@@ -36,7 +36,7 @@ async def test_live_reqs_come_first_with_no_since_and_nothing_stored() -> None:
 
 
 async def test_old_dates_are_delivered_live() -> None:
-    """Mail composed offline is old when it comes; a `since` on the live REQ would lose it."""
+    """Mail composed offline is old when it comes; a `since` on the subscription REQ would lose it."""
     heard = Heard()
     async with FaultRelay() as fault:
         relay = connection(fault.url, heard)
@@ -64,9 +64,9 @@ async def test_after_a_drop_every_req_is_sent_again_under_new_ids_and_the_gap_is
             await fault.until(lambda: len(fault.live(2)) == 2)
             await heard.has(in_gap, backdated)
             assert not before & {frame[1] for frame in fault.reqs(2)}
-            live = note()
-            await fault.spread(to_wire(live))
-            await heard.has(live)
+            subscription = note()
+            await fault.spread(to_wire(subscription))
+            await heard.has(subscription)
 
 
 async def test_the_gap_is_read_from_the_last_frame_minus_the_overlap_not_from_the_beginning() -> None:
@@ -261,10 +261,10 @@ async def test_a_relay_that_refuses_several_filters_or_a_limit_of_0_is_asked_in_
                 "the past came in the order it was written"
             )
             await settle(relay, "both")
-            live = [note(), note(kind=11, at=5)]
-            for event in live:
+            subscription = [note(), note(kind=11, at=5)]
+            for event in subscription:
                 await fault.spread(to_wire(event))
-            await heard.has(*live)
+            await heard.has(*subscription)
             assert relay.status().serves
             fault.peers[0].drop()
             await fault.until(lambda: len(fault.live(2)) == 2)
@@ -778,9 +778,9 @@ async def test_a_real_relay_serves_and_takes() -> None:
             relay.subscribe("notes", NOTES, LONG_AGO)
             await heard.has(*stored)
             await settle(relay)
-            live = note()
-            assert (await relay.publish(live)).accepted
-            await heard.has(live)
+            subscription = note()
+            assert (await relay.publish(subscription)).accepted
+            await heard.has(subscription)
             refused = await relay.publish(note().model_copy(update={"sig": ALICE.sign_digest(b"0" * 32)}))
             assert not refused.accepted
 

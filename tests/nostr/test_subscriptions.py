@@ -113,7 +113,7 @@ async def test_a_new_reply_waits_for_the_past_that_holds_its_root_and_what_is_bo
     async with FaultRelay() as fault:
         held: list[tuple[Peer, str]] = []
         old, both = note(at=NOW - 50), note(at=NOW - 5)
-        live = note(at=NOW, tags=[["e", old.id, "", "root"]])
+        subscription = note(at=NOW, tags=[["e", old.id, "", "root"]])
 
         async def unfinished(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
             if filters[0]["limit"] == 0:
@@ -131,12 +131,12 @@ async def test_a_new_reply_waits_for_the_past_that_holds_its_root_and_what_is_bo
         async with running(relays):
             await fault.until(lambda: held)
             await fault.spread(to_wire(both))
-            await fault.spread(to_wire(live))
+            await fault.spread(to_wire(subscription))
             peer, sub_id = held[0]
             await peer.send("EOSE", sub_id)
-            await heard.has(live)
+            await heard.has(subscription)
             await covered(relays)
-    assert heard.ids == ids([old, both, live])
+    assert heard.ids == ids([old, both, subscription])
 
 
 async def test_what_is_new_waits_for_a_past_without_an_end_only_once_and_not_for_long(
@@ -145,7 +145,7 @@ async def test_what_is_new_waits_for_a_past_without_an_end_only_once_and_not_for
     monkeypatch.setattr(history_buffer, "NEW_WAIT", 0.2)
     heard = Heard()
     async with FaultRelay() as fault:
-        old, live, later = note(at=NOW - 50), note(at=NOW), note(at=NOW)
+        old, subscription, later = note(at=NOW - 50), note(at=NOW), note(at=NOW)
 
         async def without_end(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
             await peer.send(*(("EVENT", sub_id, to_wire(old)) if filters[0]["limit"] else ("EOSE", sub_id)))
@@ -155,12 +155,12 @@ async def test_what_is_new_waits_for_a_past_without_an_end_only_once_and_not_for
         relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relays):
             await fault.until(lambda: len(fault.reqs()) == 2)
-            await fault.spread(to_wire(live))
-            await heard.has(old, live)
+            await fault.spread(to_wire(subscription))
+            await heard.has(old, subscription)
             monkeypatch.setattr(history_buffer, "NEW_WAIT", 60.0)
             await fault.spread(to_wire(later))
             await heard.has(later)
-    assert heard.ids == ids([old, live, later])
+    assert heard.ids == ids([old, subscription, later])
 
 
 async def test_the_past_is_read_before_anything_is_sent() -> None:
@@ -288,7 +288,7 @@ async def test_what_is_owed_is_inherited_for_a_relay_that_is_away_from_the_start
 
 
 async def test_each_relay_owes_what_it_has_not_told_itself() -> None:
-    """One relay's past was read and it went away later, the other has told nothing: each heir begins where it must."""
+    """One relay's past was read and it went away later, the other sent nothing: each successor starts where it must."""
     clock = [float(NOW)]
     async with FaultRelay() as told, FaultRelay() as mute:
         mute.on_req = only_live(mute)
@@ -337,19 +337,19 @@ async def test_after_a_gap_an_heir_looks_back_as_far_as_what_it_replaced() -> No
     assert pages(fault, 2)[0]["since"] == NOW - FAST.overlap
 
 
-def live(filters: list[dict[str, Any]], since: int | None, covered: float | None = None) -> Subscription:
+def subscription(filters: list[dict[str, Any]], since: int | None, covered: float | None = None) -> Subscription:
     return Subscription(name="s", filters=filters, backlog_since=since, asked_at=NOW - 50, covered=covered)
 
 
 @pytest.mark.parametrize(
     ("former", "since"),
     [
-        (live(thread("1", "2"), LONG_AGO), LONG_AGO),
-        (live(thread("8", "9"), LONG_AGO), NOW - 600),  # nothing of it is asked for any more
-        (live(thread("1"), 5, covered=NOW - 700.0), NOW - 700 - 1000),
-        (live(thread("1"), NOW - 10), NOW - 600),
-        (live([{"kinds": [1]}], LONG_AGO), LONG_AGO),  # it asked for more, this among it
-        (live(thread("1"), None), NOW - 600),
+        (subscription(thread("1", "2"), LONG_AGO), LONG_AGO),
+        (subscription(thread("8", "9"), LONG_AGO), NOW - 600),  # nothing of it is asked for any more
+        (subscription(thread("1"), 5, covered=NOW - 700.0), NOW - 700 - 1000),
+        (subscription(thread("1"), NOW - 10), NOW - 600),
+        (subscription([{"kinds": [1]}], LONG_AGO), LONG_AGO),  # it asked for more, this among it
+        (subscription(thread("1"), None), NOW - 600),
     ],
 )
 def test_an_heir_begins_at_the_earlier_of_what_it_is_asked_for_and_what_it_inherits(
@@ -357,22 +357,22 @@ def test_an_heir_begins_at_the_earlier_of_what_it_is_asked_for_and_what_it_inher
 ) -> None:
     kept, added = replace_subscriptions([former], "s", [thread("1", "3")], NOW - 600, NOW, overlap=1000)
     assert kept == []
-    assert [heir.backlog_since for heir in added] == [since]
+    assert [successor.backlog_since for successor in added] == [since]
 
 
 def test_an_heir_of_what_never_opened_reads_from_when_that_was_asked_for() -> None:
-    former = live(thread("1"), None)
+    former = subscription(thread("1"), None)
     _, added = replace_subscriptions([former], "s", [thread("1", "3")], None, NOW, overlap=1000)
     assert added[0].backlog_since == NOW - 50 - CLOCKS_DIFFER
 
 
 def test_what_asks_for_the_same_stays_and_a_first_one_owes_what_it_is_asked_for() -> None:
-    former = live(thread("1"), LONG_AGO)
+    former = subscription(thread("1"), LONG_AGO)
     assert replace_subscriptions([former], "s", [thread("1")], NOW, NOW, overlap=0) == ([former], [])
     assert [new.backlog_since for new in replace_subscriptions([], "s", [thread("1")], None, NOW, overlap=0)[1]] == [
         None
     ]
-    without = live(thread("1"), None)
+    without = subscription(thread("1"), None)
     assert without.serves(thread("1"), None)
     assert not without.serves(thread("1"), NOW - 600), "its past was never asked for"
 

@@ -7,7 +7,7 @@ from typing import Any
 from tenex.operations.doctor.configuration import settings
 from tenex.operations.doctor.findings import Case, DaemonProcess, Finding, Level
 
-NOBODY = DaemonProcess()
+NO_DAEMON = DaemonProcess()
 Look = Callable[[Case], Iterator[Finding]]
 
 
@@ -23,7 +23,7 @@ def bad(look: Look, case: Case) -> list[Finding]:
     return [finding for finding in look(case) if finding.level is not Level.OK]
 
 
-def said(findings: list[Finding]) -> str:
+def text_of(findings: list[Finding]) -> str:
     """All of it, as a person reads it."""
     return "\n".join(f"{f.level} {f.location}: {f.message} -> {f.fix}" for f in findings)
 

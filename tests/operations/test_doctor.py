@@ -21,7 +21,7 @@ from tenex.operations.doctor.findings import Case, Check, Finding, Level, Repair
 from tenex.operations.doctor.runner import MAX_FINDINGS, Report, examine, repair_all
 from tenex.store.lock import FolderLock
 
-from .doctor_kit import bad, case_of, change, said
+from .doctor_kit import bad, case_of, change, text_of
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def test_a_check_that_hangs_or_breaks_costs_only_itself(data: Path) -> Non
     never = threading.Event()
 
     def hangs(_: Case) -> Iterator[Finding]:
-        yield warning("seen before", "here", "mend")
+        yield warning("seen before", "here", "fix")
         never.wait(30)
 
     def breaks(_: Case) -> Iterator[Finding]:
@@ -57,21 +57,21 @@ async def test_a_check_that_hangs_or_breaks_costs_only_itself(data: Path) -> Non
     found = await examine(case_of(data), (), checks)
     never.set()
     assert time.monotonic() - began < 5
-    told = {name: [f.message for f in found if f.check == name] for name in ("hangs", "breaks", "waits", "works")}
-    assert told["hangs"] == ["seen before", "the check did not finish within 0.2 s"]
-    assert told["breaks"] == ["the check failed: RuntimeError: nobody foresaw this", "seen before"]
-    assert told["waits"][0].startswith("the check did not finish")
-    assert told["works"] == ["well"]
+    by_check = {name: [f.message for f in found if f.check == name] for name in ("hangs", "breaks", "waits", "works")}
+    assert by_check["hangs"] == ["seen before", "the check did not finish within 0.2 s"]
+    assert by_check["breaks"] == ["the check failed: RuntimeError: nobody foresaw this", "seen before"]
+    assert by_check["waits"][0].startswith("the check did not finish")
+    assert by_check["works"] == ["well"]
     (broken,) = [f for f in found if f.check == "breaks" and f.level is Level.FAULT]
     assert broken.error is InternalError
 
 
-async def test_what_is_told_is_bounded_on_one_line_and_without_secrets(data: Path) -> None:
+async def test_what_is_reported_is_bounded_on_one_line_and_without_secrets(data: Path) -> None:
     secret = KeyRing(data / "keys").get("project").nsec
 
     def talks(_: Case) -> Iterator[Finding]:
         yield fault(f"a\nb \x1b[2J {secret}", "/x/\udcff", "y")
-        yield from (warning("again", "there", "mend") for _ in range(200))
+        yield from (warning("again", "there", "fix") for _ in range(200))
 
     found = await examine(case_of(data), (), [Check(name="talks", examine=talks, timeout=5)])
     assert len(found) == MAX_FINDINGS + 1
@@ -88,17 +88,17 @@ def test_the_exit_code_is_the_highest_of_the_faults_branches() -> None:
     assert Report(findings=(world, fault("x", "y", "z", StoreError), fault("x", "y", "z"))).exit_code == 4
 
 
-async def test_a_mend_that_needs_rest_is_not_done_beside_a_daemon(data: Path) -> None:
+async def test_a_repair_that_needs_the_lock_is_not_done_beside_a_daemon(data: Path) -> None:
     done: list[str] = []
 
-    def fix(name: str, *, needs_rest: bool) -> Repair:
+    def fix(name: str, *, needs_lock: bool) -> Repair:
         def act() -> str:
             done.append(name)
             return name
 
-        return Repair(run=act, needs_lock=needs_rest)
+        return Repair(run=act, needs_lock=needs_lock)
 
-    fixes = [fix("any", needs_rest=False), fix("rest", needs_rest=True)]
+    fixes = [fix("any", needs_lock=False), fix("rest", needs_lock=True)]
     findings = [warning("x", "y", "z", one) for one in fixes]
     with FolderLock(data / "conversations"):
         busy = await repair_all(data / "conversations", findings)
@@ -135,20 +135,20 @@ async def test_every_check_survives_every_mess(tmp_path: Path) -> None:
     (data / "workspace").write_bytes(b"\x00")
     checks = [check for check in CHECKS if check.name not in ("sandbox", "relays")]
     found = await examine(Case(data=data, config=None, env={}), FIRST, checks)
-    assert not [f for f in found if f.error is InternalError and f.level is Level.FAULT], said(list(found))
-    assert not [f for f in found if "did not finish" in f.message], said(list(found))
+    assert not [f for f in found if f.error is InternalError and f.level is Level.FAULT], text_of(list(found))
+    assert not [f for f in found if "did not finish" in f.message], text_of(list(found))
     assert {"folders", "keys", "conversations", "index", "agents"} <= {f.check for f in found if f.level is Level.FAULT}
 
 
 # ---- what the operator wrote --------------------------------------------------------------------------------------
 
 
-def test_all_faults_of_the_settings_are_told_and_the_rest_is_examined(data: Path) -> None:
+def test_all_faults_of_the_settings_are_reported_and_the_rest_is_examined(data: Path) -> None:
     change(data, '[limits]\nturns_per_message = 0\nsame_rout = 3\n[paths]\nkeys = "secrets"\n')
     case = Case(data=data, config=None, env={})
     found = bad(settings, case)
     assert [f.level for f in found] == [Level.FAULT, Level.FAULT, Level.WARNING]
-    assert "did you mean `same_route`" in said(found)
+    assert "did you mean `same_route`" in text_of(found)
     assert "as if limits were not set" in found[-1].message
     assert case.paths is not None
     assert case.paths.keys == data / "secrets"  # what holds no fault still counts
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_read_is_a_fault_with_its_place(data: Path, raw: b
     assert found[0].error is ConfigurationError
 
 
-def test_a_wrong_variable_is_told_as_one(data: Path) -> None:
+def test_a_wrong_variable_is_reported_as_one(data: Path) -> None:
     found = bad(settings, Case(data=data, config=None, env={"TENEX_LOG__LEVEL": "loud"}))
     assert found[0].location == "TENEX_LOG__LEVEL"
 
@@ -196,13 +196,13 @@ def test_a_wrong_variable_is_told_as_one(data: Path) -> None:
         ("[people]\nopen = true", "people.open", "cost money"),
     ],
 )
-def test_settings_that_make_no_sense_together_are_told(data: Path, text: str, where: str, what: str) -> None:
+def test_settings_that_make_no_sense_together_are_reported(data: Path, text: str, where: str, what: str) -> None:
     file = data / "tenex.toml"
     if text.startswith("[people]"):
         text += '\n[models]\ndefault = "openai:gpt-5"'
     file.write_text(text if text.startswith(("[relays]", "[people]")) else f"{file.read_text()}\n{text}\n")
     found = [f for f in bad(consistency, case_of(data)) if where in f.location and what in f.message]
-    assert found, said(bad(consistency, case_of(data)))
+    assert found, text_of(bad(consistency, case_of(data)))
     assert found[0].fix
 
 
@@ -211,16 +211,16 @@ def test_the_settings_that_init_writes_raise_no_doubt(data: Path) -> None:
     assert not bad(agents, case_of(data))
 
 
-def test_nobody_who_may_talk_is_a_fault(tmp_path: Path) -> None:
+def test_no_user_who_may_talk_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").write_text("[people]\nowners = []\n")
     found = bad(consistency, case_of(tmp_path))
-    assert "no one may talk here" in said(found)
+    assert "no one may talk here" in text_of(found)
     assert "npub" in found[0].fix
 
 
 def test_agents_with_faults_and_settings_for_agents_that_are_not_there(data: Path) -> None:
     change(data, '[models.agents.exector]\nmodel = "offline"')
-    assert "there is no agent 'exector'" in said(bad(agents, case_of(data)))
+    assert "there is no agent 'exector'" in text_of(bad(agents, case_of(data)))
     (data / "agents" / "critic.md").write_text("---\nname: Critic\n---\n")
     found = bad(agents, case_of(data))
     assert found
@@ -230,23 +230,23 @@ def test_agents_with_faults_and_settings_for_agents_that_are_not_there(data: Pat
 # ---- models -------------------------------------------------------------------------------------------------------
 
 
-async def told(data: Path, **more: Any) -> list[Finding]:
+async def results(data: Path, **more: Any) -> list[Finding]:
     """What the check of the models says."""
     return [f async for f in models(case_of(data, **more))]
 
 
-async def test_models_that_cannot_be_used_are_told_with_their_setting(
+async def test_models_that_cannot_be_used_are_reported_with_their_setting(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     text = (data / "tenex.toml").read_text().replace("[models]", '[models]\ndefault = ["openai:gpt-5", "what:x"]', 1)
     (data / "tenex.toml").write_text(text)
-    found = [f for f in await told(data) if f.level is Level.FAULT]
-    assert len(found) == 2, said(found)
-    assert "openai" in said(found)
-    assert "api-key" in said(found)
-    assert '"what" is no provider' in said(found)
+    found = [f for f in await results(data) if f.level is Level.FAULT]
+    assert len(found) == 2, text_of(found)
+    assert "openai" in text_of(found)
+    assert "api-key" in text_of(found)
+    assert '"what" is no provider' in text_of(found)
 
 
 async def test_a_key_that_is_there_makes_a_model_usable_and_is_not_told(data: Path) -> None:
@@ -255,13 +255,13 @@ async def test_a_key_that_is_there_makes_a_model_usable_and_is_not_told(data: Pa
     (data / "keys" / "openai.api-key").chmod(0o600)
     text = (data / "tenex.toml").read_text().replace("[models]", '[models]\ndefault = "openai:gpt-5"', 1)
     (data / "tenex.toml").write_text(text)
-    found = await told(data)
-    assert not [f for f in found if f.level is Level.FAULT], said(found)
-    assert secret not in said(found)
+    found = await results(data)
+    assert not [f for f in found if f.level is Level.FAULT], text_of(found)
+    assert secret not in text_of(found)
 
 
 async def test_the_offline_model_needs_no_package(data: Path) -> None:
-    (found,) = await told(data)
+    (found,) = await results(data)
     assert found.level is Level.OK
     assert "only the offline model" in found.message
 

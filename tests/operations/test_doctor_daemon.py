@@ -18,7 +18,7 @@ from tenex.operations.doctor.runner import repair_all
 from tenex.service.control import control_socket
 from tenex.store.lock import FolderLock
 
-from .doctor_kit import NOBODY, bad, case_of, said
+from .doctor_kit import NO_DAEMON, bad, case_of, text_of
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_lock_of_another_user_is_never_to_be_moved(data: Path, monkeypatch: py
     assert "move" not in found.fix
 
 
-async def asked(data: Path, running: DaemonProcess = NOBODY) -> list[Finding]:
+async def asked(data: Path, running: DaemonProcess = NO_DAEMON) -> list[Finding]:
     """What the check of the socket says is not well."""
     return [f async for f in control(case_of(data, daemon=running)) if f.level is not Level.OK]
 
@@ -82,11 +82,11 @@ async def test_a_socket_that_was_left_is_removed_by_fix_and_only_then(data: Path
     found = await asked(data)
     assert [f.level for f in found] == [Level.WARNING]
     assert path.exists()
-    (mended,) = await repair_all(data / "conversations", found)
-    assert mended.done == "removed"
+    (fixed,) = await repair_all(data / "conversations", found)
+    assert fixed.done == "removed"
     assert not path.exists()
     assert not await asked(data)
-    assert "is missing" in said(await asked(data, DaemonProcess(running=True, pid=1)))
+    assert "is missing" in text_of(await asked(data, DaemonProcess(running=True, pid=1)))
 
 
 def _bind_in(server: socket.socket, path: Path) -> None:
@@ -104,7 +104,7 @@ async def test_a_file_in_the_place_of_the_socket_and_a_socket_without_answers(
     monkeypatch.setattr("tenex.operations.doctor.daemon.STATUS_TIMEOUT", 0.2)
     path = data / "tenex.sock"
     path.write_text("x")
-    assert "not a socket" in said(await asked(data))
+    assert "not a socket" in text_of(await asked(data))
     path.unlink()
     with socket.socket(socket.AF_UNIX) as mute:
         _bind_in(mute, path)
@@ -145,7 +145,7 @@ def test_what_a_daemon_says_is_wrong_is_passed_on() -> None:
     }
     found = list(problems_in_status(status))
     assert [f.level for f in found] == [Level.WARNING, Level.WARNING, *[Level.FAULT] * 4]
-    text = said(found)
+    text = text_of(found)
     for word in ("2 faults", "relays.urls", "wss://a.example?...", "disk full", "line 3", "no credit left"):
         assert word in text
     assert "key=1" not in text

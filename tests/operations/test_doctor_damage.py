@@ -1,4 +1,4 @@
-"""Every damage to a data folder that can be named: found with its place and its mend; and mending drops no byte."""
+"""Every damage to a data folder that can be named: found with its location and its fix; and repairing drops no byte."""
 
 import hashlib
 import json
@@ -187,7 +187,7 @@ DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
         "before its last step",
         "restores the folder",
     ),
-    "a rebuild cut short, and its conversation begun anew": (
+    "a rebuild cut short, and its conversation begun again": (
         lambda d: between(d, d / "conversations" / ("c" * 64)),
         ".tmp",
         "before a rebuild",
@@ -281,7 +281,7 @@ DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-async def test_each_damage_is_named_with_its_place_and_its_mend(data: Path, name: str) -> None:
+async def test_each_damage_is_named_with_its_place_and_its_fix(data: Path, name: str) -> None:
     assert await examined(data) == []
     spoil, where, what, how = DAMAGES[name]
     spoil(data)
@@ -291,7 +291,7 @@ async def test_each_damage_is_named_with_its_place_and_its_mend(data: Path, name
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-async def test_beside_a_running_daemon_nothing_is_mended_that_it_owns(data: Path, name: str) -> None:
+async def test_beside_a_running_daemon_nothing_is_fixed_that_it_owns(data: Path, name: str) -> None:
     """What it may be writing just now is no damage; and `--fix` leaves its files as they are."""
     DAMAGES[name][0](data)
     with FolderLock(data / "conversations"):
@@ -299,7 +299,7 @@ async def test_beside_a_running_daemon_nothing_is_mended_that_it_owns(data: Path
         before = contents(data / "conversations")
         done = await repair_all(data / "conversations", found)
     assert contents(data / "conversations") == before
-    assert all(mended.success for mended in done if "set to" in mended.done)
+    assert all(fixed.success for fixed in done if "set to" in fixed.done)
 
 
 async def test_what_an_import_left_is_removed_and_what_a_rebuild_needs_is_not(data: Path) -> None:
@@ -307,7 +307,7 @@ async def test_what_an_import_left_is_removed_and_what_a_rebuild_needs_is_not(da
     write(left / ".journal.jsonl.abcd1234.tmp")
     between(data, here(data, "journal.jsonl").parent)
     done = await repair_all(data / "conversations", await examined(data))
-    assert [(mended.success, mended.done) for mended in done] == [(True, "removed")]
+    assert [(fixed.success, fixed.done) for fixed in done] == [(True, "removed")]
     assert not left.exists()
     (found,) = [found for found in await examined(data) if found.location.endswith(".tmp")]
     assert "before its last step" in found.message
@@ -323,7 +323,7 @@ def contents(data: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.soak)])
-async def test_mending_any_damages_together_loses_no_byte_and_comes_to_an_end(tmp_path: Path, examples: int) -> None:
+async def test_repairing_any_damages_together_loses_no_byte_and_comes_to_an_end(tmp_path: Path, examples: int) -> None:
     """Everything that was there is there, perhaps under another name; but for what a cut-short write left."""
     plain = prepare(tmp_path / "plain", None, []).data
     make(plain)
@@ -350,9 +350,9 @@ async def test_mending_any_damages_together_loses_no_byte_and_comes_to_an_end(tm
         after = contents(data)
         assert set(before.values()) <= set(after.values()), names
         journals = {path: held for path, held in before.items() if "/journal" in path}
-        assert journals.items() <= after.items(), f"{names}: a journal is mended by nobody but its reader"
+        assert journals.items() <= after.items(), f"{names}: a journal is fixed by nobody but its reader"
         again = await examined(data)
-        assert not [f for f in again if f.repair is not None], f"{names}: what was mended is well"
+        assert not [f for f in again if f.repair is not None], f"{names}: what was fixed is well"
         shutil.rmtree(data)
 
 

@@ -21,7 +21,7 @@ from tenex.operations.doctor.findings import Case, Level
 from tenex.operations.doctor.machine import disk, file_system, git, sandbox
 from tenex.operations.doctor.runner import repair_all
 
-from .doctor_kit import bad, case_of, change, said
+from .doctor_kit import bad, case_of, change, text_of
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_a_folder_that_is_not_there_or_not_ours_is_named(tmp_path: Path) -> None:
-    assert "there is no such folder" in said(bad(folders, case_of(tmp_path / "nowhere")))
+    assert "there is no such folder" in text_of(bad(folders, case_of(tmp_path / "nowhere")))
     (tmp_path / "something").write_text("of somebody else")
-    assert "holds nothing of tenex" in said(bad(folders, case_of(tmp_path)))
+    assert "holds nothing of tenex" in text_of(bad(folders, case_of(tmp_path)))
 
 
 async def test_missing_folders_are_made_by_fix(data: Path) -> None:
@@ -49,7 +49,7 @@ async def test_missing_folders_are_made_by_fix(data: Path) -> None:
     assert stat.S_IMODE((data / "workspace").stat().st_mode) == 0o700
 
 
-async def test_what_others_may_read_is_told_and_mended(data: Path) -> None:
+async def test_what_others_may_read_is_reported_and_fixed(data: Path) -> None:
     (data / "keys" / "openai.api-key").write_text("sk-x\n")
     modes = {"keys/project.nsec": 0o644, "keys/openai.api-key": 0o640, "keys": 0o755, "tenex.toml": 0o666, ".": 0o755}
     for name, mode in modes.items():
@@ -65,7 +65,7 @@ async def test_what_others_may_read_is_told_and_mended(data: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_files_of_another_user_are_told(data: Path) -> None:
+def test_files_of_another_user_are_reported(data: Path) -> None:
     os.chown(data / "keys" / "project.nsec", 12_345, -1)
     (data / "conversations" / ("a" * 64)).mkdir()
     os.chown(data / "conversations" / ("a" * 64), 12_345, -1)
@@ -113,7 +113,7 @@ def reachable() -> Iterator[Path]:
 
 @pytest.mark.parametrize("mode", [0o020, 0o002])
 @pytest.mark.parametrize("place", PLACES)
-async def test_code_and_settings_that_others_may_change_are_a_fault_and_mended(
+async def test_code_and_settings_that_others_may_change_are_a_fault_and_fixed(
     reachable: Path, place: str, mode: int
 ) -> None:
     case, path = with_code(reachable), reachable / PLACES[place]
@@ -160,7 +160,7 @@ def test_code_and_settings_of_another_user_are_a_fault(reachable: Path, place: s
     assert found.fix == f"run `chown 4321 {reachable / PLACES[place]}` as root"
 
 
-def test_a_link_is_not_followed_when_permissions_are_mended(data: Path, tmp_path: Path) -> None:
+def test_a_link_is_not_followed_when_permissions_are_fixed(data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("mine")
     other.chmod(0o644)
@@ -188,7 +188,7 @@ def test_keys_that_are_missing_broken_or_doubled(data: Path) -> None:
     assert "not the name of a key" in found["a b.nsec"].message
     assert "interrupted" in found[".executor.nsec.k3k3"].message
     assert "one line" in found["openai.api-key"].message
-    assert not re.search(r"nsec1[a-z0-9]{6}", said(list(found.values())))
+    assert not re.search(r"nsec1[a-z0-9]{6}", text_of(list(found.values())))
 
 
 @pytest.mark.parametrize("name", ["project", "owner"])
@@ -200,7 +200,7 @@ def test_a_key_that_cannot_be_replaced_is_never_called_the_copy(data: Path, name
     assert f"as {name}.nsec" in found.message
 
 
-def test_an_owner_who_has_the_key_of_an_agent_is_never_heard(data: Path) -> None:
+def test_an_owner_who_has_the_key_of_an_agent_is_never_answered(data: Path) -> None:
     npub = KeyRing(data / "keys").get("executor").npub
     (data / "tenex.toml").write_text(f'[people]\nowners = ["{npub}"]\n')
     (found,) = bad(keys, case_of(data))
@@ -216,7 +216,7 @@ def test_this_machine_has_what_the_program_needs(data: Path) -> None:
     assert not bad(machine.clock, case_of(data))
 
 
-def test_a_package_that_is_missing_or_of_another_version_is_told() -> None:
+def test_a_package_that_is_missing_or_of_another_version_is_reported() -> None:
     needed = [
         "coincurve<22,>=21",
         "nothing-of-that-name>=1",
@@ -238,7 +238,7 @@ def test_a_clock_of_1970_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch)
     assert "1970-01-02" in found.message
 
 
-def test_what_a_service_manager_left_out_is_told(data: Path) -> None:
+def test_what_a_service_manager_left_out_is_reported(data: Path) -> None:
     change(data, "[metrics]\nport = 9")
     env = {"NOTIFY_SOCKET": str(data / "none"), "CREDENTIALS_DIRECTORY": str(data / "none")}
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -253,12 +253,12 @@ def test_what_a_service_manager_left_out_is_told(data: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert {f.location for f in found} >= {"$NOTIFY_SOCKET", "$CREDENTIALS_DIRECTORY", "metrics.port"}
-    assert "only 200 files" in said(found)
+    assert "only 200 files" in text_of(found)
     (port,) = [f for f in found if f.location == "metrics.port"]
     assert port.message.endswith("of 127.0.0.1 cannot be used (Address already in use)")
 
 
-def test_a_collector_of_traces_that_is_away_is_told_and_no_fault(data: Path) -> None:
+def test_a_collector_of_traces_that_is_away_is_reported_and_no_fault(data: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as collector:
         port = collector.getsockname()[1]
         change(data, f'[traces]\nendpoint = "http://127.0.0.1:{port}/v1/traces?key=1"')
@@ -266,7 +266,7 @@ def test_a_collector_of_traces_that_is_away_is_told_and_no_fault(data: Path) -> 
     (found,) = bad(machine.service, case_of(data))
     assert (found.level, found.location) == (Level.WARNING, "traces.endpoint")
     assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in found.message
-    assert "key=1" not in said([found])
+    assert "key=1" not in text_of([found])
 
 
 def test_the_kind_of_disk_is_that_of_the_nearest_mount(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_data_folder_in_memory_is_a_warning() -> None:
     data.mkdir()
     try:
         case = case_of(data)
-        assert "everything is lost when the machine stops" in said(bad(disk, case))
+        assert "everything is lost when the machine stops" in text_of(bad(disk, case))
         assert not list(data.iterdir())
     finally:
         data.rmdir()
@@ -305,9 +305,9 @@ def test_without_bubblewrap_the_tools_that_are_off_are_named(data: Path, monkeyp
     monkeypatch.setenv("PATH", "/nonexistent")
     change(data, '[models.phases]\nchat = "openai:gpt-5"')
     found = bad(sandbox, case_of(data))
-    assert "bubblewrap is not installed" in said(found)
+    assert "bubblewrap is not installed" in text_of(found)
     assert {f.location for f in found} == {"tools", "tools.shell.sandbox", "tools.check"}
-    assert "git is not installed" in said(bad(git, case_of(data)))
+    assert "git is not installed" in text_of(bad(git, case_of(data)))
 
 
 def test_a_checkpoint_folder_that_is_no_repository_is_a_fault(data: Path) -> None:

@@ -1,4 +1,4 @@
-"""`tenex doctor` and relays: what is wrong with each is told, in bounded time, and nothing is published."""
+"""`tenex doctor` and relays: what is wrong with each is reported, in bounded time, and nothing is published."""
 
 import asyncio
 import http
@@ -50,7 +50,7 @@ async def only(tmp_path: Path, url: str) -> Finding:
     return found
 
 
-async def test_a_relay_that_serves_is_well_and_is_told_nothing(tmp_path: Path) -> None:
+async def test_a_relay_that_serves_is_well_and_is_reported_nothing(tmp_path: Path) -> None:
     async with FaultRelay() as relay:
         found = await only(tmp_path, relay.url)
         assert found.level is Level.OK
@@ -99,7 +99,7 @@ async def test_a_relay_that_does_not_serve_is_a_fault(tmp_path: Path, on_req: An
     assert found.error.exit_code == 1
 
 
-async def test_a_relay_that_asks_who_we_are_is_answered_with_the_projects_key(tmp_path: Path) -> None:
+async def test_a_relay_that_asks_for_authentication_gets_the_projects_key(tmp_path: Path) -> None:
     async with FaultRelay() as relay:
         relay.on_connect = lambda peer: peer.send("AUTH", "a challenge")
         relay.on_req = _closes("auth-required: who are you?")
@@ -130,7 +130,7 @@ async def test_small_messages_only_are_a_warning(tmp_path: Path) -> None:
     assert "above 5,000 bytes" in found[1].message
 
 
-async def test_relays_are_asked_at_the_same_time_and_all_of_them_away_is_told_too(tmp_path: Path) -> None:
+async def test_relays_are_asked_at_the_same_time_and_all_of_them_away_is_reported_too(tmp_path: Path) -> None:
     async with FaultRelay() as one, FaultRelay() as two, FaultRelay() as three:
         for relay in (one, two, three):
             relay.on_req = _silent
@@ -142,7 +142,7 @@ async def test_relays_are_asked_at_the_same_time_and_all_of_them_away_is_told_to
 
 
 @pytest.mark.parametrize("seconds", [3_600, -120, 30])
-async def test_a_clock_that_is_wrong_is_told_against_the_relays(tmp_path: Path, seconds: int) -> None:
+async def test_a_clock_that_is_wrong_is_reported_against_the_relays(tmp_path: Path, seconds: int) -> None:
     """An hour is a fault, two minutes a warning, half a minute nothing."""
 
     def dated(_: ServerConnection, __: Request, response: Response) -> Response:
@@ -176,7 +176,7 @@ def _replacing(change: Callable[[ServerConnection, Request, Response], Response]
     return process
 
 
-async def test_a_port_where_nobody_listens_and_a_name_that_is_none(tmp_path: Path) -> None:
+async def test_a_port_without_a_listener_and_a_name_that_is_none(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     found = await look(tmp_path, f"ws://127.0.0.1:{port}", "wss://no-such-host.invalid")

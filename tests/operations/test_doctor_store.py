@@ -62,7 +62,7 @@ def test_whole_conversations_are_counted(data: Path) -> None:
     assert found.message.startswith("2 conversations whole (")
 
 
-def test_damage_is_told_with_its_line_and_without_anybodys_words(data: Path) -> None:
+def test_damage_is_reported_with_its_line_and_without_user_text(data: Path) -> None:
     path = journal(data)
     path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":7'))
     (found,) = bad(data)
@@ -91,7 +91,7 @@ def test_a_journal_that_is_missing_or_empty_beside_its_view_is_a_fault(data: Pat
     assert "the journal is missing" in bad(data)[0].message
 
 
-def test_a_journal_of_a_newer_program_is_told_as_one(data: Path) -> None:
+def test_a_journal_of_a_newer_program_is_reported_as_one(data: Path) -> None:
     path = journal(data)
     text = path.read_text().splitlines()[0].replace("ConversationStarted", "ConversationDreamt")
     from zlib import crc32
@@ -115,7 +115,7 @@ def test_a_link_a_folder_or_a_pipe_in_the_place_of_a_journal(data: Path) -> None
     assert "not a file" in bad(data)[0].message
 
 
-async def test_what_stands_beside_a_journal(data: Path) -> None:
+async def test_files_beside_a_journal(data: Path) -> None:
     folder = journal(data).parent
     (folder / "QUARANTINED").write_text("line 3 could not be read\n")
     (folder / "journal.torn-20260101T000000Z-1").write_text("x")
@@ -133,15 +133,15 @@ async def test_what_stands_beside_a_journal(data: Path) -> None:
     ):
         assert words in text
     assert {f.level for f in found} == {Level.WARNING}
-    mended = await repair_all(data / "conversations", found)
-    assert sorted(m.done for m in mended) == ["moved to conversation.damaged-1", "removed"]
+    fixed = await repair_all(data / "conversations", found)
+    assert sorted(m.done for m in fixed) == ["moved to conversation.damaged-1", "removed"]
     assert (folder / "conversation.damaged-1").read_text() == "{"
     assert not (folder / ".conversation.json.abcd1234.tmp").exists()
     assert "conversation.json is missing" in "".join(f.message for f in bad(data))
 
 
 @pytest.mark.parametrize("content", [None, "{"], ids=["gone", "no JSON"])
-async def test_older_turns_that_are_lost_are_mended_by_the_next_start(data: Path, content: str | None) -> None:
+async def test_older_turns_that_are_lost_are_fixed_by_the_next_start(data: Path, content: str | None) -> None:
     """A start writes the views that are missing, with all that belongs to them; a part alone it does not miss."""
     folder, part = journal(data).parent, "orchestratorTurns-000001.json"
     (folder / "conversation.json").write_text(json.dumps({"earlierOrchestratorTurns": [part]}))
@@ -236,13 +236,13 @@ async def test_a_damaged_index_is_set_aside_by_fix(data: Path, raw: bytes) -> No
     path.write_bytes(raw)
     found = list(index(case_of(data)))
     assert [f.level for f in found] == [Level.WARNING]
-    (mended,) = await repair_all(data / "conversations", found)
-    assert mended.done == "moved to index.damaged-1"
+    (fixed,) = await repair_all(data / "conversations", found)
+    assert fixed.done == "moved to index.damaged-1"
     assert (path.parent / "index.damaged-1").read_bytes() == raw
     assert "no index yet" in next(index(case_of(data))).message
 
 
-def test_an_index_of_another_version_is_told(data: Path) -> None:
+def test_an_index_of_another_version_is_reported(data: Path) -> None:
     path = data / "conversations" / "index.sqlite"
     connection = sqlite3.connect(path)
     connection.execute("pragma user_version = 99")

@@ -1,4 +1,4 @@
-"""Machines to read with, outputs to read, and a grammar engine that nobody here wrote."""
+"""Machines to read with, outputs to read, and a grammar engine that no one here wrote."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +14,9 @@ from tenex.core.messages import ToolSpec
 from tenex.output_states import (
     AgentState,
     AgentStateMachine,
-    Fault,
     FencedFreeformStateMachine,
     JsonStateMachine,
+    OutputFault,
     OutputParser,
     ParserEvent,
     Piece,
@@ -144,16 +144,16 @@ EXACT = (fenced, marked, strict, recursive)
 
 
 def parsed(machine: AgentStateMachine, chunks: Iterable[str]) -> tuple[OutputParser, list[ParserEvent]]:
-    """A closed parser, and what it told; pieces of one content that came in several calls are joined."""
+    """A closed parser, and what it reported; pieces of one content that came in several calls are joined."""
     parser = OutputParser(machine)
-    told = [heard for chunk in chunks for heard in parser.feed(chunk)]
-    told += parser.close()
+    events = [event for chunk in chunks for event in parser.feed(chunk)]
+    events += parser.close()
     joined: list[ParserEvent] = []
-    for heard in told:
-        if isinstance(heard, Piece) and joined and isinstance(last := joined[-1], Piece):
-            joined[-1] = Piece(heard.state, last.text + heard.text)
+    for event in events:
+        if isinstance(event, Piece) and joined and isinstance(last := joined[-1], Piece):
+            joined[-1] = Piece(event.state, last.text + event.text)
         else:
-            joined.append(heard)
+            joined.append(event)
     return parser, joined
 
 
@@ -169,7 +169,7 @@ def plan_of(*segments: Segment) -> list[tuple[str, str, bool]]:
     return [(segment.state, segment.text, segment.is_complete) for segment in segments]
 
 
-def said(faults: Sequence[Fault]) -> str:
+def messages_of(faults: Sequence[OutputFault]) -> str:
     return "\n".join(fault.message for fault in faults)
 
 

@@ -10,7 +10,7 @@ from tenex.output_states import AgentStateMachine, Python, Thinking, ToolCallSta
 from tenex.output_states.answers import answer_schema, is_strict, read_answer, without_lengths
 from tenex.output_states.requests import for_openai, for_vllm, structural_tag
 
-from .kit import STOP, TREE, Engine, read, said
+from .kit import STOP, TREE, Engine, messages_of, read
 
 THOUGHT = {"state": "thinking", "content": "see"}
 CALL = {"state": "tool_call", "content": {"name": "stop", "arguments": {}}}
@@ -51,9 +51,9 @@ TREE_CALL = {"state": "tool_call", "content": {"name": "tree", "arguments": {"ro
         (answer() + answer(), "This is no JSON"),
     ],
 )
-def test_an_answer_is_right_where_reader_and_schema_say_so(text: str, sentence: str) -> None:
+def test_an_answer_is_right_where_reader_and_schema_have_so(text: str, sentence: str) -> None:
     segments, faults = read_answer(machine(), text)
-    assert sentence in said(faults)
+    assert sentence in messages_of(faults)
     assert bool(sentence) == bool(faults)
     assert _engine().accepts(text) == (not faults)
     assert all(segment.is_complete for segment in segments) == (not faults) or not segments
@@ -66,7 +66,7 @@ def _engine() -> Engine:
 
 def test_a_program_that_is_none_is_found_by_the_reader_alone() -> None:
     segments, faults = read_answer(machine(), answer({"state": "python", "content": "print("}))
-    assert "This is no Python" in said(faults)
+    assert "This is no Python" in messages_of(faults)
     assert [segment.is_complete for segment in segments] == [True, False]
     assert [segment.role for segment in segments] == ["plan", "action"]
 

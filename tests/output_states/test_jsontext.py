@@ -58,11 +58,11 @@ def test_an_escaped_backslash_begins_no_escape() -> None:
     assert read('["\\\\ud83d", "\\ud83d\\ude00"]') == (["\\ud83d", "😀"], "")
 
 
-def test_at_most_eight_faults_are_told() -> None:
+def test_at_most_eight_faults_are_reported() -> None:
     schema = {"type": "object", "required": [f"p{i}" for i in range(20)]}
-    told = faults({}, schema)
-    assert len(told) == 9
-    assert told[-1] == "and 12 more faults"
+    sentences = faults({}, schema)
+    assert len(sentences) == 9
+    assert sentences[-1] == "and 12 more faults"
 
 
 def test_a_schema_takes_its_references_along() -> None:

@@ -33,7 +33,7 @@ from .kit import Engine, Freeform, tool
 
 TOOLS = (tool("read", {"path": {"type": "string"}}), tool("python", {"program": {"type": "string"}}))
 SECRET = "nobody-is-to-read-4711"
-THOUGHT = "I shall read the file first, because nobody has told me what it says."
+THOUGHT = "I shall read the file first, because nobody has part me what it says."
 NOTE = "The file is called notes.txt; its second line has the number."
 CALL = '{"name": "read", "arguments": {"path": "notes.txt"}}'
 FENCED = f"```thinking\n{THOUGHT}\n```\n```scratchpad\n{NOTE}\n```\n```tool\n{CALL}\n```"
@@ -49,17 +49,17 @@ def pad() -> Scratchpad:
 
 
 class Case:
-    """An agent that speaks by states, before a server that answers what it is told to."""
+    """An agent that speaks by states, before a server that answers what it is reported to."""
 
     def __init__(self, server: ModelServer, enforced: Enforced, output: AgentOutput, **settings: Any) -> None:
-        self.server, self.told, self.whispered = server, list[OutputProgress](), list[str]()
+        self.server, self.progress, self.streamed = server, list[OutputProgress](), list[str]()
 
         def wrap(model: Any, _: Any) -> OutputModel:
             outputs = {Slug("executor"): output}
-            return OutputModel(model, outputs, enforced, rejects=rejects_form, on_progress=self.told.append)
+            return OutputModel(model, outputs, enforced, rejects=rejects_form, on_progress=self.progress.append)
 
         config = ModelClientConfig(providers={"local": provider(server)}, **settings)
-        self.desk = ModelClient(config, lambda *_: (NAME,), OfflineModel(), wrap=wrap)
+        self.client = ModelClient(config, lambda *_: (NAME,), OfflineModel(), wrap=wrap)
 
     async def step(self, *entries: Entry, tools: Sequence[ToolSpec] = TOOLS) -> ModelStep:
         request = ModelRequest(
@@ -70,7 +70,7 @@ class Case:
             entries=(UserText(author="Ada", text="What is the number?"), *entries),
             tools=tuple(tools),
         )
-        return await self.desk.step(request, self.whispered.append)
+        return await self.client.step(request, self.streamed.append)
 
     @property
     def bodies(self) -> list[Json]:
@@ -82,14 +82,14 @@ def output(least: int | None = None, most: int = 3) -> AgentOutput:
 
 
 async def answered(*answers: Reply | str, enforced: Enforced = "none", **given: Any) -> tuple[Case, ModelStep]:
-    """What one step gave, where the server says these in turn."""
+    """What one step gave, where the server states these in turn."""
     left = [Answer(text=one) if isinstance(one, str) else one for one in answers]
     async with model_server(lambda _: left.pop(0)) as server:
         case = Case(server, enforced, given.pop("output", output()), **given)
         try:
             step = await case.step()
         finally:
-            await case.desk.close()
+            await case.client.close()
     assert left == [], "every answer was asked for"
     return case, step
 
@@ -103,16 +103,16 @@ async def test_a_valid_answer_is_a_call_and_its_plan_is_kept_apart() -> None:
     system = text_of(body["messages"][0])
     machine = output().format_for(TOOLS)
     assert machine is not None
-    assert all(str(state) in system for state in machine.states.values()), "every state stands in the prompt"
+    assert all(str(state) in system for state in machine.states.values()), "every state is in the prompt"
     assert not {"tools", "grammar", "structured_outputs", "response_format"} & body.keys()
-    assert case.whispered == [], "nothing private goes to relays"
-    closed = [(told.state, told.text, told.emoji) for told in case.told if told.kind == "closed"]
+    assert case.streamed == [], "nothing private goes to relays"
+    closed = [(part.state, part.text, part.emoji) for part in case.progress if part.kind == "closed"]
     assert closed == [
         ("thinking", THOUGHT, "🧠"),
         ("scratchpad", NOTE, "📝"),
         ("tool_call", ToolCallState().readable_format(CALL), "🔧"),
     ]
-    assert "".join(told.text for told in case.told if told.kind == "piece") == THOUGHT + NOTE + CALL
+    assert "".join(part.text for part in case.progress if part.kind == "piece") == THOUGHT + NOTE + CALL
 
 
 async def test_python_is_a_call_of_its_tool_and_cannot_be_reached_without_it() -> None:
@@ -123,9 +123,9 @@ async def test_python_is_a_call_of_its_tool_and_cannot_be_reached_without_it() -
     async with model_server(lambda _: left.pop(0)) as server:
         case = Case(server, "none", output())
         step = await case.step(tools=TOOLS[:1])
-        await case.desk.close()
+        await case.client.close()
     assert step.calls[0].tool == "read", "a program was refused where nothing may run"
-    assert "🐍" not in str(case.told)
+    assert "🐍" not in str(case.progress)
     assert "```python" not in text_of(case.bodies[0]["messages"][0])
 
 
@@ -150,25 +150,25 @@ async def test_1_2_nothing_of_an_invalid_answer_is_done_and_it_is_asked_for_agai
     assert again[-2].strip() == answer.strip(), "it sees what it wrote"
     assert "nothing of it was done" in again[-1]
     assert wrong in again[-1]
-    assert [told.kind for told in case.told].count("refused") == 1
+    assert [part.kind for part in case.progress].count("refused") == 1
 
 
-async def test_after_three_wrong_answers_the_run_is_told() -> None:
+async def test_after_three_wrong_answers_the_run_is_reported() -> None:
     with pytest.raises(ModelRefused, match="3 answers in a row did not follow the states") as refused:
         await answered("no", "no", f"{SECRET}```tool\n{SECRET}")
     assert refused.value.usage.calls == 3
-    assert SECRET not in str(refused.value), "people are told this sentence, over relays"
+    assert SECRET not in str(refused.value), "people are reported this sentence, over relays"
 
 
-async def test_who_looks_on_is_told_that_an_answer_broke_off() -> None:
+async def test_an_observer_is_reported_that_an_answer_broke_off() -> None:
     half = Breaks(answer=Answer(text=f"```thinking\n{THOUGHT}\n```"), after=3)
     async with model_server(lambda _: half) as server:
         case = Case(server, "none", output())
         with pytest.raises(ModelUnavailable):
             await case.step()
-        await case.desk.close()
-    assert [told.kind for told in case.told if told.kind != "piece"] == ["broken"]
-    assert case.told[-1].kind == "broken"
+        await case.client.close()
+    assert [part.kind for part in case.progress if part.kind != "piece"] == ["broken"]
+    assert case.progress[-1].kind == "broken"
 
 
 async def test_min_and_max_planning_loops_are_the_agents() -> None:
@@ -205,12 +205,12 @@ async def test_the_parser_checks_the_lengths_that_a_server_does_not() -> None:
 
 async def test_openai_is_sent_a_schema_and_its_answer_is_json() -> None:
     plan = [{"state": "thinking", "content": THOUGHT}, {"state": "scratchpad", "content": NOTE}]
-    said = json.dumps({"plan": plan, "action": {"state": "tool_call", "content": json.loads(CALL)}})
-    case, step = await answered(said, enforced="json_schema")
+    written = json.dumps({"plan": plan, "action": {"state": "tool_call", "content": json.loads(CALL)}})
+    case, step = await answered(written, enforced="json_schema")
     assert case.bodies[0]["response_format"]["json_schema"]["name"] == "agent_output"
     assert (step.calls[0].tool, step.thinking) == ("read", f"thinking:\n{THOUGHT}\n\nscratchpad:\n{NOTE}")
-    assert [told.kind for told in case.told] == ["closed"] * 3
-    case, _ = await answered(json.dumps({"plan": [], "action": 1}), said, enforced="json_schema")
+    assert [part.kind for part in case.progress] == ["closed"] * 3
+    case, _ = await answered(json.dumps({"plan": [], "action": 1}), written, enforced="json_schema")
     assert "nothing of it was done" in text_of(case.bodies[1]["messages"][-1])
 
 
@@ -221,7 +221,7 @@ async def test_a_server_that_takes_no_grammar_is_asked_without_and_checked() -> 
         case = Case(server, "structural_tag", output())
         await case.step()
         await case.step()
-        await case.desk.close()
+        await case.client.close()
     assert ["structured_outputs" in body for body in case.bodies] == [True, False, False, False]
 
 
@@ -234,28 +234,28 @@ async def test_an_agents_own_steps_come_back_to_it_in_its_delimiters() -> None:
         ran = ModelStep(calls=(CallRequest(id=CallId("b"), tool="python", arguments={"program": "print(1)"}),))
         printed = CallResult(id=CallId("b"), tool="python", ok=True, content="1")
         await case.step(first, result, ran, printed)
-        await case.desk.close()
-    said = [(message["role"], text_of(message)) for message in case.bodies[1]["messages"]][2:]
-    assert [role for role, _ in said] == ["assistant", "user", "assistant", "user"]
-    assert said[0][1] == FENCED
-    assert said[1][1].startswith('<note-2 title="Result of read, which failed">')
-    assert said[2][1] == "```python\nprint(1)\n```", "a step that was not made by states has only its call"
+        await case.client.close()
+    written = [(message["role"], text_of(message)) for message in case.bodies[1]["messages"]][2:]
+    assert [role for role, _ in written] == ["assistant", "user", "assistant", "user"]
+    assert written[0][1] == FENCED
+    assert written[1][1].startswith('<note-2 title="Result of read, which failed">')
+    assert written[2][1] == "```python\nprint(1)\n```", "a step that was not made by states has only its call"
     assert server.refused == [], "no results without calls were sent"
 
 
-async def test_a_call_that_talks_beside_its_states_says_nothing_to_anybody() -> None:
+async def test_a_call_that_talks_beside_its_states_reports_nothing_to_anybody() -> None:
     hostile = f"```thinking\n{THOUGHT}\n```js\nx\n```\n~~~\n```\n```tool\n{CALL}\n```"
     case, step = await answered(hostile)
     assert step.thinking == f"thinking:\n{THOUGHT}\n```js\nx\n```\n~~~"
-    assert case.whispered == []
+    assert case.streamed == []
 
 
 async def test_others_and_routes_go_through_untouched() -> None:
     async with model_server(lambda _: Answer(text="Hello")) as server:
         case = Case(server, "structural_tag", output())
         request = ModelRequest(purpose="work", agent=Slug("planner"), phase="plan", system="S", entries=(), tools=TOOLS)
-        assert (await case.desk.step(request)).text == "Hello"
-        await case.desk.close()
+        assert (await case.client.step(request)).text == "Hello"
+        await case.client.close()
     assert len(case.bodies[0]["tools"]) == 2
     assert "structured_outputs" not in case.bodies[0]
 
@@ -273,7 +273,7 @@ async def test_1_2_a_grammar_is_made_once_for_a_set_of_tools(monkeypatch: pytest
         await asyncio.gather(case.step(), case.step())
         await case.step(tools=TOOLS[:1])
         await case.step()
-        await case.desk.close()
+        await case.client.close()
     assert sorted(body["grammar"] for body in case.bodies) == [1, 1, 1, 2]
 
 
@@ -281,17 +281,17 @@ async def test_where_no_action_could_be_taken_a_model_answers_as_it_does() -> No
     async with model_server(lambda _: Answer(text="Words.")) as server:
         case = Case(server, "none", output())
         assert (await case.step(tools=())).text == "Words."
-        await case.desk.close()
+        await case.client.close()
 
 
 async def test_an_action_that_neither_calls_nor_runs_is_what_the_agent_says() -> None:
-    said = "<say>It is forty-two.</say>"
+    written = "<say>It is forty-two.</say>"
     speaks = AgentOutput([small], [lambda: Freeform("say", ("<say>", "</say>"), 1, 60)], None, 3)
     thought = f"```thinking\n{SECRET}, a thought that is long enough to be one.\n```\n"
-    case, step = await answered(thought + said, output=speaks)
+    case, step = await answered(thought + written, output=speaks)
     assert (step.text, step.calls) == ("It is forty-two.", ())
-    assert case.whispered[-1] == "It is forty-two."
-    assert SECRET not in "".join(case.whispered)
+    assert case.streamed[-1] == "It is forty-two."
+    assert SECRET not in "".join(case.streamed)
     assert SECRET in step.thinking
 
 
@@ -314,8 +314,8 @@ async def test_people_are_shown_what_readable_format_makes_of_it() -> None:
         case = Case(server, "none", REPORT)
         step = await case.step()
         again = await case.step(step)
-        await case.desk.close()
+        await case.client.close()
     assert step.text == "**report**: done"
-    assert [told.text for told in case.told if told.kind == "closed"] == ["**report**: done", "broken"]
+    assert [part.text for part in case.progress if part.kind == "closed"] == ["**report**: done", "broken"]
     assert text_of(case.bodies[1]["messages"][2]) == "<report>done</report>"
     assert again.text == "broken", "where it fails people are shown the content as it is"

@@ -1,4 +1,4 @@
-"""Outputs are read the same however they are cut, and whatever they hold: faults are told, never raised."""
+"""Outputs are read the same however they are cut, and whatever they hold: faults are reported, never raised."""
 
 import gc
 import json
@@ -32,11 +32,11 @@ from .kit import (
     fenced,
     kinds,
     marked,
+    messages_of,
     outputs,
     parsed,
     plan_of,
     read,
-    said,
     split,
     strict,
     tool,
@@ -84,10 +84,10 @@ def test_any_split_of_any_output_reads_the_same(make: Make) -> None:
     @given(st.data())
     def same(data: st.DataObject) -> None:
         output = data.draw(outputs(make()))
-        whole, told = parsed(make(), [output])
+        whole, events = parsed(make(), [output])
         for chunks in (data.draw(split(output)), list(output)):
-            parts, told_in_parts = parsed(make(), chunks)
-            assert told_in_parts == told
+            parts, events_in_parts = parsed(make(), chunks)
+            assert events_in_parts == events
             assert (parts.segments, parts.faults, parts.is_valid) == (whole.segments, whole.faults, whole.is_valid)
 
     same()
@@ -99,11 +99,11 @@ def test_the_pieces_of_a_content_are_its_segment(make: Make) -> None:
     @given(outputs(make()))
     def same(output: str) -> None:
         text = ""
-        for heard in parsed(make(), list(output))[1]:
-            if isinstance(heard, Piece):
-                text += heard.text
-            elif isinstance(heard, Segment):
-                assert heard.text == text
+        for event in parsed(make(), list(output))[1]:
+            if isinstance(event, Piece):
+                text += event.text
+            elif isinstance(event, Segment):
+                assert event.text == text
                 text = ""
         assert not text
 
@@ -129,7 +129,7 @@ def test_the_pieces_of_a_content_are_its_segment(make: Make) -> None:
 )
 def test_what_looks_like_a_delimiter_within_a_thought_closes_nothing(content: str) -> None:
     parser = read(SHORT, f"```thinking\n{content}\n```\n{CALL}")
-    assert said(parser.faults) == ""
+    assert messages_of(parser.faults) == ""
     assert parser.segments[0].text == content
     assert len(parser.segments) == 2
 
@@ -146,13 +146,13 @@ def test_delimiters_within_json_strings_close_nothing(text: str) -> None:
     machine = AgentStateMachine([], [ToolCallState((ECHO,))], max_planning_loops=0)
     call = json.dumps({"name": "echo", "arguments": {"text": text}})
     parser = read(machine, ToolCallState().format(call))
-    assert said(parser.faults) == ""
+    assert messages_of(parser.faults) == ""
     assert json.loads(parser.segments[0].text)["arguments"]["text"] == text
 
 
 def test_a_mark_closes_at_its_first_occurrence_even_when_it_overlaps_itself() -> None:
     parser = read(marked(), "[aaxaaab~~~\nhello\n~~~~")
-    assert said(parser.faults) == ""
+    assert messages_of(parser.faults) == ""
     assert plan_of(*parser.segments) == [("knot", "xa", True), ("say", "hello", True)]
 
 
@@ -204,15 +204,15 @@ def test_as_much_white_space_as_is_allowed_is_no_fault() -> None:
         (THOUGHT + "```python\nx = '\x00'\n```", ["content"], "This is no Python"),
     ],
 )
-def test_every_fault_is_told_in_a_sentence_one_can_act_on(output: str, expected: list[str], sentence: str) -> None:
+def test_every_fault_is_reported_in_a_sentence_one_can_act_on(output: str, expected: list[str], sentence: str) -> None:
     parser = read(SHORT, output)
     assert kinds(parser) == expected
-    assert sentence in said(parser.faults)
+    assert sentence in messages_of(parser.faults)
     assert sentence in repair_prompt(parser.faults)
     assert not parser.is_valid
 
 
-def test_several_faults_are_told_at_once() -> None:
+def test_several_faults_are_reported_at_once() -> None:
     parser = read(SHORT, "Hello\n" + "```thinking\n\n```\n" + CALL.replace("stop", "go") + "\nbye")
     assert kinds(parser) == ["outside", "limits", "content", "outside"]
     assert not repair_prompt(())
@@ -234,23 +234,23 @@ def test_a_misplaced_or_faulty_state_is_not_complete() -> None:
     assert [segment.is_complete for segment in parser.segments] == [False, False]
 
 
-def test_without_tools_it_says_that_nothing_can_be_done() -> None:
+def test_without_tools_it_reports_that_nothing_can_be_done() -> None:
     parser = read(AgentStateMachine([Thinking(character_min=1)]), THOUGHT)
-    assert "No action can be taken now" in said(parser.faults)
+    assert "No action can be taken now" in messages_of(parser.faults)
 
 
 def test_after_eight_faults_the_rest_is_not_read() -> None:
     parser = OutputParser(SHORT)
-    told = [heard for _ in range(1000) for heard in parser.feed("hello\n```scratchpad\nx\n```\n")]
+    events = [event for _ in range(1000) for event in parser.feed("hello\n```scratchpad\nx\n```\n")]
     assert [fault.kind for fault in parser.faults][-1] == "given up"
     assert len(parser.faults) == 8
     assert len(parser.segments) <= 12
     assert parser.close() == ()
-    assert told
+    assert events
     assert not parser.is_valid
 
 
-def test_a_closed_parser_hears_nothing() -> None:
+def test_a_closed_parser_receives_nothing() -> None:
     parser = read(SHORT, THOUGHT + CALL)
     assert parser.feed("more") == ()
     assert parser.close() == ()
@@ -319,7 +319,7 @@ def test_noise_never_raises_for_long() -> None:
 
 
 def noise(rounds: int, seconds: float) -> None:
-    """Hostile pieces in any order; the seed stands in the failure."""
+    """Hostile pieces in any order; the seed is in the failure."""
     until, seed = time.monotonic() + seconds, 0 if rounds else time.time_ns()
     while rounds > 0 or time.monotonic() < until:
         rounds, seed = rounds - 1, seed + 1
@@ -327,8 +327,8 @@ def noise(rounds: int, seconds: float) -> None:
         make = dice.choice(EXACT)
         openings = [content.delimiters[0] for content in make().plan().contents.values()]
         pieces = dice.choices([*HOSTILE, *openings * 4], k=dice.randrange(60))
-        parser, told = parsed(make(), pieces)
-        whole, told_whole = parsed(make(), ["".join(pieces)])
-        assert told == told_whole, f"seed {seed}"
+        parser, events = parsed(make(), pieces)
+        whole, events_whole = parsed(make(), ["".join(pieces)])
+        assert events == events_whole, f"seed {seed}"
         assert parser.is_valid == (not parser.faults), f"seed {seed}"
         assert whole.is_valid == parser.is_valid

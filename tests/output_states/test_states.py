@@ -21,7 +21,7 @@ from tenex.output_states import (
 )
 from tenex.output_states.requests import structural_tag
 
-from .kit import READ, STOP, Freeform, Json, read, said, tool
+from .kit import READ, STOP, Freeform, Json, messages_of, read, tool
 
 
 class Critique(AgentState):
@@ -54,7 +54,7 @@ def test_a_state_of_ones_own_works_like_the_built_in_ones() -> None:
     assert str(state) in machine.system_prompt()
     output = state.format("this is far too simple") + ToolCallState().format('{"name":"stop","arguments":{}}')
     parser = read(machine, output)
-    assert said(parser.faults) == ""
+    assert messages_of(parser.faults) == ""
     assert [segment.state for segment in parser.segments] == ["critique", "tool_call"]
     assert parser.segments[0].text == "this is far too simple"
 
@@ -186,7 +186,7 @@ def test_every_fault_of_a_machine_is_named_at_once() -> None:
             min_planning_loops=4,
             max_planning_loops=3,
         )
-    told = str(raised.value)
+    events = str(raised.value)
     for sentence in (
         "min_planning_loops is 4 and max_planning_loops 3",
         "Two states are called thinking",
@@ -200,7 +200,7 @@ def test_every_fault_of_a_machine_is_named_at_once() -> None:
         "json: the schema of the value must be of type object or array",
         "more: the schema of the value is no JSON Schema",
     ):
-        assert sentence in told
+        assert sentence in events
     assert len(raised.value.faults) >= 11
 
 
@@ -229,7 +229,7 @@ def test_a_tool_whose_parameters_cannot_be_used_is_refused(parameters: dict[str,
         return
     machine = AgentStateMachine([], [ToolCallState((spec,))], max_planning_loops=0)
     parser = read(machine, '```tool\n{"name":"go","arguments":{"x":1}}\n```')
-    assert "cannot be held to its schema" in said(parser.faults)
+    assert "cannot be held to its schema" in messages_of(parser.faults)
 
 
 def test_json_of_a_schema_is_checked() -> None:
@@ -240,7 +240,7 @@ def test_json_of_a_schema_is_checked() -> None:
 
 
 def test_the_machine_keeps_the_limits_of_its_states() -> None:
-    """In Proxy Base Agent an inner monologue is cut to 1000 characters by the machine, whatever the state says."""
+    """In Proxy Base Agent an inner monologue is cut to 1000 characters by the machine, whatever the state states."""
     contents = AgentStateMachine(tools=(STOP,)).plan().contents
     assert {name: contents[name].char_max for name in ("thinking", "inner_monologue")} == {
         "thinking": 1000,
@@ -267,7 +267,7 @@ def test_a_live_tool_with_a_nonsensical_schema_raises_nothing_in_a_stream() -> N
     machine = AgentStateMachine([], [ToolCallState(lambda: live)], max_planning_loops=0)
     live[0] = type(STOP)(name="stop", description="", parameters={"type": "object", "required": 1})
     parser = read(machine, '```tool\n{"name":"stop","arguments":{}}\n```')
-    assert "the arguments cannot be held to its schema (TypeError)" in said(parser.faults)
+    assert "the arguments cannot be held to its schema (TypeError)" in messages_of(parser.faults)
 
 
 class Written(AgentState):
@@ -318,7 +318,7 @@ def test_a_graph_of_machines_is_followed_step_by_step() -> None:
     machine = AgentStateMachine([], [Written(steps)], max_planning_loops=0)
 
     def faults(content: str) -> str:
-        return said(read(machine, f"<written>{content}</written>").faults)
+        return messages_of(read(machine, f"<written>{content}</written>").faults)
 
     assert not faults('verdict: {"risk": "none"}')
     assert not faults('<note>one</note><note>two</note>verdict: {"risk": "none"}')

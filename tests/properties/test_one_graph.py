@@ -22,7 +22,7 @@ from tenex.core.workflow.conditions import AgentTarget, AllOf, ContextEquals, Fr
 from tenex.core.workflow.rounds import Envelope
 from tenex.core.workflow.speakers import Folded, change_context, fold
 from tenex.core.workflow.transitions import Transition
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext, GraphRunResult
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
 from tenex.workflows.speakers import TransitionGraph
 
 Arrow = tuple[str, str, int]

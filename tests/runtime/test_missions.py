@@ -12,8 +12,9 @@ from tenex.core import records as r
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.pending import pending
 from tenex.core.state.mission import Mission
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext, NodeRunner
+from tenex.workflows.missions.runner import NodeRunner
 from tenex.workflows.missions.steps import ReplayName
 from tests.fakes.play import ID, seven_phases
 from tests.fakes.stage import Daemon, World
@@ -246,7 +247,7 @@ def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> 
             daemon.runtime.coordinator.deliver(ConversationId(ID), graph.asked(start, Ledger(), "alice"))
             state = await daemon.until("ended")
             assert state.mission is not None
-            assert (state.mission.result, effects) == ("mended", [])
+            assert (state.mission.result, effects) == ("fixed", [])
 
     with capture_logs() as lines:
         run(main)

@@ -100,7 +100,7 @@ async def check(
     state = fold(ConversationId(name), records)
     assert (state.status, state.outbox, pending(state)) == ("ended", {}, {})
     shown = (folder.conversation(name) / "conversation.json").read_text()
-    assert shown == render(state), "the view does not say what the journal says"
+    assert shown == render(state), "the view differs from the journal"
     assert phases(folder.view(name)) == list(way)
     _check_messages(records, [name] if messages is None else messages)
     await _check_relay(folder, records)

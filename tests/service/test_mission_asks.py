@@ -17,7 +17,7 @@ SHIPPED = ROOT / "config" / "workflows"
 ASKS = """
 from dataclasses import dataclass
 from pydantic import BaseModel
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 
 class Case(BaseModel):
     name: str

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 
 
 class Tally(BaseModel):
@@ -306,7 +306,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 
 
 class Wanted(BaseModel):

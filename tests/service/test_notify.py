@@ -10,7 +10,7 @@ OURS, OTHER = str(os.getpid()), "1"
 
 
 @pytest.mark.parametrize(
-    ("environment", "is_heard", "watchdog"),
+    ("environment", "is_connected", "watchdog"),
     [
         ({}, False, None),
         ({"NOTIFY_SOCKET": ""}, False, None),
@@ -25,9 +25,11 @@ OURS, OTHER = str(os.getpid()), "1"
         ({"WATCHDOG_USEC": "60000000"}, False, None),
     ],
 )
-def test_the_environment_says_who_listens(environment: dict[str, str], is_heard: bool, watchdog: float | None) -> None:
+def test_the_environment_says_who_listens(
+    environment: dict[str, str], is_connected: bool, watchdog: float | None
+) -> None:
     notifier = Notifier.from_environment(environment, os.getpid())
-    assert (notifier.is_heard, notifier.watchdog) == (is_heard, watchdog)
+    assert (notifier.is_connected, notifier.watchdog) == (is_connected, watchdog)
 
 
 async def test_nothing_is_done_where_nobody_listens() -> None:

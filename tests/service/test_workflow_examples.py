@@ -18,8 +18,8 @@ from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import load
 from tenex.workflows.speakers import AgentTarget, Always, TerminateTarget, Transition, TransitionGraph
-from tenex.workflows.speakers.definitions import Workflow
 from tenex.workflows.speakers.registry import TransitionRegistry
+from tenex.workflows.speakers.workflow import Workflow
 from tests.workflows import test_ag2_examples as page
 from tests.workflows.pages import agent_k
 

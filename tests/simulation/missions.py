@@ -14,8 +14,8 @@ from tenex.core.effects import NodeRun
 from tenex.core.errors import StepFailed
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.signals import Signal
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.runner import NodeRunner, NodeTaskOf
 from tenex.workflows.missions.steps import ReplayName
 

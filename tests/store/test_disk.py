@@ -181,7 +181,7 @@ async def test_a_folder_that_takes_no_byte_says_why(tmp_path: Path) -> None:
 
     disk = Disk(write=full)
     assert await disk.probe(tmp_path) == (
-        f"{tmp_path} cannot be written to: No space left on device. Make room or mend the disk."
+        f"{tmp_path} cannot be written to: No space left on device. Free some space or repair the disk."
     )
     assert names(tmp_path) == []
     assert "No such file or directory" in await disk.probe(tmp_path / "gone")

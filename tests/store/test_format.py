@@ -119,7 +119,7 @@ def test_a_field_of_the_wrong_type_is_a_bug_that_names_the_field() -> None:
         CONVERSATION.encode_decisions([[RouteRequested(seq=1, at=Millis(1), attempt="1")]])  # type: ignore[arg-type]
     with pytest.raises(InternalError, match="`seq` and `at` must be integers"):
         CONVERSATION.encode_decisions([[RouteRequested(seq=1, at=1.5, attempt=1)]])  # type: ignore[arg-type]
-    with pytest.raises(InternalError, match="no record of this journal"):
+    with pytest.raises(InternalError, match="not a record of this journal"):
         Codec({"CommandGiven": CommandGiven}).encode_decisions([[asked(1)]])
 
 

@@ -24,7 +24,7 @@ from tenex.store.repository import ConversationFolder
 from tests.fakes.play import ID, Play, diligent, seven_phases
 
 from .kit import CONVERSATION_ID, StillClock, started
-from .test_summary import said, wrote
+from .test_index_row import said, wrote
 
 OTHER = ConversationId("d" * 64)
 
@@ -73,7 +73,7 @@ async def conversation(folder: ConversationFolder, name: ConversationId, event_i
 
 
 async def test_an_event_is_found_at_once_and_after_a_restart(index: Index, tmp_path: Path) -> None:
-    index.hear(row(), of("e1", "e2"))
+    index.update(row(), of("e1", "e2"))
     assert index.conversation_of("e1") == CONVERSATION_ID
     assert index.has_event("e2")
     assert not index.has_event("e3")
@@ -88,7 +88,7 @@ async def test_an_event_is_found_at_once_and_after_a_restart(index: Index, tmp_p
 
 async def test_an_event_unknown_once_is_found_when_it_has_come(index: Index) -> None:
     assert not index.has_event("late")
-    index.hear(row(), of("late"))
+    index.update(row(), of("late"))
     await index.flush()
     assert index.has_event("late")
 
@@ -97,7 +97,7 @@ async def test_memory_for_events_is_bounded_and_the_file_knows_the_rest(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "REMEMBERED", 10)
-    index.hear(row(), of(*(f"e{number}" for number in range(50))))
+    index.update(row(), of(*(f"e{number}" for number in range(50))))
     await index.flush()
     assert all(index.conversation_of(f"e{number}") == CONVERSATION_ID for number in range(50))
     assert len(index._recent) == 10
@@ -105,10 +105,10 @@ async def test_memory_for_events_is_bounded_and_the_file_knows_the_rest(
 
 async def test_rows_come_newest_first_and_the_last_word_counts(index: Index) -> None:
     for number in range(5):
-        index.hear(row(ConversationId(f"{number:064x}"), updated=number), News())
-    index.hear(row(ConversationId(f"{0:064x}"), updated=99), News())
+        index.update(row(ConversationId(f"{number:064x}"), updated=number), News())
+    index.update(row(ConversationId(f"{0:064x}"), updated=99), News())
     assert [int(found.id, 16) for found in await index.rows()] == [0, 4, 3, 2, 1]
-    assert [found.updated for found in await index.rows(2)] == [99, 4]
+    assert [found.updated for found in await index.rows(limit=2)] == [99, 4]
 
 
 async def test_cursors_are_kept_per_relay(index: Index, tmp_path: Path) -> None:
@@ -129,16 +129,16 @@ async def test_a_start_reads_what_is_unknown_unsettled_or_of_another_length(
 ) -> None:
     names = [ConversationId(digit * 64) for digit in "1234"]
     lengths = [await conversation(folder, name, digit) for name, digit in zip(names, "1234", strict=True)]
-    index.hear(row(names[0], lengths[0]), of("1"))
-    index.hear(row(names[1], lengths[1] - 1), of("2"))
-    index.hear(row(names[2], lengths[2], settled=False), of("3"))
+    index.update(row(names[0], lengths[0]), of("1"))
+    index.update(row(names[1], lengths[1] - 1), of("2"))
+    index.update(row(names[2], lengths[2], settled=False), of("3"))
     assert await index.stale(folder) == names[1:]
 
 
 async def test_what_is_gone_from_the_disk_is_forgotten(index: Index, folder: ConversationFolder) -> None:
     length = await conversation(folder, OTHER, "there")
-    index.hear(row(OTHER, length), of("there"))
-    index.hear(row(CONVERSATION_ID), of("gone"))
+    index.update(row(OTHER, length), of("there"))
+    index.update(row(CONVERSATION_ID), of("gone"))
     await index.flush()
     index._recent.clear()
     assert await index.stale(folder) == []
@@ -155,7 +155,7 @@ async def test_an_index_that_has_caught_up_knows_what_the_journals_say_and_nothi
     broken = folder.path("e" * 64)
     broken.mkdir()
     (broken / "journal.jsonl").write_bytes(b"x" + (folder.path(OTHER) / "journal.jsonl").read_bytes())
-    index.hear(row(ConversationId("9" * 64)), of("wrong"))
+    index.update(row(ConversationId("9" * 64)), of("wrong"))
     index.set_cursor("wss://a", Millis(5))
     await index.flush()
     index._recent.clear()  # a start remembers nothing
@@ -194,7 +194,7 @@ async def test_an_index_of_another_version_is_begun_anew(folder: ConversationFol
         connection.execute("drop table events")
     connection.close()
     index = Index(path)
-    index.hear(row(), of("e1"))
+    index.update(row(), of("e1"))
     await index.flush()
     assert index.has_event("e1")
     await index.close()
@@ -202,7 +202,7 @@ async def test_an_index_of_another_version_is_begun_anew(folder: ConversationFol
 
 async def test_damage_while_it_runs_loses_only_the_cache(index: Index, tmp_path: Path) -> None:
     """The file is overwritten under an open index: it is replaced, and what comes after is kept."""
-    index.hear(row(), of("before"))
+    index.update(row(), of("before"))
     await index.flush()
     path = tmp_path / "conversations" / "index.sqlite"
     await index._tables.run(lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall())
@@ -210,7 +210,7 @@ async def test_damage_while_it_runs_loses_only_the_cache(index: Index, tmp_path:
     index._recent.clear()
     for number in range(5):  # the first meet the damage, the next the new file
         index.has_event("before")
-        index.hear(row(updated=number), of(f"after{number}"))
+        index.update(row(updated=number), of(f"after{number}"))
         await index.flush()
     index._recent.clear()
     assert index.conversation_of("after4") == CONVERSATION_ID
@@ -253,7 +253,7 @@ async def test_an_index_lost_while_it_runs_is_made_anew_beside_the_work(
     journal, records = await folder.open(OTHER)
     more = wrote(len(records) + 1, "new")
     await journal.append([[more]])
-    index.hear(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
+    index.update(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
     await index.flush()
     index._recent.clear()
     await settles(lambda: index.conversation_of("old") == CONVERSATION_ID)
@@ -309,7 +309,7 @@ async def test_what_happens_while_a_conversation_is_read_again_is_not_forgotten(
         found = await look(path, work)
         if reads == 1:
             await journal.append([[more]])
-            index.hear(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
+            index.update(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
         return found
 
     monkeypatch.setattr(folder, "_look", read)
@@ -350,7 +350,7 @@ async def test_what_is_only_unfinished_need_not_be_read(
     index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     length = await conversation(folder, OTHER, "other")
-    index.hear(row(OTHER, length, settled=False), of("other"))
+    index.update(row(OTHER, length, settled=False), of("other"))
 
     async def read(path: Path, work: Callable[[], Any]) -> Any:
         raise AssertionError("nothing is new in it")
@@ -387,7 +387,7 @@ async def test_news_gather_before_they_are_written(index: Index, monkeypatch: py
 
     monkeypatch.setattr(schema, "write", write)
     for number in range(100):
-        index.hear(row(updated=number), of(f"e{number}"))
+        index.update(row(updated=number), of(f"e{number}"))
         await asyncio.sleep(0)
     assert index.has_event("e50")
     await index.flush()
@@ -408,11 +408,11 @@ async def test_memory_is_bounded_while_the_disk_takes_nothing_and_the_journals_t
     monkeypatch.setattr(schema, "write", full)
     for seq in range(2, 40):
         message = Message(seq=seq, at=Millis(1), name="Ana", text=f"number {seq}")
-        index.hear(row(OTHER, length), News(events=(f"e{seq}",), messages=(message,)))
+        index.update(row(OTHER, length), News(events=(f"e{seq}",), messages=(message,)))
         await index.flush()
         assert len(index._waiting.messages) <= 11
     monkeypatch.setattr(schema, "write", real)
-    index.hear(row(OTHER, length), of("last"))
+    index.update(row(OTHER, length), of("last"))
     await index.flush()
     assert index.has_event("e20")
     assert await index.stale(folder) == [OTHER], "its row says that it is known in part"
@@ -426,18 +426,18 @@ async def test_another_process_that_holds_the_file_is_waited_for_in_the_thread(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing waits on the loop, nothing is thrown away, and what could not be written is written later."""
-    index.hear(row(updated=1), of("before"))
+    index.update(row(updated=1), of("before"))
     await index.flush()
     await index._tables.run(lambda connection: connection.execute("pragma busy_timeout = 1").fetchone())
     other = sqlite3.connect(index._tables.path, isolation_level=None)
     other.execute("begin immediate")
-    index.hear(row(updated=2), of("during"))
+    index.update(row(updated=2), of("during"))
     await index.flush()
     index._recent.clear()
     assert (index.has_event("before"), index.has_event("during")) == (True, True)
     other.execute("rollback")
     other.close()
-    index.hear(row(updated=3), of("after"))
+    index.update(row(updated=3), of("after"))
     await index.flush()
     index._recent.clear()
     assert all(index.has_event(event) for event in ("before", "during", "after"))
@@ -451,17 +451,17 @@ async def test_another_process_that_holds_the_file_is_waited_for_in_the_thread(
     ],
 )
 async def test_what_a_disk_does_not_take_is_written_when_it_does(index: Index, harm: str, mend: str) -> None:
-    index.hear(row(updated=1), of("before"))
+    index.update(row(updated=1), of("before"))
     await index.flush()
     await index._tables.run(lambda connection: connection.execute(harm).fetchall())
     more = [Message(seq=seq, at=Millis(1), name="Ana", text=f"{seq} " + "x" * 5000) for seq in range(2, 40)]
     for message in more:
-        index.hear(row(updated=message.seq), News(events=(f"e{message.seq}",), messages=(message,)))
+        index.update(row(updated=message.seq), News(events=(f"e{message.seq}",), messages=(message,)))
     await index.flush()
     assert said_words(index) == []
     assert index.has_event("e30")
     await index._tables.run(lambda connection: connection.execute(mend).fetchall())
-    index.hear(row(updated=99), of("after"))
+    index.update(row(updated=99), of("after"))
     await index.flush()
     index._recent.clear()
     assert all(index.has_event(event) for event in ("before", "e2", "e39", "after"))
@@ -524,10 +524,10 @@ async def test_a_write_that_fails_for_now_is_made_with_the_next(index: Index, mo
         real(connection, batch)
 
     monkeypatch.setattr(schema, "write", write)
-    index.hear(row(updated=1), of("e1"))
+    index.update(row(updated=1), of("e1"))
     await index.flush()
     assert index.has_event("e1")
-    index.hear(row(updated=2), of("e2"))
+    index.update(row(updated=2), of("e2"))
     await index.flush()
     index._recent.clear()
     assert (index.has_event("e1"), index.has_event("e2")) == (True, True)
@@ -547,7 +547,7 @@ async def test_without_an_index_all_works_and_one_is_made_when_it_can_be(
         assert await index.stale(folder) == [CONVERSATION_ID]
         assert await index.catch_up(folder) == []
         assert index.has_event("e0")
-        index.hear(row(updated=1), of("e1"))
+        index.update(row(updated=1), of("e1"))
         await index.flush()
         assert index.has_event("e1")
         assert not index.has_event("e2")
@@ -573,7 +573,7 @@ async def test_an_index_that_is_away_is_told_of_once_and_made_though_nobody_writ
         try:
             await index.catch_up(folder)
             for number in range(20):
-                index.hear(row(updated=number), of(f"e{number}"))
+                index.update(row(updated=number), of(f"e{number}"))
                 await index.flush()
             path.rmdir()
             async with asyncio.timeout(60):
@@ -595,7 +595,7 @@ async def test_an_index_that_could_not_be_opened_for_now_is_not_thrown_away(
     """No descriptor was free at the start: the file is whole, and is used as soon as it can be opened."""
     path = tmp_path / "index.sqlite"
     index = Index(path)
-    index.hear(row(updated=1), of("e1"))
+    index.update(row(updated=1), of("e1"))
     await index.close()
     with monkeypatch.context() as patch:
         patch.setattr(schema, "connect", fails(OSError(24, "Too many open files")))
@@ -617,7 +617,7 @@ def fails(fault: Exception) -> Callable[..., NoReturn]:
 
 
 async def test_the_file_is_for_the_owner_alone(index: Index, tmp_path: Path) -> None:
-    index.hear(row(), of("e1"))
+    index.update(row(), of("e1"))
     await index.flush()
     found = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "conversations").iterdir()}
     assert found == {"index.sqlite": 0o600, "index.sqlite-shm": 0o600, "index.sqlite-wal": 0o600}
@@ -627,7 +627,7 @@ async def test_after_closing_it_hears_and_finds_nothing(tmp_path: Path) -> None:
     index = Index(tmp_path / "index.sqlite")
     await index.close()
     await index.close()
-    index.hear(row(), News())
+    index.update(row(), News())
     index.set_cursor("wss://a", Millis(1))
     assert not index.has_event("e1")
 

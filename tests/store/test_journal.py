@@ -150,7 +150,7 @@ async def test_a_writer_that_lost_its_file_to_another_fails_for_good(path: Path,
     third = await opened(path, disk)
     await first.append([[asked(2)]])
     for _ in range(2):
-        with pytest.raises(AppendFailed, match="by somebody else; open it again"):
+        with pytest.raises(AppendFailed, match="by another process; open it again"):
             await third.append([[asked(2)]])
     assert await seqs(path, disk) == [1, 2]
 
@@ -161,10 +161,10 @@ async def test_a_writer_that_met_another_at_its_file_fails_for_good_and_lets_go_
     await journal.append(decisions_of(1))
     with path.open("rb") as theirs:
         fcntl.flock(theirs, fcntl.LOCK_EX)
-        with pytest.raises(AppendFailed, match="is being written to by somebody else"):
+        with pytest.raises(AppendFailed, match="is being written to by another process"):
             await journal.append([[asked(2)]])
     assert not open_below(path.parent)
-    with pytest.raises(AppendFailed, match="is being written to by somebody else"):
+    with pytest.raises(AppendFailed, match="is being written to by another process"):
         await journal.append([[asked(2)]])
     assert await seqs(path, disk) == [1]
 
@@ -346,8 +346,8 @@ async def test_a_reopened_descriptor_notices_that_the_file_was_changed_meanwhile
     await first.append(decisions_of(1))
     await second.append(decisions_of(1))
     with first.path.open("ab") as file:
-        file.write(b"somebody else")
-    with pytest.raises(AppendFailed, match="somebody else"):
+        file.write(b"another process")
+    with pytest.raises(AppendFailed, match="another process"):
         await first.append([[asked(2)]])
     disk.close()
 

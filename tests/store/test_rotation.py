@@ -251,12 +251,12 @@ async def test_a_writer_that_did_not_see_the_next_file_begin_fails_for_good(
     first, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
     assert await first.rotate(StateSnapshot.of(play.conversation))
     for _ in range(2):
-        with pytest.raises(AppendFailed, match="by somebody else; open it again"):
+        with pytest.raises(AppendFailed, match="by another process; open it again"):
             await stale.append([[asked(stale.next_seq)]])
     assert not await stale.rotate(StateSnapshot.of(play.conversation)), "it is dead"
     other, _ = await FileJournal.open(path, CONVERSATION, Disk(), StillClock())
     await other.append([[asked(other.next_seq)]])
-    with pytest.raises(AppendFailed, match="by somebody else"):
+    with pytest.raises(AppendFailed, match="by another process"):
         await first.rotate(StateSnapshot.of(play.conversation))
     assert len(await folder.read(ID)) == len(records_of(play)) + 1
 

@@ -129,7 +129,7 @@ def test_filters_hold_for_a_search(connection: sqlite3.Connection, wanted: Filte
 
 def test_what_was_read_anew_replaces_what_was_known(connection: sqlite3.Connection) -> None:
     batch = Batch()
-    batch.add(row(ONE), News(messages=(said(1, "entirely other"),)), anew=True)
+    batch.add(row(ONE), News(messages=(said(1, "entirely other"),)), replaces=True)
     schema.write(connection, batch)
     assert [one.row.id for one in search(connection, match_of("snake"), Filter(), 20)] == [TWO]
     assert [one.row.id for one in search(connection, match_of("other"), Filter(), 20)] == [ONE]

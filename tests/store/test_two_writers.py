@@ -116,7 +116,7 @@ async def test_what_another_process_has_written_is_not_written_over(path: Path, 
         ours, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
         assert other.go() == "done"
         for _ in range(2):
-            with pytest.raises(AppendFailed, match="by somebody else; open it again"):
+            with pytest.raises(AppendFailed, match="by another process; open it again"):
                 await ours.append([[asked(ours.next_seq)]])
         assert not await ours.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), [started()])))
         again, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
@@ -135,7 +135,7 @@ async def test_of_two_who_rotate_one_does(path: Path, disk: Disk) -> None:
     try:
         ours, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
         assert other.go() == "done"
-        with pytest.raises(AppendFailed, match="by somebody else"):
+        with pytest.raises(AppendFailed, match="by another process"):
             await ours.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), records)))
     finally:
         other.end()
@@ -180,7 +180,7 @@ async def test_nobody_appends_between_our_look_at_the_file_and_our_write(
     ours, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
     told = await stolen(path, monkeypatch, disk, "write")
     await ours.append([[asked(4)]])
-    assert "is being written to by somebody else" in told[0]
+    assert "is being written to by another process" in told[0]
     assert [record.seq for record in peek(path, CONVERSATION)] == [1, 2, 3, 4]
     disk.close()
 
@@ -192,7 +192,7 @@ async def test_nobody_appends_to_a_file_that_is_being_summed_up(
     ours, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
     told = await stolen(path, monkeypatch, atomic, "replace")
     assert await ours.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), records)))
-    assert "is being written to by somebody else" in told[0]
+    assert "is being written to by another process" in told[0]
     await ours.append([[asked(4)]])
     assert [record.seq for record in peek(path, CONVERSATION)] == [1, 2, 3, 4]
 
@@ -202,7 +202,7 @@ async def test_nobody_appends_to_a_file_that_is_being_copied(path: Path, monkeyp
     told = await stolen(path, monkeypatch, atomic, "replace")
     disk = Disk()
     ours, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
-    assert "is being written to by somebody else" in told[0]
+    assert "is being written to by another process" in told[0]
     await ours.append([[asked(4)]])
     assert [record.seq for record in peek(path, CONVERSATION)] == [1, 2, 3, 4]
     assert len(records) == 3
@@ -225,7 +225,7 @@ async def test_a_file_that_is_being_written_to_is_not_opened_and_later_is(path: 
     appending = asyncio.create_task(other.append([[asked(4)]]))
     try:
         assert await asyncio.to_thread(writing.wait, 10)
-        with pytest.raises(AppendFailed, match="is being written to by somebody else; open it again"):
+        with pytest.raises(AppendFailed, match="is being written to by another process; open it again"):
             await FileJournal.open(path, CONVERSATION, disk, StillClock())
     finally:
         going_on.set()
@@ -260,7 +260,7 @@ async def test_what_somebody_else_did_between_our_look_and_our_lock_is_seen(
 
     lock = fcntl.flock
     monkeypatch.setattr(fcntl, "flock", opened)
-    with pytest.raises(AppendFailed, match="was changed by somebody else; open it again"):
+    with pytest.raises(AppendFailed, match="was changed by another process; open it again"):
         await FileJournal.open(path, CONVERSATION, disk, StillClock())
     assert done
     ours, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())

@@ -155,12 +155,12 @@ async def test_older_turns_that_somebody_changed_are_named(folder: ConversationF
     turns[3]["reason"] = "mine"
     part.write_text(json.dumps(turns))
     (told,) = (await verify(folder, name)).faults
-    assert told.startswith(f"{part} does not say what the journal says")
+    assert told.startswith(f"{part} differs from the journal")
     part.write_text(json.dumps([{**turn, "new": 1} for turn in json.loads(whole)]))  # of another version
     assert (await verify(folder, name)).faults == ()
     part.with_name("orchestratorTurns-000003.json").write_bytes(whole)
     (told,) = (await verify(folder, name)).faults
-    assert told.startswith(f"{part.with_name('orchestratorTurns-000003.json')} tells of more than the journal does")
+    assert told.startswith(f"{part.with_name('orchestratorTurns-000003.json')} holds more than the journal does")
 
 
 async def test_a_damaged_line_is_named_by_file_line_and_byte(folder: ConversationFolder) -> None:
@@ -195,7 +195,7 @@ async def test_a_journal_that_was_emptied_is_judged_also_where_only_older_turns_
     (folder.path(ID) / VIEW).unlink()
     (folder.path(ID) / JOURNAL).write_bytes(b"")
     (folder.path(ID) / "orchestratorTurns-000001.json").write_text("[]")
-    assert "tells of more than the journal does" in await faults(folder)
+    assert "holds more than the journal does" in await faults(folder)
 
 
 async def test_a_folder_under_another_name_is_to_be_moved_and_not_rebuilt(folder: ConversationFolder) -> None:
@@ -219,11 +219,11 @@ def test_records_that_contradict_each_other_are_told_by_their_seq() -> None:
     leap = [*RECORDS[:at], replace(move, to=Phase.REFLECTION), *RECORDS[at + 1 :]]
     assert f"record {at + 1} (PhaseTransition) goes from {move.from_} to reflection" in next(contradictions(ID, leap))
     wrong = [*RECORDS[:at], replace(move, from_=Phase.CHORES), *RECORDS[at + 1 :]]
-    assert "leaves chores, but the conversation stood in" in next(contradictions(ID, wrong))
+    assert "leaves chores, but the conversation was in" in next(contradictions(ID, wrong))
     assert "about another conversation" in next(contradictions(ConversationId("d" * 64), RECORDS))
     gap = [*RECORDS[:5], *RECORDS[6:]]
     assert list(contradictions(ID, gap)) == [
-        f"record 7 ({type(RECORDS[6]).__name__}) cannot follow what stands before it (ValueError)."
+        f"record 7 ({type(RECORDS[6]).__name__}) cannot follow the records before it (ValueError)."
     ]
     odd = [*RECORDS[:5], replace(next(r for r in RECORDS if isinstance(r, TurnOpened)), seq=6, agents=None)]  # type: ignore[arg-type]
     assert "(TypeError)" in "".join(contradictions(ID, odd))
@@ -240,7 +240,7 @@ def test_going_back_to_what_does_not_stand_before_it_is_a_contradiction() -> Non
 
     assert [told(to) for to in (1, 5)] == [[], []]
     for to in (0, 6, 7):
-        assert told(to) == [f"record 7 (RolledBack) goes back to record {to}, which does not stand before it."]
+        assert told(to) == [f"record 7 (RolledBack) goes back to record {to}, which is not before it."]
 
 
 async def test_a_journal_of_several_files_is_judged_and_renewed_as_a_whole(tmp_path: Path) -> None:

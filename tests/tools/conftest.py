@@ -17,7 +17,7 @@ from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.shell import ShellPolicy, ShellRules
-from tenex.tools.standard import TOOL_NAMES, standard_tools
+from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace
 
 NAMED = TOOL_NAMES - {"learn", "ask", "complete"}
@@ -109,10 +109,12 @@ def lessons() -> KeptLessons:
 def registry(workspace: Workspace, lessons: KeptLessons) -> ToolRegistry:
     """Every tool there is."""
     tools = standard_tools(
-        workspace,
-        lessons,
-        check=CheckPolicy.UNSANDBOXED,
-        shell=ShellRules(policy=ShellPolicy.UNSANDBOXED),
-        has_sandbox=True,
+        ToolDependencies(
+            workspace=workspace,
+            lessons=lessons,
+            check=CheckPolicy.UNSANDBOXED,
+            shell=ShellRules(policy=ShellPolicy.UNSANDBOXED),
+            has_sandbox=True,
+        )
     )
     return ToolRegistry(tools, ROSTER.get)

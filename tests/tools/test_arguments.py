@@ -1,4 +1,4 @@
-"""Faults of arguments are told all at once, in words, without their values."""
+"""Errors of arguments are reported all at once, without their values."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import pytest
 
 from tenex.core.errors import InternalError
 from tenex.tools.arguments import Arguments
-from tenex.tools.tool import count, flag, takes, text
+from tenex.tools.tool import boolean, integer, object_schema, string
 
-SCHEMA = takes(
-    {"path": text("where", shortest=1, longest=5)},
+SCHEMA = object_schema(
+    {"path": string("where", min_length=1, max_length=5)},
     {
-        "n": count("how many", most=9),
-        "all": flag("all"),
+        "n": integer("how many", maximum=9),
+        "all": boolean("all"),
         "verdict": {"enum": ["good", "bad"]},
         "list": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2},
         "odd": {"type": "integer", "multipleOf": 2},
@@ -21,41 +21,41 @@ SCHEMA = takes(
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "sentence"),
     [
         ({}, "`path` is missing"),
-        ({"path": ""}, "`path` must not be empty"),
-        ({"path": 3}, "`path` must be a text, not a number"),
-        ({"path": None}, "`path` must be a text, not null"),
-        ({"path": "abcdef"}, "`path` must have at most 5 characters, not 6"),
-        ({"path": "a", "n": 0}, "`n` must be at least 1"),
-        ({"path": "a", "n": 10}, "`n` must be at most 9"),
-        ({"path": "a", "n": "3"}, "`n` must be a whole number, not a text"),
-        ({"path": "a", "all": "yes"}, "`all` must be true or false, not a text"),
-        ({"path": "a", "verdict": "fine"}, "`verdict` must be one of: good, bad"),
-        ({"path": "a", "list": []}, "`list` must hold at least 1 entries"),
-        ({"path": "a", "list": ["a", "b", "c"]}, "`list` must hold at most 2 entries, not 3"),
-        ({"path": "a", "list": ["a", {}]}, "`list.1` must be a text, not an object"),
-        ({"path": "a", "odd": 3}, "`odd` breaks the schema's rule `multipleOf`"),
+        ({"path": ""}, "`path` must satisfy `minLength: 1`"),
+        ({"path": 3}, '`path` must satisfy `type: "string"`'),
+        ({"path": None}, '`path` must satisfy `type: "string"`'),
+        ({"path": "abcdef"}, "`path` must satisfy `maxLength: 5`"),
+        ({"path": "a", "n": 0}, "`n` must satisfy `minimum: 1`"),
+        ({"path": "a", "n": 10}, "`n` must satisfy `maximum: 9`"),
+        ({"path": "a", "n": "3"}, '`n` must satisfy `type: "integer"`'),
+        ({"path": "a", "all": "yes"}, '`all` must satisfy `type: "boolean"`'),
+        ({"path": "a", "verdict": "fine"}, '`verdict` must satisfy `enum: ["good", "bad"]`'),
+        ({"path": "a", "list": []}, "`list` must satisfy `minItems: 1`"),
+        ({"path": "a", "list": ["a", "b", "c"]}, "`list` must satisfy `maxItems: 2`"),
+        ({"path": "a", "list": ["a", {}]}, '`list.1` must satisfy `type: "string"`'),
+        ({"path": "a", "odd": 3}, "`odd` must satisfy `multipleOf: 2`"),
         ({"path": "a", "pfad": "b"}, "`pfad` is not known"),
-        ([], "the arguments must be an object, not a list"),
+        ([], 'the arguments must satisfy `type: "object"`'),
     ],
 )
-def test_each_fault_is_named_with_its_parameter(given: Any, words: str) -> None:
+def test_each_error_names_its_parameter(given: Any, sentence: str) -> None:
     fault = Arguments("read", SCHEMA).fault(given)
     assert fault is not None
-    assert words in fault
+    assert sentence in fault
     assert fault.startswith("read was not called")
     assert fault.endswith("It takes: path, n, all, verdict, list, odd.")
 
 
-def test_all_faults_stand_in_one_sentence() -> None:
+def test_all_errors_are_in_one_sentence() -> None:
     fault = Arguments("read", SCHEMA).fault({"n": "x", "all": 1, "bogus": 2})
     assert fault is not None
     assert all(words in fault for words in ("`path` is missing", "`n` must", "`all` must", "`bogus` is not known"))
 
 
-def test_a_flood_of_faults_is_counted_not_listed() -> None:
+def test_many_errors_are_counted_not_listed() -> None:
     fault = Arguments("read", SCHEMA).fault({"path": "a", **{f"x{i}": 1 for i in range(50)}})
     assert fault is not None
     assert "and 42 more" in fault
@@ -69,12 +69,12 @@ def test_values_are_not_repeated() -> None:
     assert "private" not in fault
 
 
-def test_arguments_that_fit_have_no_fault() -> None:
+def test_valid_arguments_have_no_error() -> None:
     assert Arguments("read", SCHEMA).fault({"path": "a", "n": 9, "all": True, "verdict": "bad", "list": ["x"]}) is None
 
 
-def test_a_schema_that_is_none_is_our_bug() -> None:
-    with pytest.raises(InternalError, match="no JSON Schema"):
+def test_an_invalid_schema_is_an_internal_error() -> None:
+    with pytest.raises(InternalError, match="not a JSON Schema"):
         Arguments("t", {"type": "nonsense"})
     with pytest.raises(InternalError, match="of type object"):
         Arguments("t", {"type": "string"})

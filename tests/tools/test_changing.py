@@ -148,7 +148,7 @@ async def test_an_edit_of_several_lines_has_the_line_ends_of_the_file(
         ({"old": "x", "new": "y"}, "does not contain `old`"),
         ({"old": "b", "new": "c"}, "contains `old` 2 times"),
         ({"old": "a", "new": "a"}, "are the same"),
-        ({"old": "", "new": "a"}, "`old` must not be empty"),
+        ({"old": "", "new": "a"}, "`old` must satisfy `minLength: 1`"),
         ({"old": "a", "new": "\ud800"}, "half of a pair"),
         ({"old": "a", "new": "x" * (1024 * 1024)}, "Split it"),
     ],

@@ -157,7 +157,7 @@ async def test_a_sandbox_that_is_gone_is_told_and_nothing_runs(
     registry = ToolRegistry([check_tool(workspace, CheckPolicy.SANDBOXED)], ROSTER.get)
     monkeypatch.setenv("PATH", str(workspace.root))
     result = await check(registry, workspace.root, "open('ran', 'w')")
-    assert "The operator has to mend that" in result.content
+    assert "The operator has to fix that" in result.content
     assert not (workspace.root / "ran").exists()
 
 

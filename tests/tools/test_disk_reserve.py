@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tenex.settings import load
-from tenex.tools.disk_reserve import DiskReserve
+from tenex.tools.process import DiskReserve
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.shell import ShellPolicy, ShellRules, shell_tool
 from tenex.tools.workspace import Workspace
@@ -31,7 +31,7 @@ def disk(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespa
         taken = sum(path.lstat().st_size for path in workspace.root.rglob("*")) // MB + disk.used
         return SimpleNamespace(f_frsize=MB, f_blocks=disk.size, f_bavail=max(0, disk.size - taken))
 
-    monkeypatch.setattr("tenex.tools.disk_reserve.os.statvfs", statvfs)
+    monkeypatch.setattr("tenex.tools.process.os.statvfs", statvfs)
     return disk
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tenex.tools.output_text import as_printed
+from tenex.tools.process import plain_text
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from tenex.tools.output_text import as_printed
     ],
 )
 def test_it_reads_as_it_looked(output: str, shown: str) -> None:
-    assert as_printed(output) == shown
+    assert plain_text(output) == shown
 
 
 @pytest.mark.parametrize("part", ["\x1b]", "\r", "x\r", "\x1b[", "\x1b[0", "a"])
 def test_nothing_printed_on_purpose_takes_long(part: str) -> None:
     started = time.process_time()
-    as_printed(part * 100_000)
+    plain_text(part * 100_000)
     assert time.process_time() - started < 5  # milliseconds; what grows with the square takes minutes

@@ -212,7 +212,7 @@ def children_running_keeper() -> list[int]:
                 line = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if str(programs.KEEPER).encode() in line and str(os.getpid()).encode() in line:
+            if str(programs.SUPERVISOR).encode() in line and str(os.getpid()).encode() in line:
                 found.append(int(entry.name))
     return found
 

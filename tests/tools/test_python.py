@@ -8,9 +8,8 @@ import pytest
 from tenex.core.config import Replay
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ToolResult
-from tenex.tools.python import python_tool
 from tenex.tools.registry import ToolRegistry
-from tenex.tools.shell import LONGEST_COMMAND, ShellPolicy, ShellRules
+from tenex.tools.shell import LONGEST_COMMAND, ShellPolicy, ShellRules, python_tool
 from tenex.tools.workspace import Workspace
 from tenex.tools.write_policy import is_confined
 

@@ -17,8 +17,8 @@ from tenex.tools.ask_complete import complete_spec
 from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.shell import ShellPolicy, ShellRules
-from tenex.tools.standard import TOOL_NAMES, standard_tools
-from tenex.tools.tool import Refusal, Tool, takes
+from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
+from tenex.tools.tool import Refusal, Tool, object_schema
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, KeptLessons, make_context
@@ -69,7 +69,9 @@ async def test_what_is_called_is_gated_by_the_same_table(phase: Phase, slug: str
             carried_out.append(name)
             return ToolResult(ok=True, content="done")
 
-        return Tool(name=name, description="", parameters=takes({}), access=access, replay=Replay.ONCE, body=body)
+        return Tool(
+            name=name, description="", parameters=object_schema({}), access=access, replay=Replay.ONCE, body=body
+        )
 
     classes = {Access.READ: READ, Access.CHANGE: CHANGE, Access.RUN: RUN, Access.LEARN: {"learn"}}
     tools = [counted(name, access) for access, names in classes.items() for name in names]
@@ -119,9 +121,11 @@ def test_rules_name_access_and_replay_of_every_tool(registry: ToolRegistry) -> N
 
 
 def test_without_permission_to_run_there_is_no_check(workspace: Workspace, lessons: KeptLessons) -> None:
-    registry = ToolRegistry(standard_tools(workspace, lessons), ROSTER.get)
+    registry = ToolRegistry(standard_tools(ToolDependencies(workspace=workspace, lessons=lessons)), ROSTER.get)
     assert set(registry.rules()) == ALL - RUN - {"git_status", "git_diff"}
-    off = ToolRegistry(standard_tools(workspace, lessons, check=CheckPolicy.OFF), ROSTER.get)
+    off = ToolRegistry(
+        standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, check=CheckPolicy.OFF)), ROSTER.get
+    )
     assert "check" not in {spec.name for spec in off.specs(Phase.EXECUTE, ROSTER[make_context().agent])}
 
 
@@ -135,10 +139,14 @@ def test_an_expert_is_offered_nothing_that_changes_or_runs(registry: ToolRegistr
 
 def test_git_is_offered_only_where_it_can_be_confined(workspace: Workspace, lessons: KeptLessons) -> None:
     shell = ShellRules(policy=ShellPolicy.UNSANDBOXED)
-    without = {tool.name for tool in standard_tools(workspace, lessons, shell=shell)}
+    without = {
+        tool.name for tool in standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, shell=shell))
+    }
     assert "shell" in without
     assert not without & {"git_status", "git_diff"}
-    assert {"git_status", "git_diff"} <= {tool.name for tool in standard_tools(workspace, lessons, has_sandbox=True)}
+    assert {"git_status", "git_diff"} <= {
+        tool.name for tool in standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, has_sandbox=True))
+    }
 
 
 def test_complete_asks_for_what_the_phase_leaves_behind(registry: ToolRegistry) -> None:
@@ -163,7 +171,7 @@ def one(body: Any, **more: Any) -> ToolRegistry:
     tool = Tool(
         name="learn",
         description="",
-        parameters=takes({}),
+        parameters=object_schema({}),
         access=Access.LEARN,
         replay=Replay.ONCE,
         body=body,
@@ -255,7 +263,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments: Any) ->
         raise AssertionError
 
     result = await call_one(one(body), arguments)
-    assert "arguments do not fit" in result.content
+    assert "arguments are invalid" in result.content
 
 
 async def test_the_log_holds_no_word_of_a_call(registry: ToolRegistry) -> None:
@@ -275,6 +283,6 @@ def test_the_registry_is_what_the_flow_needs_and_knows_every_name(registry: Tool
 
 
 def test_two_tools_of_one_name_are_a_bug(workspace: Workspace, lessons: KeptLessons) -> None:
-    tools = standard_tools(workspace, lessons)
+    tools = standard_tools(ToolDependencies(workspace=workspace, lessons=lessons))
     with pytest.raises(InternalError, match="two tools named read_file"):
         ToolRegistry([*tools, tools[0]], ROSTER.get)

@@ -97,7 +97,7 @@ async def test_what_names_no_single_commit_is_refused_before_git_sees_it(
 async def test_what_git_does_not_know_is_told_in_its_words(tools: ToolRegistry, root: Path) -> None:
     result = await diff(tools, against="unheard-of")
     assert not result.ok
-    assert result.content.startswith("git said no: fatal: ")
+    assert result.content.startswith("git failed: fatal: ")
     assert "unheard-of" in result.content
 
 

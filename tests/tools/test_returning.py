@@ -15,7 +15,7 @@ from tenex.core.state.conversation import State
 from tenex.core.state.rollback import RolledBack
 from tenex.tools import snapshots
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.restore_preview import put_back, tree_after
+from tenex.tools.rollback import put_back, tree_after
 from tenex.tools.workspace import Workspace
 
 from .conftest import needs_git

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tenex.core.ports import ToolResult
-from tenex.tools import files_search, matcher
+from tenex.tools import files_search
 from tenex.tools.files_search import search_files_tool
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.workspace import Workspace
@@ -61,21 +61,21 @@ async def test_an_expression_is_matched_line_by_line(registry: ToolRegistry, tre
 async def test_a_broken_expression_is_explained(registry: ToolRegistry, tree: Workspace) -> None:
     result = await search(registry, "f(", regex=True)
     assert not result.ok
-    assert result.content.startswith("`pattern` is no regular expression: missing )")
+    assert result.content.startswith("`pattern` is not a valid regular expression: missing )")
 
 
 async def test_a_catastrophic_expression_is_stopped_and_the_loop_never_waits(workspace: Workspace) -> None:
-    """`re` would hold the interpreter's lock for years; meanwhile the loop has to go on turning."""
+    """The event loop must go on while an expression backtracks."""
     (workspace.root / "a").write_text("a" * 60 + "!\n")
     registry = ToolRegistry([search_files_tool(workspace, deadline=0.5)], ROSTER.get)
     turns = 0
-    task = asyncio.create_task(search(registry, "(a+)+$", regex=True))
+    task = asyncio.create_task(search(registry, "(a|aa)+$", regex=True))
     while not task.done():
         await asyncio.wait([task], timeout=0.01)
         turns += 1
     result = task.result()
     assert not result.ok
-    assert "took longer than 0.5 s" in result.content
+    assert "The expression took too long." in result.content
     assert turns > 5
 
 
@@ -115,10 +115,3 @@ async def test_a_search_reads_a_bounded_amount(
 @pytest.mark.parametrize("path", ["none", "../outside"])
 async def test_only_the_workspace_is_searched(registry: ToolRegistry, workspace: Workspace, path: str) -> None:
     assert not (await search(registry, "secret", path=path)).ok
-
-
-def test_the_matcher_answers_in_json_whatever_it_is_given() -> None:
-    asked = '{"pattern": "(b)", "ignore_case": true, "most": 1, "longest": 2}'
-    assert matcher.search([asked, '["x", "a\\nBBB"]']) == {"found": [["x", 2, "BB"]], "more": False}
-    assert matcher.search([asked, '["x", "b\\nb"]']) == {"found": [["x", 1, "b"]], "more": True}
-    assert "fault" in matcher.search(['{"pattern": "*", "ignore_case": false, "most": 1, "longest": 2}'])

@@ -10,14 +10,14 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.serialized_calls import Transactions
-from tenex.tools.tool import Tool, takes
+from tenex.tools.tool import Tool, object_schema
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, make_context, needs_git
 
 
 def tool_that(body: Any, access: Access, name: str = "shell") -> Tool:
-    return Tool(name=name, description="", parameters=takes({}), access=access, replay=Replay.ONCE, body=body)
+    return Tool(name=name, description="", parameters=object_schema({}), access=access, replay=Replay.ONCE, body=body)
 
 
 async def test_changing_calls_take_turns_across_registries_and_readers_do_not_wait(workspace: Workspace) -> None:

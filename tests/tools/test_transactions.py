@@ -15,7 +15,7 @@ from tenex.tools.registry import ToolRegistry
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed, ShadowGit
 from tenex.tools.shell import ShellPolicy, ShellRules
-from tenex.tools.standard import standard_tools
+from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace, digest
 
 from .conftest import ROSTER, KeptLessons, git, make_context, names_in, needs_bubblewrap, needs_git
@@ -44,11 +44,13 @@ def registry_of(
 ) -> ToolRegistry:
     turns = Transactions(workspace, Checkpoints(folder, workspace.root) if folder else None)
     tools = standard_tools(
-        workspace,
-        KeptLessons(),
-        check=CheckPolicy(policy),
-        shell=ShellRules(policy=policy, timeout=timeout),
-        transactions=turns,
+        ToolDependencies(
+            workspace=workspace,
+            lessons=KeptLessons(),
+            check=CheckPolicy(policy),
+            shell=ShellRules(policy=policy, timeout=timeout),
+            transactions=turns,
+        )
     )
     return ToolRegistry(tools, ROSTER.get, turns)
 

@@ -10,7 +10,7 @@ import pytest
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.pending_revert import NAME, Ledger
+from tenex.tools.pending_revert import NAME, PendingReverts
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.snapshots import Snapshot
 from tenex.tools.workspace import Workspace
@@ -29,25 +29,25 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = PendingReverts(tmp_path)
     before = Snapshot(
         tree="t", unkept={b"\xff": (1, 2, 3)}, permissions={b"a\n": 0o644}, hidden=frozenset({b"s/.gitignore"})
     )
     context = make_context(Phase.CHORES, touched=frozenset({"\udcff", "b"}))
     begun = ledger.open("shell", context, before, 30)
-    assert Ledger(tmp_path).left() == begun
+    assert PendingReverts(tmp_path).unfinished() == begun
     ledger.ended(begun)
-    left = ledger.left()
+    left = ledger.unfinished()
     assert left is not None
     assert begun.since <= left.until < begun.until
     ledger.close()
-    assert ledger.left() is None
+    assert ledger.unfinished() is None
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"tool": 1}', "\x00"])
 def test_what_cannot_be_read_stands_in_nobodys_way(tmp_path: Path, content: str) -> None:
     (tmp_path / NAME).write_text(content)
-    assert Ledger(tmp_path).left() is None
+    assert PendingReverts(tmp_path).unfinished() is None
     assert not (tmp_path / NAME).exists()
 
 
@@ -98,8 +98,8 @@ async def test_what_a_person_did_since_is_theirs(
     """They found the daemon dead and went on by hand, or waited for hours: neither is undone."""
     fill(workspace.root)
     await killed_within(workspace, folder, "echo x > app.py; echo y > mine.py")
-    ledger = Ledger(folder)
-    left = ledger.left()
+    ledger = PendingReverts(folder)
+    left = ledger.unfinished()
     assert left is not None
     monkeypatch.setattr("tenex.tools.pending_revert._SLACK", 0.0)
     changed = os.stat(workspace.root / "mine.py").st_ctime  # noqa: PTH116
@@ -150,7 +150,7 @@ async def test_a_call_that_nobody_can_settle_any_more_stands_in_nobodys_way(work
     was = fill(workspace.root)
     tools = registry_of(workspace, folder)
     await shell(tools, "true")
-    Ledger(folder).open("shell", VERIFICATION, Snapshot(tree="4" * 40), 30)
+    PendingReverts(folder).open("shell", VERIFICATION, Snapshot(tree="4" * 40), 30)
     result = await shell(tools, "echo x > app.py", VERIFICATION)
     assert result.ok
     assert result.reverted == ("app.py",)

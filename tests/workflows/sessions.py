@@ -135,7 +135,7 @@ _PLAYED = st.lists(rounds(), min_size=1, max_size=8)
 
 @st.composite
 def sessions(draw: st.DrawFn) -> Case:
-    """A graph, who takes part, and what they do; whoever is named takes part, but for the stranger."""
+    """A graph, who takes part, and what they do; the one who is named takes part, but for the stranger."""
     participants = draw(st.permutations(NAMES))[: draw(st.integers(2, 4))]
     made = case(draw(_GRAPHS), participants, draw(_PLAYED), draw(st.sampled_from(participants)), draw(_CONTEXT))
     text = json.dumps(made)

@@ -13,7 +13,8 @@ from tenex.core.workflow.rounds import Envelope, Refused
 from tenex.core.workflow.speakers import fold
 from tenex.settings import load, resolve_paths
 from tenex.workflows.speakers import TransitionGraph
-from tenex.workflows.speakers.definitions import Reading, Workflow
+from tenex.workflows.speakers.definitions import LoadedWorkflows
+from tenex.workflows.speakers.workflow import Workflow
 
 from .ag2 import AG2
 from .sessions import NAMES, STRANGER, case, graphs, round_of
@@ -52,7 +53,7 @@ def documents(draw: st.DrawFn) -> Any:
     return data
 
 
-def read(folder: Path, files: dict[str, str]) -> Reading:
+def read(folder: Path, files: dict[str, str]) -> LoadedWorkflows:
     """What a daemon makes of a folder with these files."""
     chosen = load(None, folder, env={})
     where = resolve_paths(chosen)
@@ -70,7 +71,7 @@ def played(workflow: Workflow) -> int:
     for number in range(5):
         if state.expected_next_speaker is None:
             return number
-        folded = fold(graph, state, Envelope(state.expected_next_speaker, "said"))
+        folded = fold(graph, state, Envelope(state.expected_next_speaker, "expected"))
         assert not isinstance(folded, Refused)
         state = folded.state
     return 5

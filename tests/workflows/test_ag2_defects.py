@@ -30,7 +30,7 @@ def spoken(graph: TransitionGraph, *envelopes: Envelope) -> WorkflowState:
     return state
 
 
-def test_1_3_b_after_the_end_nobody_may_speak_and_the_end_is_in_the_state_itself() -> None:
+def test_1_3_b_after_the_end_no_one_may_speak_and_the_end_is_in_the_state_itself() -> None:
     """The end is no second write that a crash can lose: it is in the state that the last round folds to."""
     graph = TransitionGraph.sequence(PAIR)
     state = spoken(graph, Envelope("ann"), Envelope("bob"))

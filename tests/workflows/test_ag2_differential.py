@@ -101,7 +101,7 @@ KNOWN_WRONG = {
 
 
 def facts(step: Step) -> Step:
-    """What is compared: after the end, nobody is next, whatever an adapter still holds."""
+    """What is compared: after the end, no one is next, whatever an adapter still holds."""
     return {**step, "next": None if step["closed"] is not None else step["next"], "silent": None}
 
 

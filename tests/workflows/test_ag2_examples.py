@@ -185,17 +185,17 @@ def test_a_flag_reroutes_the_next_turn() -> None:
     assert spoken[:3] == ["intake", "triage", "oncall"]
 
 
-def test_the_pages_own_example_of_a_flag_falls_into_the_trap_it_warns_of_and_validate_says_so() -> None:
-    """The rule of the flag stands before the one that should end it: the page says "paged", it is `max_turns`."""
+def test_the_pages_own_example_of_a_flag_falls_into_the_trap_it_warns_of_and_validate_reports_it() -> None:
+    """The rule of the flag is before the one that should end it: the page claims "paged", it is `max_turns`."""
     spoken, reason = talk(flag(), context={"urgent": True})
     assert (spoken[2:], reason) == (["oncall"] * 8, "max_turns")
     assert flag().validate().ok
     (warning,) = flag().validate().warnings
     assert warning.startswith("transitions[1] can select oncall for ever: while urgent is True, it fires again")
     rules = list(flag().transitions)
-    mended = TransitionGraph("intake", [rules[3], *rules[:3], rules[4]], TerminateTarget("fall_through"), 10)
-    assert talk(mended, context={"urgent": True}) == (["intake", "triage", "oncall"], "paged")
-    assert mended.validate().warnings == ()
+    fixed = TransitionGraph("intake", [rules[3], *rules[:3], rules[4]], TerminateTarget("fall_through"), 10)
+    assert talk(fixed, context={"urgent": True}) == (["intake", "triage", "oncall"], "paged")
+    assert fixed.validate().warnings == ()
 
 
 @pytest.mark.parametrize("domain", ["security", "legal", "billing"])

@@ -1,4 +1,4 @@
-"""Code that somebody wrote and that fails where nobody expects it: its failure is told, and nothing waits for ever."""
+"""User code that fails in unexpected places: its failure is reported, and nothing waits for ever."""
 
 import asyncio
 import math
@@ -11,7 +11,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.workflows.agents import BaseAgent, State, tool
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tests.fakes.agents import Mind, calls, script
 from tests.fakes.virtual import VirtualClock, run
 
@@ -83,7 +83,7 @@ def test_a_classifier_that_fails_leaves_the_error_to_the_usual_rule(within: bool
 
 
 @pytest.mark.parametrize("given", [math.nan, math.inf, -1, "much", True])
-def test_a_cost_that_is_none_fails_the_node_that_told_it(given: Any) -> None:
+def test_a_cost_that_is_none_fails_the_node_that_reported_it(given: Any) -> None:
     """A sum with one that is no number would never reach a limit; one that cannot be stored would end the process."""
     journal = Journals()
 
@@ -100,7 +100,7 @@ def test_a_cost_that_is_none_fails_the_node_that_told_it(given: Any) -> None:
     "told",
     [{"model": None, "input_tokens": 1}, {"model": "m", "output_tokens": 1.5}, {"model": "m", "input_tokens": -1}],
 )
-def test_a_model_or_a_number_of_tokens_that_is_none_fails_the_node_that_told_it(told: Any) -> None:
+def test_a_model_or_a_number_of_tokens_that_is_none_fails_the_node_that_reported_it(told: Any) -> None:
     async def body(ctx: Ctx) -> None:
         ctx.spend(**told)
 
@@ -168,16 +168,16 @@ class Worker(BaseAgent):
 
 
 def test_a_tool_s_error_without_words_is_its_result() -> None:
-    mind = Mind(script(calls("attempt"), "It failed."))
+    model = Mind(script(calls("attempt"), "It failed."))
     journal = Journals()
-    result = asyncio.run(asyncio.wait_for(Worker(model=mind, journal=journal).run("Try"), 20))
+    result = asyncio.run(asyncio.wait_for(Worker(model=model, journal=journal).run("Try"), 20))
     assert result.final_output == "It failed."
     (returned,) = [one for one in journal.records() if isinstance(one, r.ToolCallCompleted)]
     assert (returned.ok, returned.content) == (False, "attempt failed: Mute")
 
 
-def test_a_call_nobody_offered_does_not_end_an_agent_that_is_by_itself() -> None:
-    """A model may name `finish`, which it knows from elsewhere; the talk with whoever asks has no such end."""
+def test_a_call_no_one_offered_does_not_end_an_agent_that_is_by_itself() -> None:
+    """A model may name `finish`, which it knows from elsewhere; the talk with the caller has no such end."""
     asked: list[tuple[str, dict[str, str]]] = [
         ("finish", {"summary": "bye"}),
         ("handoff", {"target": "person"}),

@@ -17,8 +17,8 @@ from tenex.core.workflow.rounds import Envelope, WorkflowState
 from tenex.core.workflow.speakers import Folded, fold
 from tenex.workflows import time_limit
 from tenex.workflows.agents import BaseAgent, tool
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.speakers import (
     Always,
     AnyOf,
@@ -109,8 +109,8 @@ def test_a_condition_of_an_agent_that_does_not_return_is_not_true_on_record() ->
         def enter(self) -> str:
             raise AssertionError("it is shut")
 
-    mind, journal = Mind(script(calls("enter"), "Done.")), Journals()
-    agent = Waiting(model=mind, journal=journal)
+    model, journal = Mind(script(calls("enter"), "Done.")), Journals()
+    agent = Waiting(model=model, journal=journal)
     assert asyncio.run(agent.run("Go")).phase == "c"
     failed = [(one.target, one.error) for one in journal.records() if isinstance(one, r.ConditionFailed)]
     assert failed == [("b", "TimeoutError: it took longer than 0.03 s and was given up")]
@@ -135,7 +135,7 @@ def test_a_beginning_that_does_not_return_refuses_the_message() -> None:
 def test_an_alarm_that_comes_at_the_edge_of_the_work_counts_as_one_within(
     rings: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that was stopped goes on at any place; whoever asks hears of time that is up, and of nothing else."""
+    """A process that was stopped goes on at any place; the caller receives of time that is up, and of nothing else."""
     real = signal.setitimer
 
     def setitimer(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
@@ -174,7 +174,7 @@ class Endless:
         (Transition(Always(), Endless()), "target Endless"),
     ],
 )
-def test_a_rule_that_does_not_return_ends_its_workflow_with_what_to_mend(rule: Transition, what: str) -> None:
+def test_a_rule_that_does_not_return_ends_its_workflow_with_what_to_fix(rule: Transition, what: str) -> None:
     registry = TransitionRegistry()
     registry.register_condition(Endless)
     registry.register_target(Endless)

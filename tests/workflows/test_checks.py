@@ -1,4 +1,4 @@
-"""`validate` says everything at once: what keeps a graph from being used, and what may not be meant so."""
+"""`validate` states everything at once: what keeps a graph from being used, and what may not be meant so."""
 
 import math
 from dataclasses import dataclass, replace
@@ -180,7 +180,7 @@ def test_a_rule_on_context_that_can_select_its_own_target_for_ever_is_a_warning(
 
 
 def test_a_warning_of_a_loop_is_true() -> None:
-    """What is warned of happens, and does not once the rule that is advised stands before it."""
+    """What is warned of happens, and does not once the rule that is advised is before it."""
     graph = TransitionGraph("ann", [Transition(HOT, TO_BOB)], TerminateTarget("x"))
     advised = replace(graph, transitions=[Transition(FromSpeaker("bob"), TerminateTarget("done")), *graph.transitions])
     for made, looping in ((graph, True), (advised, False)):

@@ -11,7 +11,7 @@ import pytest
 from tenex.core.errors import ConfigurationError
 from tenex.core.workflow_config import DEFAULTS, Within
 from tenex.workflows.speakers import AgentTarget, FromSpeaker, Transition, TransitionGraph, Workflow
-from tenex.workflows.speakers.definitions import Reading, find_workflows, read_workflow
+from tenex.workflows.speakers.definitions import LoadedWorkflows, find_workflows, read_workflow
 
 SHIPPED = Path(__file__).parents[2] / "config" / "workflows"
 GRAPH = TransitionGraph("a", [Transition(FromSpeaker("a"), AgentTarget("b"))])
@@ -25,7 +25,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 def faults_of(source: Path | str) -> str:
-    """What is said against a file."""
+    """What is reported against a file."""
     with pytest.raises(ConfigurationError) as refused:
         read_workflow(source)
     assert all(str(source) in sentence for sentence in refused.value.faults)
@@ -38,7 +38,7 @@ def test_the_shipped_examples_are_read_without_a_fault_or_a_doubt() -> None:
     assert read.faults == ()
     assert {"draft-and-review", "mission", "triage"} <= found.keys()
     assert found["draft-and-review"].everybody == ("planner", "security-expert", "executor")
-    assert [one.doubts for one in read.found] == [()] * len(found)
+    assert [one.warnings for one in read.found] == [()] * len(found)
 
 
 def test_a_graph_that_ag2_wrote_is_a_workflow_of_everybody_it_names(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_graph_that_ag2_wrote_is_a_workflow_of_everybody_it_names(tmp_path: Pa
     assert found.workflow.within() == DEFAULTS
 
 
-def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
+def test_toml_and_json_have_the_same(tmp_path: Path) -> None:
     table = {"participants": ["a", "b", "person"], "context": {"n": 1}, "expectations": {"ttl": 60}, "view": "full"}
     as_json = written(tmp_path, "one.json", json.dumps({**GRAPH.to_dict(), "workflow": table}))
     text = '[workflow]\nparticipants = ["a", "b", "person"]\nview = "full"\ncontext.n = 1\nexpectations.ttl = 60\n'
@@ -64,23 +64,23 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
 
 def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
     table = {"participants": ["a", "a"], "expectations": {"soon": 1, "ttl": -1}, "view": "half"}
-    said = faults_of(written(tmp_path, "x.json", json.dumps({**GRAPH.to_dict(), "workflow": table})))
+    expected = faults_of(written(tmp_path, "x.json", json.dumps({**GRAPH.to_dict(), "workflow": table})))
     for part in ("`view` is 'half'", "no expectation 'soon'", "expectations.ttl", "two participants or more"):
-        assert part in said
+        assert part in expected
 
 
 def test_faults_of_the_graph_hide_none_of_the_table_and_the_other_way_round(tmp_path: Path) -> None:
     graph = {**GRAPH.to_dict(), "max_turns": "0"}
-    said = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"view": "half"}})))
-    assert "max_turns is '0'" in said
-    assert "`view` is 'half'" in said
-    said = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"colour": 1}})))
-    assert "max_turns is '0'" in said
-    assert "unknown keys: colour" in said
+    expected = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"view": "half"}})))
+    assert "max_turns is '0'" in expected
+    assert "`view` is 'half'" in expected
+    expected = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"colour": 1}})))
+    assert "max_turns is '0'" in expected
+    assert "unknown keys: colour" in expected
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "expected"),
     [
         ({"colour": 1}, "unknown keys: colour"),
         ({"participants": "a"}, "must be a list"),
@@ -90,8 +90,8 @@ def test_faults_of_the_graph_hide_none_of_the_table_and_the_other_way_round(tmp_
         ([], "must be a table"),
     ],
 )
-def test_a_table_of_another_shape_is_refused(tmp_path: Path, table: object, said: str) -> None:
-    assert said in faults_of(written(tmp_path, "x.json", json.dumps({**GRAPH.to_dict(), "workflow": table})))
+def test_a_table_of_another_shape_is_refused(tmp_path: Path, table: object, expected: str) -> None:
+    assert expected in faults_of(written(tmp_path, "x.json", json.dumps({**GRAPH.to_dict(), "workflow": table})))
 
 
 def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_python_file_holds_a_workflow_or_a_graph(tmp_path: Path) -> None:
         found = read_workflow(written(tmp_path, f"{name}.py", head + text))
         assert found is not None
         assert (found.slug, found.workflow.everybody) == (name, ("a", "b"))
-    assert "it does not say which of x, y is meant" in faults_of(
+    assert "it is ambiguous which of x, y is meant" in faults_of(
         written(tmp_path, "two.py", head + f"x = {graph}\ny = {graph}")
     )
     assert "broken.py: it failed while it was loaded: line 1: ZeroDivisionError" in faults_of(
@@ -145,16 +145,16 @@ def test_a_folder_is_read_whole_and_its_faults_are_gathered(tmp_path: Path) -> N
     written(tmp_path, "_not_read.py", "1 / 0")
     written(tmp_path, "notes.md", "nothing")
     read = find_workflows(tmp_path, ["no.such:thing"])
-    said = "\n".join(read.faults)
+    expected = "\n".join(read.faults)
     assert [one.slug for one in read.disabled] == ["bad", "one", "one", "worse", "thing"]
     for part in ("bad.toml: This is no TOML", "worse.json: This is no JSON", "is called one too", "no module no"):
-        assert part in said
-    assert find_workflows(tmp_path / "nowhere", []) == Reading()
+        assert part in expected
+    assert find_workflows(tmp_path / "nowhere", []) == LoadedWorkflows()
 
 
 def test_a_python_file_without_a_workflow_is_loaded_and_is_none(tmp_path: Path) -> None:
     path = written(tmp_path, "other.py", "def helper(): ...\n")
-    assert find_workflows(tmp_path, []) == Reading(others=(str(path),))
+    assert find_workflows(tmp_path, []) == LoadedWorkflows(others=(str(path),))
 
 
 def test_a_condition_of_ones_own_is_found_again_after_the_file_is_read_again(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_number_alone_is_when_it_closes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("Workflow(graph='x')", "`graph` is a str; it must be a TransitionGraph"),
         ("Workflow(graph=G, context=5)", "`context` must be a dict"),
@@ -187,9 +187,9 @@ def test_a_number_alone_is_when_it_closes() -> None:
         ("TransitionGraph('a', [Transition(Not([FromSpeaker('a')]), AgentTarget('b'))])", "is no condition but list"),
     ],
 )
-def test_what_python_lets_pass_is_a_fault_and_no_crash(tmp_path: Path, text: str, said: str) -> None:
+def test_what_python_lets_pass_is_a_fault_and_no_crash(tmp_path: Path, text: str, expected: str) -> None:
     head = "from tenex.workflows.speakers import *\nG = TransitionGraph.sequence(['a', 'b'])\n"
-    assert said in faults_of(written(tmp_path, "x.py", f"{head}workflow = {text}\n"))
+    assert expected in faults_of(written(tmp_path, "x.py", f"{head}workflow = {text}\n"))
 
 
 OWN = """
@@ -211,10 +211,10 @@ def test_two_files_that_register_one_name_are_a_fault_of_the_one_that_lost_it(tm
     written(tmp_path, "first.py", OWN)
     written(tmp_path, "second.py", OWN)
     read = find_workflows(tmp_path, [])
-    (said,) = read.faults
+    (expected,) = read.faults
     assert [one.slug for one in read.found] == ["second"]
-    assert said.startswith(f"{tmp_path / 'first.py'}: ")
-    assert "registers another class under a name" in said
+    assert expected.startswith(f"{tmp_path / 'first.py'}: ")
+    assert "registers another class under a name" in expected
 
 
 CONDITIONS = """
@@ -285,12 +285,12 @@ def test_conditions_come_from_packages_too(tmp_path: Path, monkeypatch: pytest.M
     assert found.slug == "flows"
 
 
-def test_a_fault_in_an_imported_file_is_told_of_both_files(tmp_path: Path) -> None:
+def test_a_fault_in_an_imported_file_is_reported_of_both_files(tmp_path: Path) -> None:
     written(tmp_path, "conditions.py", "1 / 0")
     written(tmp_path, "imports.py", USES.format(where="conditions"))
     read = find_workflows(tmp_path, [])
     assert [one.slug for one in read.disabled] == ["conditions", "imports"]
-    assert all("conditions.py: it failed while it was loaded: line 1: ZeroDivision" in said for said in read.faults)
+    assert all("conditions.py: it failed while it was loaded: line 1: ZeroDivision" in one for one in read.faults)
 
 
 @pytest.mark.parametrize(
@@ -323,11 +323,11 @@ def test_a_round_robin_in_python_names_everybody_once(tmp_path: Path) -> None:
     found = read_workflow(written(tmp_path, "one.py", text))
     assert found is not None
     assert found.workflow.everybody == ("a", "b")
-    assert found.doubts == ()
+    assert found.warnings == ()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ('round_robin = ["a", "b"]\ninitial_speaker = "a"\n', "beside it there may be max_turns, not initial_speaker"),
         ("round_robin = [1, 2]\n", "participants must be a list of names"),
@@ -337,8 +337,8 @@ def test_a_round_robin_in_python_names_everybody_once(tmp_path: Path) -> None:
         ('round_robin = ["a", "b"]\nmax_turns = "x"\n', "max_turns is 'x'"),
     ],
 )
-def test_a_factory_of_another_shape_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    assert said in faults_of(written(tmp_path, "one.toml", text))
+def test_a_factory_of_another_shape_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in faults_of(written(tmp_path, "one.toml", text))
 
 
 def test_keys_that_ag2_passes_over_are_doubts(tmp_path: Path) -> None:
@@ -346,9 +346,9 @@ def test_keys_that_ag2_passes_over_are_doubts(tmp_path: Path) -> None:
     data = {"initial_speaker": "a", "transitions": [rule], "turns": 3}
     found = read_workflow(written(tmp_path, "one.json", json.dumps(data)))
     assert found is not None
-    said = "\n".join(found.doubts)
+    expected = "\n".join(found.warnings)
     for where, key in (("The graph", "turns"), ("transitions[0]", "note"), ("transitions[0].when", "arg")):
-        assert f"{where} has unknown keys, which do nothing: {key}." in said
+        assert f"{where} has unknown keys, which do nothing: {key}." in expected
 
 
 def test_the_line_of_the_documents_is_a_round_robin(tmp_path: Path) -> None:

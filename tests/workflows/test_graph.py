@@ -105,7 +105,7 @@ def test_a_graph_does_not_change() -> None:
     assert len(graph.transitions) == 1
 
 
-# ---- reading says every fault and where it is -----------------------------------------------------------------------
+# ---- reading reports every fault and its place -----------------------------------------------------------------------
 
 
 def faults(data: Any) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ def test_conditions_nested_without_end_are_refused() -> None:
 # ---- usual shapes ---------------------------------------------------------------------------------------------------
 
 
-def test_a_star_asks_one_at_a_time_and_ends_when_it_asks_nobody() -> None:
+def test_a_star_asks_one_at_a_time_and_ends_when_it_asks_no_one() -> None:
     star = TransitionGraph.star("boss", ["code-reader", "tester"])
     assert star.validate(["boss", "code-reader", "tester"]).faults == ()
     spoken, reason = talk(star, ("ask_code_reader",), ("ask_tester",), ("ask_tester",), ())
@@ -205,19 +205,19 @@ def test_a_feedback_loop_goes_round_until_it_is_approved() -> None:
 
 
 def test_a_triage_routes_to_one_specialist_and_ends() -> None:
-    triage = TransitionGraph.triage("desk", {"law": "lawyer", "money": "banker"}, otherwise="clerk")
-    people = ["desk", "lawyer", "banker", "clerk"]
+    triage = TransitionGraph.triage("office", {"law": "lawyer", "money": "banker"}, otherwise="clerk")
+    people = ["office", "lawyer", "banker", "clerk"]
     assert triage.validate(people).faults == triage.validate(people).warnings == ()
-    assert talk(triage, context={"route": "money"}) == (["desk", "banker"], "triage_complete")
-    assert talk(triage) == (["desk", "clerk"], "triage_complete")
-    bare = TransitionGraph.triage("desk", {"law": "lawyer"}, key="domain")
-    assert talk(bare, context={"domain": "law"}) == (["desk", "lawyer"], "triage_complete")
-    assert talk(bare) == (["desk"], "no_route")
+    assert talk(triage, context={"route": "money"}) == (["office", "banker"], "triage_complete")
+    assert talk(triage) == (["office", "clerk"], "triage_complete")
+    bare = TransitionGraph.triage("office", {"law": "lawyer"}, key="domain")
+    assert talk(bare, context={"domain": "law"}) == (["office", "lawyer"], "triage_complete")
+    assert talk(bare) == (["office"], "no_route")
 
 
 def test_a_handoff_reaches_whom_no_rule_names() -> None:
-    graph = TransitionGraph.triage("desk", {"law": "lawyer"})
-    assert talk(graph, (Called("pass_on", Handoff("carol")),)) == (["desk", "carol"], "triage_complete")
+    graph = TransitionGraph.triage("office", {"law": "lawyer"})
+    assert talk(graph, (Called("pass_on", Handoff("carol")),)) == (["office", "carol"], "triage_complete")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A graph from a file or a module; what is wrong is told with the file, the line or the key, and what to do."""
+"""A graph from a file or a module; what is wrong is reported with the file, the line or the key, and what to do."""
 
 import sys
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def test_a_file_holds_a_graph(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "expected"),
     [
         (
             "a.toml",
@@ -47,10 +47,10 @@ def test_a_file_holds_a_graph(tmp_path: Path) -> None:
         ("a.yaml", b"", "a.yaml is neither a .toml or .json file nor of the form package.module:graph"),
     ],
 )
-def test_a_file_that_is_wrong_is_told_with_its_place(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+def test_a_wrong_file_is_reported_with_its_place(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     (tmp_path / name).write_bytes(content)
     found = fault(tmp_path / name)
-    assert found.startswith(f"{tmp_path}/{said}")
+    assert found.startswith(f"{tmp_path}/{expected}")
 
 
 def test_every_fault_of_a_file_bears_its_name(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_module_holds_a_graph() -> None:
 
 @pytest.mark.usefixtures("package")
 @pytest.mark.parametrize(
-    ("reference", "said"),
+    ("reference", "expected"),
     [
         ("their_flows.none:graph", "their_flows.none:graph: there is no module their_flows.none. Install it,"),
         ("no_such_flows.a:graph", "no_such_flows.a:graph: there is no module no_such_flows. Install it,"),
@@ -120,5 +120,5 @@ def test_a_module_holds_a_graph() -> None:
         ("their_flows.good:a b", "their_flows.good:a b is neither a .toml or .json file nor of the form"),
     ],
 )
-def test_a_module_that_is_wrong_is_told(reference: str, said: str) -> None:
-    assert fault(reference).startswith(said)
+def test_a_module_that_is_wrong_is_reported(reference: str, expected: str) -> None:
+    assert fault(reference).startswith(expected)

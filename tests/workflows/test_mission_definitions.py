@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import PublicKey, Slug
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
 from tenex.workflows.speakers.definitions import find_workflows, read_workflow
 from tests.fakes.virtual import VirtualClock, run
 
@@ -26,7 +26,7 @@ More of it.
 from dataclasses import dataclass
 from pathlib import Path
 from pydantic import BaseModel
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 
 class State(BaseModel):
     current_phase: str = ""
@@ -45,7 +45,7 @@ class Asked(First):
 
 @dataclass
 class Needy(First):
-    desk: Dependency[Path]
+    office: Dependency[Path]
 '''
 PLAIN = f"{HEAD}\ngraph = Graph(nodes=(First,), state_type=State)\n"
 
@@ -94,7 +94,7 @@ def test_a_module_of_a_package_is_one_too(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "expected"),
     [
         ("begin = 3", "`begin` is a int"),
         ("async def begin(message): ...", "`begin` is async"),
@@ -102,21 +102,21 @@ def test_a_module_of_a_package_is_one_too(tmp_path: Path, monkeypatch: pytest.Mo
         ("def deps(folder): ...", "`deps` takes folder; it may take `workspace`"),
         ("async def deps(): ...", "`deps` is async"),
         ("graph = Graph(nodes=(Asked,), state_type=State)", "Asked is where it begins, so its fields need defaults"),
-        ("graph = Graph(nodes=(Needy,), state_type=State)", "its nodes need desk, and nothing makes them"),
+        ("graph = Graph(nodes=(Needy,), state_type=State)", "its nodes need office, and nothing makes them"),
         ("graph = Graph(nodes=(First,), state_type=State, deps_type=Path)", "its nodes need Path"),
         ("graph = Graph(nodes=(), state_type=State)", "it has no nodes"),
-        ("graph = None\none = two = Graph(nodes=(First,), state_type=State)", "does not say which of one, two"),
+        ("graph = None\none = two = Graph(nodes=(First,), state_type=State)", "is ambiguous which of one, two"),
     ],
 )
-def test_what_is_wrong_is_named_with_the_file_and_what_to_do(tmp_path: Path, more: str, said: str) -> None:
-    assert said in faults_of(written(tmp_path, f"{PLAIN}\n{more}\n"))
+def test_what_is_wrong_is_named_with_the_file_and_what_to_do(tmp_path: Path, more: str, expected: str) -> None:
+    assert expected in faults_of(written(tmp_path, f"{PLAIN}\n{more}\n"))
 
 
 def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
     both = "graph = Graph(nodes=(Needy,), state_type=State)\nbegin = 3\n"
-    said = faults_of(written(tmp_path, f"{PLAIN}\n{both}"))
-    assert "`begin` is a int" in said
-    assert "nodes need desk" in said
+    expected = faults_of(written(tmp_path, f"{PLAIN}\n{both}"))
+    assert "`begin` is a int" in expected
+    assert "nodes need office" in expected
 
 
 def starting(path: Path) -> Starting:
@@ -148,7 +148,7 @@ def test_a_message_becomes_the_state(tmp_path: Path, text: str, topic: str, many
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("@counts", "`topic`: field required. It takes a JSON object with note, topic, many."),
         ('{"topic": "x", "many": "few"}', "`many`: input should be a valid integer"),
@@ -159,10 +159,10 @@ def test_a_message_becomes_the_state(tmp_path: Path, text: str, topic: str, many
         ('{"topic": "x", "many": ' + "9" * 5_000 + "}", "The JSON cannot be read"),
     ],
 )
-def test_a_message_of_no_use_is_refused_with_a_sentence(tmp_path: Path, text: str, said: str) -> None:
+def test_a_message_of_no_use_is_refused_with_a_sentence(tmp_path: Path, text: str, expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         starting(written(tmp_path, PLAIN))(text)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert str(caught.value).endswith(".")
 
 
@@ -184,7 +184,7 @@ def test_no_message_holds_up_the_daemon(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         ("raise ValueError('say how many')", "say how many."),
         ("raise KeyError('x')", "its `begin` failed with KeyError. The author of its code has to fix that."),
@@ -195,10 +195,10 @@ def test_no_message_holds_up_the_daemon(tmp_path: Path, text: str) -> None:
         ("return Asked(number='one'), State(topic=message)", "is no node of the workflow"),
     ],
 )
-def test_a_beginning_of_the_authors_may_refuse_and_may_fail(tmp_path: Path, body: str, said: str) -> None:
+def test_a_beginning_of_the_authors_may_refuse_and_may_fail(tmp_path: Path, body: str, expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         starting(written(tmp_path, f"{PLAIN}\ndef begin(message):\n    {body}\n"))("x")
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_it_may_begin_at_another_node_with_fields(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_it_may_begin_at_another_node_with_fields(tmp_path: Path) -> None:
     assert (found.node, found.data, found.state["topic"]) == ("Asked", {"number": 4}, "four")
 
 
-def test_a_file_is_read_anew_though_it_is_as_old_and_as_long_as_before(tmp_path: Path) -> None:
+def test_a_file_is_read_again_though_it_is_as_old_and_as_long_as_before(tmp_path: Path) -> None:
     path = written(tmp_path, PLAIN)
     os.utime(path, (1, 1))
     assert list(mission_of(path).graph.rule().nodes) == ["First"]
@@ -257,14 +257,14 @@ def test_a_dataclass_is_a_state_like_any_other() -> None:
 class Uses(BaseNode[None, Any, None]):
     """A node with a dependency."""
 
-    desk: Dependency[Any]
+    office: Dependency[Any]
 
     async def run(self, ctx: GraphRunContext[None, Any]) -> End[None]:
         """End."""
         return End(None)
 
 
-def test_dependencies_are_made_anew_each_time_with_the_workspace_where_they_want_it(tmp_path: Path) -> None:
+def test_dependencies_are_made_again_each_time_with_the_workspace_where_they_want_it(tmp_path: Path) -> None:
     made: list[Any] = []
 
     def plain() -> int:

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from tenex.core.errors import UsageError
 from tenex.core.ids import Slug
 from tenex.operations.mission_folder import mission_folder
-from tenex.workflows.loading import module_of
+from tenex.workflows.loading import load_script
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import ROOT, Journals
@@ -29,17 +29,17 @@ class Order(BaseModel):
 
 
 @dataclass
-class Desk:
+class Office:
     """Dependencies of the run."""
 
-    clerk: str = "the desk's"
+    clerk: str = "the office's"
 
 
-Ctx = GraphRunContext[Order, Desk]
+Ctx = GraphRunContext[Order, Office]
 
 
 @dataclass
-class Take(BaseNode[Order, Desk, Any]):
+class Take(BaseNode[Order, Office, Any]):
     clerk: Dependency[str]
 
     async def run(self, ctx: Ctx) -> "Pack":
@@ -48,7 +48,7 @@ class Take(BaseNode[Order, Desk, Any]):
 
 
 @dataclass
-class Pack(BaseNode[Order, Desk, Any], retries=1):
+class Pack(BaseNode[Order, Office, Any], retries=1):
     clerk: Dependency[str]
     tries: int = field(default=0)
 
@@ -63,10 +63,10 @@ def pack(idempotency_key: str) -> str:
     return idempotency_key
 
 
-GRAPH: Graph[Order, Desk, Any] = Graph(nodes=(Take, Pack), state_type=Order, name="orders")
+GRAPH: Graph[Order, Office, Any] = Graph(nodes=(Take, Pack), state_type=Order, name="orders")
 
 
-def order(clerk: str | None, deps: Desk | None = None, item: str = "tea", **more: Any) -> Any:
+def order(clerk: str | None, deps: Office | None = None, item: str = "tea", **more: Any) -> Any:
     """Run a mission whose first node is handed a clerk."""
 
     async def main() -> Any:
@@ -77,13 +77,13 @@ def order(clerk: str | None, deps: Desk | None = None, item: str = "tea", **more
 
 
 def test_a_node_works_with_what_it_was_handed_and_else_with_what_the_run_has() -> None:
-    assert order("mine", Desk()).output == "tea, taken by mine, packed by the desk's"
-    assert order(None, Desk()).output == "tea, taken by the desk's, packed by the desk's"
+    assert order("mine", Office()).output == "tea, taken by mine, packed by the office's"
+    assert order(None, Office()).output == "tea, taken by the office's, packed by the office's"
     assert order("I choose", None).output == "tea, taken by I choose, packed by whom I choose chose"
 
 
 def test_another_try_of_a_node_works_with_what_it_was_handed() -> None:
-    result = order("I choose", Desk(), item="this fails")
+    result = order("I choose", Office(), item="this fails")
     assert result.output == "this fails, taken by I choose, packed by whom I choose chose"
 
 
@@ -91,10 +91,10 @@ def test_after_a_restart_a_node_works_with_what_the_run_has() -> None:
     journal = Journals()
     journal.at = (3, "after")
     with pytest.raises(Exception, match="died"):
-        order("I choose", Desk(), journal=journal, mission="tuesday")
+        order("I choose", Office(), journal=journal, mission="tuesday")
     journal.at = None
-    result = order("I choose", Desk(), journal=journal, mission="tuesday")
-    assert result.output.endswith("packed by the desk's")
+    result = order("I choose", Office(), journal=journal, mission="tuesday")
+    assert result.output.endswith("packed by the office's")
 
 
 def test_what_nothing_gives_pauses_the_mission_with_a_sentence() -> None:
@@ -106,7 +106,7 @@ def test_two_runs_share_no_identity_no_journal_and_no_key(tmp_path: Any) -> None
     async def main() -> list[Any]:
         async with mission_folder(tmp_path) as journal:
             return [
-                await GRAPH.run(Take(clerk="a"), state=Order(mission_id="", item=item), deps=Desk(), journal=journal)
+                await GRAPH.run(Take(clerk="a"), state=Order(mission_id="", item=item), deps=Office(), journal=journal)
                 for item in ("tea", "tea", "salt")
             ]
 
@@ -123,15 +123,15 @@ def test_two_runs_share_no_identity_no_journal_and_no_key(tmp_path: Any) -> None
 
 def test_a_named_mission_goes_on_and_gives_its_result_again() -> None:
     journal = Journals()
-    first = order("a", Desk(), journal=journal)
-    again = order("b", Desk(), "salt", journal=journal, mission=first.mission)
+    first = order("a", Office(), journal=journal)
+    again = order("b", Office(), "salt", journal=journal, mission=first.mission)
     assert (again.output, again.state.mission_id) == (first.output, first.state.mission_id)
     assert first.state.mission_id == GRAPH.mission_id(first.mission)
 
 
 def test_an_id_that_the_caller_chose_is_kept() -> None:
     async def main() -> Any:
-        return await GRAPH.run(Take(clerk="a"), state=Order(mission_id="mine"), deps=Desk(), clock=VirtualClock())
+        return await GRAPH.run(Take(clerk="a"), state=Order(mission_id="mine"), deps=Office(), clock=VirtualClock())
 
     assert run(main).state.mission_id == "mine"
 
@@ -152,7 +152,7 @@ def test_a_beginning_that_hands_a_dependency_is_refused() -> None:
     def hands(message: str) -> Any:
         return Take(clerk=message), Order(mission_id="")
 
-    begin = Starting(Slug("m"), MissionWorkflow(graph=GRAPH, begin=hands, deps=Desk))
+    begin = Starting(Slug("m"), MissionWorkflow(graph=GRAPH, begin=hands, deps=Office))
     with pytest.raises(UsageError, match="its `begin` hands clerk to Take, which only `deps` can"):
         begin("@m x")
 
@@ -189,11 +189,11 @@ def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.Captur
         r'```python\n("""Runs two missions.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
     )
     (tmp_path / "letters.py").write_text(code)
-    module = module_of(tmp_path / "letters.py", "documents")
+    module = load_script(tmp_path / "letters.py", "documents")
     asyncio.run(module.main(tmp_path / "journal"))
     assert capsys.readouterr().out.splitlines() == [
-        "Dear Ada, signed by the desk of Ada to Ada True",
-        "Dear Bo, signed by the desk of Bo to Bo True",
+        "Dear Ada, signed by the office of Ada to Ada True",
+        "Dear Bo, signed by the office of Bo to Bo True",
     ]
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END, Edge, TransitionGraph
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext, NodeError
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext, NodeError
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import EXAMPLE, competition, example
@@ -27,14 +27,14 @@ class Paper(BaseModel):
 
 
 @dataclass
-class Desk:
+class Office:
     """Dependencies."""
 
     writer: Any = None
 
 
-Ctx = GraphRunContext[Paper, Desk]
-Node = BaseNode[Paper, Desk, str]
+Ctx = GraphRunContext[Paper, Office]
+Node = BaseNode[Paper, Office, str]
 
 
 @dataclass
@@ -72,7 +72,7 @@ def faults_of(*nodes: Any, state_type: Any = Paper, **more: Any) -> str:
 
 
 def test_edges_are_read_however_they_are_written() -> None:
-    graph: Graph[Paper, Desk, str] = Graph(nodes=(Quoted, Joined, Labelled), state_type=Paper)
+    graph: Graph[Paper, Office, str] = Graph(nodes=(Quoted, Joined, Labelled), state_type=Paper)
     edges = {(edge.source, edge.target, edge.label) for edge in graph.transitions.edges}
     assert edges == {
         ("Quoted", "Joined", ""),
@@ -105,11 +105,11 @@ def test_nodes_and_types_that_only_a_function_knows_are_found() -> None:
         async def run(self, ctx: Ctx) -> End[str]:
             return End("")
 
-    graph: Graph[Paper, Desk, Any] = Graph(nodes=(Local, Other), state_type=Paper)
+    graph: Graph[Paper, Office, Any] = Graph(nodes=(Local, Other), state_type=Paper)
     assert graph.transitions.permitted("Local") == ("Other",)
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     @dataclass
     class Mute(Node):
         async def run(self, ctx: Ctx):  # type: ignore[no-untyped-def]
@@ -132,7 +132,7 @@ def test_every_fault_is_told_at_once() -> None:
         async def run(self, ctx: Ctx) -> End[str]:
             return End("")
 
-    told = faults_of(Mute, Lost, Bare, Live)
+    reported = faults_of(Mute, Lost, Bare, Live)
     for sentence in (
         "Mute.run is not annotated with what it returns",
         "Lost.run may return Ghost, which is no node of this graph",
@@ -145,7 +145,7 @@ def test_every_fault_is_told_at_once() -> None:
         "on_error names Nobody, which is no node",
         "cannot be reached from Mute",
     ):
-        assert sentence in told, f"{sentence!r} is not in\n{told}"
+        assert sentence in reported, f"{sentence!r} is not in\n{reported}"
 
 
 def test_no_way_to_the_end_a_name_twice_and_a_state_that_is_none() -> None:
@@ -180,7 +180,7 @@ def test_a_node_of_another_graph_with_the_same_name_is_no_node_of_this() -> None
         return Joined
 
     stranger = other()
-    graph: Graph[Paper, Desk, str] = Graph(nodes=(Quoted, Joined, Labelled), state_type=Paper)
+    graph: Graph[Paper, Office, str] = Graph(nodes=(Quoted, Joined, Labelled), state_type=Paper)
     with pytest.raises(UsageError, match="Joined is no node of the workflow"):
         graph.asked(stranger(), Paper(), "me")
 
@@ -210,7 +210,7 @@ def test_dependencies_must_be_there_where_their_type_is_known() -> None:
         async def run(self, ctx: Ctx) -> End[str]:
             return End("")
 
-    assert "Typist.printer is a dependency, but Desk has no printer" in faults_of(Typist, deps_type=Desk)
+    assert "Typist.printer is a dependency, but Office has no printer" in faults_of(Typist, deps_type=Office)
 
 
 def test_a_mission_is_not_begun_with_what_cannot_be_journaled() -> None:
@@ -221,7 +221,7 @@ def test_a_mission_is_not_begun_with_what_cannot_be_journaled() -> None:
         async def run(self, ctx: Ctx) -> End[str]:
             return End("")
 
-    graph: Graph[Paper, Desk, str] = Graph(nodes=(Loose,), state_type=Paper)
+    graph: Graph[Paper, Office, str] = Graph(nodes=(Loose,), state_type=Paper)
     with pytest.raises(UsageError, match=r"Loose\.value has no type and is not JSON"):
         graph.asked(Loose(value=object()), Paper(), "me")
     with pytest.raises(UsageError, match=r"Loose\.value has no type and would come back .* as something else"):

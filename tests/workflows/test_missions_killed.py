@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from tenex.core import records as r
 from tenex.core.errors import AppendFailed, StepFailed
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext, GraphRunResult
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import ROOT, Journals, competition, example
@@ -121,7 +121,7 @@ def lead(journal: Journals, world: World) -> GraphRunResult[Trip, str]:
 
 
 def whole(folder: Path) -> int:
-    """How many appends a mission takes that nobody kills."""
+    """How many appends a mission takes that no one kills."""
     journal, world = Journals(), World(folder / "whole")
     assert lead(journal, world).output == "pay-2 pay-1 pay-0"
     assert sorted(world.effects()) == sorted(EXPECTED)

@@ -16,7 +16,7 @@ from tenex.core.decide.rollback import state_at
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, Millis
 from tenex.operations.mission_folder import mission_folder
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.steps import ReplayName
 from tests.fakes.virtual import VirtualClock, run
 
@@ -62,7 +62,7 @@ GRAPH: Graph[Count, Any, int] = Graph(nodes=(Work, Rest), state_type=Count, name
 
 
 class Still(VirtualClock):
-    """A clock that stands still, so that all happens in one millisecond."""
+    """A clock that is still, so that all happens in one millisecond."""
 
     def now(self) -> Millis:
         """Always the same."""
@@ -129,7 +129,7 @@ def test_1_4_a_transient_error_is_tried_again_and_an_edge_leads_back() -> None:
     @dataclass
     class Repair(Node):
         async def run(self, ctx: Ctx) -> Try:
-            ctx.state.errors.append("mended")
+            ctx.state.errors.append("fixed")
             return Try()
 
     graph: Graph[Count, Any, int] = Graph(nodes=(Try, Repair), state_type=Count)

@@ -20,16 +20,16 @@ from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelStep, Usage
 from tenex.store.stats import Stats
 from tenex.workflows.agents import BaseAgent
-from tenex.workflows.missions.graph import (
+from tenex.workflows.missions import (
     BaseNode,
     Dependency,
     End,
     Graph,
     GraphRunContext,
     NodeError,
-    NodeRunner,
     durable,
 )
+from tenex.workflows.missions.runner import NodeRunner
 from tests.fakes.agents import Mind, script
 from tests.fakes.virtual import VirtualClock, run
 
@@ -47,17 +47,17 @@ class Ledger(BaseModel):
 
 
 @dataclass
-class Desk:
+class Office:
     """Dependencies."""
 
     writer: Any = None
 
 
-Ctx = GraphRunContext[Ledger, Desk]
-Node = BaseNode[Ledger, Desk, Any]
+Ctx = GraphRunContext[Ledger, Office]
+Node = BaseNode[Ledger, Office, Any]
 
 
-def alone(body: Any, **policy: Any) -> Graph[Ledger, Desk, Any]:
+def alone(body: Any, **policy: Any) -> Graph[Ledger, Office, Any]:
     """A graph of one node with this body."""
 
     @dataclass
@@ -68,7 +68,7 @@ def alone(body: Any, **policy: Any) -> Graph[Ledger, Desk, Any]:
     return Graph(nodes=(Only,), state_type=Ledger)
 
 
-def play(graph: Graph[Ledger, Desk, Any], journal: Journals | None = None, **more: Any) -> Any:
+def play(graph: Graph[Ledger, Office, Any], journal: Journals | None = None, **more: Any) -> Any:
     """Run a mission on virtual time."""
     node = graph.rule().graph.initial
     start = graph._shapes[node].node()
@@ -275,7 +275,7 @@ def test_a_step_in_a_step_and_one_after_the_end_are_refused() -> None:
 
     result = play(alone(body))
     assert (result.outcome, result.kind) == ("failed", "WorkflowError")
-    assert "The step inner stands in the step outer" in result.error
+    assert "The step inner is within the step outer" in result.error
     late: list[BaseException] = []
 
     async def orphan(ctx: Ctx) -> None:
@@ -291,7 +291,7 @@ def test_a_step_in_a_step_and_one_after_the_end_are_refused() -> None:
     async def main() -> None:
         graph, tasks = alone(orphan), []  # type: ignore[var-annotated]
         start = graph._shapes["Only"].node()
-        await graph.run(start, state=Ledger(), deps=Desk(writer=tasks), clock=VirtualClock())
+        await graph.run(start, state=Ledger(), deps=Office(writer=tasks), clock=VirtualClock())
         await asyncio.gather(*tasks)
 
     run(main)
@@ -304,7 +304,7 @@ def test_a_result_without_a_type_must_come_back_as_it_was() -> None:
 
     result = play(alone(body))
     assert result.kind == "SerializationError"
-    assert "say its type" in result.error
+    assert "annotate it" in result.error
 
     async def typed(ctx: Ctx) -> Any:
         pair = await ctx.step("pair", lambda: (1, 2), returns=tuple[int, int])
@@ -340,8 +340,8 @@ def test_a_timeout_fires_and_cuts_off_what_runs() -> None:
     assert ended == ["after 10 s"]
 
 
-def deaf_graph(effects: list[str]) -> Graph[Ledger, Desk, Any]:
-    """A node that will not hear that its time is up, and goes on; the mission goes by its error edge meanwhile."""
+def deaf_graph(effects: list[str]) -> Graph[Ledger, Office, Any]:
+    """A node that will not receive that its time is up, and goes on; the mission goes by its error edge meanwhile."""
 
     @dataclass
     class Deaf(Node, timeout=10, on_error="Mend"):
@@ -357,7 +357,7 @@ def deaf_graph(effects: list[str]) -> Graph[Ledger, Desk, Any]:
     class Mend(Node):
         async def run(self, ctx: Ctx) -> End[Any]:
             await ctx.step("mend", asyncio.sleep, 60)
-            return End("mended")
+            return End("fixed")
 
     return Graph(nodes=(Deaf, Mend), state_type=Ledger, name="deaf")
 
@@ -365,7 +365,7 @@ def deaf_graph(effects: list[str]) -> Graph[Ledger, Desk, Any]:
 def test_a_node_that_swallows_its_cancellation_has_no_more_effects_and_disturbs_nothing() -> None:
     effects: list[str] = []
     result = play(deaf_graph(effects))
-    assert (result.output, result.kind) == ("mended", "")
+    assert (result.output, result.kind) == ("fixed", "")
     assert effects == []
 
 
@@ -380,12 +380,12 @@ def test_dependencies_are_injected_and_nothing_of_them_is_journaled() -> None:
                 return Writes(writer=None, line=self.line + self.writer("b"))
             return End(self.line)
 
-    graph: Graph[Ledger, Desk, Any] = Graph(nodes=(Writes,), state_type=Ledger, deps_type=Desk)
+    graph: Graph[Ledger, Office, Any] = Graph(nodes=(Writes,), state_type=Ledger, deps_type=Office)
     journal = Journals()
 
     async def main() -> Any:
         return await graph.run(
-            Writes(writer=None), state=Ledger(), deps=Desk(writer=str.upper), journal=journal, clock=VirtualClock()
+            Writes(writer=None), state=Ledger(), deps=Office(writer=str.upper), journal=journal, clock=VirtualClock()
         )
 
     assert run(main).output == "aBB"
@@ -406,7 +406,7 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
         async def run(self, ctx: Ctx) -> End[Any]:
             return End(None)
 
-    graph: Graph[Ledger, Desk, Any] = Graph(nodes=(One, Two), state_type=Ledger)
+    graph: Graph[Ledger, Office, Any] = Graph(nodes=(One, Two), state_type=Ledger)
     for kind, words in {
         "self": "One cannot be followed by One; it may be followed by: Two, END.",
         "class": "One returned the class Two; it may return an instance of: Two, END.",

@@ -158,9 +158,9 @@ def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the
         async with one.daemon() as daemon:
             standing = daemon.state().agent_states["executor"]
             assert (standing.phase, dict(standing.values)) == ("research", {"plan": "p", "data": []})
-            told = json.loads(render(daemon.state()))["agents"]["executor"]
-            assert (told["phase"], told["state"]["plan"]) == ("research", "p")
-            assert [(move["from"], move["to"]) for move in told["history"]] == [("planning", "research")]
+            reported = json.loads(render(daemon.state()))["agents"]["executor"]
+            assert (reported["phase"], reported["state"]["plan"]) == ("research", "p")
+            assert [(move["from"], move["to"]) for move in reported["history"]] == [("planning", "research")]
 
     run(again)
 

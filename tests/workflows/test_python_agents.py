@@ -39,25 +39,25 @@ def ran(agent: BaseAgent, text: str | None = "Go") -> str:
 
 
 def test_the_first_example_goes_from_phase_to_phase() -> None:
-    mind = Mind(researches)
-    agent = ResearchAgent(model=mind)
+    model = Mind(researches)
+    agent = ResearchAgent(model=model)
 
     result = asyncio.run(agent.run("Research tea"))
 
     assert result.final_output == "Done: Analysis of 3 data points"
     assert (agent.phase, agent.state.phase, result.phase) == ("analysis",) * 3
-    assert mind.tools == [["create_plan"], *[["gather_data"]] * 3, *[["analyze"]] * 2]
-    assert "Focus on creating a research plan." in mind.asked[0].system
-    assert "Execute the research plan" in mind.asked[1].system
+    assert model.tools == [["create_plan"], *[["gather_data"]] * 3, *[["analyze"]] * 2]
+    assert "Focus on creating a research plan." in model.asked[0].system
+    assert "Execute the research plan" in model.asked[1].system
     assert agent.data == ["Data for: q1", "Data for: q2", "Data for: q3"]
     assert [move.trigger for move in agent.state.history] == ["planning_to_research", "research_to_analysis"]
 
 
-def test_the_second_example_calls_each_colleague_in_its_phase() -> None:
-    mind = Mind(manages)
-    agent = project_agent.ProjectAgent(model=mind)
+def test_the_second_example_calls_each_subagent_in_its_phase() -> None:
+    model = Mind(manages)
+    agent = project_agent.ProjectAgent(model=model)
     assert (ran(agent, "Build a shed"), agent.phase, agent.plan) == ("All done.", "review", "p")
-    late = [result.content for result in results(mind.asked[-1]) if result.tool == "planner"]
+    late = [result.content for result in results(model.asked[-1]) if result.tool == "planner"]
     assert [late[0], "it belongs to planning" in late[1]] == ["planner-agent did what was asked", True]
 
 
@@ -107,20 +107,20 @@ def test_1_1_e_falsy_defaults_stay_what_they_are() -> None:
 
 
 def test_state_changed_in_place_is_seen_and_stays_from_run_to_run() -> None:
-    mind = Mind(script(calls("add", name="a", number=2), calls("add", name="a"), "Added."))
+    model = Mind(script(calls("add", name="a", number=2), calls("add", name="a"), "Added."))
     journal = Journals()
-    agent = Keeper(model=mind, journal=journal)
+    agent = Keeper(model=model, journal=journal)
     assert ran(agent, "Add") == "Added."
     assert (agent.things, agent.count) == ({"a": [2, 1]}, 3)
     agent.label = "mine"
-    mind.answer = script("Still there.")
+    model.answer = script("Still there.")
     ran(agent, "And now?")
     assert (agent.things, agent.label) == ({"a": [2, 1]}, "mine")
-    assert mind.asked[-1].system == "You keep 3 things."
-    said = [getattr(entry, "text", "") for entry in mind.asked[-1].entries]
-    assert said == ["Add", "Added.", "In no phase: And now?"]
+    assert model.asked[-1].system == "You keep 3 things."
+    expected = [getattr(entry, "text", "") for entry in model.asked[-1].entries]
+    assert expected == ["Add", "Added.", "In no phase: And now?"]
 
-    later = Keeper(model=mind, journal=journal, label="theirs")
+    later = Keeper(model=model, journal=journal, label="theirs")
     ran(later, "And after a restart?")
     assert (later.things, later.count, later.label) == ({"a": [2, 1]}, 3, "theirs")
 
@@ -160,10 +160,10 @@ def test_a_class_that_derives_from_an_agent_has_what_that_has() -> None:
             return "I doubt it."
 
     plan, gather = calls("create_plan", topic="tea", approach="books"), calls("gather_data", query="q")
-    mind = Mind(script(plan, gather, calls("analyze"), "I begin anew."))
-    agent = Careful(model=mind, data=["one", "two"])
+    model = Mind(script(plan, gather, calls("analyze"), "I begin anew."))
+    agent = Careful(model=model, data=["one", "two"])
     ran(agent, "Research")
-    assert mind.tools == [["create_plan"], ["gather_data"], ["analyze"], ["create_plan"]]
+    assert model.tools == [["create_plan"], ["gather_data"], ["analyze"], ["create_plan"]]
     assert [move.target for move in agent.state.history] == ["research", "analysis", "planning"]
 
 
@@ -220,15 +220,15 @@ def test_a_pair_is_a_trigger_that_asks_its_condition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "renewed"),
+    ("words", "reported", "renewed"),
     [
         ("{{ done|length }} done", ["0 done", "2 done", "2 done", "3 done"], 2),
         ("{{ state.done|length }} done", ["0 done", "2 done", "2 done", "3 done"], 2),
         ("Work. {{ phase }}", ["Work."] * 4, 0),
     ],
 )
-def test_words_that_show_state_are_told_as_it_is_when_the_model_is_asked(
-    words: str, told: list[str], renewed: int
+def test_words_that_show_state_are_reported_as_it_is_when_the_model_is_asked(
+    words: str, reported: list[str], renewed: int
 ) -> None:
     class Counting(BaseAgent):
         __system_message__ = words
@@ -244,9 +244,9 @@ def test_words_that_show_state_are_told_as_it_is_when_the_model_is_asked(
 
     one, two = calls("keep", what="a"), calls("keep", what="b")
     both = dataclasses.replace(one, calls=(*one.calls, *two.calls))
-    mind, journal = Mind(script(both, "", calls("look"), calls("keep", what="c"), "Done.")), Journals()
-    ran(Counting(model=mind, journal=journal))
-    assert [request.system for request in mind.asked] == told
+    model, journal = Mind(script(both, "", calls("look"), calls("keep", what="c"), "Done.")), Journals()
+    ran(Counting(model=model, journal=journal))
+    assert [request.system for request in model.asked] == reported
     assert sum(isinstance(one, r.PromptRerendered) for one in journal.records()) == renewed
 
 
@@ -261,12 +261,12 @@ def test_a_trigger_within_a_call_is_the_move_of_that_call() -> None:
             self.ready = True
             return str(self.a_to_b())
 
-    mind = Mind(script(calls("go"), "Done."))
+    model = Mind(script(calls("go"), "Done."))
     journal = Journals()
-    ran(Driver(model=mind, journal=journal))
+    ran(Driver(model=model, journal=journal))
     moves = [(one.source, one.target) for one in journal.records() if isinstance(one, r.AgentPhaseChanged)]
     assert moves == [("a", "b"), ("b", "c")]
-    assert [request.system for request in mind.asked] == ["a", "b"]
+    assert [request.system for request in model.asked] == ["a", "b"]
 
 
 def test_a_call_out_of_phase_or_against_a_condition_is_refused_when_it_is_made() -> None:
@@ -288,12 +288,12 @@ def test_a_call_out_of_phase_or_against_a_condition_is_refused_when_it_is_made()
         step: ModelStep = script(calls("enter"), calls("get"), calls("get"), calls("enter"), "Outside.")(request)
         return step
 
-    mind = Mind(answer)
-    ran(Guarded(model=mind))
-    refused = [result.content for result in results(mind.asked[-1]) if result.tool == "enter"]
+    model = Mind(answer)
+    ran(Guarded(model=model))
+    refused = [result.content for result in results(model.asked[-1]) if result.tool == "enter"]
     assert "You are in your phase shut. You may use: get." in refused[0]
     assert "its condition does not hold" in refused[1]
-    assert mind.tools == [["get"]] * 5
+    assert model.tools == [["get"]] * 5
 
 
 # ---- tools ----------------------------------------------------------------------------------------------------------
@@ -332,44 +332,44 @@ class Worker(BaseAgent):
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "reported"),
     [
         (calls("fail"), "fail failed: ValueError: the paper is out"),
         (calls("hang"), "hang did not end within 0.05 s"),
         (calls("wait"), "wait did not end within 0.05 s"),
-        (calls("spoil"), "spoil left the state as nobody may"),
+        (calls("spoil"), "spoil left the state invalid"),
         (calls("peek"), "peek is declared as `read` and has changed done"),
         (calls("work", times="many"), "work was not called, because its arguments do not fit: `times`"),
         (calls("work", count=2), "`times`: Field required; `count`: Extra inputs are not permitted"),
     ],
 )
-def test_a_call_that_goes_wrong_is_a_failed_result_and_changes_nothing(call: ModelStep, told: str) -> None:
-    mind = Mind(script(call, "I saw it fail."))
-    agent = Worker(model=mind)
+def test_a_call_that_goes_wrong_is_a_failed_result_and_changes_nothing(call: ModelStep, reported: str) -> None:
+    model = Mind(script(call, "I saw it fail."))
+    agent = Worker(model=model)
     assert ran(agent) == "I saw it fail."
-    (result,) = results(mind.asked[-1])
+    (result,) = results(model.asked[-1])
     assert not result.ok
-    assert told in result.content
+    assert reported in result.content
     assert agent.done == []
 
 
 def test_a_tool_is_offered_with_the_schema_of_its_annotations() -> None:
-    mind = Mind(script(calls("work", times=2), "Done."))
-    agent = Worker(model=mind)
+    model = Mind(script(calls("work", times=2), "Done."))
+    agent = Worker(model=model)
     ran(agent)
-    (work,) = [known for known in mind.asked[0].tools if known.name == "work"]
+    (work,) = [known for known in model.asked[0].tools if known.name == "work"]
     assert work.description == "Works"
     assert work.parameters["required"] == ["times"]
     assert work.parameters["properties"]["times"] == {"type": "integer"}
     assert "idempotency_key" not in work.parameters["properties"]
-    assert results(mind.asked[-1])[0].content == '{"times":2,"key":2}'
+    assert results(model.asked[-1])[0].content == '{"times":2,"key":2}'
     assert agent.done == ["x", "x"]
 
 
 # ---- faults ---------------------------------------------------------------------------------------------------------
 
 
-def test_everything_wrong_with_a_class_is_said_at_once() -> None:
+def test_everything_wrong_with_a_class_is_reported_at_once() -> None:
     class Wrong(BaseAgent):
         __system_message__ = "{{ nobody }}"
         run: State[int] = State(default=0)  # type: ignore[assignment]
@@ -390,15 +390,15 @@ def test_everything_wrong_with_a_class_is_said_at_once() -> None:
 
     with pytest.raises(ConfigurationError) as caught:
         Wrong()
-    told = "\n".join(caught.value.faults)
+    reported = "\n".join(caught.value.faults)
     for word in (
-        "a -> b stands there twice",
+        "a -> b is listed twice",
         "a -> x_to_y and a_to_x -> y would both be the trigger a_to_x_to_y",
         "b -> c: its condition is 'yes' and cannot be called",
         "node x cannot be reached",
         "cannot be called run",
         "the state's bare has no default",
-        "the link friend calls nobody",
+        "the link friend has no agent",
         "the link friend names nowhere, which is no phase of it",
         "the tool plan: `text` has no annotation",
         "the tool finish cannot be called so",
@@ -406,7 +406,7 @@ def test_everything_wrong_with_a_class_is_said_at_once() -> None:
         "`access` is 'all'",
         "`__system_message__`: there is no variable nobody",
     ):
-        assert word in told, word
+        assert word in reported, word
     assert all(sentence.startswith("Wrong: ") for sentence in caught.value.faults)
 
 
@@ -450,7 +450,7 @@ def test_a_dump_is_where_an_agent_stands() -> None:
         Keeper().load(agent.dump())
 
 
-def test_a_model_that_cannot_be_reached_is_told_and_what_was_done_is_kept() -> None:
+def test_a_model_that_cannot_be_reached_is_reported_and_what_was_done_is_kept() -> None:
     class Gone:
         async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
             raise ModelUnavailable("no answer.", retry_after=3600)
@@ -471,9 +471,9 @@ def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
         items: State[list[str]] = State(default_factory=list)
         values: State[str] = State(default="many")
 
-    mind = Mind(script("Done."))
-    ran(Shop(model=mind))
-    assert mind.asked[0].system == "0 of many"
+    model = Mind(script("Done."))
+    ran(Shop(model=model))
+    assert model.asked[0].system == "0 of many"
 
 
 def test_a_called_one_s_request_is_put_by_its_own_template() -> None:
@@ -485,19 +485,19 @@ def test_a_called_one_s_request_is_put_by_its_own_template() -> None:
         __system_message__ = "You lead."
         searcher: Link[Searcher] = AgentLink()
 
-    mind = Mind(
+    model = Mind(
         lambda request: (
             script(calls("searcher", message="tea"), "Done.")(request)
             if request.agent == "boss"
             else script("Found.")(request)
         )
     )
-    ran(Boss(model=mind))
-    called = next(request for request in mind.asked if request.agent == "searcher")
+    ran(Boss(model=model))
+    called = next(request for request in model.asked if request.agent == "searcher")
     assert AgentText(author="Boss", text="Search for: tea") in called.entries
 
 
-def test_a_factory_makes_each_beginning_anew() -> None:
+def test_a_factory_makes_each_beginning_again() -> None:
     made: list[int] = []
 
     def draw() -> int:
@@ -516,8 +516,8 @@ def test_a_factory_makes_each_beginning_anew() -> None:
     ran(one, "Again")
     assert (one.number, len(made)) == (first, 3), "made once for this one, and once when the class was read"
 
-    standings = program(one, {}).begin(), program(one, {}).begin()
-    assert standings[0].values != standings[1].values, "each conversation has one of its own"
+    agent_states = program(one, {}).begin(), program(one, {}).begin()
+    assert agent_states[0].values != agent_states[1].values, "each conversation has one of its own"
 
 
 def test_a_factory_that_fails_in_a_conversation_leaves_what_it_made_when_the_class_was_read() -> None:
@@ -542,7 +542,7 @@ def test_the_name_of_a_model_is_refused_with_what_to_give() -> None:
         Keeper(model="openai:gpt-5.2")  # type: ignore[arg-type]
 
 
-def test_a_field_whose_type_has_changed_begins_anew_and_others_stay() -> None:
+def test_a_field_whose_type_has_changed_begins_again_and_others_stay() -> None:
     class Before(BaseAgent):
         __system_message__ = "You count."
         found: State[list[str]] = State(default_factory=list)

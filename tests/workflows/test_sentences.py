@@ -7,8 +7,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tenex.core.errors import DeserializationError, SerializationError
+from tenex.workflows.error_text import LONGEST, sentence_of
 from tenex.workflows.serialization import Typed
-from tenex.workflows.speakers.error_text import LONGEST, sentence_of
 
 
 class Page(BaseModel):
@@ -36,7 +36,7 @@ def invalid(kind: Any, value: Any) -> ValidationError:
         (PydanticSerializationError("Unable to serialize unknown type: <class 'a.B'>"), "Unable to serialize unknown"),
     ],
 )
-def test_an_exception_is_told_as_one_sentence(error: Exception, said: str) -> None:
+def test_an_exception_is_reported_as_one_sentence(error: Exception, said: str) -> None:
     sentence = sentence_of(error)
     assert sentence.startswith(said)
     assert "\n" not in sentence
@@ -49,7 +49,7 @@ def test_a_long_one_is_cut_and_half_a_character_replaced() -> None:
     assert sentence_of(ValueError("\ud800")) == "?"
 
 
-def test_a_state_of_another_type_is_told_without_pydantics_words() -> None:
+def test_a_state_of_another_type_is_reported_without_pydantics_words() -> None:
     page = Page.model_construct(title=3, words="many")  # type: ignore[arg-type]
     with pytest.raises(SerializationError) as caught:
         Typed[Any](Page, "the state").dump(page)

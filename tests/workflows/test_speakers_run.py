@@ -28,7 +28,7 @@ from tests.fakes.play import says
 from .mission_kit import ROOT
 
 
-class Mind:
+class Lines:
     """A model that answers for each agent with its lines in turn, then with its name."""
 
     def __init__(self, **lines: list[Any]) -> None:
@@ -68,27 +68,27 @@ def ran(graph: TransitionGraph, message: str | None = "Begin", **given: Any) -> 
 
 def spoken(result: WorkflowResult) -> list[str]:
     """Who spoke, in order."""
-    return [said.speaker for said in result.messages]
+    return [expected.speaker for expected in result.messages]
 
 
 TRIO = {name: f"You are {name}." for name in ("alice", "bob", "carol")}
 
 
 def test_a_round_robin_of_instructions_runs_to_its_limit() -> None:
-    mind = Mind()
+    model = Lines()
     graph = TransitionGraph.round_robin(["alice", "bob", "carol"], max_turns=6)
-    result = ran(graph, agents=TRIO, model=mind)
+    result = ran(graph, agents=TRIO, model=model)
     assert spoken(result) == ["person", *["alice", "bob", "carol"] * 2]
     assert (result.reason, result.turns, result.final_output) == ("max_turns", 6, "carol has spoken")
-    assert [request.system for request in mind.asked[:3]] == [f"You are {name}." for name in TRIO]
-    shown = str(mind.asked[1].entries)
+    assert [request.system for request in model.asked[:3]] == [f"You are {name}." for name in TRIO]
+    shown = str(model.asked[1].entries)
     assert "Begin" in shown
     assert "alice has spoken" in shown
 
 
 def test_a_dict_that_ag2_wrote_runs() -> None:
     data = TransitionGraph.sequence([*TRIO]).to_dict()
-    result = ran(TransitionGraph.from_dict(data), agents=TRIO, model=Mind())
+    result = ran(TransitionGraph.from_dict(data), agents=TRIO, model=Lines())
     assert (spoken(result)[1:], result.reason) == ([*TRIO], "sequence_complete")
 
 
@@ -102,11 +102,11 @@ def test_tools_and_variables_of_agents_route() -> None:
     given = {name: TRIO[name] for name in ("bob", "carol")}
     triage = Triage()
     lines = [says("", ("classify", {"domain": "law"})), "it is law"]
-    result = ran(graph, agents={"triage": triage, **given}, model=Mind(triage=lines))
+    result = ran(graph, agents={"triage": triage, **given}, model=Lines(triage=lines))
     assert (spoken(result)[1:], result.reason, result.context) == (["triage", "bob"], "done", {"domain": "law"})
     assert triage.seen == 1
     lines = [says("", ("dispatch", {"name": "carol"})), "yours"]
-    result = ran(graph, agents={"triage": Triage(), **given}, model=Mind(triage=lines))
+    result = ran(graph, agents={"triage": Triage(), **given}, model=Lines(triage=lines))
     assert (spoken(result)[1:], result.reason) == (["triage", "carol"], "handed")
 
 
@@ -116,10 +116,12 @@ def test_the_calls_of_a_workflow_work_too_and_variables_are_given() -> None:
         Transition(ContextEquals("go", 1), AgentTarget("bob")),
     ]
     graph = TransitionGraph("alice", rules, max_turns=2)
-    assert spoken(ran(graph, agents=TRIO, model=Mind(), context={"go": 1}))[1:] == ["alice", "bob"]
-    result = ran(graph, agents=TRIO, model=Mind(alice=[says("", ("route", {"reason": "x"})), "on"]))
+    assert spoken(ran(graph, agents=TRIO, model=Lines(), context={"go": 1}))[1:] == ["alice", "bob"]
+    result = ran(graph, agents=TRIO, model=Lines(alice=[says("", ("route", {"reason": "x"})), "on"]))
     assert spoken(result)[1:] == ["alice", "carol"]
-    result = ran(graph, agents=TRIO, model=Mind(alice=[says("", ("finish", {"summary": "all", "reason": "ok"})), "on"]))
+    result = ran(
+        graph, agents=TRIO, model=Lines(alice=[says("", ("finish", {"summary": "all", "reason": "ok"})), "on"])
+    )
     assert result.reason == "ok"
 
 
@@ -130,9 +132,9 @@ def test_it_waits_for_the_person_and_goes_on_with_the_journal(tmp_path: Path) ->
 
     async def main() -> list[WorkflowResult]:
         async with mission_folder(tmp_path) as journal:
-            first = await graph.run("Hello", agents=TRIO, model=Mind(), journal=journal)
-            more = [await graph.run("More", agents=TRIO, model=Mind(), journal=journal, thread=first.thread)]
-            other = await graph.run("Hello", agents=TRIO, model=Mind(), journal=journal)
+            first = await graph.run("Hello", agents=TRIO, model=Lines(), journal=journal)
+            more = [await graph.run("More", agents=TRIO, model=Lines(), journal=journal, thread=first.thread)]
+            other = await graph.run("Hello", agents=TRIO, model=Lines(), journal=journal)
             return [first, *more, other]
 
     first, more, other = asyncio.run(main())
@@ -148,17 +150,17 @@ def test_a_model_that_is_away_keeps_what_was_done(tmp_path: Path) -> None:
     async def main() -> tuple[WorkflowResult, list[str]]:
         async with mission_folder(tmp_path) as journal:
             with pytest.raises(ModelUnavailable, match="away"):
-                await graph.run("Go", agents=TRIO, model=Mind(bob=[*away]), journal=journal, thread="t")
-            mind = Mind()
-            result = await graph.run(None, agents=TRIO, model=mind, journal=journal, thread="t")
-            return result, [request.agent for request in mind.asked]
+                await graph.run("Go", agents=TRIO, model=Lines(bob=[*away]), journal=journal, thread="t")
+            model = Lines()
+            result = await graph.run(None, agents=TRIO, model=model, journal=journal, thread="t")
+            return result, [request.agent for request in model.asked]
 
     result, asked = asyncio.run(asyncio.wait_for(main(), 20))
     assert (result.reason, asked) == ("sequence_complete", ["bob", "carol"])
 
 
 @pytest.mark.parametrize(
-    ("agents", "more", "said"),
+    ("agents", "more", "expected"),
     [
         ({"alice": "x"}, {}, "bob, carol takes part, and is not among `agents`: alice."),
         (TRIO, {"model": None}, "alice, bob, carol has no model"),
@@ -166,21 +168,21 @@ def test_a_model_that_is_away_keeps_what_was_done(tmp_path: Path) -> None:
         ({**TRIO, "bob": " "}, {}, "agents\\['bob'\\] is a str"),
     ],
 )
-def test_what_cannot_run_is_refused_with_a_sentence(agents: Any, more: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        ran(TransitionGraph.sequence([*TRIO]), agents=agents, **{"model": Mind(), **more})
+def test_what_cannot_run_is_refused_with_a_sentence(agents: Any, more: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        ran(TransitionGraph.sequence([*TRIO]), agents=agents, **{"model": Lines(), **more})
 
 
 def test_a_graph_with_faults_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="needs two participants"):
-        ran(TransitionGraph("alice"), agents=TRIO, model=Mind())
+        ran(TransitionGraph("alice"), agents=TRIO, model=Lines())
 
 
 def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = re.findall(r'```python\n("""Runs a graph.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL)
     namespace: dict[str, Any] = {"__name__": "documents"}
     exec(compile(code, "documents", "exec"), namespace)
-    asyncio.run(namespace["main"](Mind(triage=[says("", ("dispatch", {"name": "security"})), "Security, please."])))
+    asyncio.run(namespace["main"](Lines(triage=[says("", ("dispatch", {"name": "security"})), "Security, please."])))
     assert capsys.readouterr().out.splitlines() == [
         "person: The login page shows a stack trace",
         "triage: Security, please.",

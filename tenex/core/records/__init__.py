@@ -1,9 +1,9 @@
-"""What has happened: the facts a journal keeps for ever, in the past tense.
+"""The records of a journal: what has happened, kept for ever, in the past tense.
 
 Every record carries its `seq` (position in its journal, from 1) and `at` (ms). The field names are the journal's
 format: camelCase in JSON, snake_case here. A record whose meaning changes gets a higher `version` and a migration;
-fields may be added with a default. Those of one agent's part in a turn are written down in `run_records`, those
-of a mission in `mission_records`.
+fields may be added with a default. Records of one agent's part in a turn are in `run`, those of a
+mission in `mission`.
 """
 
 from collections.abc import Mapping
@@ -67,21 +67,21 @@ class ConversationStarted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRestarted(Record):
-    """A process goes on with what was unfinished; the `away` ms since the last record count against no deadline."""
+    """A process resumed unfinished work; the `away` ms since the last record count against no deadline."""
 
     away: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockAdjusted(Record):
-    """The wall clock was set while something was owed: every time the state waits for is `by` ms later, or earlier."""
+    """The wall clock was set while something was pending: every time the state waits for moves by `by` ms."""
 
     by: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleStarted(Record):
-    """A new cycle stands in chat, with gates, waivers, participants and the limits of a cycle cleared."""
+    """A new cycle begins in chat, with gates, waivers, participants and the limits of a cycle cleared."""
 
     cycle: int
     reason: str
@@ -89,7 +89,7 @@ class CycleStarted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRecorded(Record):
-    """A message of somebody who may talk here."""
+    """A message of an authorized user or agent."""
 
     event_id: EventId
     author: PublicKey
@@ -118,35 +118,35 @@ class CommandGiven(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting(Record):
-    """Nothing runs until a person writes."""
+    """Nothing runs until a user writes."""
 
     reason: Literal["user", "fallback", "limit", "stopped", "waiver", "mission"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Record):
-    """The cycle is over; a person's next message begins another."""
+    """The cycle is over; a user's next message begins another."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped(Record):
-    """Somebody stopped everything that ran."""
+    """A user stopped everything that ran."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued(Record):
-    """Somebody let the conversation go on past a limit; its counters begin again."""
+    """A user let the conversation continue past a limit; its counters restart."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitReached(Record):
-    """The conversation has used what it may use before asking; with `until`, a limit of a day holds work so long."""
+    """A limit was reached; with `until`, a daily limit pauses work until then, else a user decides."""
 
     limit: str
     sentence: str
@@ -155,16 +155,16 @@ class LimitReached(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteRequested(Record):
-    """The router is wanted; attempts count from 1 for each question. At `warn_at` the person hears that it is slow."""
+    """The router is asked; attempts count from 1 for each question. At `warn_at` the user learns that it is slow."""
 
     attempt: int
     warn_at: Millis = Millis(0)
-    """0 in journals from before it was said."""
+    """0 in journals from before this notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteDelayed(Record):
-    """The router has not answered in the expected time; the person was told."""
+    """The router has not answered in the expected time; the user was notified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class RouteRejected(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed(Record):
-    """A decision was accepted; `by` is the orchestrator, or the person who addressed an agent."""
+    """A decision was accepted; `by` is the orchestrator, or the user who addressed an agent."""
 
     agents: tuple[str, ...]
     phase: Phase | None
@@ -192,7 +192,7 @@ class Routed(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterCorrected(Record):
-    """A refused answer was followed by a good one: what there was to learn from it."""
+    """A rejected answer was followed by a valid one; `lesson` is what the router should learn from it."""
 
     lesson: str
 
@@ -226,7 +226,7 @@ class HandedOff(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverRequested(Record):
-    """The router wants to skip gates; a person is asked: `of`, or any owner where that is empty."""
+    """The router wants to skip gates; the owner `of` is asked, or any owner where that is empty."""
 
     phases: tuple[Phase, ...]
     of: PublicKey = PublicKey("")
@@ -234,14 +234,14 @@ class WaiverRequested(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverDeclined(Record):
-    """Somebody wrote something other than a clear yes: the gates are kept."""
+    """A user did not clearly agree: the gates are kept."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waived(Record):
-    """A person gave up quality gates of this cycle, by command or by a yes to the question."""
+    """A user waived quality gates of this cycle, by command or by agreeing to the question."""
 
     phases: tuple[Phase, ...]
     author: PublicKey
@@ -252,7 +252,7 @@ class Waived(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOpened(Record):
-    """Agents were set to work, at the same time."""
+    """Agents started to work, concurrently."""
 
     turn_id: TurnId
     phase: Phase
@@ -272,9 +272,11 @@ class TurnClosed(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSent(Record):
-    """Somebody of ours spoke; `events` are sealed and wait for their relays. `call` is the ask it puts, if any.
+    """An agent or the orchestrator sent a message; `events` are signed by id and wait for their relays.
 
-    `others` are relays that get the events too once one of `relays` has refused one for good.
+    `call` is the question it asks, if any.
+
+    `others` are relays that also get the events once one of `relays` has refused one permanently.
     """
 
     speaker: PublicKey
@@ -293,7 +295,7 @@ class MessageSent(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered(Record):
-    """A relay has answered for good about one event of a `MessageSent`; the others then have until `expires_at`.
+    """A relay gave its final answer about one event of a `MessageSent`; the others then have until `expires_at`.
 
     `refused` is the event's id where the relay did not accept it; older journals do not name it.
     """
@@ -309,7 +311,7 @@ class Delivered(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxExpired(Record):
-    """The relays that had not answered in time were given up for this `MessageSent`."""
+    """Relays that did not answer in time are no longer tried for this `MessageSent`."""
 
     message: int
 

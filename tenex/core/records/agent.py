@@ -1,4 +1,4 @@
-"""The facts of an agent's own phases and state; what a tool changed stands in `ToolCallCompleted`."""
+"""Records of an agent's own phases and state; what a tool changed is in `ToolCallCompleted`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from .base import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStateInitialized(Record):
-    """An agent stands here: at its first run, and where its program has changed so that it could not stay as it was."""
+    """An agent's state is set: at its first run, or where a change of its program made the old state invalid."""
 
     run: RunId
     agent: Slug
@@ -22,7 +22,7 @@ class AgentStateInitialized(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStateSet(Record):
-    """Whoever holds the agent outside a daemon has put it here, between two of its runs."""
+    """The caller of an agent without a daemon set its state, between two of its runs."""
 
     agent: Slug
     state: AgentPhaseState
@@ -30,7 +30,7 @@ class AgentStateSet(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPhaseChanged(Record):
-    """An agent went to another of its phases. `system` is its prompt there, held as `RunStarted` holds it."""
+    """An agent moved to another of its phases. `system` is its prompt there, held as `RunStarted` holds it."""
 
     run: RunId
     agent: Slug
@@ -43,7 +43,7 @@ class AgentPhaseChanged(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRerendered(Record):
-    """State that a run's prompt shows has changed, and its model is wanted: `system` is told it from now on.
+    """State shown in a run's prompt has changed before a model call: `system` is the prompt from now on.
 
     It is held as `RunStarted` holds it.
     """

@@ -1,4 +1,4 @@
-"""What has happened in a mission: the facts of a conversation whose router is what a node returns.
+"""Records of a mission: a conversation routed by what its nodes return.
 
     MissionOpened ─► NodeEntered ─► StepStarted ─► StepCompleted ─► NodeCompleted ─► NodeEntered ... ─► MissionEnded
 
@@ -20,7 +20,7 @@ MissionOutcome = Literal["finished", "failed", "stopped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissionOpened(Record):
-    """A mission began, with this state; `pubkey` is the key it speaks with where the conversation is its own."""
+    """A mission began, with this state; `pubkey` is the key it signs with where the conversation is its own."""
 
     workflow: str
     state: Mapping[str, Any]
@@ -30,7 +30,7 @@ class MissionOpened(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissionRefused(Record):
-    """What a person wrote could not begin the mission they mentioned; what is written next may."""
+    """A user's message could not start the mission it mentioned; the next one may."""
 
     workflow: str
 
@@ -58,7 +58,7 @@ class StepStarted(Record):
 class StepCompleted(Record):
     """A step gave its result, or failed with an error of that `kind`; `changed` are fields of the state since the last.
 
-    A step that was cut off where it may not run again failed too: nobody knows what it did.
+    A step that was cut off where it may not run again failed too: its effect is unknown.
     """
 
     step: str
@@ -81,7 +81,7 @@ class MissionUsageRecorded(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRetryScheduled(Record):
-    """The node failed for a reason that may pass, and is run again at `due`; what its steps did is kept."""
+    """The node failed with a transient error and runs again at `due`; results of its steps are kept."""
 
     attempt: int
     due: Millis
@@ -93,10 +93,10 @@ class NodeRetryScheduled(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRetryDue(Record):
-    """The node runs again from its last step that returned: after a wait, or because somebody let it go on."""
+    """The node runs again from its last completed step: after a wait, or because a user resumed it."""
 
     by: str = ""
-    """Who let it; empty where a wait is over."""
+    """The user; empty where a wait is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class NodeCompleted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissionPauseRequested(Record):
-    """Somebody wants a pause while a step is under way: it may return, and no other begins."""
+    """A user wants a pause while a step runs: that step may finish, and no other begins."""
 
     by: str
     reason: str
@@ -120,7 +120,7 @@ class MissionPauseRequested(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissionPaused(Record):
-    """Nothing of the mission runs until somebody lets it go on."""
+    """Nothing of the mission runs until a user resumes it."""
 
     by: str
     reason: str

@@ -1,6 +1,6 @@
-"""The records that close what another journal told: one that was rebuilt, and one that was imported.
+"""The records that close a journal of other origin: one that was rebuilt, and one that was imported.
 
-The records before a `JournalRebuilt` are ordinary ones, made from what told of them. (ADR 12.)
+The records before a `JournalRebuilt` are ordinary ones, made from its source. (ADR 12.)
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from .base import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredPosition:
-    """Where the cycle at hand stood, in the words of a readable file; None and 0: as the records before say."""
+    """The current cycle's position, from a readable file; None and 0: as in the records before."""
 
     phase: Phase
     phase_started_at: Millis

@@ -1,4 +1,4 @@
-"""The facts of one agent's part in a turn, from its first prompt to its end; `records` has them all."""
+"""Records of one agent's part in a turn, from its first prompt to its end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ Outcome = Literal["finished", "failed", "timed_out", "stopped", "over_limit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Record):
-    """An agent began: one of the turn, or one that a colleague called.
+    """An agent started: one of the turn, or a sub-agent that another called.
 
-    `system` stands in the first record with this digest since it was last forgotten.
+    `system` is in the first record with this digest since it was last forgotten.
     """
 
     run: RunId
@@ -37,12 +37,12 @@ class RunStarted(Record):
     """The run that called it, by its call `call`; None for an agent of the turn."""
     call: CallId | None = None
     is_shared: bool = False
-    """Whether one that was called stands where its agent was left, and not at the agent's beginning."""
+    """Whether a sub-agent continues with its agent's state instead of starting afresh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWarned(Record):
-    """A run takes longer than expected; the person was told."""
+    """A run takes longer than expected; the user was notified."""
 
     run: RunId
 
@@ -57,7 +57,7 @@ class ModelResponded(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReprompted(Record):
-    """A run's model was told what its last answer lacked, and is asked again.
+    """A run's model is asked again, with what its last answer is missing.
 
     `usage`, `model` and `queued` (ms, against no deadline) are of an answer that is no step.
     """
@@ -71,7 +71,7 @@ class ModelReprompted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted(Record):
-    """The gate let a call through, and it is about to run: the intent."""
+    """The gate permitted a call, which is about to run: the intent."""
 
     run: RunId
     call: CallId
@@ -111,7 +111,7 @@ class ToolCallCompleted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallQueued(Record):
-    """A colleague that is called works for somebody else: the call waits until they are free, on nobody's time."""
+    """The sub-agent of a call is busy with another: the call waits, and no deadline counts that time."""
 
     run: RunId
     call: CallId
@@ -119,7 +119,7 @@ class ToolCallQueued(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAsked(Record):
-    """A run put a question to the person and is parked until it is answered."""
+    """A run asked the user a question and is parked until it is answered."""
 
     run: RunId
     call: CallId
@@ -185,7 +185,7 @@ class RetryDue(Record):
 class RunEnded(Record):
     """A run is over, counted once; `usage` and `model` are of a last call without an answer.
 
-    Where a colleague called it, it is no part in the turn: what came of it is the result of the call.
+    Where another agent called it, it is no part of the turn: its outcome is the result of the call.
     """
 
     run: RunId

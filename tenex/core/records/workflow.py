@@ -1,4 +1,4 @@
-"""What happens in a workflow of speakers, as facts. A round's steps are those of any run (`run_records`)."""
+"""Records of a workflow of speakers. A round's steps are those of any run (`run`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from .run import Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowOpened(Record):
-    """The conversation is a workflow's; everybody in `participants` is invited.
+    """The conversation is a workflow's; all `participants` are invited.
 
-    `person` is who takes that part, "" where nobody does. `routing_tools` are the tools that exist only because a rule
-    names them, each with those after whom such a rule can fire.
+    `person` is the human who takes that part, "" where there is none. `routing_tools` are the tools that exist only
+    because a rule names them, each with those after whom such a rule can fire.
     """
 
     workflow: Slug
@@ -35,14 +35,14 @@ class WorkflowOpened(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InviteAcknowledged(Record):
-    """Somebody who was invited is there: an agent of the roster at once, a person by writing."""
+    """An invited participant is present: an agent of the roster at once, a human by writing."""
 
     participant: Slug
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextSet(Record):
-    """Variables were deleted, then set; it holds from now on, whoever's round it is. In JSON `set_` is `set`."""
+    """Variables were deleted, then set, for all later rounds. In JSON `set_` is `set`."""
 
     by: Slug
     set_: Mapping[str, Any]
@@ -51,9 +51,9 @@ class ContextSet(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundClosed(Record):
-    """A speaker's round counts, in the append that holds its words; `next` is who speaks now, "" for nobody.
+    """A speaker's round ended, in the append that holds its message; `next` speaks now, "" for none.
 
-    `tool` is the call that decided and `handoff` whom it named; `sentences` are what was refused, or is to be mended.
+    `tool` is the call that decided and `handoff` whom it named; `sentences` are what was refused, or must be fixed.
     """
 
     speaker: Slug
@@ -69,7 +69,7 @@ class RoundClosed(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationMissed(Record):
-    """What was expected did not come in time; people are told, or the workflow closes. Each is missed once."""
+    """What was expected did not come in time; users are notified, or the workflow closes. Each is missed once."""
 
     expectation: str
     action: Literal["warn", "close"]
@@ -77,7 +77,7 @@ class ExpectationMissed(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowClosed(Record):
-    """Nobody speaks any more; `summary` is what the last speaker had to say of it."""
+    """The workflow is over; `summary` is the last speaker's."""
 
     reason: str
     by: str = ""

@@ -5,7 +5,7 @@
     notes     kind 1 with NIP-10 tags, which every client has
     threads   kind 11 (NIP-7D) with comments (NIP-22)
 
-A new form is a module of its own and one entry in `FORMS`.
+A new form is a module of its own and one entry in `SCHEMES`.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,11 +17,11 @@ from tenex.core.ids import PublicKey
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 
-from .base import Form
+from .base import ThreadingScheme
 from .notes import NOTES
 from .threads import THREADS
 
-FORMS: Final[tuple[Form, ...]] = (NOTES, THREADS)
+SCHEMES: Final[tuple[ThreadingScheme, ...]] = (NOTES, THREADS)
 """Asked in this order; no two take the same event."""
 
 
@@ -39,7 +39,7 @@ def read_event(
     """
     if event.pubkey in ours:
         return None
-    readings = (form.read(event, ours, slugs, relay, project) for form in FORMS)
+    readings = (form.read(event, ours, slugs, relay, project) for form in SCHEMES)
     incoming = next((reading for reading in readings if reading is not None), None)
     if incoming is not None:
         keys = dict.fromkeys(tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "p")
@@ -49,14 +49,14 @@ def read_event(
     return incoming
 
 
-def form_named(name: object) -> Form:
+def scheme_named(name: object) -> ThreadingScheme:
     """Find the form an address was written by.
 
     Raises:
         Bug: there is none of that name.
     """
-    for form in FORMS:
+    for form in SCHEMES:
         if form.name == name:
             return form
-    known = ", ".join(form.name for form in FORMS)
+    known = ", ".join(form.name for form in SCHEMES)
     raise InternalError(f"an address names the form {name!r}; this version of tenex knows {known}")

@@ -1,6 +1,6 @@
 """What a form of conversation is, and the reading that all of them share.
 
-A form writes two JSON objects, which live in the journal and come back to it when something is to be said. Both
+A form writes two JSON objects, which subscription in the journal and come back to it when something is to be said. Both
 hold strings, numbers and lists only. Members that all forms write:
 
     address   form, root, root_kind, root_author, root_relay, relays (where it was heard), group (NIP-29, if any)
@@ -45,7 +45,7 @@ _HINTING: Final = frozenset("eEaApPq")
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class Form(Protocol):
+class ThreadingScheme(Protocol):
     """One way to converse: which events belong to it, and what its answers look like."""
 
     @property
@@ -102,7 +102,7 @@ def hint(url: str) -> str:
         return ""
 
 
-def heard_on(relay: str) -> list[str]:
+def received_on(relay: str) -> list[str]:
     """Give where an event was heard, canonical, as the `relays` of an address; empty where that is not known."""
     try:
         return [normalise_url(relay)] if relay else []
@@ -169,7 +169,7 @@ def group_of(event: Event) -> str:
 
 
 def group_tags(address: Mapping[str, Any]) -> tuple[Tag, ...]:
-    """Give the tag that keeps an answer inside the group its conversation lives in."""
+    """Give the tag that keeps an answer inside the group its conversation subscriptions in."""
     group = address.get("group")
     return (("h", str(group)),) if group else ()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 
-from . import base, form_named
+from . import base, scheme_named
 from .base import Tag
 from .notes import NOTE, NOTES
 from .split import in_parts
@@ -35,7 +35,7 @@ def begin(draft: OutgoingMessage, title: str, people: tuple[str, ...]) -> tuple[
     quote = base.short_tag("q", str(old["root"]), relay, str(old.get("root_author", "")))
     called: tuple[Tag, ...] = tuple(("p", key) for key in dict.fromkeys(people) if key and key != draft.speaker)
     tags = (quote, *called, *base.group_tags(old), *draft.tags)
-    form = form_named(old.get("form"))
+    form = scheme_named(old.get("form"))
     kind = NOTE if form is NOTES else THREAD
     (event, *_) = in_parts(draft, kind, tags if kind == NOTE else (("title", title), *tags))
     address = {

@@ -19,13 +19,13 @@ from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 
 from . import base
-from .base import Form, Tag
+from .base import Tag, ThreadingScheme
 from .split import in_parts
 
 NOTE: Final = 1
 
 
-class Notes(Form):
+class Notes(ThreadingScheme):
     """Kind 1, answered by kind 1."""
 
     @property
@@ -45,8 +45,8 @@ class Notes(Form):
 
         A note that only carries our project's `a` tag talks about it, not to it.
         """
-        group, heard_on = base.group_of(event), base.heard_on(relay)
-        if event.kind != NOTE or (group and not heard_on):  # an answer must not leave the group's relay
+        group, received_on = base.group_of(event), base.received_on(relay)
+        if event.kind != NOTE or (group and not received_on):  # an answer must not leave the group's relay
             return None
         here = base.hint(relay)
         thread = _thread(event, here)
@@ -58,7 +58,7 @@ class Notes(Form):
             "root_kind": NOTE,
             "root_author": root.author,
             "root_relay": root.relay or here,
-            "relays": heard_on,
+            "relays": received_on,
         }
         if group:
             address["group"] = group
@@ -68,7 +68,7 @@ class Notes(Form):
             "kind": NOTE,
             "author": event.pubkey,
             "relay": here,
-            "relays": heard_on,
+            "relays": received_on,
             "parents": list(references),
             "root": thread.root.id,
             "root_author": thread.root.author,

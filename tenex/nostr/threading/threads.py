@@ -16,14 +16,14 @@ from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 
 from . import base
-from .base import Form, Tag
+from .base import Tag, ThreadingScheme
 from .split import in_parts
 
 THREAD: Final = 11
 COMMENT: Final = 1111
 
 
-class Threads(Form):
+class Threads(ThreadingScheme):
     """Kind 11 and the comments under it, answered by comments."""
 
     @property
@@ -38,8 +38,8 @@ class Threads(Form):
 
         A comment that calls us into a thread we do not know starts the conversation of that thread.
         """
-        group, heard_on = base.group_of(event), base.heard_on(relay)
-        if group and not heard_on:  # an answer must not leave the group's relay
+        group, received_on = base.group_of(event), base.received_on(relay)
+        if group and not received_on:  # an answer must not leave the group's relay
             return None
         here = base.hint(relay)
         scope = _scope(event, here)
@@ -58,7 +58,7 @@ class Threads(Form):
             "root_kind": THREAD,
             "root_author": base.element(scope[0], 3),
             "root_relay": base.element(scope[0], 2),
-            "relays": heard_on,
+            "relays": received_on,
             "scope": [list(tag) for tag in scope],
         }
         if group:
@@ -69,7 +69,7 @@ class Threads(Form):
             "kind": event.kind,
             "author": event.pubkey,
             "relay": here,
-            "relays": heard_on,
+            "relays": received_on,
             "parents": list(references),
             "scope": [list(tag) for tag in scope],
             **base.hints_of(event),

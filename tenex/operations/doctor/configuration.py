@@ -258,7 +258,7 @@ def _workflows(settings: Settings, paths: ProjectPaths, library: PromptLibrary) 
                 "correct the file (`tenex graph check`), or move it out of the workflows folder",
             )
     for usable in read.found:
-        for doubt in usable.doubts:
+        for doubt in usable.warnings:
             yield warning(doubt, usable.source, "`tenex graph check` repeats this check after a change")
     if read.found:
         yield ok(f"workflows: {', '.join(one.slug for one in read.found)}", paths.workflows)

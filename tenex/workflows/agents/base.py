@@ -25,20 +25,19 @@ from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Journals, Model
 from tenex.core.state.agent import AgentPhaseState
-from tenex.workflows.driving import MemoryJournals, MonotonicClock
+from tenex.workflows.local_run import MemoryJournals, MonotonicClock
 
-from .definition import PhasedAgent, blueprint
-from .discovery import household, slug_of
-from .instance_state import Changes, Held
-from .standalone import AgentDrive, AgentResult
+from .definition import PhasedAgent, blueprint, slug_of, with_subagents
+from .instance_state import InstanceState, StateChanges
+from .standalone import AgentResult, LocalAgent
 
-_STANDING: TypeAdapter[AgentPhaseState] = TypeAdapter(AgentPhaseState)
+_AGENT_STATE: TypeAdapter[AgentPhaseState] = TypeAdapter(AgentPhaseState)
 
 
 class BaseAgent(PhasedAgent):
     """What agents written in Python derive from.
 
-    A class may say besides: `__description__` (what others read of it), `__input_template__` (how a request is put,
+    A class may also set: `__description__` (what others read of it), `__input_template__` (how a request is put,
     with `{{ user_message }}`), and for the daemon `name`, `role`, `kind`, `use_when`, `in_phases`, `model` and `tools`
     (of the daemon's own).
     """
@@ -56,7 +55,7 @@ class BaseAgent(PhasedAgent):
         """Make an agent of its own.
 
         Args:
-            model: its mind, and that of the agents it calls.
+            model: asked by it and by the agents it calls.
             journal: where all it does is recorded, and where a later process goes on; else it lives with this object.
             thread: which of its conversations in that journal.
             limits: tries and bounds; the daemon's own by default.
@@ -65,7 +64,7 @@ class BaseAgent(PhasedAgent):
 
         Raises:
             UsageError: there is no such field, or `model` is no model.
-            Unwritable: a value is not of its field's type.
+            SerializationError: a value is not of its field's type.
         """
         fields = blueprint(type(self)).fields
         if unknown := sorted(set(state) - set(fields)):
@@ -87,8 +86,8 @@ class BaseAgent(PhasedAgent):
     async def run(self, message: str | None = None) -> AgentResult:
         """Put a request to the agent and wait for its answer.
 
-        State, phase and what was said stay from one call to the next. Where a call before was cut off, the same message
-        again, or none, goes on with it; another one is heard beside it.
+        State, phase and messages stay from one call to the next. Where a call before was cut off, the same message
+        again, or none, continues it; another one is added to it.
 
         Args:
             message: the request; None only goes on.
@@ -109,41 +108,41 @@ class BaseAgent(PhasedAgent):
             )
         slug = slug_of(type(self))
         async with self._turn:
-            members = household(self, slug)
-            drive = AgentDrive(slug, members, self._model, self._journals, self._limits, self._clock)
+            members = with_subagents(self, slug)
+            local = LocalAgent(slug, members, self._model, self._journals, self._limits, self._clock)
             identity = hashlib.sha256(f"agent {slug}\n{self._thread}".encode()).hexdigest()
             try:
-                return await drive.ask(ConversationId(identity), message, Changes(self._held))
+                return await local.ask(ConversationId(identity), message, StateChanges(self._instance))
             finally:
-                if drive.standing is not None:
-                    self._held = Held(blueprint(type(self)).fields, drive.standing, None)
+                if local.agent_state is not None:
+                    self._instance = InstanceState(blueprint(type(self)).fields, local.agent_state, None)
 
     def dump(self) -> dict[str, Any]:
-        """Where it stands, as JSON: phase, state and history; what was said is the journal's.
+        """Return phase, state and history as JSON; the messages are in the journal.
 
         Raises:
-            Unwritable: a value is not of its field's type.
+            SerializationError: a value is not of its field's type.
         """
-        written: dict[str, Any] = _STANDING.dump_python(self._held.standing(), mode="json")
+        written: dict[str, Any] = _AGENT_STATE.dump_python(self._instance.snapshot(), mode="json")
         return written
 
     def load(self, dumped: Mapping[str, Any]) -> None:
-        """Stand where `dump` says; the next `run` goes on from there.
+        """Restore what `dump` returned; the next `run` continues from there.
 
         Raises:
             UsageError: it is no dump of such an agent.
         """
         shape = blueprint(type(self))
         try:
-            standing = _STANDING.validate_python(dict(dumped))
+            agent_state = _AGENT_STATE.validate_python(dict(dumped))
         except ValidationError as fault:
             raise UsageError(f"This is no dump of an agent: {fault.errors()[0]['msg']}.") from fault
         phases = shape.graph.nodes if shape.graph is not None else ("",)
-        if standing.phase not in phases or set(standing.values) != set(shape.fields):
+        if agent_state.phase not in phases or set(agent_state.values) != set(shape.fields):
             raise UsageError(
-                f"This dump is of another agent than {shape.name}: it is in the phase {standing.phase!r} and has the "
-                f"state {', '.join(standing.values) or 'none'}."
+                f"This dump is of another agent than {shape.name}: it is in the phase {agent_state.phase!r} and "
+                f"has the state {', '.join(agent_state.values) or 'none'}."
             )
-        for name, value in standing.values.items():
+        for name, value in agent_state.values.items():
             shape.fields[name].load(value)
-        self._held = Held(shape.fields, standing, None, is_given=True)
+        self._instance = InstanceState(shape.fields, agent_state, None, is_given=True)

@@ -116,7 +116,7 @@ def read_class(cls: type, root: type) -> Blueprint:
 
 
 def check_types(cls: type, root: type) -> None:
-    """Say at once, when a class is made, that a field of its own can never be JSON.
+    """Check, when a class is made, that every field of its own can be JSON.
 
     Annotations that cannot be read yet are left to `read_class`.
 
@@ -148,7 +148,7 @@ def _annotations_fault(cls: type) -> str | None:
 
 
 def _annotation(reading: _Reading, name: str, kind: type, root: type) -> Any:
-    """What stands in the brackets of a field's annotation, of the nearest class that has one; None is a fault."""
+    """Return the type in the brackets of a field's annotation, of the nearest class that has one; None is a fault."""
     for owner in reading.cls.__mro__:
         if name not in vars(owner).get("__annotations__", {}):
             continue
@@ -194,7 +194,7 @@ def _read_link(reading: _Reading, name: str, value: Link[Any], target: Any, root
         reading.faults.extend(faults_of_condition(value.condition, where))
     is_agent = isinstance(target, type) and issubclass(target, root) and target is not root
     if target is not None and not is_agent and not value.agent:
-        reading.faults.append(f"{where} calls nobody: write Link[SomeAgent], or AgentLink('slug').")
+        reading.faults.append(f"{where} has no agent: write Link[SomeAgent], or AgentLink('slug').")
     if is_agent and value.agent:
         reading.faults.append(f"{where} names {target.__name__} and {value.agent}; keep one.")
     if is_agent and target is reading.cls:
@@ -250,7 +250,7 @@ def _graph(reading: _Reading) -> TransitionGraph | None:
                 "rename a phase."
             )
         elif other is not None:
-            reading.faults.append(f"{source} -> {target} stands there twice; join the conditions by `or`.")
+            reading.faults.append(f"{source} -> {target} is listed twice; join the conditions by `or`.")
         elif hasattr(reading.cls, pair):
             reading.faults.append(f"{pair} is the name of a trigger, and of something else in the class; rename that.")
         edges.setdefault(pair, Edge(source, target, _asked(condition), label=_label(condition)))
@@ -282,7 +282,7 @@ def _texts(reading: _Reading) -> dict[str, str]:
             more = (MESSAGE,) if name == "__input_template__" else ()
             reading.faults.extend(template_faults(texts[name], name, (*reading.fields, *more)))
     if not texts["__system_message__"]:
-        reading.faults.append("`__system_message__` is missing; say who the agent is.")
+        reading.faults.append("`__system_message__` is missing; describe who the agent is.")
     return texts
 
 
@@ -300,7 +300,7 @@ def _defaults(reading: _Reading) -> dict[str, Any]:
                 values[name] = reading.fields[name].dump(value)
         except SerializationError as fault:
             reading.faults.append(f"the default of {fault}.")
-        except Exception as fault:  # noqa: BLE001 - the factory is the author's code
+        except Exception as fault:  # noqa: BLE001 - user code may fail in any way
             reading.faults.append(f"the factory of the state's {name} failed: {type(fault).__name__}: {fault}.")
     return values
 

@@ -1,23 +1,24 @@
 """An agent's class without a way to run: it has a phase, state, triggers, and makes the `Program` the core goes by.
 
-A condition and a call are given a copy of an agent that stands where the journal says, so what they leave in it counts
-only where it is state, and only when the call has returned.
+Conditions and calls get a copy of the agent in its journaled state, so changes count only in fields of state, and only
+after the call has returned.
 """
 
 import copy
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 import structlog
 
-from tenex.core.errors import DeserializationError, WorkflowError
+from tenex.core.errors import ConfigurationError, DeserializationError, WorkflowError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.agent import Link as LinkRule
 
 from .blueprint import Blueprint, check_types, read_class
-from .instance_state import Held, StateView, Talk
+from .instance_state import ConversationView, InstanceState, StateView
 from .templates import shows_state
 
 log = structlog.get_logger(__name__)
@@ -26,49 +27,49 @@ log = structlog.get_logger(__name__)
 class PhasedAgent:
     """What `BaseAgent` is, but for running."""
 
-    _held: Held
+    _instance: InstanceState
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_types(cls, PhasedAgent)
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
-        """Make an agent that stands at its beginning; what it is given is its `__init__`'s.
+        """Make an agent in its initial state; the arguments are those of its `__init__`.
 
         Raises:
             ConfigurationError: everything that is wrong with the class.
         """
         agent = super().__new__(cls)
         shape = blueprint(cls)
-        agent._held = Held(shape.fields, begin(shape), None)
+        agent._instance = InstanceState(shape.fields, begin(shape), None)
         return agent
 
     @property
     def phase(self) -> str:
         """The phase it is in; empty for an agent without phases."""
-        return self._held.phase
+        return self._instance.phase
 
     @property
     def state(self) -> Any:
         """Its state by name, with `phase` and `history`."""
-        return StateView(self._held)
+        return StateView(self._instance)
 
     @property
-    def conversation(self) -> Talk:
+    def conversation(self) -> ConversationView:
         """The conversation it works in; its `phase` is None outside one."""
-        return self._held.talk
+        return self._instance.talk
 
     def get_value(self, name: str) -> Any:
         """The value of a field."""
-        return self._held.get(name)
+        return self._instance.get(name)
 
     def set_value(self, name: str, value: Any) -> None:
         """Give a field a value.
 
         Raises:
-            Unwritable: it is not of the field's type.
+            SerializationError: it is not of the field's type.
         """
-        self._held.set(name, value)
+        self._instance.set(name, value)
 
     def __getattr__(self, name: str) -> Callable[[], bool]:
         """The trigger of a pair of phases, by its name."""
@@ -88,7 +89,7 @@ class PhasedAgent:
             raise WorkflowError(f"{source}_to_{target}: the agent is in the phase {self.phase}, not in {source}.")
         if not is_open(source, self):
             return False
-        self._held.go(source, target)
+        self._instance.move(source, target)
         return True
 
 
@@ -110,20 +111,20 @@ def begin(shape: Blueprint) -> AgentPhaseState:
     """Where an agent of this class begins.
 
     Raises:
-        Unwritable: a factory made something that is not of its field's type; also what a factory raises.
+        SerializationError: a factory made something that is not of its field's type; also what a factory raises.
     """
     phase = shape.graph.initial if shape.graph is not None else ""
     return AgentPhaseState(phase=phase, values={**shape.defaults, **shape.made()})
 
 
-def standing_at(agent: PhasedAgent, standing: AgentPhaseState, conversation: Phase | None) -> PhasedAgent:
-    """A copy of an agent that stands somewhere else; it shares what is not state."""
-    placed = object.__new__(type(agent))  # its own `__new__` makes a beginning, which nobody wants of a copy
+def agent_at(agent: PhasedAgent, agent_state: AgentPhaseState, conversation: Phase | None) -> PhasedAgent:
+    """Return a copy of an agent in another state; it shares what is not state."""
+    placed = object.__new__(type(agent))  # its own `__new__` would make the initial state
     kept: Any = object.__getstate__(agent)
     for part in kept if isinstance(kept, tuple) else (kept,):  # its dictionary, and its slots where it has some
         for name, value in (part or {}).items():
             object.__setattr__(placed, name, value)
-    placed._held = Held(blueprint(type(agent)).fields, standing, conversation)
+    placed._instance = InstanceState(blueprint(type(agent)).fields, agent_state, conversation)
     return placed
 
 
@@ -133,7 +134,7 @@ def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool =
     Args:
         agent: of whom copies are asked and called.
         slugs: of the classes that are linked.
-        is_itself: whether it begins as this agent began; else each beginning is made anew.
+        is_itself: whether it begins as this agent began; else each initial state is made again.
     """
     shape = blueprint(type(agent))
     links = {
@@ -151,8 +152,8 @@ def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool =
         schema=shape.schema,
         scopes=shape.scopes,
         links=links,
-        look=lambda standing, conversation: standing_at(agent, standing, conversation),
-        made=lambda: agent._held.recorded if is_itself else _made(shape),
+        look=lambda agent_state, conversation: agent_at(agent, agent_state, conversation),
+        made=lambda: agent._instance.recorded if is_itself else _made(shape),
         takes=lambda name, value: _takes(shape, name, value),
         shows_state=shows_state(shape.system),
     )
@@ -169,7 +170,7 @@ def _takes(shape: Blueprint, name: str, value: Any) -> bool:
 def _made(shape: Blueprint) -> Mapping[str, Any]:
     try:
         return shape.made()
-    except Exception as error:  # noqa: BLE001 - the factory is the author's code, and a conversation goes on without it
+    except Exception as error:  # noqa: BLE001 - user code may fail; the conversation continues without it
         log.warning("factory.failed", agent=shape.name, error=type(error).__name__)
         return {}
 
@@ -179,3 +180,43 @@ def _description(cls: type | None) -> str:
         return ""
     shape = blueprint(cls)
     return shape.description or f"Asks {shape.name}, another agent."
+
+
+def slug_of(cls: type) -> Slug:
+    """What an agent of a class is called: `ResearchAgent` is `research-agent`."""
+    return Slug("-".join(part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", cls.__name__)))
+
+
+def subagents_of(cls: type[PhasedAgent]) -> Iterator[type[PhasedAgent]]:
+    """The classes an agent calls, those that they call, and so on; not itself."""
+    found: dict[type[PhasedAgent], None] = {cls: None}
+    for one in (queue := [cls]):
+        for shape in blueprint(one).links.values():
+            if shape.target is not None and issubclass(shape.target, PhasedAgent) and shape.target not in found:
+                found[shape.target] = None
+                queue.append(shape.target)
+    yield from (one for one in found if one is not cls)
+
+
+def with_subagents(agent: PhasedAgent, slug: Slug) -> Mapping[Slug, PhasedAgent]:
+    """An agent by its slug, and those it calls by theirs.
+
+    Raises:
+        ConfigurationError: two of them have one name, or one cannot be made.
+    """
+    members: dict[Slug, PhasedAgent] = {slug: agent}
+    faults: list[str] = []
+    for cls in subagents_of(type(agent)):
+        name = slug_of(cls)
+        if name in members:
+            faults.append(f"{cls.__name__}: {type(members[name]).__name__} is called {name} too; rename one of them.")
+            continue
+        try:
+            members[name] = cls()
+        except ConfigurationError as fault:
+            faults.extend(fault.faults)
+        except Exception as error:  # noqa: BLE001 - user code may fail in any way
+            faults.append(f"{cls.__name__}: it cannot be made: {type(error).__name__}: {error}.")
+    if faults:
+        raise ConfigurationError(faults)
+    return members

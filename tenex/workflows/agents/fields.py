@@ -62,7 +62,7 @@ class State(Generic[T]):
         instance.set_value(self.name, value)
 
     def begin(self) -> Any:
-        """What the field begins with; MISSING where nothing says so."""
+        """Return the initial value; MISSING where there is none."""
         return self.default if self.default_factory is None else self.default_factory()
 
 
@@ -87,10 +87,10 @@ def AgentLink(  # noqa: N802 - pyagentic's name
     shared: bool = False,
     description: str = "",
 ) -> Link[Any]:
-    """Say when a linked agent may be called, and how.
+    """Declare when a linked agent may be called, and how.
 
     Args:
-        agent: the slug of an agent that is not written in Python; else the field's type says which it is.
+        agent: the slug of an agent that is not written in Python; else it is the field's type.
         phases: of the agent that calls; none means all.
         condition: called with the agent that calls; must hold too.
         shared: whether it keeps its state from call to call; else each call finds it at its beginning.

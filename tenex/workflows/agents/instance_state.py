@@ -12,41 +12,41 @@ from typing import Any
 from tenex.core.errors import SerializationError
 from tenex.core.phases import Phase
 from tenex.core.state.agent import HISTORY, AgentPhaseState, Moved
-from tenex.workflows.driving import MonotonicClock
+from tenex.workflows.local_run import MonotonicClock
 from tenex.workflows.serialization import Typed
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ConversationView:
     """The conversation an agent works in, as conditions and templates may know it."""
 
     phase: str | None
     """One of the seven; None outside a conversation."""
 
 
-class Held:
+class InstanceState:
     """The values of one agent, or of a copy of it that a condition or a call is given."""
 
-    __slots__ = ("_fields", "_live", "_recorded", "history", "is_given", "phase", "talk", "went")
+    __slots__ = ("_fields", "_live", "_recorded", "history", "is_given", "moves_made", "phase", "talk")
 
     def __init__(
         self,
         fields: Mapping[str, Typed[Any]],
-        standing: AgentPhaseState,
+        agent_state: AgentPhaseState,
         conversation: Phase | None,
         *,
         is_given: bool = False,
     ) -> None:
         self._fields = fields
-        self._recorded = dict(standing.values)
+        self._recorded = dict(agent_state.values)
         self._live: dict[str, Any] = {}
-        self.phase = standing.phase
-        self.history = standing.history
-        self.talk = Talk(None if conversation is None else str(conversation))
-        self.went: list[tuple[str, str]] = []
-        """The moves its own triggers made, since it was made of a standing."""
+        self.phase = agent_state.phase
+        self.history = agent_state.history
+        self.talk = ConversationView(None if conversation is None else str(conversation))
+        self.moves_made: list[tuple[str, str]] = []
+        """The moves its own triggers made, since it was made."""
         self.is_given = is_given
-        """Whether the standing counts as it is, whatever the journal says."""
+        """Whether this state replaces the journal's."""
 
     @property
     def recorded(self) -> Mapping[str, Any]:
@@ -57,7 +57,7 @@ class Held:
         """A field's value; the same object each time.
 
         Raises:
-            Unreadable: what was recorded is not of the field's type any more.
+            DeserializationError: what was recorded is not of the field's type any more.
         """
         if name not in self._live:
             self._live[name] = self._fields[name].load(copy.deepcopy(self._recorded[name]))
@@ -67,7 +67,7 @@ class Held:
         """Give a field a value.
 
         Raises:
-            Unwritable: it is not of the field's type.
+            SerializationError: it is not of the field's type.
         """
         field = self._fields[name]
         try:
@@ -77,9 +77,9 @@ class Held:
             raise SerializationError(f"{field.what} must be {kind}, and this {type(value).__name__} is none") from fault
         self._live[name] = value
 
-    def go(self, source: str, target: str) -> None:
+    def move(self, source: str, target: str) -> None:
         """Move to another phase."""
-        self.went.append((source, target))
+        self.moves_made.append((source, target))
         self.history = (*self.history, Moved(source=source, target=target, at=MonotonicClock().now()))[-HISTORY:]
         self.phase = target
 
@@ -87,41 +87,41 @@ class Held:
         """The fields whose values are other ones than recorded, as JSON.
 
         Raises:
-            Unwritable: a value is not of its field's type.
+            SerializationError: a value is not of its field's type.
         """
         written = {name: self._fields[name].dump(value) for name, value in self._live.items()}
         return {name: value for name, value in written.items() if value != self._recorded[name]}
 
-    def standing(self) -> AgentPhaseState:
+    def snapshot(self) -> AgentPhaseState:
         """All of it, as JSON.
 
         Raises:
-            Unwritable: as for `changed`.
+            SerializationError: as for `changed`.
         """
         return AgentPhaseState(phase=self.phase, values={**self._recorded, **self.changed()}, history=self.history)
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class StateChanges:
     """What somebody changed of an agent between its runs."""
 
-    held: Held
+    instance: InstanceState
 
-    def upon(self, known: AgentPhaseState | None) -> AgentPhaseState | None:
-        """Where the agent stands with the changes, given what is recorded; None if that is what is recorded.
+    def applied_to(self, known: AgentPhaseState | None) -> AgentPhaseState | None:
+        """Return the agent's state with the changes, given the recorded one; None if nothing differs.
 
         Raises:
-            Unwritable: a value is not of its field's type.
+            SerializationError: a value is not of its field's type.
         """
-        held, values = self.held, self.held.changed()
-        if held.is_given or known is None:
-            standing = held.standing()
-            return standing if held.is_given or values or held.went else None
-        went = held.history[-len(held.went) :] if held.went else ()
+        instance, values = self.instance, self.instance.changed()
+        if instance.is_given or known is None:
+            agent_state = instance.snapshot()
+            return agent_state if instance.is_given or values or instance.moves_made else None
+        moves_made = instance.history[-len(instance.moves_made) :] if instance.moves_made else ()
         merged = AgentPhaseState(
-            phase=held.phase if held.went else known.phase,
+            phase=instance.phase if instance.moves_made else known.phase,
             values={**known.values, **values},
-            history=(*known.history, *went)[-HISTORY:],
+            history=(*known.history, *moves_made)[-HISTORY:],
         )
         return None if merged == known else merged
 
@@ -129,33 +129,33 @@ class Changes:
 class StateView:
     """An agent's state by name: `agent.state.plan`, `agent.state.phase`, `agent.state.history`."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_instance",)
 
-    def __init__(self, held: Held) -> None:
-        object.__setattr__(self, "_held", held)
+    def __init__(self, instance: InstanceState) -> None:
+        object.__setattr__(self, "_instance", instance)
 
     @property
     def phase(self) -> str:
         """The phase the agent is in; empty for one without phases."""
-        held: Held = object.__getattribute__(self, "_held")
-        return held.phase
+        instance: InstanceState = object.__getattribute__(self, "_instance")
+        return instance.phase
 
     @property
     def history(self) -> tuple[Moved, ...]:
         """The newest of its moves, oldest first."""
-        held: Held = object.__getattribute__(self, "_held")
-        return held.history
+        instance: InstanceState = object.__getattribute__(self, "_instance")
+        return instance.history
 
     def __getattr__(self, name: str) -> Any:
-        held: Held = object.__getattribute__(self, "_held")
+        instance: InstanceState = object.__getattribute__(self, "_instance")
         try:
-            return held.get(name)
+            return instance.get(name)
         except KeyError:
             raise AttributeError(f"the state has no field {name!r}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        held: Held = object.__getattribute__(self, "_held")
+        instance: InstanceState = object.__getattribute__(self, "_instance")
         try:
-            held.set(name, value)
+            instance.set(name, value)
         except KeyError:
             raise AttributeError(f"the state has no field {name!r}") from None

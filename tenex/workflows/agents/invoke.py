@@ -1,4 +1,4 @@
-"""Carries out one call of a method: on a copy of the agent that stands where the journal says.
+"""Carries out one call of a method: on a copy of the agent in its journaled state.
 
 Whatever the method does, the end is a result: its text, and the fields of the state it has changed. One that raises,
 or takes too long, has changed nothing.
@@ -21,9 +21,9 @@ from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.workflow.rounds import Finish, Handoff
-from tenex.workflows.speakers.context import CHANGES, Changes
+from tenex.workflows.speakers.context import CHANGES, ContextChanges
 
-from .definition import PhasedAgent, blueprint, standing_at
+from .definition import PhasedAgent, agent_at, blueprint
 from .tools import KEY, Method
 
 LONGEST: Final = 2_000
@@ -37,7 +37,7 @@ async def call_method(
     name: str,
     arguments: Mapping[str, Any],
     *,
-    standing: AgentPhaseState,
+    agent_state: AgentPhaseState,
     conversation: Phase | None,
     key: str,
 ) -> ToolResult:
@@ -47,12 +47,12 @@ async def call_method(
         agent: whose method it is.
         name: of the method.
         arguments: as the model sent them.
-        standing: where the agent stands.
+        agent_state: phase and state, as journaled.
         conversation: the conversation's phase; None outside one.
         key: given to a method with the parameter `idempotency_key`.
     """
     method = blueprint(type(agent)).methods[name]
-    placed = standing_at(agent, standing, conversation)
+    placed = agent_at(agent, agent_state, conversation)
     try:
         given = method.parameters.read(arguments)
     except UsageError as fault:
@@ -60,7 +60,7 @@ async def call_method(
     if method.parameters.takes_key:
         given[KEY] = key
     limit = asyncio.timeout(method.timeout)
-    changes = Changes()
+    changes = ContextChanges()
     token = CHANGES.set(changes)
     try:
         async with limit:
@@ -89,7 +89,7 @@ async def _run(method: Method, placed: PhasedAgent, given: dict[str, Any]) -> An
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
-    """Do blocking work in a thread of its own, which is left alone where nobody waits for it any more.
+    """Do blocking work in a thread of its own, which is abandoned when its caller is cancelled.
 
     A pool would be used up by calls that never end, and the process would wait for them when it ends.
     """
@@ -117,13 +117,13 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
     return await done
 
 
-def _returned(method: Method, value: Any, placed: PhasedAgent, changes: Changes) -> ToolResult:
-    held = placed._held
+def _returned(method: Method, value: Any, placed: PhasedAgent, changes: ContextChanges) -> ToolResult:
+    instance = placed._instance
     try:
-        values = held.changed()
+        values = instance.changed()
     except SerializationError as fault:
-        return _failed(f"{method.name} left the state as nobody may: {fault}. Nothing of it was kept.")
-    if method.replay is Replay.READ and (values or held.went):
+        return _failed(f"{method.name} left the state invalid: {fault}. Nothing of it was kept.")
+    if method.replay is Replay.READ and (values or instance.moves_made):
         what = ", ".join(values) or "the phase"
         return _failed(f"{method.name} is declared as `read` and has changed {what}; nothing of it was kept.")
     route = value if isinstance(value, Handoff | Finish) else None
@@ -133,7 +133,7 @@ def _returned(method: Method, value: Any, placed: PhasedAgent, changes: Changes)
         ok=True,
         content=_text(value),
         values=values,
-        moves=tuple(held.went),
+        moves=tuple(instance.moves_made),
         route=route,
         context=changes.set_,
         removed=tuple(changes.removed),
@@ -158,8 +158,8 @@ def _text(value: Any) -> str:
 
 def _raised(name: str, error: BaseException) -> ToolResult:
     log.error("tool.raised", tool=name, error=type(error).__name__, exc_info=error)
-    said = words_of(error)
-    text = f"{said[:LONGEST]}…" if len(said) > LONGEST else said
+    text = words_of(error)
+    text = f"{text[:LONGEST]}…" if len(text) > LONGEST else text
     return _failed(f"{name} failed: {type(error).__name__}{f': {text}' if text else ''}")
 
 

@@ -14,10 +14,9 @@ from tenex.core.config import Kind
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
-from tenex.workflows.loading import module_of
+from tenex.workflows.loading import load_script
 
-from .definition import PhasedAgent, blueprint
-from .discovery import household, linked
+from .definition import PhasedAgent, blueprint, subagents_of, with_subagents
 from .fields import State
 
 SUFFIX: Final = ".py"
@@ -28,7 +27,7 @@ _KINDS: Final = tuple(kind for kind in Kind if kind is not Kind.ORCHESTRATOR)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonAgent:
-    """An agent of a file: one instance, of which copies are asked and called, and what its class says of it."""
+    """An agent of a file: one instance, of which copies are asked and called, and the attributes of its class."""
 
     slug: Slug
     agent: PhasedAgent
@@ -79,14 +78,14 @@ def read_agents(path: Path) -> list[PythonAgent]:
     slug = Slug(path.stem.lower().replace("_", "-"))
     if not _SLUG.fullmatch(slug):
         faults.append(f"{path.stem!r} cannot be the name of an agent; name the file by words joined with `_` or `-`.")
-    module = module_of(path, "tenex_agents")
+    module = load_script(path, "tenex_agents")
     if _is_of_states(module):
         return []
     try:
-        members = household(_main(module)(), slug)
+        members = with_subagents(_main(module)(), slug)
     except ConfigurationError as fault:
         raise ConfigurationError([f"{path}: {sentence}" for sentence in (*faults, *fault.faults)]) from fault
-    except Exception as fault:  # the author's code may fail in any way
+    except Exception as fault:  # user code may fail in any way
         what = f"{type(fault).__name__}: {fault}"
         raise ConfigurationError([f"{path}: its agent cannot be made without arguments: {what}."]) from fault
     slugs = {type(member): name for name, member in members.items()}
@@ -114,7 +113,7 @@ def _main(module: ModuleType) -> type[PhasedAgent]:
     for cls in there:
         used.update(one for one in cls.__mro__[1:] if one in there)
         try:
-            used.update(linked(cls))
+            used.update(subagents_of(cls))
         except ConfigurationError as fault:
             faults.extend(fault.faults)
     if faults:
@@ -143,20 +142,20 @@ def _read(slug: Slug, agent: PhasedAgent, slugs: dict[type, Slug], source: str, 
         in_phases=tuple(_phases(cls, faults)),
         tools=_words(cls, "tools", faults),
         model=_text(cls, "model", faults),
-        output=_said(cls, "output"),
+        output=_attribute(cls, "output"),
         source=source,
         is_main=slug == next(iter(slugs.values())),
     )
 
 
-def _said(cls: type, name: str) -> Any:
-    """What a class says of itself; a field of state by that name says nothing of the class."""
+def _attribute(cls: type, name: str) -> Any:
+    """Return a class attribute; a field of state by that name is none."""
     value = getattr(cls, name, None)
     return None if isinstance(value, State) else value
 
 
 def _text(cls: type, name: str, faults: list[str]) -> str:
-    value = _said(cls, name)
+    value = _attribute(cls, name)
     if value is None or isinstance(value, str):
         return " ".join((value or "").split())
     faults.append(f"{cls.__name__}: `{name}` must be a text.")
@@ -164,7 +163,7 @@ def _text(cls: type, name: str, faults: list[str]) -> str:
 
 
 def _words(cls: type, name: str, faults: list[str]) -> tuple[str, ...]:
-    value = _said(cls, name)
+    value = _attribute(cls, name)
     if value is None:
         return ()
     if isinstance(value, list | tuple | set | frozenset) and all(isinstance(word, str) for word in value):

@@ -1,4 +1,4 @@
-"""Runs an agent in the process that asks, without a daemon: a conversation between it and whoever calls.
+"""Runs an agent in the process that asks, without a daemon: a conversation between it and its caller.
 
 It is a workflow of two speakers on the daemon's own core, so all that is journaled, gated and resumed there is here.
 """
@@ -18,7 +18,7 @@ from tenex.core.context.transcript import entries_for
 from tenex.core.context.window import CONTEXT_TOKENS, MESSAGE_CHARACTERS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.decide.agent_phases import offered
-from tenex.core.effects import Effect, Key, ModelCall, Timer, ToolCall
+from tenex.core.effects import Effect, ModelCall, Timer, ToolCall
 from tenex.core.errors import InternalError, ModelRefused, ModelUnavailable, WorkflowError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.messages import AgentText, Entry, ModelRequest, Shown, UserText, cut, writable
@@ -39,13 +39,13 @@ from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.run import OrchestratorTurn, Run
 from tenex.core.state.subagents import agent_state_of, message_to
 from tenex.core.workflow_config import PERSON, Workflow
-from tenex.workflows.driving import CALLER, Drive, Work
-from tenex.workflows.missions.usage import spent
-from tenex.workflows.speakers.graph import TransitionGraph
+from tenex.workflows.local_run import CALLER, LocalRun, Work
+from tenex.workflows.missions.steps import spent
+from tenex.workflows.speakers.rules import RuleGraph
 
 from .blueprint import Blueprint
 from .definition import PhasedAgent, blueprint, program
-from .instance_state import Changes
+from .instance_state import StateChanges
 from .invoke import call_method
 from .templates import MESSAGE, render
 
@@ -63,21 +63,21 @@ class AgentResult:
     text: str
     error: str
     phase: str
-    """Where the agent stands now; empty for one without phases."""
+    """The current phase; empty for an agent without phases."""
 
     @property
     def final_output(self) -> str:
         """What the agent answered.
 
         Raises:
-            WorkflowError: it gave no answer; the message says why.
+            WorkflowError: it gave no answer; the message has the reason.
         """
         if self.outcome != "finished":
             raise WorkflowError(f"The agent gave no answer, its run {self.outcome.replace('_', ' ')}: {self.error}.")
         return self.text
 
 
-class AgentDrive(Drive):
+class LocalAgent(LocalRun):
     """One conversation of an agent, driven until it has answered."""
 
     def __init__(
@@ -95,15 +95,18 @@ class AgentDrive(Drive):
         self._members = members
         self._model = model
         self._text: str | None = None
-        self._changes: Changes | None = None
+        self._changes: StateChanges | None = None
         self._before: OrchestratorTurn | None = None
-        self._told: list[str] = []
+        self._notices: list[str] = []
         self.person = PublicKey(CALLER), Role.OWNER
         """Who asks, and what they may do."""
-        self.standing: AgentPhaseState | None = None
-        """Where the agent stands, as far as that is journaled."""
 
-    async def ask(self, conversation: ConversationId, text: str | None, changes: Changes) -> AgentResult:
+    @property
+    def agent_state(self) -> AgentPhaseState | None:
+        """Phase and state of the agent, as journaled."""
+        return self.agent_states.get(self._slug)
+
+    async def ask(self, conversation: ConversationId, text: str | None, changes: StateChanges) -> AgentResult:
         """Put a request to the agent, or go on with what is open, and wait for the answer.
 
         Raises:
@@ -117,19 +120,19 @@ class AgentDrive(Drive):
             raise ModelUnavailable(f"{retry.message} What was done is kept: call `run` again to go on.")
         turn = state.last_turn
         if turn is None or (self._before is not None and turn.seq == self._before.seq):
-            raise WorkflowError(" ".join(self._told) or "Nothing was asked, and nothing is open to go on with.")
+            raise WorkflowError(" ".join(self._notices) or "Nothing was asked, and nothing is open to go on with.")
         done = next((one for one in turn.completions if one.agent == self._slug), None)
         if done is None:
             raise InternalError(f"the turn {turn.turn_id} closed without its agent")
-        phase = self.standing.phase if self.standing is not None else ""
+        phase = self.agent_state.phase if self.agent_state is not None else ""
         return AgentResult(outcome=done.outcome, text=done.text, error=done.error, phase=phase)
 
-    def _begin(self, state: Conversation) -> None:
+    def _start(self, state: Conversation) -> None:
         self._before = state.last_turn if state.turn is None else None
         if pending(state):
             self.post(Opened())
         known = state.agent_states.get(self._slug)
-        given = self._changes.upon(known) if self._changes is not None else None
+        given = self._changes.applied_to(known) if self._changes is not None else None
         if given is not None:
             self.post(AgentStateProvided(agent=self._slug, standing=given))
         if any(run.is_held for run in state.runs.values()):
@@ -152,53 +155,44 @@ class AgentDrive(Drive):
         begins = (self._slug,) if state.status == "new" else ()
         return MessageReceived(message=message, role=self.person[1], name=CALLER, addressed=begins, is_plain=is_plain)
 
-    def _goes_on(self, state: Conversation) -> bool:
+    def _is_active(self, state: Conversation) -> bool:
         wanted = pending(state).values()
         is_held = any(run.is_held for run in state.runs.values())
         return any(not isinstance(effect, Timer) for effect in wanted) or (bool(wanted) and not is_held)
 
-    def _written(self, state: Conversation) -> None:
-        self.standing = state.agent_states.get(self._slug)
-
-    def _sealed(self, record: r.Record, state: Conversation) -> r.Record:
+    def _fill_in(self, record: r.Record, state: Conversation) -> r.Record:
         match record:
             case r.MessageSent() if record.speaker == self._rules.project.pubkey:
-                self._told.append(record.text)
+                self._notices.append(record.text)
             case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
                 return prompted(state, record, self._prompt)
         return record
 
-    def _see(self, effect: Effect) -> None:
-        """What is under way needs to hear of nothing."""
-
-    def _forgotten(self, key: Key) -> None:
-        """Nothing is kept of it."""
-
     # ---- prompts ----
 
     def _prompt(self, conversation: Conversation, run: Run) -> Prompt:
-        """What an agent is told at the start of its run, and again where it stands elsewhere."""
+        """Return the prompt at the start of a run, and again when phase or state has changed."""
         shape = blueprint(type(self._members[run.agent]))
-        standing = agent_state_of(conversation, run, self._program(run.agent))
-        system = render(shape.system, f"{shape.name}.__system_message__", standing, None)
-        return Prompt(system=system, entries=tuple(self._entries(conversation, run, shape, standing)))
+        agent_state = agent_state_of(conversation, run, self._program(run.agent))
+        system = render(shape.system, f"{shape.name}.__system_message__", agent_state, None)
+        return Prompt(system=system, entries=tuple(self._entries(conversation, run, shape, agent_state)))
 
     def _entries(
-        self, conversation: Conversation, run: Run, shape: Blueprint, standing: AgentPhaseState
+        self, conversation: Conversation, run: Run, shape: Blueprint, agent_state: AgentPhaseState
     ) -> list[Entry | Shown]:
-        """What it is shown when its run begins; the request is put by its input template."""
+        """Return the entries at the start of a run; the request is rendered by the input template."""
         entries: list[Entry | Shown]
         if run.parent is not None:
             entries = [*entries_for(conversation, run)]
             if shape.input:
-                text = put(shape, standing, message_to(conversation, run))
+                text = put(shape, agent_state, message_to(conversation, run))
                 entries = [replace(one, text=text) if isinstance(one, AgentText) else one for one in entries]
             return entries
         messages = conversation.recent[-SHOWN:]
         entries = [Shown(seq=m.seq, limit=MESSAGE_CHARACTERS) for m in messages]
         if shape.input and messages and messages[-1].role is not None:
             last = messages[-1]
-            text = put(shape, standing, cut(last.text, MESSAGE_CHARACTERS))
+            text = put(shape, agent_state, cut(last.text, MESSAGE_CHARACTERS))
             entries[-1] = UserText(author=last.name, text=text, role=str(last.role), key=last.author)
         return entries
 
@@ -217,7 +211,7 @@ class AgentDrive(Drive):
                 return partial(self._call, effect, state)
             case Timer():
                 return partial(self._sleep, effect)
-        raise InternalError(f"an agent without a daemon has nobody for {effect.key.work}")
+        raise InternalError(f"an agent without a daemon cannot run {effect.key.work}")
 
     def _request(self, state: Conversation, effect: ModelCall) -> ModelRequest:
         run = state.runs[effect.run]
@@ -248,27 +242,27 @@ class AgentDrive(Drive):
 
     async def _call(self, effect: ToolCall, state: Conversation) -> Signal:
         agent = self._members[effect.context.agent]
-        standing = agent_state_of(state, state.runs[effect.run], self._program(effect.context.agent))
+        agent_state = agent_state_of(state, state.runs[effect.run], self._program(effect.context.agent))
         result = await call_method(
             agent,
             effect.request.tool,
             effect.request.arguments,
-            standing=standing,
+            agent_state=agent_state,
             conversation=None,
             key=effect.context.idempotency_key,
         )
         return ToolReturned(key=effect.key, result=result)
 
 
-def put(shape: Blueprint, standing: AgentPhaseState, request: str) -> str:
+def put(shape: Blueprint, agent_state: AgentPhaseState, request: str) -> str:
     """A request as the agent's input template puts it."""
-    return render(shape.input, f"{shape.name}.__input_template__", standing, None, **{MESSAGE: request})
+    return render(shape.input, f"{shape.name}.__input_template__", agent_state, None, **{MESSAGE: request})
 
 
 def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> Policy:
     slugs = {type(one): name for name, one in members.items()}
     roster = {name: member(name, one, slugs, is_itself=name == slug) for name, one in members.items()}
-    graph = TransitionGraph.round_robin((PERSON, slug))
+    graph = RuleGraph.round_robin((PERSON, slug))
     talk = Workflow(
         slug=slug,
         name=roster[slug].name,
@@ -285,7 +279,7 @@ def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> P
         project=project,
         limits=limits,
         workflows={slug: talk},
-        compile_graph=lambda data, names: TransitionGraph.from_dict(data).compile(names),
+        compile_graph=lambda data, names: RuleGraph.from_dict(data).compile(names),
     )
 
 

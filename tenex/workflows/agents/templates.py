@@ -1,4 +1,4 @@
-"""An agent's system message and input template, rendered from where it stands: in a sandbox, strictly.
+"""An agent's system message and input template, rendered from its phase and state: in a sandbox, strictly.
 
 {{ phase }}  {{ plan }}  {{ state.plan }}  {{ state.history }}  {{ conversation.phase }}  {{ user_message }}
 """
@@ -25,7 +25,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     """Takes `state.items` for the field of that name before it is Python's method."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """What stands behind a dot."""
+        """Return the value of an attribute."""
         return obj[attribute] if isinstance(obj, Mapping) and attribute in obj else super().getattr(obj, attribute)
 
 
@@ -39,7 +39,7 @@ _ENVIRONMENT: Final = _environment()
 
 
 def template_faults(text: str, where: str, names: Iterable[str]) -> list[str]:
-    """What is wrong with a template, as far as its text tells: it does not parse, or names what there is not."""
+    """Return the syntax errors and unknown names of a template."""
     known = {*GIVEN, *names}
     try:
         unknown = sorted(meta.find_undeclared_variables(_ENVIRONMENT.parse(text)) - known)
@@ -50,20 +50,20 @@ def template_faults(text: str, where: str, names: Iterable[str]) -> list[str]:
 
 
 def shows_state(text: str) -> bool:
-    """Whether a template without faults shows more of where an agent stands than its phase."""
+    """Whether a template without faults shows more than the agent's phase."""
     return not meta.find_undeclared_variables(_ENVIRONMENT.parse(text)) <= {"phase", "conversation"}
 
 
-def render(text: str, where: str, standing: AgentPhaseState, conversation: Phase | None, **more: Any) -> str:
+def render(text: str, where: str, agent_state: AgentPhaseState, conversation: Phase | None, **more: Any) -> str:
     """The text with its values, without space around it.
 
     Raises:
-        ConfigurationError: an expression of it failed; says where.
+        ConfigurationError: an expression of it failed; names the place.
     """
-    history = [{"source": move.source, "target": move.target, "at": move.at} for move in standing.history]
-    state = {**standing.values, "phase": standing.phase, "history": history}
+    history = [{"source": move.source, "target": move.target, "at": move.at} for move in agent_state.history]
+    state = {**agent_state.values, "phase": agent_state.phase, "history": history}
     talk = {"phase": None if conversation is None else str(conversation)}
-    values = {**standing.values, **more, "phase": standing.phase, "state": state, "conversation": talk}
+    values = {**agent_state.values, **more, "phase": agent_state.phase, "state": state, "conversation": talk}
     try:
         return _ENVIRONMENT.from_string(text).render(values).strip()
     except _MISTAKES as error:

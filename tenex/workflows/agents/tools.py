@@ -22,12 +22,12 @@ MARK: Final = "__tenex_tool__"
 KEY: Final = "idempotency_key"
 """A parameter of this name is given by the program and never offered: the same however often the call runs."""
 TIMEOUT: Final = 30.0
-"""Seconds a call may take unless its method says otherwise; the daemon's own tools have as many."""
+"""Seconds a call may take unless its method sets another limit; the daemon's own tools have as many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMark:
-    """What the decorator says of a method; unchecked."""
+    """The arguments of the decorator; unchecked."""
 
     description: Any
     phases: Any
@@ -61,10 +61,10 @@ def tool(
     """
 
     def mark(method: F) -> F:
-        said = ToolMark(
+        settings = ToolMark(
             description=description, phases=phases, condition=condition, replay=replay, access=access, timeout=timeout
         )
-        setattr(method, MARK, said)
+        setattr(method, MARK, settings)
         return method
 
     if callable(description):  # `@tool` without its parentheses
@@ -92,7 +92,7 @@ class Parameters:
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 faults.append(f"`{parameter}` cannot be given by name; write out what it takes.")
             elif parameter.annotation is parameter.empty:
-                faults.append(f"`{parameter.name}` has no annotation; say its type.")
+                faults.append(f"`{parameter.name}` has no annotation; give its type.")
             else:
                 default = ... if parameter.default is parameter.empty else parameter.default
                 field = f"p{len(fields)}"  # a name of its own may be one of pydantic's
@@ -111,13 +111,13 @@ class Parameters:
         """What was sent, as the types that the method is annotated with; what was not sent is left to its defaults.
 
         Raises:
-            UsageError: it does not fit; says what, and repeats no value.
+            UsageError: it does not fit; the message names the field and no value.
         """
         try:
             read = self._model.model_validate(dict(given))
         except ValidationError as fault:
-            told = [f"`{'.'.join(map(str, error['loc']))}`: {error['msg']}" for error in fault.errors()[:8]]
-            raise UsageError("; ".join(told)) from fault
+            sentences = [f"`{'.'.join(map(str, error['loc']))}`: {error['msg']}" for error in fault.errors()[:8]]
+            raise UsageError("; ".join(sentences)) from fault
         return {self.names[field]: getattr(read, field) for field in read.model_fields_set}
 
 

@@ -1,1 +1,21 @@
-"""Missions: graphs whose nodes are functions over typed state. Start at `graph.Graph`."""
+"""Missions: graphs whose nodes are functions, by pydantic-graph's names.
+
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
+"""
+
+from .graph import Graph, GraphRunResult, MissionRun
+from .nodes import BaseNode, Dependency, End, NodeError
+from .steps import Answer, GraphRunContext, durable
+
+__all__ = [
+    "Answer",
+    "BaseNode",
+    "Dependency",
+    "End",
+    "Graph",
+    "GraphRunContext",
+    "GraphRunResult",
+    "MissionRun",
+    "NodeError",
+    "durable",
+]

@@ -5,7 +5,7 @@
     def begin(message: str) -> MissionState: ...       # or (node, state); without it see `Starting`
     def deps(workspace: Path) -> GraphContext: ...     # the parameter may be left out
 
-Both are plain functions. `begin` raises ValueError with a sentence for whoever wrote the message; `deps` is called anew
+Both are plain functions. `begin` raises ValueError with a sentence for the author of the message; `deps` is called
 whenever a node is run, also after a restart, and nothing of what it gives is journaled.
 """
 
@@ -25,8 +25,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from tenex.core.errors import ConfigurationError, SerializationError, UsageError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.mission_config import MISSION_ID, TRACKED, Beginning, MissionRule
+from tenex.workflows.error_text import complaints
 from tenex.workflows.serialization import field_names
-from tenex.workflows.speakers.error_text import complaints
 from tenex.workflows.time_limit import in_time
 
 from .graph import Graph
@@ -70,7 +70,7 @@ class MissionWorkflow:
             except ConfigurationError as fault:
                 yield from (f"{sentence} Or write `def {BEGIN}(message: str):`." for sentence in fault.faults)
 
-    def doubts(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What may be meant so."""
         return ()
 
@@ -87,7 +87,7 @@ class MissionWorkflow:
 
 
 class Starting:
-    """Makes of a message where a mission begins; `core.mission_rules.Begin`.
+    """Makes of a message where a mission begins; `core.mission_config.Begin`.
 
     Mentions at the beginning and at the end are left out. Without a `begin` of the author's, a JSON object (the whole
     text, or a block between lines of three backticks) is the fields of the state; any other text goes into its first
@@ -120,7 +120,7 @@ class Starting:
             raise
         except SerializationError as fault:
             raise UsageError(f"{_sentence(str(fault))} The author of its code has to fix that.") from fault
-        except (Exception, SystemExit) as fault:  # an author's function may fail in any way
+        except (Exception, SystemExit) as fault:  # user code may fail in any way
             log.warning("mission.not_begun", kind=type(fault).__name__, exc_info=fault)
             what = _sentence(f"its `{BEGIN}` failed with {type(fault).__name__}")
             raise UsageError(f"{what} The author of its code has to fix that.") from fault
@@ -169,7 +169,7 @@ class Starting:
 
 
 def mission_of(graph: AnyGraph, module: ModuleType | None) -> MissionWorkflow:
-    """A graph with what stands beside it in its module."""
+    """A graph with the functions of its module."""
     words = inspect.cleandoc((module and module.__doc__) or "").partition("\n")[0]
     return MissionWorkflow(
         graph=graph, begin=getattr(module, BEGIN, None), deps=getattr(module, DEPS, None), about=words

@@ -27,7 +27,7 @@ class NodeShape:
     name: str
     edges: tuple[Edge, ...]
     result: Any
-    """The type in `End[...]`; Any if it says none."""
+    """The type in `End[...]`; Any if there is none."""
     fields: Codec
     """The fields that are journaled."""
     dependencies: frozenset[str]
@@ -152,7 +152,7 @@ def _words(kind: Any) -> str:
 
 
 class _Unknown:
-    """Stands for a name that an annotation uses and nobody can find."""
+    """Placeholder for a name of an annotation that cannot be resolved."""
 
 
 class _Unannotated(Exception):

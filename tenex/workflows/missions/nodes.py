@@ -4,16 +4,20 @@ The names are pydantic-graph's. A node is a dataclass whose `run` returns the no
 return is read from the annotation of `run`.
 
     @dataclass
-    class Draft(BaseNode[Paper, Desk, str], timeout=600, retries=2, on_error="Apologise"):
+    class Draft(BaseNode[Paper, Office, str], timeout=600, retries=2, on_error="Apologise"):
         topic: str
         writer: Dependency[Writer]
 
-        async def run(self, ctx: GraphRunContext[Paper, Desk]) -> Review | End[str]: ...
+        async def run(self, ctx: GraphRunContext[Paper, Office]) -> Review | End[str]: ...
 """
 
+import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import Field, dataclass, fields, is_dataclass
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+from tenex.core.errors import StepFailed
 
 from .steps import GraphRunContext
 
@@ -24,7 +28,7 @@ T = TypeVar("T")
 
 
 class Injected:
-    """Marks the fields of a node that are given anew to every process, and never journaled."""
+    """Marks the fields of a node that are given again in every process, and never journaled."""
 
 
 Dependency = Annotated[T, Injected]
@@ -54,7 +58,7 @@ class NodePolicy:
     """How long and how often a node may try, and what its failure leads to."""
 
     timeout: float | None = None
-    """Seconds for a visit; waits for another try, pauses and the time nobody was there do not count."""
+    """Seconds for a visit; waits for a retry, pauses and the time without a process do not count."""
     retries: int = 3
     on_error: str | None = None
     phase: str | None = None
@@ -100,7 +104,7 @@ class BaseNode(ABC, Generic[StateT, DepsT, RunEndT]):
 
     @classmethod
     def phase_name(cls) -> str:
-        """What `current_phase` says during a visit: the class's name without `Node`, in snake case."""
+        """The value of `current_phase` during a visit: the class's name without `Node`, in snake case."""
         return cls.policy.phase or _snake(cls.get_node_id().removesuffix("Node") or cls.get_node_id())
 
 
@@ -126,3 +130,48 @@ def _is_injected(hint: Any) -> bool:
 def _snake(name: str) -> str:
     words = "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
     return words.removeprefix("_")
+
+
+# ---- which failures are retried --------------------------------------------------------------------------------------
+
+Classify = Callable[[Exception], bool | None]
+"""Whether an error may pass; None leaves it to `may_pass`."""
+
+_BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses of a busy server."""
+
+
+LONGEST_PAUSE: Final = 3600
+"""Seconds: a longer `retry_after`, by mistake or in malice, is cut."""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether a retry may succeed: an error with `retryable`, a network's, a server's that is busy or fails.
+
+    Of a group all must.
+    """
+    if isinstance(error, StepFailed):
+        return error.may_pass
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(may_pass, error.exceptions))
+    retryable = getattr(error, "retryable", None)
+    if isinstance(retryable, bool):
+        return retryable
+    if isinstance(error, ConnectionError | TimeoutError | asyncio.TimeoutError | BlockingIOError | InterruptedError):
+        return True
+    if any(kind.__name__ == "TransportError" and kind.__module__.startswith("httpx") for kind in type(error).__mro__):
+        return True
+    return _status(error) in _BUSY
+
+
+def retry_after(error: BaseException) -> int | None:
+    """Return the ms to wait, an hour at most, where the error has `retry_after` in seconds."""
+    after = getattr(error, "retry_after", None)
+    return int(min(after, LONGEST_PAUSE) * 1000) if isinstance(after, int | float) and after >= 0 else None
+
+
+def _status(error: BaseException) -> Any:
+    response: Any = getattr(error, "response", None)
+    found: Any = getattr(error, "status_code", None) or getattr(error, "status", None)
+    found = found or getattr(response, "status_code", None)
+    return found if isinstance(found, int) else None

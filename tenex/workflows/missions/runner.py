@@ -1,6 +1,6 @@
 """Runs nodes: builds one from the journal's values, gives it its dependencies, and has its steps journaled.
 
-The same for a first run, a retry and a restart: a node is always made of what the journal says, and comes to where it
+The same for a first run, a retry and a restart: a node is always made of journaled values, and gets to where it
 was by running its code over the steps that have returned.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -29,21 +29,18 @@ from tenex.core.signals import (
     StepRequested,
 )
 from tenex.core.state.mission import UNKNOWN_KIND, Step
+from tenex.workflows.error_text import cut, sentence_of
 from tenex.workflows.serialization import Typed
-from tenex.workflows.speakers.error_text import cut, sentence_of
 
-from .errors import may_pass, retry_after
-from .steps import CURRENT, Answer, GraphRunContext, ReplayName
-from .usage import METER, Meter
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from .codec import NodeGraph
+from .nodes import may_pass, retry_after
+from .steps import CURRENT, METER, Answer, CostMeter, GraphRunContext, ReplayName
 
 Post = Callable[[Signal], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PeerRequest:
     """What a node asks of an agent or a workflow, on whose behalf, and the key of the step."""
 
     name: str
@@ -53,7 +50,7 @@ class Question:
     role: Role | None
 
 
-Ask = Callable[[Question], Awaitable[Answer]]
+Ask = Callable[[PeerRequest], Awaitable[Answer]]
 
 _IN_STEP: ContextVar[str | None] = ContextVar("tenex_step", default=None)
 
@@ -64,7 +61,7 @@ class NodeRunner:
     """Runs the nodes of these graphs; `core.ports.Missions`."""
 
     def __init__(
-        self, graphs: "Mapping[str, tuple[Graph[Any, Any, Any], Callable[[], Any]]]", ask: Ask | None = None
+        self, graphs: Mapping[str, tuple[NodeGraph[Any, Any, Any], Callable[[], Any]]], ask: Ask | None = None
     ) -> None:
         """Take graphs by their names, each with what makes its dependencies for a run of a node.
 
@@ -94,14 +91,14 @@ class NodeTaskOf:
     """One run of one node; `core.ports.NodeTask`."""
 
     def __init__(
-        self, known: "tuple[Graph[Any, Any, Any], Callable[[], Any]] | None", effect: NodeRun, post: Post
+        self, known: tuple[NodeGraph[Any, Any, Any], Callable[[], Any]] | None, effect: NodeRun, post: Post
     ) -> None:
         self._known = known
         self._effect = effect
         self._post = post
         self._waiters: set[asyncio.Future[None]] = set()
         self._used: Counter[str] = Counter()
-        self._meter = Meter()
+        self._meter = CostMeter()
         self._open = 0
         self._is_resting = False
         self._is_over = False
@@ -125,7 +122,7 @@ class NodeTaskOf:
         return self._task is not None and self._task.cancelling() > 0
 
     def see(self, effect: NodeRun) -> None:
-        """Hear what has become durable of the steps."""
+        """Take the steps that have become durable."""
         self._effect = effect
         for waiter in self._waiters:
             if not waiter.done():
@@ -136,9 +133,9 @@ class NodeTaskOf:
         self._is_resting = True
 
     async def __call__(self) -> Signal:
-        """Run the node, and say how it ended."""
+        """Run the node and return how it ended."""
         self._task = asyncio.current_task()
-        self._meter = Meter(METER.get())  # of a mission that a step of another runs, both pay
+        self._meter = CostMeter(METER.get())  # of a mission that a step of another runs, both pay
         token = METER.set(self._meter)
         try:
             return replace(await self._ended(), spent=self._meter.read())
@@ -207,13 +204,13 @@ class NodeTaskOf:
 
     def _may_pass(self, error: BaseException) -> bool:
         classify = self._known[0].classify if self._known else None
-        said: bool | None = None
+        verdict: bool | None = None
         if classify is not None and isinstance(error, Exception) and not isinstance(error, StepFailed):
             try:
-                said = classify(error)
-            except Exception as fault:  # the author's code, asked about errors it may not know
+                verdict = classify(error)
+            except Exception as fault:  # user code may fail in any way
                 log.exception("node.not_classified", kind=type(error).__name__, fault=type(fault).__name__)
-        return may_pass(error) if said is None else bool(said)
+        return may_pass(error) if verdict is None else bool(verdict)
 
     def _failed(self, who: Any, kind: str, message: str, after: int | None = None) -> NodeFailed:
         return NodeFailed(key=self._effect.key, who=who, kind=kind, message=message, retry_after=after)
@@ -246,7 +243,7 @@ class NodeTaskOf:
         if self._ask is None:
             raise WorkflowError("Without a daemon nothing can be asked by name; ask a BaseAgent, or `run` a graph.")
         effect = self._effect
-        return await self._ask(Question(name=name, message=message, key=key, author=effect.author, role=effect.role))
+        return await self._ask(PeerRequest(name=name, message=message, key=key, author=effect.author, role=effect.role))
 
     async def pause(self, reason: str) -> None:
         """Pause here; see `GraphRunContext.pause`."""
@@ -265,8 +262,8 @@ class NodeTaskOf:
         """The name of the step in this visit."""
         outer = _IN_STEP.get()
         if outer is not None:
-            raise WorkflowError(f"The step {name} stands in the step {outer}: a step is one effect; put it beside it.")
-        if self._is_cancelled:  # a node that will not hear of it has no more effects
+            raise WorkflowError(f"The step {name} is within the step {outer}: a step is one effect; put it after it.")
+        if self._is_cancelled:  # a node that ignores it has no more effects
             raise asyncio.CancelledError
         if self._is_over:
             raise WorkflowError(f"The step {name} was wanted after its node had ended; await what the node starts.")
@@ -294,26 +291,26 @@ class NodeTaskOf:
         return known if known is not None and known.is_done else None
 
     async def _carry_out(self, step: Step, call: Callable[[str], Any], kind: Typed[Any]) -> BaseException | None:
-        """Have the effect and tell what came of it."""
+        """Have the effect and report its result."""
         token, ctx_token = _IN_STEP.set(step.id), CURRENT.set(None)
         try:
             result = call(f"{self._effect.conversation}:{step.seq}")
             if inspect.isawaitable(result):
                 result = await _awaited(result)
-            self._tell(step, ok=True, result=kind.dump(result))
+            self._report(step, ok=True, result=kind.dump(result))
         except SerializationError as fault:
-            self._tell(step, ok=False, kind=type(fault).__name__, message=str(fault))
+            self._report(step, ok=False, kind=type(fault).__name__, message=str(fault))
             return fault
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a step raises is its result
             passes = self._may_pass(error) and step.replay is not Replay.ONCE
-            self._tell(step, ok=False, kind=type(error).__name__, message=_sentence(error), may_pass=passes)
+            self._report(step, ok=False, kind=type(error).__name__, message=_sentence(error), may_pass=passes)
             return error
         finally:
             CURRENT.reset(ctx_token)
             _IN_STEP.reset(token)
         return None
 
-    def _tell(self, step: Step, *, ok: bool, **outcome: Any) -> None:
+    def _report(self, step: Step, *, ok: bool, **outcome: Any) -> None:
         assert self._known is not None
         assert self._ctx is not None
         state = self._known[0].dump_state(self._ctx.state)

@@ -3,7 +3,7 @@
     await ctx.step("pay", pay, order, replay="idempotent")
 
 A step is journaled: that it may have its effect, before; its result, after. A node that runs again, in this process or
-the next, is given the results of the steps that returned and does not have their effects twice; what stands between
+the next, is given the results of the steps that returned and does not have their effects twice; the code between
 steps runs again, so it must come to the same steps. A step is known by its name and how often that was used before.
 """
 
@@ -17,8 +17,6 @@ from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args
 
 from tenex.core.errors import WorkflowError
 from tenex.core.messages import Usage
-
-from .usage import spent
 
 StateT = TypeVar("StateT")
 DepsT = TypeVar("DepsT")
@@ -113,7 +111,7 @@ class GraphRunContext(Generic[StateT, DepsT]):
             kwargs: for `fn`.
 
         Raises:
-            StepFailed: `fn` raised, now or before a restart; or nobody knows what it did (`is_unknown`).
+            StepFailed: `fn` raised, now or before a restart; or it is unknown what it did (`is_unknown`).
         """
 
         def call(key: str) -> Any:
@@ -126,7 +124,7 @@ class GraphRunContext(Generic[StateT, DepsT]):
     async def ask(self, name: str, message: str, *, replay: ReplayName = "once") -> Answer:
         """Ask an agent or a workflow of speakers of the daemon by its name: a step, whose result is the answer.
 
-        What was said besides is not kept; what the models cost counts for the mission.
+        Other messages are not kept; what the models cost counts for the mission.
 
         Raises:
             StepFailed: there is none of that name, it gave no answer, it asks a person; or as for `step`.
@@ -140,14 +138,14 @@ class GraphRunContext(Generic[StateT, DepsT]):
     def spend(
         self, model: str, *, input_tokens: int = 0, output_tokens: int = 0, cost_usd: float | None = None
     ) -> None:
-        """Tell what an answer of a model has cost that a client of your own has asked; what a `BaseAgent` asks is told.
+        """Report the cost of an answer that your own client has asked for; a `BaseAgent` reports its own.
 
         It counts for the mission as soon as the step returns, or the node.
 
         Raises:
             WorkflowError: something of it is no cost.
         """
-        name: object = model  # whoever writes a node may not check types
+        name: object = model  # user code may not check types
         if not isinstance(name, str) or not name:
             raise WorkflowError("`model` of what was spent must be the name of a model.")
         for what, given in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
@@ -206,3 +204,37 @@ def _annotated(fn: Callable[..., Any]) -> Any:
     if get_origin(kind) in (Awaitable, Coroutine):
         kind = get_args(kind)[-1]
     return Any if kind is inspect.Signature.empty else kind
+
+
+# ---- what models cost ------------------------------------------------------------------------------------------------
+
+METER: ContextVar["CostMeter | None"] = ContextVar("tenex_meter", default=None)
+"""Of the node that runs, also for the tasks it begins."""
+
+
+class CostMeter:
+    """What was paid since it was last read, by model."""
+
+    def __init__(self, outer: "CostMeter | None" = None) -> None:
+        """Begin at nothing; what is added here is added to `outer` too."""
+        self._outer = outer
+        self._spent: dict[str, Usage] = {}
+
+    def add(self, usage: Usage, model: str) -> None:
+        """Something was paid."""
+        if self._outer is not None:
+            self._outer.add(usage, model)
+        if usage.calls:
+            self._spent[model] = self._spent[model] + usage if model in self._spent else usage
+
+    def read(self) -> dict[str, Usage]:
+        """What was paid; it counts from nothing again."""
+        spent, self._spent = self._spent, {}
+        return spent
+
+
+def spent(usage: Usage, model: str) -> None:
+    """Report the cost of an answer to the running node, if there is one."""
+    meter = METER.get()
+    if meter is not None:
+        meter.add(usage, model)

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from tenex.core.workflow.speakers import fold as fold
     from tenex.core.workflow.speakers import may_speak as may_speak
     from tenex.core.workflow.transitions import Transition as Transition
-    from tenex.workflows.loading import load_graph as load_graph
     from tenex.workflows.speakers.checks import Findings as Findings
     from tenex.workflows.speakers.context import delete_context as delete_context
     from tenex.workflows.speakers.context import set_context as set_context
-    from tenex.workflows.speakers.definitions import Workflow as Workflow
+    from tenex.workflows.speakers.definitions import load_graph as load_graph
     from tenex.workflows.speakers.graph import TransitionGraph as TransitionGraph
     from tenex.workflows.speakers.registry import TransitionRegistry as TransitionRegistry
     from tenex.workflows.speakers.registry import register_condition as register_condition
     from tenex.workflows.speakers.registry import register_target as register_target
+    from tenex.workflows.speakers.workflow import Workflow as Workflow
 
 _MODULES = {
     "AgentTarget": "tenex.core.workflow.conditions",
@@ -74,13 +74,13 @@ _MODULES = {
     "TransitionGraph": "tenex.workflows.speakers.graph",
     "TransitionRegistry": "tenex.workflows.speakers.registry",
     "TransitionTarget": "tenex.core.workflow.conditions",
-    "Workflow": "tenex.workflows.speakers.definitions",
+    "Workflow": "tenex.workflows.speakers.workflow",
     "WorkflowState": "tenex.core.workflow.rounds",
     "begin": "tenex.core.workflow.speakers",
     "change_context": "tenex.core.workflow.speakers",
     "delete_context": "tenex.workflows.speakers.context",
     "fold": "tenex.core.workflow.speakers",
-    "load_graph": "tenex.workflows.loading",
+    "load_graph": "tenex.workflows.speakers.definitions",
     "may_speak": "tenex.core.workflow.speakers",
     "register_condition": "tenex.workflows.speakers.registry",
     "register_target": "tenex.workflows.speakers.registry",

@@ -7,7 +7,7 @@ its author meant: a rule that is never taken, a speaker that only a `Handoff` re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tenex.core.graph import END
 from tenex.core.workflow.conditions import (
@@ -28,9 +28,7 @@ from tenex.core.workflow.speakers import UNKNOWN_SPEAKER, faults_of_participants
 from tenex.core.workflow.transitions import Transition, compiled, named_agents, parts
 
 from .registry import CONDITION, TARGET, TransitionRegistry
-
-if TYPE_CHECKING:
-    from .graph import TransitionGraph
+from .rules import RuleGraph
 
 MOST_COMPARED: Final = 1_000
 """Rules that are compared with each other, which takes time by their square: more than anybody can read."""
@@ -49,8 +47,8 @@ class Findings:
         return not self.faults
 
 
-def checked(graph: "TransitionGraph", participants: Sequence[str] | None, registry: TransitionRegistry) -> Findings:
-    """Everything there is to say about a graph; about its speakers only where the participants are given."""
+def checked(graph: RuleGraph, participants: Sequence[str] | None, registry: TransitionRegistry) -> Findings:
+    """Check a graph; its speakers only where the participants are given."""
     broken = tuple(faults_of_values(graph, registry))
     if broken:  # the rest needs parts that can be asked
         return Findings(broken)
@@ -70,9 +68,9 @@ def checked(graph: "TransitionGraph", participants: Sequence[str] | None, regist
     return Findings(tuple(faults), tuple(warnings))
 
 
-def faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) -> Iterator[str]:
+def faults_of_values(graph: RuleGraph, registry: TransitionRegistry) -> Iterator[str]:
     """What a graph is made of that cannot be asked or written down, each as a sentence."""
-    speaker: object = graph.initial_speaker  # whoever writes a graph may not check types
+    speaker: object = graph.initial_speaker  # user code may not check types
     if not isinstance(speaker, str) or not speaker:
         yield "initial_speaker must be the name of who speaks first."
     names: Sequence[object] = graph.participants
@@ -92,7 +90,7 @@ def faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) -> 
             yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number."
 
 
-def _faults_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
+def _faults_of_speakers(graph: RuleGraph, participants: Sequence[str] | None) -> Iterator[str]:
     named = [("initial_speaker", graph.initial_speaker), *_agents(graph)]
     yield from (f"{where} is {END}, which is reserved and cannot take part." for where, name in named if name == END)
     if participants is None:
@@ -103,7 +101,7 @@ def _faults_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | 
         yield f"initial_speaker names {graph.initial_speaker!r}, who does not take part. Participants: {known}."
 
 
-def _doubts_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
+def _doubts_of_speakers(graph: RuleGraph, participants: Sequence[str] | None) -> Iterator[str]:
     """Rules that name somebody who does not take part: one never fires after them, or ends the workflow."""
     if participants is None:
         return
@@ -117,7 +115,7 @@ def _doubts_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | 
             yield f"The participant {name} is listed {times} times; only the first counts."
 
 
-def _agents(graph: "TransitionGraph") -> Iterator[tuple[str, str]]:
+def _agents(graph: RuleGraph) -> Iterator[tuple[str, str]]:
     """Everybody whom rules name, with the place."""
     for number, rule in enumerate(graph.transitions):
         for part in parts(rule.when):
@@ -132,7 +130,7 @@ def _agents(graph: "TransitionGraph") -> Iterator[tuple[str, str]]:
 # ---- rules that select their own target for ever --------------------------------------------------------------------
 
 
-def _doubts_of_rules(graph: "TransitionGraph", speakers: Sequence[str]) -> Iterator[str]:
+def _doubts_of_rules(graph: RuleGraph, speakers: Sequence[str]) -> Iterator[str]:
     """A variable keeps its value: a rule on it fires again after its own target, if no rule before it catches that."""
     ordered = sorted(enumerate(graph.transitions), key=lambda item: item[1].priority)
     for place, (number, rule) in enumerate(ordered):
@@ -141,8 +139,8 @@ def _doubts_of_rules(graph: "TransitionGraph", speakers: Sequence[str]) -> Itera
             caught = [
                 target
                 for target in _selected(rule.then, speakers)
-                if _told(rule.when, target, key, value) is not False
-                and not any(_told(when, target, key, value) for when in before)
+                if _verdict(rule.when, target, key, value) is not False
+                and not any(_verdict(when, target, key, value) for when in before)
             ]
             if caught:
                 names = " or ".join(caught)
@@ -167,8 +165,8 @@ def _selected(target: TransitionTarget, speakers: Sequence[str]) -> Sequence[str
     return speakers if isinstance(target, StayTarget | RevertToInitiatorTarget) else ()
 
 
-def _told(condition: object, speaker: str, key: str, value: object) -> bool | None:
-    """Whether a condition fires after a speaker while a variable has a value; None where that is not enough to tell."""
+def _verdict(condition: object, speaker: str, key: str, value: object) -> bool | None:
+    """Whether a condition fires after a speaker while a variable has a value; None where that is not enough to know."""
     match condition:
         case Always():
             return True
@@ -179,11 +177,11 @@ def _told(condition: object, speaker: str, key: str, value: object) -> bool | No
         case ContextIn() if condition.key == key:
             return value in condition.values
         case Not():
-            inner = _told(condition.condition, speaker, key, value)
+            inner = _verdict(condition.condition, speaker, key, value)
             return None if inner is None else not inner
         case AllOf() | AnyOf():
             decisive = isinstance(condition, AnyOf)
-            told = [_told(part, speaker, key, value) for part in condition.conditions]
-            return decisive if decisive in told else (None if None in told else not decisive)
+            verdicts = [_verdict(part, speaker, key, value) for part in condition.conditions]
+            return decisive if decisive in verdicts else (None if None in verdicts else not decisive)
         case _:
             return None

@@ -13,11 +13,11 @@ from typing import Any, Final
 from tenex.core.errors import UsageError
 from tenex.core.workflow.rounds import faults_of_value, plain
 
-CHANGES: ContextVar["Changes | None"] = ContextVar("tenex_context_changes", default=None)
+CHANGES: ContextVar["ContextChanges | None"] = ContextVar("tenex_context_changes", default=None)
 """Of the call that runs."""
 
 
-class Changes:
+class ContextChanges:
     """The variables that one call of a tool sets and removes; they count when the call returns."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ def delete_context(*names: str) -> _Done:
     return _DONE
 
 
-def _changes(function: str) -> Changes:
+def _changes(function: str) -> ContextChanges:
     changes = CHANGES.get()
     if changes is None:
         raise UsageError(f"{function} works only in a tool while a model's call of it runs.")

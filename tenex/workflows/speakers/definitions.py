@@ -5,7 +5,7 @@ A TOML or JSON file holds the graph's own keys (so a graph that AG2 wrote is one
     initial_speaker = "writer"
     [workflow]
     name = "Draft and review"
-    participants = ["writer", "editor"]        # else everybody whom the rules name; `person` is whoever opens it
+    participants = ["writer", "editor"]        # else all whom the rules name; `person` is the user who opens it
     expectations.turn_within = { warn = 120, close = 600 }    # seconds
 
 A Python module holds a `Workflow`, a `TransitionGraph` or a mission's `Graph`, called `workflow` or `graph`, or the
@@ -15,28 +15,26 @@ only one there. One without any may register conditions and targets for the othe
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import structlog
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
-from tenex.core.workflow.rounds import faults_of_value
-from tenex.core.workflow.transitions import named_agents
-from tenex.core.workflow_config import DEFAULTS, EXPECTATIONS, PERSON, View, Within
-from tenex.workflows.loading import imported, importing_from, module_of, object_of, text_of
+from tenex.core.workflow_config import PERSON
+from tenex.workflows.loading import REFERENCE, importing_from, load_module, load_object, load_script, read_text
 from tenex.workflows.missions.definitions import MissionWorkflow, mission_of
 from tenex.workflows.missions.graph import Graph
 
-from . import toml
 from .checks import faults_of_values
-from .dicts import ignored, parsed_json
 from .graph import TransitionGraph
 from .registry import TransitionRegistry
+from .rules import ignored, parsed_json, parsed_toml
+from .workflow import Workflow
 
 SUFFIXES: Final = (".toml", ".json", ".py")
 TABLE: Final = "workflow"
@@ -44,105 +42,23 @@ PREFIX: Final = "tenex_workflows"
 """Of the modules that an operator's files are."""
 _KEYS = ("name", "about", "participants", "context", "expectations", "view")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_LONGEST = 366 * 24 * 3600
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workflow:
-    """A workflow of speakers, for whoever writes one in Python.
-
-    Args of the constructor: `participants` in the order of a round robin; by default everybody whom the graph names.
-    `expectations`: by name (`turn_within`, `acks_within`, `reply_within`, `max_silence`, `ttl`) the seconds after which
-    people are told (`warn`) and after which it closes (`close`); a number alone is `close`, 0 is never.
-    """
-
-    graph: TransitionGraph
-    participants: Sequence[str] = ()
-    name: str = ""
-    about: str = ""
-    context: Mapping[str, Any] = field(default_factory=dict)
-    expectations: Mapping[str, Any] = field(default_factory=dict)
-    view: str = "windowed"
-
-    @property
-    def everybody(self) -> tuple[Slug, ...]:
-        """Who takes part."""
-        named = named_agents(self.graph.initial_speaker, self.graph.transitions, self.graph.default_target)
-        return tuple(map(Slug, dict.fromkeys(self.participants or (*self.graph.participants, *named))))
-
-    def within(self) -> dict[str, Within]:
-        """The expectations in ms, those that are not set at their defaults; for a workflow without faults."""
-        return {**DEFAULTS, **{name: _within(value) for name, value in self.expectations.items()}}
-
-    def faults(self) -> Iterator[str]:
-        """Everything wrong with it, each as a sentence; Python has let pass whatever its author wrote."""
-        yield from self.faults_beside_graph()
-        yield from self._faults_of_graph(self.graph, self.participants)
-
-    def faults_beside_graph(self) -> Iterator[str]:
-        """What is wrong with all but the graph, and with who takes part in it."""
-        for key in ("name", "about"):
-            if not isinstance(getattr(self, key), str):
-                yield f"`{key}` must be a text."
-        if self.view not in get_args(View):
-            yield f"`view` is {self.view!r}; it must be one of {', '.join(get_args(View))}."
-        for key in ("context", "expectations"):
-            if not isinstance(getattr(self, key), Mapping):
-                yield f"`{key}` must be a dict."
-        yield from faults_of_value(self.context, "context")
-        given: object = self.expectations
-        for name, value in given.items() if isinstance(given, Mapping) else ():
-            if name not in EXPECTATIONS:
-                yield f"There is no expectation {name!r}; there are {', '.join(EXPECTATIONS)}."
-            elif not _is_expectation(value):
-                yield f"`expectations.{name}` must be seconds, or {{ warn = seconds, close = seconds }}; 0 is never."
-
-    def _faults_of_graph(self, graph: object, participants: object) -> Iterator[str]:
-        is_list = isinstance(participants, list | tuple) and all(isinstance(name, str) for name in participants)
-        if not is_list:
-            yield "`participants` must be a list of agents' slugs."
-        if not isinstance(graph, TransitionGraph):
-            yield f"`graph` is a {type(graph).__name__}; it must be a TransitionGraph."
-        elif broken := [*faults_of_values(graph, TransitionRegistry.default())]:  # else it cannot say whom it names
-            yield from broken
-        elif is_list:
-            yield from graph.validate(self.everybody).faults
-
-    def doubts(self) -> tuple[str, ...]:
-        """What may not be meant so; for a workflow without faults."""
-        return self.graph.validate(self.participants or self.everybody).warnings
-
-
-def _is_expectation(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return all(key in ("warn", "close") and _is_seconds(part) for key, part in value.items())
-    return _is_seconds(value)
-
-
-def _is_seconds(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LONGEST
-
-
-def _within(value: Any) -> Within:
-    given = value if isinstance(value, Mapping) else {"close": value}
-    return Within(warn=round(given.get("warn", 0) * 1000), close=round(given.get("close", 0) * 1000))
-
-
 @dataclass(frozen=True, slots=True)
-class Found:
+class LoadedWorkflow:
     """A workflow that can be used, its slug, and where it was read."""
 
     slug: Slug
     workflow: Workflow | MissionWorkflow
     source: str
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """What may not be meant so, each as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Disabled:
+class DisabledWorkflow:
     """A workflow that cannot be used; each fault is a sentence that begins with where it is."""
 
     slug: Slug
@@ -151,11 +67,11 @@ class Disabled:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LoadedWorkflows:
     """What was read of a folder and of references; `others` are Python files without a workflow."""
 
-    found: tuple[Found, ...] = ()
-    disabled: tuple[Disabled, ...] = ()
+    found: tuple[LoadedWorkflow, ...] = ()
+    disabled: tuple[DisabledWorkflow, ...] = ()
     others: tuple[str, ...] = ()
 
     @property
@@ -163,16 +79,16 @@ class Reading:
         """All faults of all that cannot be used."""
         return tuple(sentence for one in self.disabled for sentence in one.faults)
 
-    def without(self, faults: Callable[[Found], Sequence[str]]) -> "Reading":
+    def without(self, faults: Callable[[LoadedWorkflow], Sequence[str]]) -> "LoadedWorkflows":
         """The same, with those workflows disabled that have such faults too."""
-        bad = {one.source: tuple(said) for one in self.found if (said := faults(one))}
+        bad = {one.source: tuple(found) for one in self.found if (found := faults(one))}
         kept = tuple(one for one in self.found if one.source not in bad)
-        more = [Disabled(one.slug, one.source, bad[one.source]) for one in self.found if one.source in bad]
+        more = [DisabledWorkflow(one.slug, one.source, bad[one.source]) for one in self.found if one.source in bad]
         disabled = sorted((*self.disabled, *more), key=lambda one: one.source)
         return replace(self, found=kept, disabled=tuple(disabled))
 
 
-def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = "") -> Reading:
+def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = "") -> LoadedWorkflows:
     """Every workflow of a folder, and those that `package.module:name` names; each is called after its file or name.
 
     Python is read first, so that conditions it registers are known to every TOML and JSON file; a file that fails is
@@ -183,19 +99,19 @@ def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = 
         files: list[Path | str] = [*_files(folder)]
         every = [*files, *dict.fromkeys(one for one in references if Path(one) not in files)]
         sources = sorted(every, key=lambda source: isinstance(source, Path) and source.suffix != ".py")
-        found: dict[str, Found] = {}
+        found: dict[str, LoadedWorkflow] = {}
         others: list[str] = []
-        failed: dict[str, Disabled] = {}
+        failed: dict[str, DisabledWorkflow] = {}
         while True:
             before, failed = len(sources), {}
             for source in sources:
                 if code_refusal and (isinstance(source, str) or source.suffix == ".py"):
-                    failed[str(source)] = Disabled(slug_of(source), str(source), (f"{source}: {code_refusal}",))
+                    failed[str(source)] = DisabledWorkflow(slug_of(source), str(source), (f"{source}: {code_refusal}",))
                     continue
                 try:
                     one = read_workflow(source, may_be_other=True)
                 except ConfigurationError as error:
-                    failed[str(source)] = Disabled(slug_of(source), str(source), error.faults)
+                    failed[str(source)] = DisabledWorkflow(slug_of(source), str(source), error.faults)
                     continue
                 if one is None:
                     others.append(str(source))
@@ -205,7 +121,7 @@ def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = 
             if not sources or len(sources) == before:
                 break
     order = [found[str(source)] for source in every if str(source) in found]
-    read = Reading(tuple(order), tuple(failed.values()), tuple(others))
+    read = LoadedWorkflows(tuple(order), tuple(failed.values()), tuple(others))
     slugs = Counter([*(one.slug for one in read.found), *(one.slug for one in read.disabled)])
     return read.without(lambda one: _shared(one, read, slugs)).without(_displaced)
 
@@ -218,7 +134,7 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in paths if not path.name.startswith((".", "_"))]
 
 
-def _shared(one: Found, read: Reading, slugs: Mapping[Slug, int]) -> list[str]:
+def _shared(one: LoadedWorkflow, read: LoadedWorkflows, slugs: Mapping[Slug, int]) -> list[str]:
     if slugs[one.slug] == 1:
         return []
     known = [(known.slug, known.source) for known in read.found] + [(bad.slug, bad.source) for bad in read.disabled]
@@ -226,7 +142,7 @@ def _shared(one: Found, read: Reading, slugs: Mapping[Slug, int]) -> list[str]:
     return [f"{one.source}: {other} is called {one.slug} too; rename one of them."]
 
 
-def _displaced(one: Found) -> list[str]:
+def _displaced(one: LoadedWorkflow) -> list[str]:
     """Why a workflow that was read could not be found again by what is registered after all of them were read."""
     graph = one.workflow.graph
     if isinstance(graph, Graph) or not any(faults_of_values(graph, TransitionRegistry.default())):
@@ -251,7 +167,7 @@ def is_slug(name: str) -> bool:
     return _SLUG.fullmatch(name) is not None and name != PERSON
 
 
-def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | None:
+def read_workflow(source: Path | str, *, may_be_other: bool = False) -> LoadedWorkflow | None:
     """Read the workflow of a file, of `package.module:name`, or the only one of `package.module`.
 
     None where a Python module holds none, if it may.
@@ -263,27 +179,27 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | 
         return _read(source, may_be_other=may_be_other)
     except ConfigurationError:
         raise
-    except Exception as fault:  # the author's classes may fail in any way when they are looked at
+    except Exception as fault:  # user code may fail in any way
         log.warning("workflow.not_read", source=str(source), exc_info=fault)
         raise ConfigurationError([f"{source}: it cannot be read: {type(fault).__name__}: {fault}."]) from fault
 
 
-def _read(source: Path | str, *, may_be_other: bool) -> Found | None:
+def _read(source: Path | str, *, may_be_other: bool) -> LoadedWorkflow | None:
     slug = slug_of(source)
-    doubts: list[str] = []
+    warnings: list[str] = []
     module: ModuleType | None = None
     if isinstance(source, str) and Path(source).suffix not in SUFFIXES:
         if ":" in source:
-            value = object_of(source)
+            value = load_object(source, _is_graph, "graph")
             module = sys.modules.get(source.partition(":")[0])
         else:
-            module = imported(source)
+            module = load_module(source)
             value = _of_module(source, module, may_be_other=may_be_other)
     else:
         path = Path(source)
         with importing_from(path.parent, PREFIX):
-            module = module_of(path, PREFIX) if path.suffix == ".py" else None
-        value = _of_file(path, doubts) if module is None else _of_module(str(path), module, may_be_other=may_be_other)
+            module = load_script(path, PREFIX) if path.suffix == ".py" else None
+        value = _of_file(path, warnings) if module is None else _of_module(str(path), module, may_be_other=may_be_other)
     if value is None:
         return None
     workflow = Workflow(graph=value) if isinstance(value, TransitionGraph) else value
@@ -299,19 +215,19 @@ def _read(source: Path | str, *, may_be_other: bool) -> Found | None:
         faults.insert(0, f"{slug!r} cannot be the name of a workflow; make one of a-z, 0-9 and -, other than {PERSON}.")
     if faults:
         raise ConfigurationError([f"{source}: {sentence}" for sentence in faults])
-    return Found(slug, workflow, str(source), (*doubts, *workflow.doubts()))
+    return LoadedWorkflow(slug, workflow, str(source), (*warnings, *workflow.warnings()))
 
 
-def _of_file(path: Path, doubts: list[str]) -> Workflow:
-    text = text_of(path)
+def _of_file(path: Path, warnings: list[str]) -> Workflow:
+    text = read_text(path)
     faults: list[str] = []
     graph, table = TransitionGraph(""), dict[str, Any]()
     try:
-        data = toml.parsed(text) if path.suffix == ".toml" else parsed_json(text)
+        data = parsed_toml(text) if path.suffix == ".toml" else parsed_json(text)
         table = data.pop(TABLE, {}) if isinstance(data, dict) else {}
         faults += _faults_of_table(table)
         graph = TransitionGraph.from_dict(data, TransitionRegistry.default())
-        doubts += ignored(data)
+        warnings += ignored(data)
     except ConfigurationError as fault:
         if not faults:
             faults += Workflow(graph=graph, **table).faults_beside_graph()
@@ -348,8 +264,39 @@ def _of_module(source: str, module: ModuleType, *, may_be_other: bool) -> Any:
         return next(iter(there.values()))
     if there:
         raise ConfigurationError(
-            [f"{source}: it does not say which of {', '.join(there)} is meant; call it `workflow`."]
+            [f"{source}: it is ambiguous which of {', '.join(there)} is meant; call it `workflow`."]
         )
     if may_be_other and not named:
         return None
     raise ConfigurationError([f"{source}: it holds no workflow; give one to a variable `workflow` or `graph`."])
+
+
+def load_graph(reference: str | Path, registry: TransitionRegistry | None = None) -> TransitionGraph:
+    """The graph of a `.toml` or `.json` file, or of `package.module:graph`.
+
+    Raises ConfigurationError with every fault: which file, which line or key, and what to do.
+    """
+    found = REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
+    if found and Path(str(reference)).suffix not in (".toml", ".json"):
+        value = load_object(str(reference), _is_graph, "graph")
+        if not isinstance(value, TransitionGraph):
+            kind = type(value).__name__
+            raise ConfigurationError(
+                [f"{reference} is a {kind} and no TransitionGraph; name a variable that holds one."]
+            )
+        return value
+    path = Path(reference)
+    if path.suffix not in (".toml", ".json"):
+        raise ConfigurationError(
+            [f"{reference} is neither a .toml or .json file nor of the form package.module:graph; name one of these."]
+        )
+    text = read_text(path)
+    try:
+        read = TransitionGraph.from_toml if path.suffix == ".toml" else TransitionGraph.loads
+        return read(text, registry=registry)
+    except ConfigurationError as fault:
+        raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
+
+
+def _is_graph(value: object) -> bool:
+    return isinstance(value, TransitionGraph)

@@ -41,7 +41,7 @@ class TransitionRegistry:
         return cls._default
 
     def copy(self) -> "TransitionRegistry":
-        """A registry that knows what this one knows now, and nothing it is told later."""
+        """A registry that knows what this one knows now, and nothing registered later."""
         twin = TransitionRegistry()
         twin._classes = {kind: dict(known) for kind, known in self._classes.items()}
         return twin
@@ -103,7 +103,7 @@ class TransitionRegistry:
             return None
         try:
             part = cls(**values)
-        except Exception as fault:  # noqa: BLE001  the code of whoever wrote the class may fail in any way
+        except Exception as fault:  # noqa: BLE001  user code may fail in any way
             faults.append(f"{where}: {name} cannot be made of these args: {_why_not_made(cls, values, fault)}.")
             return None
         faults.extend(self.faults_of(kind, part, where))
@@ -197,7 +197,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _why_not_made(cls: type, given: Mapping[str, Any], fault: Exception) -> str:
-    """Which arguments a class takes, where those given do not fit; else what the class says itself."""
+    """Which arguments a class takes, where those given do not fit; else the error of the class."""
     known = [part for part in fields(cls) if part.init] if is_dataclass(cls) else []
     needed = {part.name for part in known if part.default is MISSING and part.default_factory is MISSING}
     if not is_dataclass(cls) or needed <= given.keys() <= {part.name for part in known}:

@@ -7,7 +7,7 @@ result = await graph.run("Write a limerick", agents={"writer": Writer(), "editor
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from tenex.core import records as r
@@ -25,21 +25,18 @@ from tenex.core.workflow_config import PERSON, View
 from tenex.core.workflow_config import Workflow as Configured
 from tenex.workflows.agents.base import BaseAgent
 from tenex.workflows.agents.blueprint import Blueprint
-from tenex.workflows.agents.definition import PhasedAgent, blueprint
-from tenex.workflows.agents.discovery import household
-from tenex.workflows.agents.instance_state import Changes, Held
-from tenex.workflows.agents.standalone import AgentDrive, member, put
-from tenex.workflows.driving import CALLER, MemoryJournals, MonotonicClock
+from tenex.workflows.agents.definition import PhasedAgent, blueprint, with_subagents
+from tenex.workflows.agents.instance_state import InstanceState, StateChanges
+from tenex.workflows.agents.standalone import LocalAgent, member, put
+from tenex.workflows.local_run import CALLER, MemoryJournals, MonotonicClock
 
-from .graph import TransitionGraph
-
-if TYPE_CHECKING:
-    from .definitions import Workflow
+from .rules import RuleGraph
+from .workflow import Workflow
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What somebody said in a workflow."""
+    """A message of a workflow."""
 
     speaker: str
     text: str
@@ -52,7 +49,7 @@ class WorkflowResult:
     reason: str
     """Why it ended; "" where it waits for the person."""
     messages: tuple[Spoken, ...]
-    """What was said, oldest first, by the agents' names; of a long talk the newest."""
+    """The messages, oldest first; of a long conversation the newest."""
     context: Mapping[str, Any] = field(default_factory=dict)
     """Its variables."""
     turns: int = 0
@@ -62,10 +59,10 @@ class WorkflowResult:
     @property
     def final_output(self) -> str:
         """The last words of an agent; "" where none has spoken."""
-        return next((said.text for said in reversed(self.messages) if said.speaker != PERSON), "")
+        return next((message.text for message in reversed(self.messages) if message.speaker != PERSON), "")
 
 
-class SpeakersDrive(AgentDrive):
+class LocalSpeakers(LocalAgent):
     """One conversation of a workflow, driven until it has ended or waits for a person."""
 
     def __init__(
@@ -76,12 +73,10 @@ class SpeakersDrive(AgentDrive):
         model: Model,
         journals: Journals,
         clock: Clock,
-        given: Mapping[Slug, Changes] | None = None,
+        given: Mapping[Slug, StateChanges] | None = None,
     ) -> None:
         super().__init__(slug, members, model, journals, rules.limits, clock, rules=rules)
         self._given = given or {}
-        self.agent_states: Mapping[str, AgentPhaseState] = {}
-        """Where the agents are in their phases, as far as that is journaled."""
 
     async def talk(self, conversation: ConversationId, text: str | None) -> Conversation:
         """Begin, or go on where the journal ends.
@@ -101,39 +96,36 @@ class SpeakersDrive(AgentDrive):
 
     @property
     def last_notice(self) -> str:
-        """What was said last to the person by no agent as its answer; "" for nothing."""
-        return self._told[-1] if self._told else ""
+        """The last notice to the user that is no agent's answer; "" for none."""
+        return self._notices[-1] if self._notices else ""
 
-    def _begin(self, state: Conversation) -> None:
+    def _start(self, state: Conversation) -> None:
         for slug, changes in self._given.items():
-            standing = changes.upon(state.agent_states.get(slug))
-            if standing is not None:
-                self.post(AgentStateProvided(agent=slug, standing=standing))
-        super()._begin(state)
+            agent_state = changes.applied_to(state.agent_states.get(slug))
+            if agent_state is not None:
+                self.post(AgentStateProvided(agent=slug, standing=agent_state))
+        super()._start(state)
 
-    def _goes_on(self, state: Conversation) -> bool:
+    def _is_active(self, state: Conversation) -> bool:
         runs = state.runs.values()
         is_over = state.workflow is None or state.workflow.is_closed
         return not is_over and any(not (run.is_parked or run.is_held) for run in runs)
 
-    def _written(self, state: Conversation) -> None:
-        self.agent_states = dict(state.agent_states)
-
-    def _sealed(self, record: r.Record, state: Conversation) -> r.Record:
+    def _fill_in(self, record: r.Record, state: Conversation) -> r.Record:
         if isinstance(record, r.MessageSent) and record.purpose != "completion":
-            self._told.append(record.text)
-        return super()._sealed(record, state)
+            self._notices.append(record.text)
+        return super()._fill_in(record, state)
 
     def _entries(
-        self, conversation: Conversation, run: Run, shape: Blueprint, standing: AgentPhaseState
+        self, conversation: Conversation, run: Run, shape: Blueprint, agent_state: AgentPhaseState
     ) -> list[Entry | Shown]:
         if run.parent is not None:
-            return super()._entries(conversation, run, shape, standing)
+            return super()._entries(conversation, run, shape, agent_state)
         entries = entries_for(conversation, run)
         if not shape.input:
             return [*entries]
         return [
-            Note(title=PART, text=put(shape, standing, entry.text))
+            Note(title=PART, text=put(shape, agent_state, entry.text))
             if isinstance(entry, Note) and entry.title == PART
             else entry
             for entry in entries
@@ -141,7 +133,7 @@ class SpeakersDrive(AgentDrive):
 
 
 async def run_workflow(
-    workflow: "Workflow",
+    workflow: Workflow,
     message: str | None,
     agents: Mapping[str, BaseAgent | str],
     *,
@@ -157,28 +149,28 @@ async def run_workflow(
     speakers = {Slug(name): _agent(name, given) for name, given in agents.items()}
     missing = [name for name in workflow.everybody if name != PERSON and name not in speakers]
     if missing:
-        there = ", ".join(speakers) or "nobody"
+        there = ", ".join(speakers) or "none"
         raise UsageError(f"{', '.join(missing)} takes part, and is not among `agents`: {there}.")
     slug = Slug("workflow")
     members, rules = _rules(slug, workflow, speakers, limits or Limits())
     name = thread or uuid4().hex
-    drive = SpeakersDrive(
+    local = LocalSpeakers(
         slug,
         rules,
         members,
         _Models(speakers, model),
         journal or MemoryJournals(),
         clock or MonotonicClock(),
-        {name: Changes(agent._held) for name, agent in speakers.items()},
+        {name: StateChanges(agent._instance) for name, agent in speakers.items()},
     )
     graph = workflow.graph.dumps()
     identity = ConversationId(hashlib.sha256(f"workflow {graph}\n{name}".encode()).hexdigest())
     try:
-        state = await drive.talk(identity, message)
+        state = await local.talk(identity, message)
     finally:
         for known, agent in speakers.items():
-            if known in drive.agent_states:
-                agent._held = Held(blueprint(type(agent)).fields, drive.agent_states[known], None)
+            if known in local.agent_states:
+                agent._instance = InstanceState(blueprint(type(agent)).fields, local.agent_states[known], None)
     return _result(state, name, rules)
 
 
@@ -194,12 +186,12 @@ def _agent(name: str, given: object) -> BaseAgent:
 
 
 def _rules(
-    slug: Slug, workflow: "Workflow", speakers: Mapping[Slug, BaseAgent], limits: Limits
+    slug: Slug, workflow: Workflow, speakers: Mapping[Slug, BaseAgent], limits: Limits
 ) -> tuple[dict[Slug, PhasedAgent], Policy]:
     members: dict[Slug, PhasedAgent] = {}
     roster: dict[Slug, Agent] = {}
     for name, speaker in speakers.items():
-        own = household(speaker, name)
+        own = with_subagents(speaker, name)
         slugs = {type(one): known for known, one in own.items()}
         for known, one in own.items():
             if known in members and type(members[known]) is not type(one):
@@ -225,7 +217,7 @@ def _rules(
         project=project,
         limits=limits,
         workflows={slug: talk},
-        compile_graph=lambda data, names: TransitionGraph.from_dict(data).compile(names),
+        compile_graph=lambda data, names: RuleGraph.from_dict(data).compile(names),
     )
     return members, rules
 
@@ -249,13 +241,13 @@ def _result(state: Conversation, thread: str, rules: Policy) -> WorkflowResult:
     session = state.workflow
     assert session is not None
     slugs = {agent.pubkey: slug for slug, agent in rules.roster.items()}
-    said = (
+    messages = (
         Spoken(str(PERSON if message.role is not None else slugs.get(message.author, Slug(message.name))), message.text)
         for message in state.recent
     )
     return WorkflowResult(
         reason=session.close_reason,
-        messages=tuple(said),
+        messages=tuple(messages),
         context=dict(session.speakers.context_vars),
         turns=session.speakers.turn_count,
         thread=thread,

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 
 
 class Competition(BaseModel):

@@ -1,4 +1,4 @@
-"""The second example of pyagentic's page on phases: an agent with colleagues, each there in its phase."""
+"""The second example of pyagentic's page on phases: an agent with sub-agents, each there in its phase."""
 
 from tenex.workflows.agents import BaseAgent, Link, spec, tool
 

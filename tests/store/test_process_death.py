@@ -154,7 +154,7 @@ async def test_a_death_within_the_index_costs_a_look_at_the_journal(
     await journal.append(more)
     with monkeypatch.context() as patch:
         patch.setattr(schema, name, leaving(getattr(schema, name), left, folder.root, after=after))
-        index.hear(
+        index.update(
             summarise(play.conversation, journal.length), news_of(record for decision in more for record in decision)
         )
         await index.flush()

@@ -21,7 +21,7 @@ from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.records import JournalRebuilt, MessageRecorded
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import atomic, atomic_folder
-from tenex.store.atomic_folder import WAS, create, heard_before, put_back, renew, stamp
+from tenex.store.atomic_folder import WAS, create, put_back, received_events, renew, stamp
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
 from tenex.store.journal_reader import JOURNAL, MARK, VIEW, peek
@@ -93,7 +93,7 @@ def test_whatever_stands_in_the_journals_place_is_moved_as_it_is(folder: Path, k
         journal.symlink_to("/nowhere")
     elif kind == "pipe":
         os.mkfifo(journal)
-    assert heard_before(folder) == []  # nothing here is waited for
+    assert received_events(folder) == []  # nothing here is waited for
     aside = renew(folder, NEW, WHEN)
     moved = aside / JOURNAL
     assert {
@@ -239,7 +239,7 @@ def test_the_messages_a_damaged_journal_took_in_are_found(folder: Path) -> None:
     (folder / "journal.damaged-then-1").mkdir()
     (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(heard(90, IDS[3]))
     (folder / "journal.torn-then-1").write_bytes(heard(9, IDS[4]))  # nobody was told of these: they have not happened
-    assert set(heard_before(folder)) == set(IDS[:4])
+    assert set(received_events(folder)) == set(IDS[:4])
 
 
 def test_what_came_after_the_readable_file_is_to_be_heard_again(folder: Path) -> None:
@@ -247,7 +247,7 @@ def test_what_came_after_the_readable_file_is_to_be_heard_again(folder: Path) ->
     (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + heard(8, IDS[1]) + heard(9, IDS[2]))
     (folder / "journal.damaged-then-1").mkdir()
     (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(heard(90, IDS[3]))
-    assert set(heard_before(folder, 8)) == {IDS[0], IDS[1], IDS[3]}
+    assert set(received_events(folder, 8)) == {IDS[0], IDS[1], IDS[3]}
 
 
 def test_what_was_left_to_be_heard_again_still_is_after_a_second_rebuilding(folder: Path) -> None:
@@ -256,14 +256,14 @@ def test_what_was_left_to_be_heard_again_still_is_after_a_second_rebuilding(fold
     folder.mkdir()
     (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + heard(8, IDS[1]) + heard(9, IDS[2]))
     _index_knows(folder, *IDS[:3])
-    seen = tuple(heard_before(folder, 8))
+    seen = tuple(received_events(folder, 8))
     assert set(seen) == set(IDS[:2])
     last = JournalRebuilt(seq=4, at=Millis(2), source="conversation.json", known_events=seen)
     renew(folder, [*decisions_of(1, 2), [last]], WHEN)
-    assert set(heard_before(folder, 4)) == set(IDS[:2])
+    assert set(received_events(folder, 4)) == set(IDS[:2])
     damaged = (folder / JOURNAL).read_bytes().replace(b'"type":"JournalRebuilt"', b'"type":"Xebuilt"')
     (folder / JOURNAL).write_bytes(damaged)  # it can say nothing any more: better not answered than answered twice
-    assert set(heard_before(folder, 4)) == set(IDS[:3])
+    assert set(received_events(folder, 4)) == set(IDS[:3])
 
 
 def test_what_a_line_knows_of_files_that_are_gone_is_heard_too(folder: Path) -> None:
@@ -273,7 +273,7 @@ def test_what_a_line_knows_of_files_that_are_gone_is_heard_too(folder: Path) -> 
     state.seen = {IDS[0]: None, IDS[1]: None}
     rebuilt = JournalRebuilt(seq=2, at=Millis(2), source="relay", known_events=(IDS[2], IDS[3]))
     (folder / "journal-000002.jsonl").write_bytes(CONVERSATION.encode_decisions([[StateSnapshot.of(state)], [rebuilt]]))
-    assert set(heard_before(folder)) == set(IDS[:4])
+    assert set(received_events(folder)) == set(IDS[:4])
 
 
 async def _made(index: Path) -> None:
@@ -296,12 +296,12 @@ def test_the_messages_the_index_knows_are_found(folder: Path) -> None:
     shutil.rmtree(folder)
     folder.mkdir()
     _index_knows(folder, "1" * 64)
-    assert heard_before(folder) == ["1" * 64]
+    assert received_events(folder) == ["1" * 64]
     (folder / JOURNAL).write_bytes(heard(9, EventId("1" * 64)))
-    assert heard_before(folder, 8) == []
+    assert received_events(folder, 8) == []
     (folder / JOURNAL).unlink()
     (folder.parent / "index.sqlite").write_bytes(b"no database")
-    assert heard_before(folder) == []
+    assert received_events(folder) == []
 
 
 def test_a_new_folder_appears_whole(tmp_path: Path) -> None:

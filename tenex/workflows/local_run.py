@@ -1,14 +1,14 @@
-"""Runs one conversation in the process that asks for it, without a daemon: signal, decide, append, apply, pending.
+"""Runs one conversation in this process, without a daemon: signal, decide, append, apply, pending.
 
-It is the daemon's own core on a journal that is given, so what one has begun the other can go on with.
-`MissionDrive` runs a mission; `agents.standalone` an agent.
+It uses the daemon's core on a given journal. `LocalMission` runs a mission, `agents.standalone.LocalAgent` an agent,
+`speakers.runner.LocalSpeakers` a workflow of speakers.
 """
 
 import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from tenex.core.config import Policy
@@ -21,13 +21,14 @@ from tenex.core.pending import pending
 from tenex.core.ports import Clock, Journals, Missions, NodeTask
 from tenex.core.records import Record
 from tenex.core.signals import ContinueRequested, MissionRequested, Opened, Signal, TimerFired
+from tenex.core.state.agent import AgentPhaseState
 
 Work = Callable[[], Awaitable[Signal]]
 
 CALLER = "the caller"
 
-LAST_WORDS = 10.0
-"""Seconds a node that was cancelled may take to let go of what it holds; one that never does is left alone."""
+CANCEL_TIMEOUT = 10.0
+"""Seconds a cancelled node may take to clean up; one that takes longer is abandoned."""
 
 
 class MonotonicClock:
@@ -43,7 +44,7 @@ class MonotonicClock:
 
 
 class MemoryJournals:
-    """Journals that live as long as this object, for missions nobody goes on with."""
+    """Journals in memory, for runs that no later process continues."""
 
     def __init__(self) -> None:
         self.records: dict[ConversationId, list[Record]] = {}
@@ -73,57 +74,48 @@ class MemoryJournal:
         self._records.extend(record for decision in decisions for record in decision)
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to close."""
 
 
-class Drive(ABC):
-    """One conversation, driven until nothing more is wanted of it."""
+class LocalRun(ABC):
+    """One conversation, run until nothing is pending."""
 
     def __init__(self, journals: Journals, rules: Policy, clock: Clock) -> None:
         self._journals = journals
         self._rules = rules
         self._clock = clock
         self._inbox: deque[Signal] = deque()
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._nodes: dict[Key, NodeTask] = {}
+        self.agent_states: Mapping[str, AgentPhaseState] = {}
+        """Phase and state of the agents, as journaled."""
         self._ended: set[Key] = set()
-        self._dying: set[asyncio.Task[None]] = set()
-        """Cancelled, and not yet gone."""
+        self._cancelled: set[asyncio.Task[None]] = set()
+        """Cancelled tasks that have not ended."""
         self._fault: Exception | None = None
-        """Of work that died without a signal."""
+        """Of work that raised instead of returning a signal."""
 
     @abstractmethod
-    def _begin(self, state: Conversation) -> None:
-        """Post what begins it, or lets it go on from where its journal ends."""
+    def _start(self, state: Conversation) -> None:
+        """Post the signals that start or continue it."""
 
     @abstractmethod
-    def _goes_on(self, state: Conversation) -> bool:
+    def _is_active(self, state: Conversation) -> bool:
         """Whether there is more to wait for."""
 
     @abstractmethod
     def _prepare(self, effect: Effect, state: Conversation) -> Work:
         """What carries an effect out, given the conversation as it is now; called later, or never."""
 
-    @abstractmethod
-    def _see(self, effect: Effect) -> None:
-        """Hear of an effect that is being carried out what has become durable since."""
-
-    @abstractmethod
-    def _forgotten(self, key: Key) -> None:
-        """An effect is over, or not wanted any more."""
-
-    @abstractmethod
-    def _sealed(self, record: Record, state: Conversation) -> Record:
-        """The record with what the core leaves open; it is applied and written as it comes back."""
-
-    @abstractmethod
-    def _written(self, state: Conversation) -> None:
-        """The state is as the disk has it."""
+    def _fill_in(self, record: Record, _state: Conversation) -> Record:
+        """Return the record with what the core leaves open, as it is applied and written."""
+        return record
 
     def post(self, signal: Signal) -> None:
         """Hand a signal in."""
         self._inbox.append(signal)
-        self._bell.set()
+        self._wakeup.set()
 
     async def run(self, conversation: ConversationId) -> Conversation:
         """Begin, or go on where the journal ends.
@@ -131,22 +123,22 @@ class Drive(ABC):
         Raises:
             UsageError: the journal is of something else.
             AppendFailed: the disk did not take a record; run it again to go on.
-            Bug: work died without saying how it ended.
+            InternalError: work raised instead of returning a signal.
         """
         self._fault = None
         journal, records = await self._journals.open(conversation)
         try:
             state = fold(conversation, records)
-            self._begin(state)
-            while self._inbox or self._goes_on(state):
-                await self._listen()
+            self._start(state)
+            while self._inbox or self._is_active(state):
+                await self._wait_for_signal()
                 written = self._decide(state)
                 if written:
                     await journal.append(written)
-                self._written(state)
+                self.agent_states = dict(state.agent_states)
                 self._reconcile(state)
             await self._cancel()
-            if self._inbox and (written := self._decide(state)):  # what was cut off tells what it had spent
+            if self._inbox and (written := self._decide(state)):  # cancelled work reports its cost
                 await journal.append(written)
             await self._journals.show(state)
         finally:
@@ -154,14 +146,14 @@ class Drive(ABC):
             await journal.close()
         return state
 
-    async def _listen(self) -> None:
+    async def _wait_for_signal(self) -> None:
         while not self._inbox and self._fault is None:
-            self._bell.clear()
-            await self._bell.wait()
+            self._wakeup.clear()
+            await self._wakeup.wait()
         if self._fault is not None:
             kind = type(self._fault).__name__
             raise InternalError(
-                f"Work died of {kind}: {words_of(self._fault)}. What is journaled stays."
+                f"Work failed with {kind}: {words_of(self._fault)}. What is journaled stays."
             ) from self._fault
 
     def _decide(self, state: Conversation) -> list[list[Record]]:
@@ -178,7 +170,7 @@ class Drive(ABC):
         return decisions
 
     def _applied(self, state: Conversation, record: Record) -> Record:
-        sealed = self._sealed(record, state)
+        sealed = self._fill_in(record, state)
         state.apply(sealed)
         return sealed
 
@@ -187,22 +179,22 @@ class Drive(ABC):
         for key in [key for key in self._tasks if key not in wanted]:
             task = self._forget(key)
             task.cancel()
-            self._dying.add(task)
-            task.add_done_callback(self._dying.discard)
+            self._cancelled.add(task)
+            task.add_done_callback(self._cancelled.discard)
         for key, effect in wanted.items():
-            if key in self._tasks:
-                self._see(effect)
-            else:
+            if key not in self._tasks:
                 self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(effect, state)))
+            elif isinstance(effect, NodeRun):
+                self._nodes[key].see(effect)
 
     async def _carry_out(self, key: Key, work: Work) -> None:
         try:
             signal = await work()
         except Exception as error:  # noqa: BLE001 - it is raised where the run is awaited, who would wait for ever else
             self._fault = error
-            self._bell.set()
+            self._wakeup.set()
             return
-        if self._tasks.get(key) is asyncio.current_task():  # else it was let go of, and would not hear of it
+        if self._tasks.get(key) is asyncio.current_task():  # else it was released already
             self._ended.add(key)
         self.post(signal)
 
@@ -212,19 +204,19 @@ class Drive(ABC):
 
     def _forget(self, key: Key) -> "asyncio.Task[None]":
         self._ended.discard(key)
-        self._forgotten(key)
+        self._nodes.pop(key, None)
         return self._tasks.pop(key)
 
     async def _cancel(self) -> None:
-        tasks = [*self._tasks.values(), *self._dying]
+        tasks = [*self._tasks.values(), *self._cancelled]
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=LAST_WORDS)
+            await asyncio.wait(tasks, timeout=CANCEL_TIMEOUT)
 
 
-class MissionDrive(Drive):
-    """One mission, driven until it is over or paused."""
+class LocalMission(LocalRun):
+    """One mission, run until it has ended or is paused."""
 
     def __init__(
         self, journals: Journals, missions: Missions, rules: Policy, clock: Clock, asked: MissionRequested
@@ -232,16 +224,15 @@ class MissionDrive(Drive):
         super().__init__(journals, rules, clock)
         self._missions = missions
         self._asked = asked
-        self._nodes: dict[Key, NodeTask] = {}
 
     async def run(self, conversation: ConversationId) -> Conversation:
-        """Begin the mission, or go on with it where its journal ends; a paused one goes on. See `Drive.run`."""
+        """Begin the mission, or go on with it where its journal ends; a paused one goes on. See `LocalRun.run`."""
         state = await super().run(conversation)
         if state.mission is None:
             raise InternalError(f"the mission {self._asked.workflow} was not begun at {self._asked.node}")
         return state
 
-    def _begin(self, state: Conversation) -> None:
+    def _start(self, state: Conversation) -> None:
         mission = state.mission
         if mission is None:
             self.post(self._asked)
@@ -256,7 +247,7 @@ class MissionDrive(Drive):
         if mission.is_paused:
             self.post(ContinueRequested(by=CALLER))
 
-    def _goes_on(self, state: Conversation) -> bool:
+    def _is_active(self, state: Conversation) -> bool:
         return state.mission is not None and state.mission.is_open and not state.mission.is_paused
 
     def _prepare(self, effect: Effect, _state: Conversation) -> Work:
@@ -266,17 +257,4 @@ class MissionDrive(Drive):
                 return node
             case Timer():
                 return partial(self._sleep, effect)
-        raise InternalError(f"a mission without a daemon has nobody for {effect.key.work}")
-
-    def _see(self, effect: Effect) -> None:
-        if isinstance(effect, NodeRun):
-            self._nodes[effect.key].see(effect)
-
-    def _forgotten(self, key: Key) -> None:
-        self._nodes.pop(key, None)
-
-    def _sealed(self, record: Record, _state: Conversation) -> Record:
-        return record
-
-    def _written(self, state: Conversation) -> None:
-        """Nobody asks before the end."""
+        raise InternalError(f"a mission without a daemon cannot run {effect.key.work}")

@@ -1,4 +1,4 @@
-"""What an exception says to a person, as one plain sentence: no list of pydantic's, no `repr`, no line breaks."""
+"""The text of an exception as one plain sentence: no list of pydantic's, no `repr`, no line breaks."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ from pydantic_core import PydanticSerializationError
 from tenex.core.errors import words_of
 
 LONGEST: Final = 2_000
-"""Characters of what an author's code says: people read it in a thread."""
+"""Characters of an error of user code: it is shown in a thread."""
 SHOWN: Final = 5
 """Complaints of one validation, or exceptions of one group."""
 
@@ -20,22 +20,22 @@ _EXPECTED = re.compile(
 
 
 def sentence_of(error: BaseException) -> str:
-    """What went wrong, in words; the name of the error's class where it says nothing."""
+    """Return what went wrong; the name of the error's class where it has no text."""
     match error:
         case ValidationError():
-            said = complaints(error)
+            text = complaints(error)
         case PydanticSerializationError():
-            said = _of_serializer(str(error))
+            text = _of_serializer(str(error))
         case BaseExceptionGroup():
-            said = "; ".join(sentence_of(inner) for inner in error.exceptions[:SHOWN])
+            text = "; ".join(sentence_of(inner) for inner in error.exceptions[:SHOWN])
         case KeyError() if len(error.args) == 1:
-            said = f"there is no key {error.args[0]}"
+            text = f"there is no key {error.args[0]}"
         case OSError() if error.strerror:
-            said = error.strerror + (f": {error.filename}" if error.filename is not None else "")
+            text = error.strerror + (f": {error.filename}" if error.filename is not None else "")
         case _:
-            said = words_of(error)
-    said = re.sub(r"<class '(?:[\w<>]+\.)*(\w+)'>", r"\1", " ".join(said.split()))
-    return cut(said or type(error).__name__)
+            text = words_of(error)
+    text = re.sub(r"<class '(?:[\w<>]+\.)*(\w+)'>", r"\1", " ".join(text.split()))
+    return cut(text or type(error).__name__)
 
 
 def complaints(error: ValidationError) -> str:

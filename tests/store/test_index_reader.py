@@ -25,7 +25,7 @@ from tenex.store.search import Filter
 from tenex.store.search_words import match_of
 
 from .kit import StillClock, started
-from .test_summary import wrote
+from .test_index_row import wrote
 
 ONE, TWO = (ConversationId(digit * 64) for digit in "12")
 
@@ -279,7 +279,7 @@ async def test_a_folder_that_may_only_be_read_is_enough(folder: ConversationFold
 async def asked_by_another(root: Path) -> str:
     """What a user who owns nothing finds."""
     code = (
-        "import asyncio, sys; from pathlib import Path; from tests.store import test_catalogue as t;"
+        "import asyncio, sys; from pathlib import Path; from tests.store import test_index_reader as t;"
         "from tenex.store.disk import Disk; from tenex.store.repository import ConversationFolder\n"
         "async def main():\n"
         "    print(await t.found(ConversationFolder(Path(sys.argv[1]), Disk(), t.StillClock())))\n"
@@ -326,7 +326,7 @@ async def test_a_journal_that_lost_all_is_no_new_conversation(
     (folder.root / "index.sqlite").unlink()
     async with open_catalogue(folder) as catalogue:
         assert [row.id for row in await catalogue.rows(Filter())] == [TWO]
-    assert "though conversation.json stands beside it" in catalogue.unread[ONE]
+    assert "though conversation.json is beside it" in catalogue.unread[ONE]
     for read in (folder.read, folder.read_left):
-        with pytest.raises(StoreDamaged, match=r"journal\.jsonl .*though conversation\.json stands beside it"):
+        with pytest.raises(StoreDamaged, match=r"journal\.jsonl .*though conversation\.json is beside it"):
             await read(ONE)

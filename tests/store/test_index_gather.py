@@ -11,13 +11,13 @@ from tenex.core.ids import Millis
 from tenex.core.records import Record, Waiting
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
-from tenex.store.index_batch import Gathered, gather
+from tenex.store.index import Gathered, gather
 from tenex.store.index_row import Known
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import UNKNOWN_LENGTH
 
 from .kit import CONVERSATION_ID, StillClock, started
-from .test_summary import wrote
+from .test_index_row import wrote
 
 FIRST: list[Record] = [started(), wrote(2, "e2"), Waiting(seq=3, at=Millis(3), reason="user")]
 MORE: list[Record] = [wrote(4, "e4"), Waiting(seq=5, at=Millis(5), reason="user")]
@@ -48,7 +48,7 @@ def known_of(found: Gathered) -> Known:
 async def test_what_is_unknown_is_read_from_its_beginning(folder: ConversationFolder) -> None:
     length = await append(folder, FIRST)
     found = await gather(folder, CONVERSATION_ID, length)
-    assert (found.anew, found.row.seq, found.row.bytes) == (True, 3, length)
+    assert (found.is_complete, found.row.seq, found.row.bytes) == (True, 3, length)
     assert found.news.events == ("e2",)
 
 
@@ -58,7 +58,7 @@ async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder
     length = await append(folder, MORE, rotates=rotates)
     found = await gather(folder, CONVERSATION_ID, length, known)
     whole = await gather(folder, CONVERSATION_ID, length)
-    assert (found.anew, found.news.events) == (False, ("e4",))
+    assert (found.is_complete, found.news.events) == (False, ("e4",))
     assert found.row == whole.row, "the row is that of all records"
     assert whole.news.events == ("e2", "e4")
 
@@ -69,7 +69,7 @@ async def test_a_new_file_that_says_nothing_new_adds_nothing(folder: Conversatio
     length = await append(folder, [], rotates=True)
     assert length > known.bytes
     found = await gather(folder, CONVERSATION_ID, length, known)
-    assert (found.anew, found.news.events, found.row.seq, found.row.settled) == (False, (), 3, True)
+    assert (found.is_complete, found.news.events, found.row.seq, found.row.settled) == (False, (), 3, True)
 
 
 async def test_a_journal_put_in_the_place_of_another_is_read_whole(folder: ConversationFolder) -> None:
@@ -77,8 +77,8 @@ async def test_a_journal_put_in_the_place_of_another_is_read_whole(folder: Conve
     (folder.path(CONVERSATION_ID) / "journal.jsonl").unlink()
     length = await append(folder, [started(), wrote(2, "x2"), replace(wrote(3, "x3"), at=Millis(9)), wrote(4, "x4")])
     longer = await gather(folder, CONVERSATION_ID, length, known)
-    assert (longer.anew, longer.news.events) == (True, ("x2", "x3", "x4"))
+    assert (longer.is_complete, longer.news.events) == (True, ("x2", "x3", "x4"))
     shorter = await gather(folder, CONVERSATION_ID, length, replace(known, bytes=length + 1, updated=Millis(9)))
-    assert shorter.anew
+    assert shorter.is_complete
     partly = await gather(folder, CONVERSATION_ID, length, replace(known, bytes=UNKNOWN_LENGTH, updated=Millis(9)))
-    assert partly.anew
+    assert partly.is_complete

@@ -136,9 +136,9 @@ def test_a_checkpoint_anywhere_else_is_damage() -> None:
     state = fold(ID, [])
     state.next_seq = 4
     checkpoint = StateSnapshot.of(state)
-    assert bad(asked(1), asked(2), asked(3), checkpoint).startswith("line 4: a checkpoint stands at the beginning")
+    assert bad(asked(1), asked(2), asked(3), checkpoint).startswith("line 4: a snapshot must be alone")
     assert bad(checkpoint, asked(5)) == "line 2: its seq is 5 where 4 must follow"
-    assert bad(StateSnapshot(seq=2, at=Millis(1), state=checkpoint.state)).endswith("of another moment than it says")
+    assert bad(StateSnapshot(seq=2, at=Millis(1), state=checkpoint.state)).endswith("of another record than its seq")
     joined = CONVERSATION.encode_decisions([[checkpoint, asked(4)]])
     fault = CONVERSATION.decode_lines(joined)[2]
     assert fault is not None

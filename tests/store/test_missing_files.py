@@ -90,7 +90,7 @@ async def test_what_is_left_is_judged_too(folder: ConversationFolder) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "title": "mine"}))
     missing, changed = (await verify(folder, ID)).faults
     assert "is missing" in missing
-    assert "title: it was changed by somebody else" in changed
+    assert "title: it was changed by another process" in changed
     path.write_text(json.dumps({**json.loads(path.read_text()), "seq": 3}))
     assert len((await verify(folder, ID)).faults) == 1, "as it stood then nobody can say"
 

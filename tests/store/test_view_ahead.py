@@ -68,7 +68,7 @@ async def test_an_end_that_was_lost_is_told_and_what_the_view_knew_of_it_is_kept
     for _ in range(2):
         with structlog.testing.capture_logs() as logs:
             journal, records = await folder.open(ID)
-        (log,) = [log for log in logs if log["event"] == "journal.behind_view"]
+        (log,) = [log for log in logs if log["event"] == "journal.truncated"]
         assert (log["log_level"], log["seq"], log["view"]) == ("warning", records[-1].seq, len(RECORDS))
         await journal.close()
     assert [path.name for path in view_ahead.kept(folder.path(ID))] == [KEPT]
@@ -78,7 +78,7 @@ async def test_an_end_that_was_lost_is_told_and_what_the_view_knew_of_it_is_kept
     disk.close()
     with structlog.testing.capture_logs() as logs:
         await folder.open(ID)
-    assert not [log for log in logs if log["event"] == "journal.behind_view"]
+    assert not [log for log in logs if log["event"] == "journal.truncated"]
     verdict = await verify(folder, ID)
     assert verdict.faults == ()
     assert KEPT in verdict.remarks[0]
@@ -96,7 +96,7 @@ async def test_a_view_that_says_nothing_of_the_kind_is_no_word_against_the_journ
     (folder.path(ID) / VIEW).write_bytes(content)
     with structlog.testing.capture_logs() as logs:
         await folder.open(ID)
-    assert not [log for log in logs if log["event"] == "journal.behind_view"]
+    assert not [log for log in logs if log["event"] == "journal.truncated"]
     assert view_ahead.kept(folder.path(ID)) == []
 
 

@@ -1,8 +1,8 @@
-"""Bringing the workspace back to what it was after a record of a conversation's journal, from its checkpoints.
+"""Restores the workspace to what it was after a record of a conversation's journal, from its checkpoints.
 
-The commits of a conversation name the calls they were made for, and the journal tells when each call began and ended;
-so the newest commit that was made at or before a record is what the workspace held then. A conversation that went back
-before, with its files, says so in its journal.
+The commits of a conversation name the calls they were made for, and the journal records when each call began and ended;
+so the newest commit that was made at or before a record is what the workspace held then. A conversation that was
+rolled back before, with its files, has a record of it.
 
 Nothing is lost by it: what there is now is kept first, and what has no copy is left alone and named.
 """
@@ -36,7 +36,7 @@ class Returned:
     was: str
     """What it held before."""
     changed: tuple[str, ...]
-    """Paths that were removed, written or written anew."""
+    """Paths that were removed, written or overwritten."""
     left: tuple[str, ...]
     """Paths that could not be put back, or that have no copy and so were left as they are."""
 
@@ -45,8 +45,8 @@ def tree_after(checkpoints: Checkpoints, conversation: ConversationId, records: 
     """The tree of what the workspace held right after a record.
 
     Raises:
-        UsageError: no checkpoint tells.
-        CheckpointFailed: git did not say.
+        UsageError: there is no such checkpoint.
+        CheckpointFailed: git failed.
     """
     following = next((record for record in records if record.seq == to + 1), None)
     if isinstance(following, RolledBack) and following.previous_tree:  # it is going back that is to be undone
@@ -59,7 +59,7 @@ def tree_after(checkpoints: Checkpoints, conversation: ConversationId, records: 
     if commits:  # the first of them is from before this conversation's first change
         return commits[0].tree
     raise UsageError(
-        f"No checkpoint of conversation {conversation[:12]} tells what the workspace held after record {to}: "
+        f"No checkpoint of conversation {conversation[:12]} shows the workspace after record {to}: "
         "it has changed nothing, or checkpoints were off. Without `--files` it goes back, and the files stay."
     )
 
@@ -86,7 +86,7 @@ def put_back(checkpoints: Checkpoints, root: Path, conversation: ConversationId,
 
 
 def _has_no_copy(root: Path, change: Change, now: Snapshot) -> bool:
-    """Whether something stands at a path, or in the way to it, that is in no tree and would be lost."""
+    """Whether something at a path, or on the way to it, is in no tree and would be lost."""
     path = os.fsencode(root) + b"/" + change.path
     if change.path in now.unkept or (not change.is_there and os.path.lexists(path)):
         return True
@@ -103,7 +103,7 @@ def _has_no_copy(root: Path, change: Change, now: Snapshot) -> bool:
 
 
 def _of_calls(commits: Iterable[Commit], records: Iterable[Record]) -> Iterator[tuple[int, str]]:
-    """Of each commit that was made for a call the record it stands after, and its tree."""
+    """For each commit of a call: the record it follows, and its tree."""
     began: dict[tuple[str, str], int] = {}
     ended: dict[int, int] = {}
     for record in records:

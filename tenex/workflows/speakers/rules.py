@@ -1,0 +1,392 @@
+"""The rules of speakers: AG2's graph as values, as JSON and TOML, and compiled. `graph.TransitionGraph` also runs them.
+
+TOML has no null. A condition or target whose arguments hold one is written with `json`, a JSON text of all the
+arguments, in place of `args`; a file written by hand may do so, too. Other keys that are null are left out.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Self
+
+from tenex.core import graph as one
+from tenex.core.errors import ConfigurationError
+from tenex.core.workflow.conditions import (
+    AgentTarget,
+    AllOf,
+    Always,
+    ContextEquals,
+    FromSpeaker,
+    RoundRobinTarget,
+    TerminateTarget,
+    ToolCalled,
+    TransitionTarget,
+)
+from tenex.core.workflow.rounds import WorkflowState
+from tenex.core.workflow.speakers import begin
+from tenex.core.workflow.transitions import Transition, compiled
+from tenex.workflows.time_limit import in_time
+
+from .registry import CONDITION, TARGET, TransitionRegistry
+
+KEYS = ("initial_speaker", "transitions", "default_target", "max_turns", "participants")
+RULE_KEYS = ("when", "then", "priority")
+FACTORIES = ("round_robin", "sequence", "star", "feedback_loop", "triage")
+"""A graph may be one of these keys alone, with what the factory takes: a list, or a table of its arguments."""
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGraph:
+    """Who speaks first, the rules, what follows where none fires, and how many turns there may be at most."""
+
+    initial_speaker: str
+    transitions: Sequence[Transition] = ()
+    default_target: TransitionTarget = field(default_factory=TerminateTarget)
+    max_turns: int | None = None
+    participants: Sequence[str] = ()
+    """Who takes part, in the order of a round robin, where the rules do not name everybody."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "transitions", tuple(self.transitions))
+        object.__setattr__(self, "participants", tuple(self.participants))
+
+    # ---- to use it ---------------------------------------------------------------------------------------------------
+
+    def compile(self, participants: Sequence[str] = ()) -> one.TransitionGraph:
+        """The rules as the one graph, over those who take part, else over all whom the rules name."""
+        return compiled(
+            self.initial_speaker, self.transitions, self.default_target, self.max_turns, participants, in_time
+        )
+
+    def begin(
+        self,
+        participants: Sequence[str],
+        creator_id: str = "",
+        context_vars: Mapping[str, Any] | None = None,
+        registry: TransitionRegistry | None = None,
+    ) -> tuple[one.TransitionGraph, WorkflowState]:
+        """The compiled graph and the state in which the initial speaker is to speak.
+
+        The creator takes part, as the first where not listed. Raises ConfigurationError with every fault.
+        """
+        order = [creator_id, *participants] if creator_id and creator_id not in participants else list(participants)
+        graph = self.compile(order)
+        return graph, begin(graph, order, creator_id, context_vars, self.to_dict(registry))
+
+    def mermaid(self, participants: Sequence[str] = ()) -> str:
+        """The rules as a Mermaid state diagram."""
+        return self.compile(participants).mermaid()
+
+    # ---- to write it down --------------------------------------------------------------------------------------------
+
+    def to_dict(self, registry: TransitionRegistry | None = None) -> dict[str, Any]:
+        """The graph as values JSON can hold; raises ConfigurationError where a part cannot be written down."""
+        return _to_dict(self, registry or TransitionRegistry.default())
+
+    @classmethod
+    def from_dict(cls, data: object, registry: TransitionRegistry | None = None) -> Self:
+        """Inverse of `to_dict`, and of AG2's; raises ConfigurationError with every fault and where it is."""
+        known = registry or TransitionRegistry.default()
+        written = _of_factory(data) if isinstance(data, Mapping) else None
+        if written is not None:
+            name, args, named = written
+            try:
+                data = getattr(cls, name)(*args, **named).to_dict(known)
+            except (TypeError, AttributeError, KeyError) as fault:
+                raise ConfigurationError([f"{name} cannot be made of that: {fault}."]) from fault
+        return cls(**_from_dict(data, known))
+
+    def dumps(self, registry: TransitionRegistry | None = None) -> str:
+        """The graph as JSON."""
+        return json.dumps(self.to_dict(registry), sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def loads(cls, data: str | Mapping[str, Any], *, registry: TransitionRegistry | None = None) -> Self:
+        """Inverse of `dumps` and of `to_dict`; raises ConfigurationError with every fault and where it is."""
+        return cls.from_dict(parsed_json(data) if isinstance(data, str) else data, registry)
+
+    def to_toml(self, registry: TransitionRegistry | None = None) -> str:
+        """The graph as TOML."""
+        return _to_toml(self.to_dict(registry))
+
+    @classmethod
+    def from_toml(cls, text: str, *, registry: TransitionRegistry | None = None) -> Self:
+        """Inverse of `to_toml`; raises ConfigurationError with every fault and where it is."""
+        return cls.from_dict(parsed_toml(text), registry)
+
+    # ---- usual shapes ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def sequence(cls, steps: Sequence[str]) -> Self:
+        """One after the other, each once, then the end."""
+        _some(steps, "sequence", "steps")
+        rules = [Transition(FromSpeaker(before), AgentTarget(after)) for before, after in pairwise(steps)]
+        return cls(steps[0], rules, TerminateTarget("sequence_complete"), max_turns=len(steps))
+
+    @classmethod
+    def round_robin(cls, participants: Sequence[str], *, max_turns: int | None = None) -> Self:
+        """Round and round in the order of the participants, until `max_turns`; None: until somebody ends it."""
+        _some(participants, "round_robin", "participants")
+        rules = [Transition(Always(), RoundRobinTarget())]
+        return cls(participants[0], rules, TerminateTarget("round_robin_complete"), max_turns, participants)
+
+    @classmethod
+    def star(cls, center: str, spokes: Sequence[str] | Mapping[str, str], *, max_turns: int | None = None) -> Self:
+        """The centre asks one at a time and reads the answer; its message without a call is the end.
+
+        `spokes` maps the tool by which the centre asks to whom it asks; of a list, the tools are `ask_<name>`, with `_`
+        for `-`.
+        """
+        _some(spokes, "star", "spokes")
+        asking = spokes if isinstance(spokes, Mapping) else {f"ask_{name.replace('-', '_')}": name for name in spokes}
+        rules = [
+            *(
+                Transition(AllOf([FromSpeaker(center), ToolCalled(tool)]), AgentTarget(to))
+                for tool, to in asking.items()
+            ),
+            *(Transition(FromSpeaker(name), AgentTarget(center)) for name in dict.fromkeys(asking.values())),
+        ]
+        return cls(center, rules, TerminateTarget("star_complete"), max_turns)
+
+    @classmethod
+    def feedback_loop(cls, worker: str, critic: str, *, key: str = "approved", max_turns: int | None = 10) -> Self:
+        """The worker's drafts go to the critic and back, until the critic's tools have set `key` to true.
+
+        Ten turns are five drafts: more seldom make it better.
+        """
+        rules = [
+            Transition(AllOf([FromSpeaker(critic), ContextEquals(key, value=True)]), TerminateTarget("approved")),
+            Transition(FromSpeaker(worker), AgentTarget(critic)),
+            Transition(FromSpeaker(critic), AgentTarget(worker)),
+        ]
+        return cls(worker, rules, TerminateTarget("feedback_loop_complete"), max_turns)
+
+    @classmethod
+    def triage(
+        cls, triage: str, routes: Mapping[str, str], *, key: str = "route", otherwise: str | None = None
+    ) -> Self:
+        """The first speaker's tools set `key`; the specialist whom `routes` gives for its value answers, then the end.
+
+        Without a known value `otherwise` answers, or it ends with the reason `no_route`.
+        """
+        _some(routes, "triage", "routes")
+        rest = AgentTarget(otherwise) if otherwise else TerminateTarget("no_route")
+        rules = [
+            *(
+                Transition(AllOf([FromSpeaker(triage), ContextEquals(key, value)]), AgentTarget(name))
+                for value, name in routes.items()
+            ),
+            Transition(FromSpeaker(triage), rest),
+        ]
+        return cls(triage, rules, TerminateTarget("triage_complete"))
+
+
+def _some(given: Sequence[str] | Mapping[str, str], factory: str, what: str) -> None:
+    if not given or isinstance(given, str):
+        raise ConfigurationError([f"{factory} needs at least one of its {what}, as a list."])
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _to_dict(graph: RuleGraph, registry: TransitionRegistry) -> dict[str, Any]:
+    """The graph as AG2 writes it; raises ConfigurationError where a part cannot be written down."""
+    faults = [*registry.faults_of(TARGET, graph.default_target, "default_target")]
+    for number, rule in enumerate(graph.transitions):
+        faults += registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
+        faults += registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
+    if faults:
+        raise ConfigurationError(faults)
+    written = {
+        "initial_speaker": graph.initial_speaker,
+        "transitions": [
+            {"when": registry.to_dict(rule.when), "then": registry.to_dict(rule.then), "priority": rule.priority}
+            for rule in graph.transitions
+        ],
+        "default_target": registry.to_dict(graph.default_target),
+        "max_turns": graph.max_turns,
+    }
+    return written | ({"participants": list(graph.participants)} if graph.participants else {})
+
+
+def _from_dict(data: object, registry: TransitionRegistry) -> dict[str, Any]:
+    """The arguments of a `TransitionGraph`; raises ConfigurationError with every fault and where it is."""
+    if not isinstance(data, Mapping):
+        raise ConfigurationError([f"A graph must be an object with the keys {', '.join(KEYS)}."])
+    faults: list[str] = []
+    speaker, rules, turns = data.get("initial_speaker"), data.get("transitions"), data.get("max_turns")
+    if not isinstance(speaker, str) or not speaker:
+        faults.append("initial_speaker must be the name of who speaks first.")
+    if turns is not None and (not isinstance(turns, int) or isinstance(turns, bool)):
+        faults.append(f"max_turns is {turns!r}; it must be a whole number, or left out.")
+    if rules is None:
+        rules = []
+    if not isinstance(rules, list | tuple):
+        faults.append("transitions must be a list of rules.")
+        rules = []
+    names = data.get("participants") or ()
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        faults.append("participants must be a list of names.")
+    read = [_rule(rule, f"transitions[{number}]", registry, faults) for number, rule in enumerate(rules)]
+    default = data.get("default_target")
+    target = TerminateTarget() if default is None else registry.read(TARGET, default, "default_target", faults)
+    if faults:
+        raise ConfigurationError(faults)
+    return {
+        "initial_speaker": speaker,
+        "transitions": read,
+        "default_target": target,
+        "max_turns": turns,
+        "participants": tuple(names),
+    }
+
+
+def ignored(data: Mapping[str, Any]) -> list[str]:
+    """The keys that mean nothing, each place as a sentence: AG2 passes over them too."""
+    if any(key in data for key in FACTORIES):
+        return []
+    rules = data.get("transitions") or ()
+    places: list[tuple[str, Mapping[str, Any], tuple[str, ...]]] = [("The graph", data, KEYS)]
+    places += _parts("default_target", data.get("default_target"))
+    for number, rule in enumerate(rules):
+        places.append((f"transitions[{number}]", rule, RULE_KEYS))
+        for key in ("when", "then"):
+            places += _parts(f"transitions[{number}].{key}", rule.get(key))
+    return [
+        f"{where} has unknown keys, which do nothing: {', '.join(unknown)}. Known are {', '.join(known)}."
+        for where, part, known in places
+        if (unknown := sorted(str(key) for key in part if key not in known))
+    ]
+
+
+def _parts(where: str, part: Any) -> Iterator[tuple[str, Mapping[str, Any], tuple[str, ...]]]:
+    """A condition or a target as a dict, and those within it."""
+    if not isinstance(part, Mapping) or "name" not in part:
+        return
+    yield where, part, ("name", "args")
+    for key, value in (part.get("args") or {}).items():
+        for inner in value if isinstance(value, list | tuple) else (value,):
+            yield from _parts(f"{where}.args.{key}", inner)
+
+
+def _of_factory(data: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]] | None:
+    """The factory that a graph is written by, and its arguments; None for a graph of rules.
+
+    Raises:
+        ConfigurationError: there is more beside it than `max_turns`.
+    """
+    named = [key for key in FACTORIES if key in data]
+    if not named:
+        return None
+    others = sorted(str(key) for key, value in data.items() if key not in (named[0], "max_turns") and value is not None)
+    if others:
+        raise ConfigurationError([f"{named[0]} is a whole graph; beside it there may be max_turns, not {others[0]}."])
+    given = data[named[0]]
+    turns = {} if data.get("max_turns") is None else {"max_turns": data["max_turns"]}
+    return (named[0], [], {**given, **turns}) if isinstance(given, Mapping) else (named[0], [given], turns)
+
+
+def _rule(data: object, where: str, registry: TransitionRegistry, faults: list[str]) -> Transition:
+    if not isinstance(data, Mapping):
+        faults.append(f"{where} must be an object with the keys {', '.join(RULE_KEYS)}.")
+        return Transition(Always(), TerminateTarget())  # any: the fault ends the reading
+    priority = data.get("priority", 0)
+    if not isinstance(priority, int) or isinstance(priority, bool):
+        faults.append(f"{where}.priority is {priority!r}; it must be a whole number, lower ones first.")
+        priority = 0
+    when = registry.read(CONDITION, data.get("when"), f"{where}.when", faults)
+    then = registry.read(TARGET, data.get("then"), f"{where}.then", faults)
+    return Transition(when, then, priority)
+
+
+def parsed_json(text: str) -> Any:
+    """The values of a JSON text; raises ConfigurationError with line and column."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as fault:
+        place = f"line {fault.lineno}, column {fault.colno}"
+        raise ConfigurationError([f"This is no JSON: {fault.msg} ({place}). Fix it there."]) from fault
+    except (ValueError, RecursionError) as fault:
+        raise ConfigurationError(["This JSON is nested too deeply or holds too long a number."]) from fault
+
+
+# ---- TOML ------------------------------------------------------------------------------------------------------------
+
+
+def _to_toml(data: Mapping[str, Any]) -> str:
+    """A graph's dict as TOML."""
+    lines = [f"initial_speaker = {_value(data['initial_speaker'])}"]
+    if data["max_turns"] is not None:
+        lines.append(f"max_turns = {data['max_turns']}")
+    if data.get("participants"):
+        lines.append(f"participants = {_value(data['participants'])}")
+    lines.append(f"default_target = {_part(data['default_target'])}")
+    for rule in data["transitions"]:
+        lines += ["", "[[transitions]]", f"when = {_part(rule['when'])}", f"then = {_part(rule['then'])}"]
+        if rule["priority"]:
+            lines.append(f"priority = {rule['priority']}")
+    return "\n".join(lines) + "\n"
+
+
+def parsed_toml(text: str) -> dict[str, Any]:
+    """The dict of a graph written as TOML; raises ConfigurationError with line and column."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ConfigurationError([f"This is no TOML: {str(fault).rstrip('.')}. Fix it there."]) from fault
+    except (ValueError, RecursionError) as fault:
+        raise ConfigurationError(["This TOML is nested too deeply or holds a number that is too long."]) from fault
+    data["default_target"] = _with_args(data.get("default_target"), "default_target")
+    rules = data.get("transitions")
+    for number, rule in enumerate(rules if isinstance(rules, list) else ()):
+        for key in ("when", "then"):
+            if isinstance(rule, dict) and key in rule:
+                rule[key] = _with_args(rule[key], f"transitions[{number}].{key}")
+    return data
+
+
+def _with_args(part: Any, where: str) -> Any:
+    if not isinstance(part, dict) or not isinstance(part.get("json"), str) or "args" in part:
+        return part
+    try:
+        args = parsed_json(part["json"])
+    except ConfigurationError as fault:
+        raise ConfigurationError([f"{where}.json: {sentence}" for sentence in fault.faults]) from fault
+    return {**{key: value for key, value in part.items() if key != "json"}, "args": args}
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    if not part["args"]:
+        return f"{{ name = {_value(part['name'])} }}"
+    if _holds_null(part["args"]):
+        return f"{{ name = {_value(part['name'])}, json = {_value(json.dumps(part['args'], ensure_ascii=False))} }}"
+    return f"{{ name = {_value(part['name'])}, args = {_value(part['args'])} }}"
+
+
+def _holds_null(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_holds_null(part) for part in value.values())
+    if isinstance(value, list):
+        return any(_holds_null(part) for part in value)
+    return value is None
+
+
+def _value(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case dict():
+            pairs = (f"{key if _BARE.fullmatch(key) else _value(key)} = {_value(part)}" for key, part in value.items())
+            return f"{{ {', '.join(pairs)} }}" if value else "{}"
+        case list():
+            return f"[{', '.join(_value(part) for part in value)}]"
+        case _:
+            return repr(value)
