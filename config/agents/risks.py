@@ -1,6 +1,6 @@
 """A state of output of one's own, in which `critic.md` plans: what may go wrong, in private.
 
-It is called without arguments. What `state_prompt` says stands in the system prompt, behind the name.
+It is called without arguments. The text of `state_prompt` is in the system prompt, after the name.
 """
 
 from tenex.output_states import AgentState, FencedFreeformStateMachine, StateMachine
@@ -11,7 +11,7 @@ class Risks(AgentState):
 
     def __init__(self) -> None:
         super().__init__(
-            identifier="risks",  # in the journal its text stands behind this
+            identifier="risks",  # in the journal its text follows this
             readable_name="Risks",
             delimiters=("<risks>", "</risks>"),
             color="dim red",

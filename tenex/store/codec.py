@@ -26,6 +26,8 @@ def camel(name: str) -> str:
 # A model may send NaN: a line that goes beyond JSON is better than a conversation that can never continue.
 _CONFIG: Final = ConfigDict(alias_generator=camel, strict=True, ser_json_inf_nan="constants")
 _NESTED: Final = ("schema", "items_schema", "keys_schema", "values_schema", "choices", "fields", "definitions")
+# Neither Python nor pydantic reads an integer of more than 4,300 digits.
+_LONG_NUMBER: Final = re.compile(rb"\d{4301}")
 _UNEXPECTED: Final = re.compile(r"Expected `([^`]+)`[^[]*\[field_name='(\w+)'")
 
 
@@ -46,7 +48,10 @@ class FieldsCodec:
         """
         write = self._schemas[0]
         try:
-            return write.to_json(value, by_alias=True, exclude_defaults=True, warnings="error", fallback=_as_dict)
+            data = write.to_json(value, by_alias=True, exclude_defaults=True, warnings="error", fallback=_as_dict)
+            if len(data) > 4300 and _LONG_NUMBER.search(data):
+                self.decode(data)  # what cannot be read again is not written
+            return data
         except PydanticSerializationError as error:
             if wrong := _UNEXPECTED.search(str(error)):
                 raise ValueError(f"`{camel(wrong[2])}` must be {wrong[1]}") from None

@@ -9,8 +9,14 @@ from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from tenex.core import records as r
+from tenex.core.decide.dispatch import decide, unwanted_cost
+from tenex.core.effects import Key
+from tenex.core.effects import Work as Kind
 from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.messages import Usage
 from tenex.core.pending import pending
+from tenex.core.records.mission import MissionUsageRecorded
+from tenex.core.signals import NodeFailed, NodeInterrupted, NodeReturned, StepFinished
 from tenex.core.state.mission import Mission
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow
@@ -288,5 +294,35 @@ def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> Non
         async with stage.world.daemon() as daemon:
             daemon.write("count for me", event_id=ID, tagged=(key,))
             assert (await daemon.until("ended")).mission is not None
+
+    run(main)
+
+
+def test_a_late_result_of_a_node_is_dropped_and_its_cost_is_recorded() -> None:
+    """A second copy of a wanted result is not late: only its key decides."""
+    stage, spent = Stage(), {"large": Usage(input_tokens=7)}
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            stage.begin(daemon)
+            await stage.until(daemon, 1)
+            state = daemon.state()
+            wants = stage.mission(daemon).wants
+            assert wants is not None
+            key, late = Key(Kind.NODE, wants), Key(Kind.NODE, wants - 1)
+            signals: tuple[NodeReturned | NodeFailed | StepFinished, ...] = (
+                NodeReturned(key=late, to="END", state={}, spent=spent),
+                NodeFailed(key=late, who="author", kind="X", message="x", spent=spent),
+                StepFinished(node=late, step="tick#1", ok=True, state={}, spent=spent),
+            )
+            for signal in signals:
+                assert unwanted_cost(state, signal) == NodeInterrupted(spent=spent)
+                assert unwanted_cost(state, dataclasses.replace(signal, spent={})) is None
+            assert unwanted_cost(state, NodeReturned(key=key, to="END", state={}, spent=spent)) is None
+            (paid,) = decide(state, NodeInterrupted(spent=spent), stage.world.rules, stage.world.clock.now())
+            assert isinstance(paid, MissionUsageRecorded)
+            assert (paid.model, paid.usage) == ("large", spent["large"])
+            daemon.write("/stop")
+            await daemon.until("waiting")
 
     run(main)

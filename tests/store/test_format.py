@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenex.core.errors import InternalError
+from tenex.core.errors import InternalError, SerializationError
 from tenex.core.ids import ConversationId, Millis, RunId
 from tenex.core.messages import CallRequest, ModelStep, Note
 from tenex.core.phases import Phase
@@ -98,6 +98,17 @@ def test_nan_from_a_model_does_not_end_a_conversation() -> None:
     arguments = back.step.calls[0].arguments
     assert arguments["x"] != arguments["x"]
     assert arguments["deep"] == {"a": 1}
+
+
+def test_a_number_that_could_not_be_read_again_is_not_written() -> None:
+    def encoded(value: object) -> bytes:
+        call = CallRequest(id="c", tool="t", arguments={"x": value})  # type: ignore[arg-type]
+        record = ModelResponded(seq=1, at=Millis(1), run=RunId("r"), step=ModelStep(calls=(call,)))
+        return CONVERSATION.encode_decisions([[record]])
+
+    assert CONVERSATION.decode_lines(encoded("9" * 5_000))[2] is None
+    with pytest.raises(SerializationError):
+        encoded(10**4_400)
 
 
 def nested(depth: int) -> object:

@@ -141,17 +141,17 @@ def test_every_command_that_only_reads_works_and_says_what_is_missing(
     for words in (("show", ID), ("show", ID, "--json"), ("stats", ID), ("stats",), ("replay", ID)):
         out, said = told(*words)
         assert out
-        assert "in part only: " in said, words
+        assert "incomplete: " in said, words
         assert "journal-000002.jsonl is missing" in said
     (lacks,) = json.loads(told("stats", "--json")[0])["inPart"]
     assert lacks["id"] == ID
     assert "journal-000002.jsonl is missing" in lacks["fault"]
-    assert "nothing is left before record" in told("replay", ID, "--to", "2", code=2)[1]
+    assert "begins with record" in told("replay", ID, "--to", "2", code=2)[1]
     assert "damaged: " in told("verify", code=4)[0]
 
-    assert "in part only" in told("export", ID, "--out", packed)[1]
+    assert "incomplete" in told("export", ID, "--out", packed)[1]
     elsewhere = ["--data", str(tmp_path / "elsewhere")]
-    for word in ("imported.", "already here, and the same."):
+    for word in ("imported.", "already here, unchanged."):
         assert main(["conversations", "import", packed, *elsewhere]) == 0
         assert word in capsys.readouterr().out
     assert (tmp_path / "elsewhere" / "conversations" / ID / "journal-000002.jsonl").exists()

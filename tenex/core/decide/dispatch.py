@@ -21,11 +21,15 @@ from tenex.core.signals import (
     MessageReceived,
     ModelAnswered,
     ModelFailed,
+    NodeFailed,
+    NodeInterrupted,
+    NodeReturned,
     Opened,
     Published,
     RollBack,
     RouteAnswered,
     Signal,
+    StepFinished,
     TimerFired,
     ToolCallInterrupted,
     ToolReturned,
@@ -83,8 +87,8 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
     return draft.records
 
 
-def unwanted_cost(conversation: Conversation, signal: Signal) -> ToolCallInterrupted | None:
-    """What a model's answer cost that came too late: the signal to decide on in its place; None for any other signal.
+def unwanted_cost(conversation: Conversation, signal: Signal) -> ToolCallInterrupted | NodeInterrupted | None:
+    """Replace a late answer of a model or a mission's node by the signal of its cost; None for any other signal.
 
     The state does not tell a late answer from a second copy of one, so the caller must deliver each answer only once.
     """
@@ -96,6 +100,12 @@ def unwanted_cost(conversation: Conversation, signal: Signal) -> ToolCallInterru
             usage, model = step.usage, step.model
         case ModelFailed(key=key, run=run, usage=usage, model=model):
             pass
+        case (
+            NodeReturned(key=key, spent=spent) | NodeFailed(key=key, spent=spent) | StepFinished(node=key, spent=spent)
+        ):
+            wants = conversation.mission.wants if conversation.mission is not None else None
+            is_late = key.seq != wants
+            return NodeInterrupted(spent=spent) if spent and is_late else None
         case _:
             return None
     if key in pending(conversation) or not (usage.tokens or usage.cost_usd):

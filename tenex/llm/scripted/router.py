@@ -15,7 +15,7 @@ _REPAIRS = 2  # rounds of repair in a row: more of the same rules would not help
 _USUAL = {"chat": "project-manager", "brainstorm": "project-manager", "plan": "planner"}
 
 Question = dict[str, Any]
-"""The document of `tenex.core.context.router_prompt`."""
+"""The document of `tenex.workflows.phases.router_prompt`."""
 Turn = dict[str, Any]
 
 
