@@ -97,7 +97,7 @@ def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
         return False
     first, *others = draft.rules.disabled[slug]
     more = f" ({len(others)} more.)" if others else ""
-    text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex graph check`."
+    text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex workflows check`."
     notify(draft, text, error="workflow")
     return True
 

@@ -255,11 +255,11 @@ def _workflows(settings: Settings, paths: ProjectPaths, library: PromptLibrary) 
             yield fault(
                 f"the workflow {one.slug} is disabled: {sentence.removeprefix(f'{one.source}: ')}",
                 one.source,
-                "correct the file (`tenex graph check`), or move it out of the workflows folder",
+                "correct the file (`tenex workflows check`), or move it out of the workflows folder",
             )
     for usable in read.found:
         for doubt in usable.warnings:
-            yield warning(doubt, usable.source, "`tenex graph check` repeats this check after a change")
+            yield warning(doubt, usable.source, "`tenex workflows check` repeats this check after a change")
     if read.found:
         yield ok(f"workflows: {', '.join(one.slug for one in read.found)}", paths.workflows)
 
