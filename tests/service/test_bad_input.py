@@ -79,7 +79,10 @@ async def test_a_missing_project_key_is_not_made_in_passing(folder: Folder) -> N
     (folder.data / "keys" / "project.nsec").unlink()
     code, _, said = await tenex("run", "--data", folder.data)
     assert code == 3
-    assert f"{folder.data / 'keys' / 'project.nsec'}: there is no key for project; `tenex init` makes one" in said
+    assert (
+        f"{folder.data / 'keys' / 'project.nsec'}: there is no key for project; `tenex --data {folder.data} init` makes one"
+        in said
+    )
     assert not (folder.data / "keys" / "project.nsec").exists()
 
 
@@ -98,7 +101,9 @@ async def test_all_faults_of_keys_are_told_together_and_no_secret_is(folder: Fol
 
 
 async def test_a_broken_agent_is_told_with_its_file(folder: Folder) -> None:
-    (folder.data / "agents" / "mine.md").write_text("---\nname: Mine\ntools: [teleport]\n---\nBe.\n")
+    (folder.data / "agents" / "mine.md").write_text(
+        "---\nname: Mine\nkind: expert\nrole: builds\nuse_when: always\ntools: [teleport]\n---\nBe.\n"
+    )
     code, _, said = await tenex("run", "--data", folder.data)
     assert code == 3
     assert str(folder.data / "agents" / "mine.md") in said
@@ -288,7 +293,7 @@ async def test_a_megabyte_of_content_makes_nobody_deaf(tmp_path: Path, stored: b
             assert not folder.conversation(str(huge["id"])).exists()
             assert await process.stop() == 0
             assert not [line for line in process.lines if "xxxx" in line]
-            strikes = [log for log in process.logs if log["event"] == "relay.strike"]
+            strikes = [log for log in process.logs if log["event"] == "relay.invalid_event"]
             assert "larger than" in strikes[0]["why"]
             assert process.events().count("relay.connected") == 1
 

@@ -131,7 +131,7 @@ async def test_a_full_disk_is_told_to_people_and_operator_and_got_over_without_a
         assert all("No space left" in why or "File too large" in why for why in whys), whys
         code, said = await complaints(folder)
         assert code == 4
-        assert all(f"conversation {name}: frozen since" in said for name in (old, new))
+        assert all(f"conversation {name}: suspended since" in said for name in (old, new))
         room.free(process.pid)
         await folder.until(old, "ended", cycle=2)
         await folder.until(new, "ended")

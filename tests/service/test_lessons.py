@@ -55,13 +55,14 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
 
         code, out, said = await tenex("agents", "lessons", "remove", str(one["number"]), "--data", folder.data)
         assert (code, out) == (0, f"removed: {one['number']}  executor  {one['title']}\n")
-        assert "The running daemon shows it to no agent from now on" in said
+        assert "The running daemon no longer shows it to agents" in said
         assert one not in await listed(folder)
         assert shown(one) not in await prompt(folder, "executor", name)
         code, _, said = await tenex("agents", "lessons", "remove", str(one["number"]), "--data", folder.data)
         assert (code, said) == (
             2,
-            f"tenex: there is no lesson {one['number']}; `tenex agents lessons list` names those there are\n",
+            f"tenex: there is no lesson {one['number']}; `tenex --data {folder.data} agents lessons list` names those "
+            "there are\n",
         )
         assert await process.stop() == 0
 
@@ -78,6 +79,6 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
 async def test_without_a_folder_there_are_no_lessons_and_none_is_made(folder: Folder) -> None:
     empty = folder.data.parent / "empty"
     code, out, said = await tenex("agents", "lessons", "list", "--data", empty)
-    assert (code, out, said) == (0, "", "there are no lessons\n")
+    assert (code, out, said) == (0, "", "There are no lessons.\n")
     assert (await tenex("agents", "lessons", "remove", "1", "--data", empty))[0] == 2
     assert not empty.exists()

@@ -191,8 +191,8 @@ async def watch(folder: Folder, seen: list[Json]) -> None:
 
 
 FAULTS = [
-    ("output: yes please", "`output` must be `true`, or a table"),
-    ("output: {plan: thinking}", "`output.plan` must be a list of states"),
+    ("output: yes please", "`output` must be lines of `key: value`"),
+    ("output: {plan: thinking}", "`output.plan` must be a list, such as"),
     ("output: {mni: 1}", "Did you mean `min`?"),
     ("output: {min: 4}", "min_planning_loops is 4 and max_planning_loops 3"),
     ("output: {max: many}", "`output.max` must be a whole number"),

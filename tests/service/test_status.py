@@ -207,7 +207,7 @@ async def test_a_disk_that_hangs(folder: Folder) -> None:
         assert report["conversations"]["counts"]["ended"] == 1, "as it was read last"
         assert "has not answered for" in told
         healthz = await asyncio.to_thread(get, f"http://127.0.0.1:{port}/healthz")
-        assert (healthz[0], "the disk has not taken a byte" in healthz[1]) == (503, True)
+        assert (healthz[0], "the disk has not answered for" in healthz[1]) == (503, True)
         (folder.marks / "hang").unlink()
         well = await until(folder, lambda report: report["conversations"]["counts"] == {"ended": 4})
         assert "fault" not in well["disk"]
@@ -250,13 +250,13 @@ async def test_no_daemon_a_hung_one_and_a_left_socket(folder: Folder) -> None:
         code, told, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5")
         assert code == 1
         assert "NOT ANSWERING: " in told
-        assert "does not answer within 0.5 s" in told
+        assert "no answer from" in told
         code, told, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5", "--json")
         assert (code, json.loads(told)["state"]) == (1, "unresponsive")
         (folder.data / "tenex.sock").unlink()
         code, told, _ = await tenex_here("status", "--data", folder.data)
         assert code == 1
-        assert f"NOT ANSWERING: process {process.pid} holds {folder.data / 'conversations'} and does not" in told
+        assert f"NOT ANSWERING: process {process.pid} has locked {folder.data / 'conversations'}, but does not" in told
         process.signal(signal.SIGCONT)
         assert await process.stop() == 0
     assert not (folder.data / "tenex.sock").exists()

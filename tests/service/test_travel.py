@@ -77,7 +77,7 @@ async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_agai
         to = before_verification(folder, name)
         at_end = folder.state(name)
         code, told = await refused(folder, "rollback", name, "--to", str(to))
-        assert (code, "Nothing was done. `--yes`" in told, "undone: turn-2" in told) == (2, True, True)
+        assert (code, "Nothing was done. Add `--yes`" in told, "undone: turn-2" in told) == (2, True, True)
         assert folder.state(name) == at_end
         done = await did(folder, "rollback", name, "--to", str(to), "--files", "--yes", "--reason", "test it anew")
         assert (done["phase"], done["status"]) == ("execute", "waiting")

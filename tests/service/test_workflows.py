@@ -238,7 +238,7 @@ async def test_a_workflow_is_checked_drawn_and_run_from_a_terminal(tmp_path: Pat
     assert code == 0, said
     assert "has ended: asked" in " ".join(out.split())
     code, _, said = await tenex("graph", "check", "ghost", "--data", data)
-    assert (code, "there is no workflow 'ghost'" in said) == (2, True)
+    assert (code, "There is no workflow 'ghost'" in said) == (2, True)
 
 
 VARIABLES = """
