@@ -79,10 +79,8 @@ async def test_a_missing_project_key_is_not_made_in_passing(folder: Folder) -> N
     (folder.data / "keys" / "project.nsec").unlink()
     code, _, said = await tenex("run", "--data", folder.data)
     assert code == 3
-    assert (
-        f"{folder.data / 'keys' / 'project.nsec'}: there is no key for project; `tenex --data {folder.data} init` makes one"
-        in said
-    )
+    advice = f"`tenex --data {folder.data} init` makes one"
+    assert f"{folder.data / 'keys' / 'project.nsec'}: there is no key for project; {advice}" in said
     assert not (folder.data / "keys" / "project.nsec").exists()
 
 
