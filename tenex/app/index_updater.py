@@ -29,11 +29,11 @@ log = structlog.get_logger(__name__)
 CURSOR_EVERY: Final = 30.0
 """Seconds between two notes of up to when relays have been heard: so much backlog is read again after a crash."""
 
-OWED_MOST: Final = 30 * 24 * 3_600_000
+UNJOURNALED_MOST: Final = 30 * 24 * 3_600_000
 """ms that a message without a journal holds the notes back at most: by then somebody has looked, or nobody will, and
 each start reads so much of the relays' past."""
 
-Owed = Callable[[], int | None]
+UnjournaledSince = Callable[[], int | None]
 
 
 class IndexUpdater:
@@ -85,28 +85,32 @@ def _first_written(records: Iterable[r.Record]) -> int | None:
 
 
 async def keep_cursors(
-    pool: RelayPool, index: Index, clock: SystemClock, every: float = CURSOR_EVERY, owed: Owed = lambda: None
+    pool: RelayPool,
+    index: Index,
+    clock: SystemClock,
+    every: float = CURSOR_EVERY,
+    unjournaled_since: UnjournaledSince = lambda: None,
 ) -> None:
     """Note, now and then and when ended, up to when each relay has been heard and its past read."""
     try:
         while True:
             await asyncio.sleep(every)
-            note_cursors(pool, index, clock, owed())
+            note_cursors(pool, index, clock, unjournaled_since())
     finally:
-        note_cursors(pool, index, clock, owed())
+        note_cursors(pool, index, clock, unjournaled_since())
 
 
-def note_cursors(pool: RelayPool, index: Index, clock: SystemClock, owed: int | None = None) -> None:
+def note_cursors(pool: RelayPool, index: Index, clock: SystemClock, unjournaled_since: int | None = None) -> None:
     """Note each relay up to where nothing is missing; where some of its past is unread the note stays as it was.
 
     Args:
         pool: the relays.
         index: keeps the notes.
         clock: tells the time.
-        owed: when the earliest message that no journal holds yet was written, in seconds: a restart must hear it again.
+        unjournaled_since: when the earliest message that no journal holds was written, in seconds; read again later.
     """
     now = clock.now()  # it may have been set back since
-    most = now if owed is None else min(now, max(owed * 1000, now - OWED_MOST))
+    most = now if unjournaled_since is None else min(now, max(unjournaled_since * 1000, now - UNJOURNALED_MOST))
     for status in pool.status():
         if status.received_until is not None:
             index.set_cursor(status.url, Millis(min(int(status.received_until * 1000), most)))
@@ -123,11 +127,11 @@ def oldest_new(index: Index, clock: SystemClock, message: InboundMessage) -> int
 
 
 async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[str], clock: SystemClock) -> int | None:
-    """The second from which the backlog is owed: the oldest time of receipt of these relays; None in a first life.
+    """The second from which stored events must be read: the oldest time of receipt; None in a first run.
 
     A relay nobody has listened to yet is noted as heard from now on: a first life may be shorter than `CURSOR_EVERY`.
     Where no relay is known and the folder is not new, the index was lost: then all are noted as heard until the last
-    record, for what came since is owed until it has been read, and that may be another life's work.
+    record, for what came since is pending until it has been read, and that may be another life's work.
     """
     cursors = {relay: index.cursor(relay) for relay in map(normalise_url, relays)}  # as the pool spells them
     known = [at for at in cursors.values() if at is not None]

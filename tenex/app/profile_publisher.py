@@ -73,7 +73,7 @@ class ProfileAnnouncer:
     async def run(self) -> None:
         """Once a relay is there, and after each change: publish what has changed of us.
 
-        A relay that stays away is owed what it has not heard, and keeps no later change from the others.
+        What an unreachable relay has not received stays pending for it, and delays no later change for the others.
         """
         async with asyncio.TaskGroup() as group:
             while True:

@@ -298,7 +298,7 @@ async def open_application(
             _services={
                 "typing indicators": indicators.run,
                 "relays": pool.run,
-                "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.unjournaled_since),
+                "cursors": lambda: keep_cursors(pool, index, clock, unjournaled_since=coordinator.unjournaled_since),
                 "profiles": profiles_sync.run,
             },
         )

@@ -104,7 +104,7 @@ class Listener:
             if len(self._batches) < BATCHES:
                 free = len(self._batches)
             else:
-                free = next(iter(self._batches))  # the oldest is let go of as a whole: one REQ changes, not five
+                free = next(iter(self._batches))  # the oldest batch is released whole: one REQ changes, not five
                 del self._batches[free]
             self._batches[free] = set()
         batch = self._last()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenex.app.index_updater import OWED_MOST, IndexUpdater, keep_cursors, last_heard, note_cursors
+from tenex.app.index_updater import UNJOURNALED_MOST, IndexUpdater, keep_cursors, last_heard, note_cursors
 from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import Conversation
@@ -137,12 +137,15 @@ async def test_a_message_that_no_journal_holds_keeps_the_cursor_before_it(index:
         listener(relays).start(began // 1000 - 5)
         async with running(relays):
             await becomes(lambda: relays.status()[0].received_until is not None)
-            for owed, noted in ((None, began - 10_000), (began // 1000 - 3 * DAYS, began - 3 * DAYS * 1000)):
-                note_cursors(relays, index, SystemClock(), owed)
-                note_cursors(relays, index, SystemClock(), owed)
+            for unjournaled_since, noted in (
+                (None, began - 10_000),
+                (began // 1000 - 3 * DAYS, began - 3 * DAYS * 1000),
+            ):
+                note_cursors(relays, index, SystemClock(), unjournaled_since)
+                note_cursors(relays, index, SystemClock(), unjournaled_since)
                 assert abs((index.cursor(fault.url) or 0) - noted) < 30_000
             note_cursors(relays, index, SystemClock(), began // 1000 - 400 * DAYS)
-            assert (index.cursor(fault.url) or 0) >= began - OWED_MOST
+            assert (index.cursor(fault.url) or 0) >= began - UNJOURNALED_MOST
             note_cursors(relays, index, SystemClock(), began // 1000 + 400 * DAYS)
             assert (index.cursor(fault.url) or 0) <= SystemClock().now()
 

@@ -92,7 +92,7 @@ def test_typing_text_and_stop_in_this_order() -> None:
     fake = play(scene)
     assert fake.published == [(STARTS, TYPING), (TEXT, "Once"), (TEXT, " upon a time"), (STOPS, "")]
     assert fake.received[0][0] == GRACE
-    assert fake.received[2][0] == 1.0, "a text that was not written in haste is told at once"
+    assert fake.received[2][0] == 1.0, "a text that was not written in haste is published at once"
     assert fake.received[-1][0] == 2.0
 
 
@@ -196,7 +196,7 @@ def test_long_work_is_told_again_for_who_comes_late() -> None:
 
 
 def test_words_whispered_in_haste_never_starve() -> None:
-    """A text that grows with every turn of the loop is told all the same."""
+    """A text that grows with every turn of the loop is published all the same."""
 
     async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
         indicator.set_activity(TYPING, is_writing=True)
@@ -226,7 +226,7 @@ def test_dates_count_up_and_stay_near() -> None:
 
 
 def test_a_fault_of_ours_stays_ours() -> None:
-    """An address nobody expected, a key that is gone: the model that whispers does not notice."""
+    """An unexpected address or a missing key: the model whose text is published does not notice."""
 
     async def main() -> None:
         fake = FakeRelay()

@@ -65,7 +65,7 @@ def test_somebody_else_is_told_whose_turn_it_is() -> None:
     one = begun(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
     one.settle()
     one.person("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
-    assert "It is the turn of whoever began this" in one.said()[-1]
+    assert "It is the turn of the user who started this" in one.said()[-1]
     assert one.conversation.status == "waiting"
 
 
@@ -84,7 +84,7 @@ def test_an_answer_to_a_question_was_read_by_whoever_asked() -> None:
     one.person("the blue one")
     one.settle()
     assert speakers(one) == ["person", "writer"]
-    assert one.said()[-1] == "the blue one, then", "nothing is kept for whoever speaks next"
+    assert one.said()[-1] == "the blue one, then", "nothing is kept for the next speaker"
 
 
 @pytest.mark.parametrize("view", ["full", "windowed", "summary"])

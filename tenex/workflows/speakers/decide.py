@@ -242,8 +242,8 @@ def next_speaker(draft: Transaction) -> Slug | None:
     if expected == PERSON:
         if unread := _unread(draft):
             is_theirs = _is_theirs(session, unread[-1].author, unread[-1].role)
-            turn = "It is your turn: write to go on." if is_theirs else "It is the turn of whoever began this."
-            notify(draft, f"{turn} What was written meanwhile is kept for whoever speaks next.")
+            turn = "It is your turn: write to go on." if is_theirs else "It is the turn of the user who started this."
+            notify(draft, f"{turn} What was written meanwhile is kept for the next speaker.")
         draft.add(r.Waiting, reason="user")
         return None
     if expected not in draft.rules.roster:
