@@ -184,7 +184,7 @@ def _failed(error: Exception, options: Globals) -> int:
             return _report(_first(expected), options)
     if isinstance(error, BrokenPipeError) and _is_reader_gone():
         return 0
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # not an internal error, wherever it occurs
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a full disk is no internal error
         raise error
     return _unexpected(error, options)
 

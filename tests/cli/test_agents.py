@@ -75,7 +75,7 @@ def test_an_agent_of_ones_own_is_listed_and_shown(tmp_path: Path, capsys: pytest
 def test_an_unknown_agent_is_a_usage_error_that_names_those_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--data", str(tmp_path), "agents", "show", "nobody"]) == 2
+    assert main(["--data", str(tmp_path), "agents", "show", "unknown"]) == 2
     assert f"Choose from {', '.join(BUILT_IN)}" in capsys.readouterr().err
 
 
@@ -106,7 +106,7 @@ def test_a_key_others_may_read_is_told_not_used(tmp_path: Path, capsys: pytest.C
     assert "others may read this key" in capsys.readouterr().err
 
 
-def test_a_tool_nobody_knows_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tool_unknown_knows_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "critic.md").write_text(MINE.replace("[read_file]", "[read_fiel]"))
     assert main(["--data", str(tmp_path), "agents", "list"]) == 3

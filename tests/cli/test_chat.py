@@ -97,7 +97,7 @@ STATUS = {"status": "active", "phase": "execute"}
 def test_what_the_daemon_last_said_of_its_work_is_not_shown_once_it_has_gone(tmp_path: Path) -> None:
     chat = _Chat(Screen(), tmp_path / "none")
     chat._on_activity(Activity("ended", ()))
-    chat._on_gone()  # one that is elsewhere: only the relay tells of it
+    chat._on_gone()  # a daemon elsewhere: only the relay shows whether it is there
     assert "has ended" in chat._toolbar("ws://relay")
     chat._on_lines([], STATUS)
     chat._on_gone()

@@ -81,8 +81,8 @@ def test_an_agent_is_copied_under_another_name_with_what_it_needs(tmp_path: Path
 @pytest.mark.parametrize(
     ("there", "words", "said"),
     [
-        ("", ["nobody"], "There is no example 'nobody'. Choose from draft-and-review, mission, triage"),
-        ("", ["--like", "nobody"], "There is no example 'nobody'. Choose from critic, fact-checker, researcher"),
+        ("", ["unknown"], "There is no example 'unknown'. Choose from draft-and-review, mission, triage"),
+        ("", ["--like", "unknown"], "There is no example 'unknown'. Choose from critic, fact-checker, researcher"),
         ("", ["--like", "critic", "--kind", "worker"], "--kind is for a new file"),
         ("", ["Doubter", "--like", "critic"], "Did you mean doubter?"),
         ("", ["planner", "--like", "critic"], "planner exists already"),

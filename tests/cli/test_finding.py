@@ -124,8 +124,8 @@ def test_filters_name_what_they_let_through(data: Path, tenex: Tenex, has_index:
     assert listed(tenex, data, "--agent", "executor") == [ONE]
     assert listed(tenex, data, "--agent", "@Security") == [TWO], "who is only addressed counts too"
     assert listed(tenex, data, "--agent", KEY) == [ONE]
-    assert listed(tenex, data, "--agent", "nobody") == []
-    assert listed(tenex, data, "--agent", os.fsdecode(b"nobody\xff")) == [], "half a character, from a poor terminal"
+    assert listed(tenex, data, "--agent", "unknown") == []
+    assert listed(tenex, data, "--agent", os.fsdecode(b"unknown\xff")) == [], "half a character, from a poor terminal"
     assert listed(tenex, data, "--until", "1969-12-31") == []
     assert listed(tenex, data, "--since", "1 day ago") == []
     assert len(listed(tenex, data, "--limit", "1")) == 1
@@ -272,7 +272,7 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_searches(d
     assert listed(tenex, data, "--status", "quarantined", "--since", "1970-01-01", "--until", "1970-01-02") == [THREE]
     for never in (
         ("--phase", "plan"),
-        ("--agent", "nobody"),
+        ("--agent", "unknown"),
         ("--since", "2000-01-01"),
         ("--until", "1969-12-31"),
         ("--was-in", "reflection"),
@@ -308,19 +308,19 @@ def test_filters_see_all_that_the_readable_files_of_a_damaged_one_tell_and_say_w
     turns[0]["agents"] = ["long-gone"]
     oldest.write_text(json.dumps(turns))
     assert listed(tenex, data, "--status", "quarantined", "--agent", "long-gone") == [THREE]
-    assert listed(tenex, data, "--status", "quarantined", "--agent", "nobody") == []
+    assert listed(tenex, data, "--status", "quarantined", "--agent", "unknown") == []
 
     def left_out(agent: str) -> bool:
         done = tenex("conversations", "list", "--agent", agent, "--json", "--data", data)
         assert (done.returncode, json.loads(done.stdout)) == (0, [])
         return "skipped 1 unreadable" in done.stderr
 
-    assert (left_out("nobody"), left_out(SecretKey.generate().public)) == (False, True)
+    assert (left_out("unknown"), left_out(SecretKey.generate().public)) == (False, True)
     oldest.write_text("[")
-    assert left_out("nobody")
+    assert left_out("unknown")
     odd = {"messages": [{"author": ["x"]}, 5], "orchestratorTurns": [{"agents": 5}], "phaseTransitions": [{"to": {}}]}
     (folder / "conversation.json").write_text(json.dumps({**odd, "phase": ["chat"]}))
-    assert left_out("nobody")
+    assert left_out("unknown")
 
 
 def test_a_damaged_index_is_told_and_left_as_it_is(data: Path, tenex: Tenex) -> None:

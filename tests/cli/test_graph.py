@@ -71,21 +71,21 @@ def test_check_names_every_workflow_and_every_fault(data: Path, capsys: pytest.C
     assert "worse.toml" in said
 
 
-def test_a_workflow_nobody_knows_is_a_fault_of_usage(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["graph", "show", "nobody", "--data", str(data)]) == 2
+def test_a_workflow_unknown_knows_is_a_fault_of_usage(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph", "show", "unknown", "--data", str(data)]) == 2
     said = capsys.readouterr().err
     folder = data / "config" / "workflows"
-    assert f"There is no workflow 'nobody' in {folder}. Known: pair. `tenex --data {data} workflows add`" in " ".join(
+    assert f"There is no workflow 'unknown' in {folder}. Known: pair. `tenex --data {data} workflows add`" in " ".join(
         said.split()
     )
     (folder / "pair.toml").unlink()
-    assert main(["graph", "show", "nobody", "--data", str(data)]) == 2
+    assert main(["graph", "show", "unknown", "--data", str(data)]) == 2
     said = capsys.readouterr().err
-    assert f"There is no workflow 'nobody' in {folder}. `tenex" in " ".join(said.split())
+    assert f"There is no workflow 'unknown' in {folder}. `tenex" in " ".join(said.split())
 
 
 def test_config_check_and_doctor_name_the_same_faults(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["config", "check", "--data", str(data)]) == 3  # nobody may talk yet
+    assert main(["config", "check", "--data", str(data)]) == 3  # unknown may talk yet
     assert "pair" not in capsys.readouterr().err
     (data / "config" / "workflows" / "bad.toml").write_text(WORKFLOW.replace("executor", "ghost"))
     assert main(["config", "check", "--data", str(data)]) == 3

@@ -32,7 +32,7 @@ def test_a_thought_is_seen_as_it_is_written_and_stays_once_it_is_whole(screen: t
     assert "🧠 Thinking" in file.getvalue()
     assert "\x1b[2;36m" in file.getvalue(), "dim cyan, as the state says"
     watch.on_report(report("piece", "new"))
-    assert watch.lines(80)[0][1].endswith("… new"), "a segment begins anew"
+    assert watch.lines(80)[0][1].endswith("… new"), "a segment starts again"
 
 
 def test_what_broke_off_does_not_stand_there_for_ever(screen: tuple[DaemonWatch, io.StringIO]) -> None:
