@@ -58,9 +58,14 @@ def on_terminal(data: Path, *words: str, types: bytes) -> tuple[int, str]:
             sys.stdout.flush()
         finally:
             os._exit(code)
-    shown = b""
+    shown, typed, silences = b"", b"", 0
     try:
-        while select.select([terminal], [], [], 120)[0]:
+        while silences < 24:
+            if not select.select([terminal], [], [], 5)[0]:
+                silences += 1
+                if typed == b"\x03":  # CPython loses a signal just before it reads: press again, as users do
+                    os.write(terminal, typed)
+                continue
             try:
                 part = os.read(terminal, 4096)
             except OSError:  # the other end is gone
@@ -70,7 +75,7 @@ def on_terminal(data: Path, *words: str, types: bytes) -> tuple[int, str]:
             shown += part
             if b"[y/N]: " in shown and types:
                 os.write(terminal, types)
-                types = b""
+                types, typed = b"", types
     finally:
         os.close(terminal)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode().replace("\r\n", "\n")
