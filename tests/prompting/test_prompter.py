@@ -2,14 +2,17 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tenex.core.config import Policy
 from tenex.core.context.window import request_tokens, tokens
 from tenex.core.ids import Slug
 from tenex.core.messages import AgentText, Note, Shown, ToolSpec, UserText
 from tenex.core.state.agent import AgentPhaseState
+from tenex.core.state.run import Run
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
 from tests.fakes.agency import with_program
@@ -17,83 +20,89 @@ from tests.fakes.linked import linked, to
 from tests.fakes.play import Play, rules, says
 
 
-def prompter(lessons: dict[str, list[str]], notes: list[str | None], budget: int = 100_000) -> ConversationPrompter:
-    tool = ToolSpec(name="complete", description="Ends.", parameters={"type": "object", "properties": {}})
+def prompter(
+    lessons: dict[str, list[str]] | None = None,
+    notes: Sequence[str | None] = (None,),
+    budget: int = 100_000,
+    *,
+    library: PromptLibrary | None = None,
+    config: Policy | None = None,
+    tools: Sequence[ToolSpec] = (),
+) -> ConversationPrompter:
     return ConversationPrompter(
-        PromptLibrary.load(builtin_prompts()),
-        rules=rules,
-        tools=lambda phase, slug: (tool,),
-        lessons=lambda slug, _: lessons.get(slug, []),
+        library or PromptLibrary.load(builtin_prompts()),
+        rules=rules if config is None else lambda: config,
+        tools=lambda phase, slug: tuple(tools),
+        lessons=lambda slug, _: (lessons or {}).get(slug, []),
         workspace_notes=lambda: notes[0],
         project_name="demo",
         budget=budget,
     )
 
 
-def at_work() -> Play:
+def at_work() -> tuple[Play, Run]:
     play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"}, lambda c, m: says("done"))
     play.person("Build it")
     play.step()
+    return play, next(iter(play.conversation.runs.values()))
+
+
+def at_route() -> Play:
+    play = Play(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: says("done"))
+    play.person("Build it")
+    return play
+
+
+def calling(config: Policy) -> Play:
+    """A play in which the executor has called the planner."""
+    play = Play(
+        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
+        lambda c, m: says("", *to("planner", message="how?")),
+        config=config,
+    )
+    play.person("a secret of the conversation")
+    while len(play.conversation.runs) < 2:
+        play.step()
     return play
 
 
 def test_lessons_and_notes_known_now_are_in_an_agents_prompt_and_old_ones_are_not() -> None:
     lessons: dict[str, list[str]] = {}
     notes: list[str | None] = [None]
-    words, play = prompter(lessons, notes), at_work()
-    run = next(iter(play.conversation.runs.values()))
-    bare = words.work(play.conversation, run).system
-    assert words.work(play.conversation, run).system == bare
+    prompts, (play, run) = prompter(lessons, notes), at_work()
+    bare = prompts.work(play.conversation, run).system
+    assert prompts.work(play.conversation, run).system == bare
     lessons["executor"], notes[0] = ["mind the gap"], "use tabs"
-    told = words.work(play.conversation, run).system
-    assert "mind the gap" in told
-    assert "use tabs" in told
+    prompt = prompts.work(play.conversation, run).system
+    assert "mind the gap" in prompt
+    assert "use tabs" in prompt
     lessons["executor"] = []
-    assert "mind the gap" not in words.work(play.conversation, run).system
+    assert "mind the gap" not in prompts.work(play.conversation, run).system
 
 
 def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> None:
-    words, play = prompter({}, [None]), at_work()
-    run = next(iter(play.conversation.runs.values()))
-    entries = words.work(play.conversation, run).entries
+    prompts, (play, run) = prompter(), at_work()
+    entries = prompts.work(play.conversation, run).entries
     assert isinstance(entries[0], Shown)
     assert isinstance(entries[-1], Note)
     assert entries[-1].title == "Your part"
     assert run.entries[0] == UserText(author="alice", text="Build it", role="owner", key="a" * 64), (
-        "the fold puts the words in"
+        "the fold puts the prompts in"
     )
 
 
-def test_colleagues_that_may_be_called_are_named_and_a_called_one_is_shown_only_what_is_wanted() -> None:
+def test_sub_agents_that_may_be_called_are_named_and_a_called_one_sees_only_its_message() -> None:
     config = linked(rules(), executor=["planner"])
-    words = ConversationPrompter(
-        PromptLibrary.load(builtin_prompts()),
-        rules=lambda: config,
-        tools=lambda phase, slug: (),
-        lessons=lambda slug, _: (),
-        workspace_notes=lambda: None,
-        project_name="demo",
-    )
-    play = Play(
-        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
-        lambda c, m: says("", *to("planner", message="how?")),
-        config=config,
-    )
-    play.person("Build it")
-    while len(play.conversation.runs) < 2:
-        play.step()
+    prompts, play = prompter(config=config), calling(config)
     caller, called = play.conversation.runs.values()
-    assert "You have `to_planner`, and no others" in words.work(play.conversation, caller).system
-    prompt = words.work(play.conversation, called)
+    assert "You have `to_planner`, and no others" in prompts.work(play.conversation, caller).system
+    prompt = prompts.work(play.conversation, called)
     assert "to_planner" not in prompt.system
     assert prompt.entries[1:] == (AgentText(author="Executor", text="how?"),)
 
 
 def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
-    words = prompter({}, [None])
-    play = Play(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: says("done"))
-    play.person("Build it")
-    request = words.route(play.conversation)
+    request = prompter().route(at_route().conversation)
     assert request.purpose == "route"
     assert request.agent == Slug("orchestrator")
     assert request.output_schema is not None
@@ -103,39 +112,28 @@ def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
 
 
 def test_the_phase_a_run_comes_from_is_in_its_prompt() -> None:
-    words, play = prompter({}, [None]), at_work()
-    run = next(iter(play.conversation.runs.values()))
-    assert "Before it came chat." in words.work(play.conversation, run).system
+    prompts, (play, run) = prompter(), at_work()
+    assert "Before it came chat." in prompts.work(play.conversation, run).system
     play.conversation.phase_from = None
-    assert "Before it came" not in words.work(play.conversation, run).system, (
+    assert "Before it came" not in prompts.work(play.conversation, run).system, (
         "what was rendered for another way is kept"
     )
 
 
-def test_a_prompt_is_rendered_once_for_equal_knowledge_and_anew_for_other_tools() -> None:
-    play, tools = at_work(), [ToolSpec(name="ask", description="Asks.", parameters={})]
-    words = ConversationPrompter(
-        PromptLibrary.load(builtin_prompts()),
-        rules=rules,
-        tools=lambda phase, slug: tuple(tools),
-        lessons=lambda slug, _: [],
-        workspace_notes=lambda: None,
-        project_name="demo",
-    )
-    run = next(iter(play.conversation.runs.values()))
-    first = words.work(play.conversation, run).system
-    assert words.work(play.conversation, run).system is first
+def test_a_prompt_is_rendered_once_for_equal_knowledge_and_again_for_other_tools() -> None:
+    tools = [ToolSpec(name="ask", description="Asks.", parameters={})]
+    prompts, (play, run) = prompter(tools=tools), at_work()
+    first = prompts.work(play.conversation, run).system
+    assert prompts.work(play.conversation, run).system is first
     tools.clear()
-    assert "You have none." in words.work(play.conversation, run).system
+    assert "You have none." in prompts.work(play.conversation, run).system
 
 
 def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_own_once() -> None:
     corrections = [f"A refused decision: There is no agent '{n}'." for n in range(30)]
-    words = prompter({"orchestrator": corrections}, [None])
-    play = Play(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: says("done"))
-    play.person("Build it")
+    play = at_route()
     play.conversation.router_lessons = ("There is no agent '28'.",)
-    note = words.route(play.conversation).entries[0]
+    note = prompter({"orchestrator": corrections}).route(play.conversation).entries[0]
     assert isinstance(note, Note)
     lessons = json.loads(note.text)["lessons"]
     assert len(lessons) == 12
@@ -146,24 +144,24 @@ def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_
 @pytest.mark.parametrize("budget", [4_000, 8_000, 16_000, 32_000, 100_000])
 def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
     notes: list[str | None] = ["n" * 200_000]
-    words = prompter({"executor": [f"lesson {n} " + "x" * 900 for n in range(50)]}, notes, budget)
+    prompts = prompter({"executor": [f"lesson {n} " + "x" * 900 for n in range(50)]}, notes, budget)
     play = Play(
         lambda q: {"agents": ["executor"], "phase": "execute", "reason": "r" * 2_000}, lambda c, m: says("done")
     )
     play.person("Build it " + "p" * 60_000)
-    question = words.route(play.conversation)
+    question = prompts.route(play.conversation)
     if budget >= 8_000:
         assert request_tokens(question.system, question.entries, ()) <= budget
     play.step()
     run = next(iter(play.conversation.runs.values()))
-    prompt = words.work(play.conversation, run)
-    bare = prompter({}, [None], budget).work(play.conversation, run)
+    prompt = prompts.work(play.conversation, run)
+    bare = prompter(budget=budget).work(play.conversation, run)
     assert tokens(prompt.system) - tokens(bare.system) <= 2 * DATA * budget + 250
     assert "lesson 49 " in prompt.system or budget < 8_000
     assert "nnn" in prompt.system
 
 
-def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -> None:
+def test_the_task_of_an_agent_may_have_a_template(tmp_path: Path) -> None:
     (tmp_path / "executor.md").write_text(
         "---\nname: E\nrole: works\nkind: worker\nuse_when: asked\nphases: [[a, b, n]]\nstate: {n: 0}\n"
         "input: 'In {{ phase }} of {{ conversation.phase }}: {{ message }}'\n---\nYou work in {{ phase }}.\n"
@@ -171,23 +169,14 @@ def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -
     library = PromptLibrary.load(builtin_prompts(), tmp_path)
     program = library.definitions[Slug("executor")].program
     assert program is not None
-    words = ConversationPrompter(
-        library,
-        rules=lambda: with_program(program),
-        tools=lambda phase, slug: (),
-        lessons=lambda slug, _: (),
-        workspace_notes=lambda: None,
-        project_name="demo",
-    )
-    play = at_work()
-    run = next(iter(play.conversation.runs.values()))
-    told = words.work(play.conversation, run)
-    part = told.entries[-1]
+    prompts, (play, run) = prompter(library=library, config=with_program(program)), at_work()
+    prompt = prompts.work(play.conversation, run)
+    part = prompt.entries[-1]
     assert isinstance(part, Note)
     assert part.text == "In a of execute: build."
-    assert "You work in a." in told.system
+    assert "You work in a." in prompt.system
     play.conversation.agent_states = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
-    assert "You work in b." in words.work(play.conversation, run).system
+    assert "You work in b." in prompts.work(play.conversation, run).system
 
 
 def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothing_of_the_conversation(
@@ -205,21 +194,7 @@ def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothi
     config = linked(rules(), executor=["planner"])
     roster = {**config.roster, known.slug: dataclasses.replace(known, program=planner.program)}
     config = dataclasses.replace(config, roster=roster)
-    words = ConversationPrompter(
-        library,
-        rules=lambda: config,
-        tools=lambda phase, slug: (),
-        lessons=lambda slug, _: (),
-        workspace_notes=lambda: None,
-        project_name="demo",
-    )
-    play = Play(
-        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
-        lambda c, m: says("", *to("planner", message="how?")),
-        config=config,
-    )
-    play.person("a secret of the conversation")
-    while len(play.conversation.runs) < 2:
-        play.step()
-    told = words.work(play.conversation, list(play.conversation.runs.values())[1]).entries
-    assert told == (Note(title="Your part", text="Plan this: how?"), AgentText(author="Executor", text="how?"))
+    play = calling(config)
+    run = list(play.conversation.runs.values())[1]
+    entries = prompter(library=library, config=config).work(play.conversation, run).entries
+    assert entries == (Note(title="Your part", text="Plan this: how?"), AgentText(author="Executor", text="how?"))
