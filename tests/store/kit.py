@@ -2,16 +2,18 @@
 
 import dataclasses
 import itertools
+import os
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NewType, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
 from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
 from tenex.core.phases import Phase
 from tenex.core.records import ConversationStarted, PhaseTransition, Record, RouteRequested, TurnClosed, TurnOpened
+from tests.fakes.play import Play, diligent, seven_phases
 
 CONVERSATION_ID = ConversationId("c" * 64)
 
@@ -38,6 +40,28 @@ def asked(seq: int) -> RouteRequested:
 
 def closed(seq: int, summary: str = "done") -> TurnClosed:
     return TurnClosed(seq=seq, at=Millis(seq), turn_id=TurnId("turn-1"), summary=summary)
+
+
+def seven_phase_play(*more: str) -> Play:
+    """A conversation of all seven phases."""
+    play = Play(seven_phases, diligent)
+    for text in ("I want something nice", "let us think", "plan it", "blue", *more):
+        play.person(text)
+        play.settle()
+    return play
+
+
+def records_of(play: Play) -> list[Record]:
+    return [record for decision in play.journal for record in decision]
+
+
+def fails(number: int) -> Callable[..., NoReturn]:
+    """A system call that fails with this error number."""
+
+    def call(*_: object, **__: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    return call
 
 
 def decisions_of(*sizes: int, first: int = 1) -> list[list[Record]]:

@@ -1,9 +1,10 @@
 """Damage to a journal of several files: gone on with where nothing is lost, else refused; no byte is dropped."""
 
+import errno
 import os
 import random
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,24 +15,19 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.records import Record
 from tenex.store import journal, segments
-from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, MARK, load
 from tenex.store.repository import ConversationFolder
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.play import ID, Play
 
-from .kit import StillClock
+from .kit import fails, seven_phase_play
 from .test_rotation import written
 
 
 @pytest.fixture(scope="module")
 def decisions() -> list[list[Record]]:
     """A conversation of all seven phases."""
-    play = Play(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    return [list(decision) for decision in play.journal]
+    return [list(decision) for decision in seven_phase_play().journal]
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +41,12 @@ def states(decisions: list[list[Record]]) -> list[Conversation]:
 
 
 @pytest.fixture
-async def rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
+async def rotated(folder: ConversationFolder, play: Play, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Its folder, in several files."""
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
-    play = Play(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    disk = Disk()
-    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
     await (await written(folder, play)).close()
-    yield folder.path(ID)
-    disk.close()
+    return folder.path(ID)
 
 
 def newest(path: Path) -> Path:
@@ -86,12 +75,6 @@ def swapped(path: Path) -> None:
 def begun(path: Path) -> None:
     """A new file that was made and never filled."""
     (path / segments.name_of(segments.numbers(path)[-1] + 1)).touch(0o600)
-
-
-def another(path: Path) -> None:
-    """The newest file is a folder."""
-    newest(path).unlink()
-    newest(path).mkdir()
 
 
 REFUSED: dict[str, Callable[[Path], None]] = {
@@ -211,12 +194,8 @@ async def test_a_folder_that_is_only_read_only_for_now_is_not_damaged(
     rotated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What cannot be written beside a journal is no word against what is in it."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
     with monkeypatch.context() as patch:
-        patch.setattr("tenex.store.atomic.replace", refuse)
+        patch.setattr("tenex.store.atomic.replace", fails(errno.EACCES))
         with pytest.raises(AppendFailed, match=r"could be read, but .* cannot be written to"):
             load(rotated / JOURNAL, CONVERSATION, "then", "")
     assert not (rotated / MARK).exists()
