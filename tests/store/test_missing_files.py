@@ -4,7 +4,6 @@
 """
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,31 +19,26 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Stats
 from tenex.store.verify import verify
 from tenex.store.view import Views
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.play import ID, Play
 
-from .kit import StillClock
-from .test_rotation import names, records_of, written
+from .kit import StillClock, records_of, seven_phase_play
+from .test_rotation import names, written
 
 
 @pytest.fixture(scope="module")
 def play() -> Play:
-    play = Play(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    return play
+    return seven_phase_play()
 
 
 @pytest.fixture
-async def folder(tmp_path: Path, play: Play) -> AsyncIterator[ConversationFolder]:
-    """Four files, of which the second is going to be missing."""
-    disk = Disk()
+async def folder(tmp_path: Path, disk: Disk, play: Play) -> ConversationFolder:
+    """Four files, of which one is going to be missing."""
     folder = ConversationFolder(tmp_path / "data" / "conversations", disk, StillClock())
     await (await written(folder, play)).close()
     await Views(folder, disk).show(play.conversation)
     await folder.close()
-    yield folder
-    disk.close()
+    assert await folder.read_left(ID) == (records_of(play), "")
+    return folder
 
 
 def lose(folder: ConversationFolder, number: int = 2) -> str:
@@ -70,10 +64,6 @@ async def test_what_is_left_begins_with_the_checkpoint_behind_the_gap(
     assert f"Put {Path(path).name} back from a copy; the daemon goes on from the newest file meanwhile." in gone
     with pytest.raises(StoreDamaged, match="is missing, though"):
         await folder.read(ID)
-
-
-async def test_where_nothing_is_missing_all_is_left(folder: ConversationFolder, play: Play) -> None:
-    assert await folder.read_left(ID) == (records_of(play), "")
 
 
 async def test_it_is_a_fault_that_asks_for_the_file_and_not_for_a_rebuild(folder: ConversationFolder) -> None:
@@ -158,16 +148,14 @@ def test_every_command_that_only_reads_works_and_says_what_is_missing(
 
 
 async def test_what_was_imported_in_part_is_gone_on_with(
-    folder: ConversationFolder, tmp_path: Path, play: Play
+    folder: ConversationFolder, tmp_path: Path, disk: Disk, play: Play
 ) -> None:
     """Its file has a number that tells a reader not to look for seq 1."""
     lose(folder)
     records, _ = await folder.read_left(ID)
-    disk = Disk()
     other = ConversationFolder(tmp_path / "other", disk, StillClock())
     create(other.path(ID), [[record] for record in records])
     journal, found = await other.open(ID)
     assert fold(ID, found) == play.conversation
     assert journal.next_seq == play.conversation.next_seq
     assert names(other) == ["journal-000002.jsonl"]
-    disk.close()

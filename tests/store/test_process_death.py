@@ -6,7 +6,7 @@ A dead process tidies nothing up, so what it leaves is copied right where it die
 import os
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,32 +23,15 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.verify import verify
 from tenex.store.view import Views
 from tenex.store.view_json import render
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.play import ID, Play
 
-from .kit import StillClock
+from .kit import StillClock, records_of
 from .test_rotation import Death, dying
 
 
 @pytest.fixture
-async def disk() -> AsyncIterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
-def play() -> Play:
-    play = Play(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    return play
-
-
-@pytest.fixture
-async def folder(tmp_path: Path, disk: Disk, play: Play) -> ConversationFolder:
+async def folder(folder: ConversationFolder, play: Play) -> ConversationFolder:
     """The whole play in a journal; nothing else yet."""
-    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
     journal, _ = await folder.open(ID)
     await journal.append(play.journal)
     return folder
@@ -74,7 +57,7 @@ async def test_a_death_within_a_view_leaves_the_old_one_or_the_new_one(
     after: bool,
 ) -> None:
     """A start knows from the times whether it has to be written, and opening the journal sweeps what was half made."""
-    records = [record for decision in play.journal for record in decision]
+    records = records_of(play)
     old, new = fold(ID, records[:60]), fold(ID, records)
     views = Views(folder, disk)
     await views.show(old)

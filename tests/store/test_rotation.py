@@ -1,9 +1,10 @@
 """A journal of many files: gone on with in the next, read as one, and at any moment one file or the other."""
 
 import asyncio
+import errno
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,38 +12,16 @@ import pytest
 
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, StoreDamaged
-from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import atomic, journal, segments
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
-from tenex.store.journal_reader import MARK, load, peek
+from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.play import ID, Play
 
-from .kit import StillClock, asked
-
-
-@pytest.fixture
-async def disk() -> AsyncIterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
-def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
-    return ConversationFolder(tmp_path / "conversations", disk, StillClock())
-
-
-@pytest.fixture
-def play() -> Play:
-    play = Play(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    return play
+from .kit import StillClock, asked, fails, records_of
 
 
 @pytest.fixture(autouse=True)
@@ -50,10 +29,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is long at once."""
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
-
-
-def records_of(play: Play) -> list[Record]:
-    return [record for decision in play.journal for record in decision]
 
 
 def names(folder: ConversationFolder) -> list[str]:
@@ -323,11 +298,7 @@ async def test_a_disk_that_takes_no_new_file_leaves_the_present_one_in_use(
     await journal.append(play.journal[:-1])
     state = fold(ID, records_of(play)[: -len(play.journal[-1])])
     with monkeypatch.context() as patch:
-
-        def full(*_: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        patch.setattr(atomic, "write_all", full)
+        patch.setattr(atomic, "write_all", fails(errno.ENOSPC))
         await folder.rotate(state)
     assert names(folder) == ["journal.jsonl"]
     assert not journal.is_long, "it is not tried again at once"
@@ -343,11 +314,7 @@ async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
     await journal.append(play.journal[:-1])
     state = fold(ID, records_of(play)[: -len(play.journal[-1])])
     with monkeypatch.context() as patch:
-
-        def fail(_: Path) -> None:
-            raise OSError(5, "Input/output error")
-
-        patch.setattr(atomic, "sync_folder", fail)
+        patch.setattr(atomic, "sync_folder", fails(errno.EIO))
         await folder.rotate(state)
     with pytest.raises(AppendFailed, match="was begun, but Input/output error; open the journal again"):
         await journal.append([play.journal[-1]])
@@ -390,18 +357,6 @@ async def test_a_file_under_another_number_is_damage(folder: ConversationFolder,
         await folder.open(ID)
 
 
-async def test_an_old_file_that_is_gone_is_told_of_and_the_conversation_goes_on(
-    folder: ConversationFolder, play: Play
-) -> None:
-    path = await rotated(folder, play)
-    (path / "journal-000002.jsonl").unlink()
-    journal, records = await folder.open(ID)
-    assert fold(ID, records) == play.conversation
-    await journal.append([[asked(journal.next_seq)]])
-    with pytest.raises(StoreDamaged, match=r"journal-000002\.jsonl is missing, though journal-000003\.jsonl follows"):
-        await folder.read(ID)
-
-
 async def test_an_old_file_that_lost_its_end_is_found_when_it_is_read(folder: ConversationFolder, play: Play) -> None:
     path = (await rotated(folder, play)) / "journal-000002.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
@@ -409,15 +364,3 @@ async def test_an_old_file_that_lost_its_end_is_found_when_it_is_read(folder: Co
     with pytest.raises(StoreDamaged, match=r"journal-000002\.jsonl ends with seq \d+, but journal-000003\.jsonl"):
         await folder.read(ID)
     assert fold(ID, await folder.read(ID, NEWEST)) == play.conversation
-
-
-async def test_a_torn_tail_is_set_aside_in_any_file(folder: ConversationFolder, play: Play) -> None:
-    path = await rotated(folder, play)
-    newest = path / "journal-000004.jsonl"
-    good = newest.read_bytes()
-    newest.write_bytes(good + b'{"v":1,"se')
-    loaded = load(path / "journal.jsonl", CONVERSATION, "now", "")
-    assert loaded.torn is not None
-    assert loaded.torn.name == "journal-000004.torn-now-1"
-    assert newest.read_bytes() == good
-    assert peek(path / "journal.jsonl", CONVERSATION) == records_of(play)

@@ -16,7 +16,7 @@ from tenex.store.format import CONVERSATION
 from tests.core.kit import plain
 from tests.fakes.play import ALICE, ID, Play, diligent, seven_phases
 
-from .kit import asked, objects_of
+from .kit import asked, objects_of, records_of
 from .test_view import chatting
 
 
@@ -38,10 +38,6 @@ def test_what_the_day_has_cost_is_in_a_checkpoint() -> None:
         {ALICE: play.conversation.usage.tokens},
     )
     assert through_the_file(play.conversation).state.spending == play.conversation.spending == play.refold().spending
-
-
-def records_of(play: Play) -> list[Record]:
-    return [record for decision in play.journal for record in decision]
 
 
 def whole(seed: int | None) -> Play:
