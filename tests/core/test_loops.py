@@ -128,7 +128,7 @@ def test_a_loop_is_found_across_a_restart() -> None:
 
 
 def failing(*results: str) -> Scenario:
-    """A scenario whose router names the executor whatever happens, and whose executor loops on calls with such results."""
+    """A scenario whose router always names the executor, and whose executor loops on calls with such results."""
 
     class _Failing(Scenario):
         def perform(self, effect: Effect) -> Signal:

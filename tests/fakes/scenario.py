@@ -1,6 +1,6 @@
 """A conversation played through the pure core: no I/O, no clock, a test decides every step.
 
-`Scenario` stands in for actor and reconciler. It keeps the journal, performs pending effects one at a time and can crash:
+`Scenario` stands in for actor and reconciler: it keeps the journal, performs effects one at a time, and can crash:
 
     scenario = Scenario(Router(route("execute", "executor"), WAITS), model_by_phase(execute=[reply("done")]))
     scenario.user_writes("build it")  # a user's message

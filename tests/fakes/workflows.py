@@ -1,4 +1,4 @@
-"""Workflows for tests that hold one: the rules of a scenario with a workflow in it, and a model that follows a script."""
+"""Workflows for tests: the policy of a scenario with a workflow in it, and a model that follows a script."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
