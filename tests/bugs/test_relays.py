@@ -31,7 +31,7 @@ async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
     async with FaultRelay(clamp=3) as relay:
         missed = [note(at=NOW - 1_000 + number, tags=[["p", BOB.public]]) for number in range(20)]
         relay.stored.extend(to_wire(event) for event in missed)
-        pool = RelayPool([relay.url], on_event=heard, timings=FAST, rng=Random(7), now=lambda: float(NOW))
+        pool = RelayPool([relay.url], on_event=heard, timeouts=FAST, rng=Random(7), now=lambda: float(NOW))
         Listener(pool, [BOB.public], {}, None, lambda message: None, now=lambda: float(NOW)).start(NOW - 2_000)
         async with running(pool):
             await heard.has(*missed)
