@@ -134,7 +134,7 @@ class LocalAgent(LocalRun):
         known = state.agent_states.get(self._slug)
         given = self._changes.applied_to(known) if self._changes is not None else None
         if given is not None:
-            self.post(AgentStateProvided(agent=self._slug, standing=given))
+            self.post(AgentStateProvided(agent=self._slug, agent_state=given))
         if any(run.is_held for run in state.runs.values()):
             self.post(self._words(state, "/continue"))
         asked = next((m.text for m in reversed(state.messages) if m.role is not None), None)

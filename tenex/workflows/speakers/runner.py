@@ -103,7 +103,7 @@ class LocalSpeakers(LocalAgent):
         for slug, changes in self._given.items():
             agent_state = changes.applied_to(state.agent_states.get(slug))
             if agent_state is not None:
-                self.post(AgentStateProvided(agent=slug, standing=agent_state))
+                self.post(AgentStateProvided(agent=slug, agent_state=agent_state))
         super()._start(state)
 
     def _is_active(self, state: Conversation) -> bool:
