@@ -97,7 +97,9 @@ async def _from_files(where: "ProjectPaths") -> dict[str, Any]:
     try:
         report = await report_from_files(where, ConversationFolder(where.conversations, disk, clock), clock.now())
         if not where.data.is_dir():
-            report["disk"] = {"fault": f"no such folder; make it: {output.command('init')}, or name another with --data"}
+            report["disk"] = {
+                "fault": f"no such folder; make it: {output.command('init')}, or name another with --data"
+            }
         elif not where.conversations.exists():
             report["disk"] = {"fault": f"{where.conversations} is missing; make it: {output.command('init')}"}
         return report
