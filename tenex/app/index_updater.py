@@ -30,7 +30,7 @@ CURSOR_EVERY: Final = 30.0
 """Seconds between two saves of the cursors: so much backlog is read again after a crash."""
 
 UNJOURNALED_MOST: Final = 30 * 24 * 3_600_000
-"""ms that a message without a journal holds the cursors back at most, because each start reads the relays from there."""
+"""ms that a message without a journal holds cursors back at most: each start reads the relays from there."""
 
 UnjournaledSince = Callable[[], int | None]
 

@@ -89,7 +89,7 @@ class Reloading:
     """Call it to reload the configuration."""
 
     def __init__(self, work: Callable[[], Awaitable[list[str]]], clock: Clock) -> None:
-        """Use `work`, which replaces the configuration and returns what needs a restart, or raises and changes nothing."""
+        """Use `work`, which replaces the configuration and returns what needs a restart, or raises."""
         self._work = work
         self._clock = clock
         self._turn = asyncio.Lock()
