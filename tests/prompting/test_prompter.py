@@ -15,9 +15,9 @@ from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.run import Run
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
-from tests.fakes.agency import with_program
-from tests.fakes.linked import linked, to
-from tests.fakes.play import Play, rules, says
+from tests.fakes.agent_phases import with_program
+from tests.fakes.scenario import Scenario, reply, rules
+from tests.fakes.subagents import calls_to, with_subagents
 
 
 def prompter(
@@ -40,49 +40,51 @@ def prompter(
     )
 
 
-def at_work() -> tuple[Play, Run]:
-    play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"}, lambda c, m: says("done"))
-    play.person("Build it")
-    play.step()
-    return play, next(iter(play.conversation.runs.values()))
+def at_work() -> tuple[Scenario, Run]:
+    scenario = Scenario(
+        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"}, lambda c, m: reply("done")
+    )
+    scenario.user_writes("Build it")
+    scenario.step()
+    return scenario, next(iter(scenario.conversation.runs.values()))
 
 
-def at_route() -> Play:
-    play = Play(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: says("done"))
-    play.person("Build it")
-    return play
+def at_route() -> Scenario:
+    scenario = Scenario(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: reply("done"))
+    scenario.user_writes("Build it")
+    return scenario
 
 
-def calling(config: Policy) -> Play:
-    """A play in which the executor has called the planner."""
-    play = Play(
+def calling(config: Policy) -> Scenario:
+    """A scenario in which the executor has called the planner."""
+    scenario = Scenario(
         lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
-        lambda c, m: says("", *to("planner", message="how?")),
+        lambda c, m: reply("", *calls_to("planner", message="how?")),
         config=config,
     )
-    play.person("a secret of the conversation")
-    while len(play.conversation.runs) < 2:
-        play.step()
-    return play
+    scenario.user_writes("a secret of the conversation")
+    while len(scenario.conversation.runs) < 2:
+        scenario.step()
+    return scenario
 
 
 def test_lessons_and_notes_known_now_are_in_an_agents_prompt_and_old_ones_are_not() -> None:
     lessons: dict[str, list[str]] = {}
     notes: list[str | None] = [None]
-    prompts, (play, run) = prompter(lessons, notes), at_work()
-    bare = prompts.work(play.conversation, run).system
-    assert prompts.work(play.conversation, run).system == bare
+    prompts, (scenario, run) = prompter(lessons, notes), at_work()
+    bare = prompts.work(scenario.conversation, run).system
+    assert prompts.work(scenario.conversation, run).system == bare
     lessons["executor"], notes[0] = ["mind the gap"], "use tabs"
-    prompt = prompts.work(play.conversation, run).system
+    prompt = prompts.work(scenario.conversation, run).system
     assert "mind the gap" in prompt
     assert "use tabs" in prompt
     lessons["executor"] = []
-    assert "mind the gap" not in prompts.work(play.conversation, run).system
+    assert "mind the gap" not in prompts.work(scenario.conversation, run).system
 
 
 def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> None:
-    prompts, (play, run) = prompter(), at_work()
-    entries = prompts.work(play.conversation, run).entries
+    prompts, (scenario, run) = prompter(), at_work()
+    entries = prompts.work(scenario.conversation, run).entries
     assert isinstance(entries[0], Shown)
     assert isinstance(entries[-1], Note)
     assert entries[-1].title == "Your part"
@@ -92,11 +94,11 @@ def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> Non
 
 
 def test_sub_agents_that_may_be_called_are_named_and_a_called_one_sees_only_its_message() -> None:
-    config = linked(rules(), executor=["planner"])
-    prompts, play = prompter(config=config), calling(config)
-    caller, called = play.conversation.runs.values()
-    assert "You have `to_planner`, and no others" in prompts.work(play.conversation, caller).system
-    prompt = prompts.work(play.conversation, called)
+    config = with_subagents(rules(), executor=["planner"])
+    prompts, scenario = prompter(config=config), calling(config)
+    caller, called = scenario.conversation.runs.values()
+    assert "You have `to_planner`, and no others" in prompts.work(scenario.conversation, caller).system
+    prompt = prompts.work(scenario.conversation, called)
     assert "to_planner" not in prompt.system
     assert prompt.entries[1:] == (AgentText(author="Executor", text="how?"),)
 
@@ -112,28 +114,28 @@ def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
 
 
 def test_the_phase_a_run_comes_from_is_in_its_prompt() -> None:
-    prompts, (play, run) = prompter(), at_work()
-    assert "Before it came chat." in prompts.work(play.conversation, run).system
-    play.conversation.phase_from = None
-    assert "Before it came" not in prompts.work(play.conversation, run).system, (
+    prompts, (scenario, run) = prompter(), at_work()
+    assert "Before it came chat." in prompts.work(scenario.conversation, run).system
+    scenario.conversation.phase_from = None
+    assert "Before it came" not in prompts.work(scenario.conversation, run).system, (
         "what was rendered for another way is kept"
     )
 
 
 def test_a_prompt_is_rendered_once_for_equal_knowledge_and_again_for_other_tools() -> None:
     tools = [ToolSpec(name="ask", description="Asks.", parameters={})]
-    prompts, (play, run) = prompter(tools=tools), at_work()
-    first = prompts.work(play.conversation, run).system
-    assert prompts.work(play.conversation, run).system is first
+    prompts, (scenario, run) = prompter(tools=tools), at_work()
+    first = prompts.work(scenario.conversation, run).system
+    assert prompts.work(scenario.conversation, run).system is first
     tools.clear()
-    assert "You have none." in prompts.work(play.conversation, run).system
+    assert "You have none." in prompts.work(scenario.conversation, run).system
 
 
 def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_own_once() -> None:
     corrections = [f"A refused decision: There is no agent '{n}'." for n in range(30)]
-    play = at_route()
-    play.conversation.router_lessons = ("There is no agent '28'.",)
-    note = prompter({"orchestrator": corrections}).route(play.conversation).entries[0]
+    scenario = at_route()
+    scenario.conversation.router_lessons = ("There is no agent '28'.",)
+    note = prompter({"orchestrator": corrections}).route(scenario.conversation).entries[0]
     assert isinstance(note, Note)
     lessons = json.loads(note.text)["lessons"]
     assert len(lessons) == 12
@@ -145,17 +147,17 @@ def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_
 def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
     notes: list[str | None] = ["n" * 200_000]
     prompts = prompter({"executor": [f"lesson {n} " + "x" * 900 for n in range(50)]}, notes, budget)
-    play = Play(
-        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "r" * 2_000}, lambda c, m: says("done")
+    scenario = Scenario(
+        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "r" * 2_000}, lambda c, m: reply("done")
     )
-    play.person("Build it " + "p" * 60_000)
-    question = prompts.route(play.conversation)
+    scenario.user_writes("Build it " + "p" * 60_000)
+    question = prompts.route(scenario.conversation)
     if budget >= 8_000:
         assert request_tokens(question.system, question.entries, ()) <= budget
-    play.step()
-    run = next(iter(play.conversation.runs.values()))
-    prompt = prompts.work(play.conversation, run)
-    bare = prompter(budget=budget).work(play.conversation, run)
+    scenario.step()
+    run = next(iter(scenario.conversation.runs.values()))
+    prompt = prompts.work(scenario.conversation, run)
+    bare = prompter(budget=budget).work(scenario.conversation, run)
     assert tokens(prompt.system) - tokens(bare.system) <= 2 * DATA * budget + 250
     assert "lesson 49 " in prompt.system or budget < 8_000
     assert "nnn" in prompt.system
@@ -169,14 +171,14 @@ def test_the_task_of_an_agent_may_have_a_template(tmp_path: Path) -> None:
     library = PromptLibrary.load(builtin_prompts(), tmp_path)
     program = library.definitions[Slug("executor")].program
     assert program is not None
-    prompts, (play, run) = prompter(library=library, config=with_program(program)), at_work()
-    prompt = prompts.work(play.conversation, run)
+    prompts, (scenario, run) = prompter(library=library, config=with_program(program)), at_work()
+    prompt = prompts.work(scenario.conversation, run)
     part = prompt.entries[-1]
     assert isinstance(part, Note)
     assert part.text == "In a of execute: build."
     assert "You work in a." in prompt.system
-    play.conversation.agent_states = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
-    assert "You work in b." in prompts.work(play.conversation, run).system
+    scenario.conversation.agent_states = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
+    assert "You work in b." in prompts.work(scenario.conversation, run).system
 
 
 def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothing_of_the_conversation(
@@ -191,10 +193,10 @@ def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothi
     in_python = dataclasses.replace(planner, input="Plan this: {{ user_message }}")  # theirs may name it
     library = dataclasses.replace(library, definitions={**library.definitions, planner.slug: in_python})
     known = rules().roster[Slug("planner")]
-    config = linked(rules(), executor=["planner"])
+    config = with_subagents(rules(), executor=["planner"])
     roster = {**config.roster, known.slug: dataclasses.replace(known, program=planner.program)}
     config = dataclasses.replace(config, roster=roster)
-    play = calling(config)
-    run = list(play.conversation.runs.values())[1]
-    entries = prompter(library=library, config=config).work(play.conversation, run).entries
+    scenario = calling(config)
+    run = list(scenario.conversation.runs.values())[1]
+    entries = prompter(library=library, config=config).work(scenario.conversation, run).entries
     assert entries == (Note(title="Your part", text="Plan this: how?"), AgentText(author="Executor", text="how?"))

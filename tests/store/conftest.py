@@ -7,9 +7,9 @@ import pytest
 
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
-from tests.fakes.play import Play
+from tests.fakes.scenario import Scenario
 
-from .kit import StillClock, seven_phase_play
+from .kit import StillClock, seven_phase_scenario
 
 
 @pytest.fixture
@@ -25,5 +25,5 @@ def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
 
 
 @pytest.fixture
-def play() -> Play:
-    return seven_phase_play()
+def scenario() -> Scenario:
+    return seven_phase_scenario()

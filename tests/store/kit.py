@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
 from tenex.core.phases import Phase
 from tenex.core.records import ConversationStarted, PhaseTransition, Record, RouteRequested, TurnClosed, TurnOpened
-from tests.fakes.play import Play, diligent, seven_phases
+from tests.fakes.scenario import Scenario, diligent, seven_phases
 
 CONVERSATION_ID = ConversationId("c" * 64)
 
@@ -42,17 +42,17 @@ def closed(seq: int, summary: str = "done") -> TurnClosed:
     return TurnClosed(seq=seq, at=Millis(seq), turn_id=TurnId("turn-1"), summary=summary)
 
 
-def seven_phase_play(*more: str) -> Play:
+def seven_phase_scenario(*more: str) -> Scenario:
     """A conversation of all seven phases."""
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue", *more):
-        play.person(text)
-        play.settle()
-    return play
+        scenario.user_writes(text)
+        scenario.settle()
+    return scenario
 
 
-def records_of(play: Play) -> list[Record]:
-    return [record for decision in play.journal for record in decision]
+def records_of(scenario: Scenario) -> list[Record]:
+    return [record for decision in scenario.journal for record in decision]
 
 
 def fails(number: int) -> Callable[..., NoReturn]:

@@ -18,16 +18,16 @@ from tenex.store import journal, segments
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, MARK, load
 from tenex.store.repository import ConversationFolder
-from tests.fakes.play import ID, Play
+from tests.fakes.scenario import ID, Scenario
 
-from .kit import fails, seven_phase_play
+from .kit import fails, seven_phase_scenario
 from .test_rotation import written
 
 
 @pytest.fixture(scope="module")
 def decisions() -> list[list[Record]]:
     """A conversation of all seven phases."""
-    return [list(decision) for decision in seven_phase_play().journal]
+    return [list(decision) for decision in seven_phase_scenario().journal]
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +41,11 @@ def states(decisions: list[list[Record]]) -> list[Conversation]:
 
 
 @pytest.fixture
-async def rotated(folder: ConversationFolder, play: Play, monkeypatch: pytest.MonkeyPatch) -> Path:
+async def rotated(folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Its folder, in several files."""
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
-    await (await written(folder, play)).close()
+    await (await written(folder, scenario)).close()
     return folder.path(ID)
 
 

@@ -13,26 +13,26 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import SEGMENT, Views, render
-from tests.fakes.play import ID, Play, says
+from tests.fakes.scenario import ID, Scenario, reply
 
 from .kit import CONVERSATION_ID, going_on
 
 
-def chatting(turns: int) -> Play:
+def chatting(turns: int) -> Scenario:
     def router(question: dict[str, Any]) -> dict[str, Any]:
         last = question["turns"][-1]["turn"] if question["turns"] else None
         answered = last is not None and question["messages"][-1]["after_turn"] != last
         return {"agents": ["USER" if answered else "project-manager"], "reason": "talk"}
 
-    play = Play(router, lambda c, m: says("I have heard you."))
+    scenario = Scenario(router, lambda c, m: reply("I have heard you."))
     for number in range(turns):
-        play.person(f"message {number}")
-        play.settle()
-    return play
+        scenario.user_writes(f"message {number}")
+        scenario.settle()
+    return scenario
 
 
-def test_the_view_shows_what_happened(play: Play) -> None:
-    view = json.loads(render(play.conversation))
+def test_the_view_shows_what_happened(scenario: Scenario) -> None:
+    view = json.loads(render(scenario.conversation))
     phases = "brainstorm plan execute verification chores reflection"
     assert " ".join(t["to"] for t in view["phaseTransitions"]) == phases
     fields = "from to message timestamp time agentPubkey agentName reason summary"
@@ -169,23 +169,23 @@ def test_the_view_is_as_large_after_a_million_turns_as_after_a_thousand() -> Non
 async def test_a_view_that_cannot_be_written_is_written_the_next_time_and_rendered_parts_are_used_again(
     folder: ConversationFolder, disk: Disk
 ) -> None:
-    play, views = chatting(3), Views(folder, disk)
+    scenario, views = chatting(3), Views(folder, disk)
     blocked = folder.path(ID) / "conversation.json"
     blocked.mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
-        await views.show(play.conversation)
+        await views.show(scenario.conversation)
     assert not list(blocked.parent.glob(".*")), "nothing half written is left beside it"
     blocked.rmdir()
     for _ in range(4):
-        await views.show(play.conversation)
-        assert blocked.read_text() == render(play.refold())
-        play.person("more")
-        play.settle()
+        await views.show(scenario.conversation)
+        assert blocked.read_text() == render(scenario.refold())
+        scenario.user_writes("more")
+        scenario.settle()
 
 
 def test_strange_text_never_costs_the_view() -> None:
-    play = chatting(1)
-    play.person('half a pair \ud800, a NUL \x00 and ]} "quotes" \\ and \u2028')
-    play.settle()
-    view = json.loads(render(play.conversation))
+    scenario = chatting(1)
+    scenario.user_writes('half a pair \ud800, a NUL \x00 and ]} "quotes" \\ and \u2028')
+    scenario.settle()
+    view = json.loads(render(scenario.conversation))
     assert any("quotes" in message["text"] for message in view["messages"])
