@@ -32,7 +32,7 @@ from tenex.store.verify import contradictions
 from tenex.store.view import Views
 from tenex.store.view_json import render
 from tests.fakes.faultrelay import FaultRelay, Peer
-from tests.fakes.play import ID, Play, diligent, rules, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
 from tests.histories.record import ROOT, whole
 from tests.service import person
 from tests.store.kit import StillClock, going_on, started
@@ -172,11 +172,11 @@ MESSAGES = ("I want something nice", "let us think", "plan it", "blue", "another
 
 def played() -> list[r.Record]:
     """Two cycles in which agents worked and asked."""
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for text in MESSAGES:
-        play.person(text)
-        play.settle(seed=len(text))
-    return [record for decision in play.journal for record in decision]
+        scenario.user_writes(text)
+        scenario.settle(seed=len(text))
+    return [record for decision in scenario.journal for record in decision]
 
 
 def view_of(state: Conversation) -> dict[str, Any]:
@@ -205,11 +205,11 @@ def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: in
         assert (dict(pending(state)), state.waiting_for) == ({}, "user")
         assert decide(state, Opened(), rules(), NOW) == []
         assert lost[0] == "x"
-        again = Play(seven_phases, diligent)
+        again = Scenario(seven_phases, diligent)
         again.journal, again.now, again.conversation = [(record,) for record in made], NOW, state
         known = next(one.event_id for one in made if isinstance(one, r.MessageRecorded))
-        assert again.person("known", event_id=known) == []
-        again.person("please go on", event_id="e" * 64)
+        assert again.user_writes("known", event_id=known) == []
+        again.user_writes("please go on", event_id="e" * 64)
         again.settle(seed)
         assert list(contradictions(ID, [record for decision in again.journal for record in decision])) == []
 
