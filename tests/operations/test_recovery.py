@@ -27,7 +27,7 @@ from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL
 from tenex.store.repository import ConversationFolder
-from tenex.store.salvage import Salvaged
+from tenex.store.salvage import MessageRecord, Salvaged
 from tenex.store.verify import contradictions
 from tenex.store.view import Views
 from tenex.store.view_json import render
@@ -227,7 +227,7 @@ def test_records_of_agents_that_only_the_journal_holds_are_kept_or_named() -> No
 
 def test_messages_in_intact_lines_after_the_damage_are_kept_without_a_readable_file() -> None:
     records = played()
-    after = [one for one in records[20:] if isinstance(one, r.MessageRecorded | r.MessageSent)]
+    after: list[MessageRecord] = [one for one in records[20:] if isinstance(one, r.MessageRecorded | r.MessageSent)]
     unreadable = RecoveredMessages(source="conversation.json", messages=(), lost=["the file"])
     made, lost = rebuilt_records(ID, Salvaged(records=records[:18], messages=after, turns=9), unreadable, (), NOW)
     state, before = fold(ID, made), fold(ID, records[:18])
