@@ -242,7 +242,11 @@ def test_an_older_version_is_migrated_step_by_step_or_refused() -> None:
         ("TurnOpened", {"turnId": "t", "phase": "chat", "agents": [1], "reason": ""}, "`agents.0` must be a valid str"),
         ("ModelResponded", {"run": "r", "step": {"usage": {"calls": "1"}}}, "`step.usage.calls` must be a valid int"),
         ("ToolCallQueued", {"run": "r", "call": None}, "`call` must be a valid string"),
-        ("JournalRebuilt", {"source": "", "spent": {"secret": {"calls": None}}}, "`spent.(a key).calls` must be"),
+        (
+            "StateSnapshot",
+            {"state": {"id": "c", "spending": {"1": {"secret": {"calls": None}}}}},
+            "`state.spending.(a key).(a key).calls` must be a valid integer",
+        ),
         ("RunStarted", {**RUN, "entries": [{"is": "secret", "text": ""}]}, "`entries.0`"),
         ("RunStarted", {**RUN, "entries": [{"is": "Note", "text": ""}]}, "`entries.0.Note.title` is missing"),
         ("TurnClosed", {"turnId": 1, "summary": "secret"}, "`turnId` must be a valid string"),
