@@ -13,7 +13,7 @@ from tenex.tools.shell import ShellPolicy, ShellRules, shell_tool
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, needs_bubblewrap
-from .test_programs import is_alive
+from .test_process import is_alive
 from .test_shell import run
 
 MB = 1024**2

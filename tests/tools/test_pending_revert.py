@@ -16,16 +16,11 @@ from tenex.tools.snapshots import Snapshot
 from tenex.tools.workspace import Workspace
 
 from .conftest import make_context, needs_git
-from .test_programs import until
+from .test_process import until
+from .test_serialized_calls import CHORES, VERIFICATION, contents, fill, registry_of, shell, subjects
 from .test_shell import sleepers
-from .test_transactions import CHORES, VERIFICATION, contents, fill, registry_of, shell, subjects
 
 pytestmark = needs_git
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "checkpoints"
 
 
 def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
@@ -54,7 +49,7 @@ def test_what_cannot_be_read_stands_in_nobodys_way(tmp_path: Path, content: str)
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
-from tests.tools.test_unsettled import registry_of, shell, VERIFICATION
+from tests.tools.test_pending_revert import registry_of, shell, VERIFICATION
 from tenex.tools.workspace import Workspace
 asyncio.run(shell(registry_of(Workspace(Path(sys.argv[1])), Path(sys.argv[2])), sys.argv[3], VERIFICATION))
 """

@@ -19,7 +19,7 @@ from tenex.tools.rollback import put_back, tree_after
 from tenex.tools.workspace import Workspace
 
 from .conftest import needs_git
-from .test_transactions import subjects
+from .test_serialized_calls import subjects
 
 pytestmark = needs_git
 

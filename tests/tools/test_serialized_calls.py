@@ -2,11 +2,14 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tenex.core.phases import Phase
+from tenex.core.config import Replay
+from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.tools import serialized_calls as module
 from tenex.tools.check import CheckPolicy
@@ -16,10 +19,11 @@ from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed, ShadowGit
 from tenex.tools.shell import ShellPolicy, ShellRules
 from tenex.tools.standard import ToolDependencies, standard_tools
+from tenex.tools.tool import Tool, object_schema
 from tenex.tools.workspace import Workspace, digest
 
 from .conftest import ROSTER, KeptLessons, git, make_context, names_in, needs_bubblewrap, needs_git
-from .test_programs import until
+from .test_process import until
 
 pytestmark = needs_git
 
@@ -27,16 +31,8 @@ REF = f"refs/tenex/{'c' * 64}"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "checkpoints"
-
-
-@pytest.fixture(
-    params=[ShellPolicy.UNSANDBOXED, pytest.param(ShellPolicy.SANDBOXED, marks=needs_bubblewrap)],
-    ids=["unsandboxed", "sandboxed"],
-)
-def tools(request: pytest.FixtureRequest, workspace: Workspace, folder: Path) -> ToolRegistry:
-    return registry_of(workspace, folder, request.param)
+def tools(workspace: Workspace, folder: Path, policy: ShellPolicy) -> ToolRegistry:
+    return registry_of(workspace, folder, policy)
 
 
 def registry_of(
@@ -90,7 +86,7 @@ VERIFICATION = make_context(Phase.VERIFICATION, touched=frozenset({"mine.py"}))
 CHORES = make_context(Phase.CHORES, touched=frozenset({"mine.py"}))
 
 
-async def test_in_execute_what_a_command_changed_is_told_and_stays(
+async def test_in_execute_what_a_command_changed_is_reported_and_stays(
     tools: ToolRegistry, workspace: Workspace, folder: Path
 ) -> None:
     fill(workspace.root)
@@ -215,7 +211,7 @@ async def test_in_chores_a_renamed_file_is_not_lost_between_its_names(
     assert "mine.py" not in contents(workspace.root)
 
 
-async def test_what_cannot_be_put_back_is_told(
+async def test_what_cannot_be_put_back_is_reported(
     tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenex.tools.snapshots.LARGEST_KEPT", 100)
@@ -227,7 +223,9 @@ async def test_what_cannot_be_put_back_is_told(
     assert "Could not be put back: big; name this in your summary." in result.content
 
 
-async def test_a_cancelled_command_is_tidied_up_after(tools: ToolRegistry, workspace: Workspace) -> None:
+async def test_a_command_that_was_cancelled_or_took_too_long_is_reverted(
+    tools: ToolRegistry, workspace: Workspace, folder: Path
+) -> None:
     was = fill(workspace.root)
     task = asyncio.create_task(shell(tools, "echo x > app.py; echo y > started; sleep 600", VERIFICATION))
     await until((workspace.root / "started").exists, "the command runs")
@@ -236,12 +234,7 @@ async def test_a_cancelled_command_is_tidied_up_after(tools: ToolRegistry, works
         await task
     assert contents(workspace.root) == was
     assert (await shell(tools, "ls", VERIFICATION)).ok  # and the turn is free again
-
-
-async def test_a_command_that_takes_too_long_is_tidied_up_after(workspace: Workspace, folder: Path) -> None:
-    was = fill(workspace.root)
-    tools = registry_of(workspace, folder, timeout=1)
-    result = await shell(tools, "echo x > app.py; sleep 600", VERIFICATION)
+    result = await shell(registry_of(workspace, folder, timeout=1), "echo x > app.py; sleep 600", VERIFICATION)
     assert "was stopped" in result.content
     assert result.reverted == ("app.py",)
     assert contents(workspace.root) == was
@@ -303,7 +296,7 @@ async def test_names_that_are_no_text_can_be_recorded(tools: ToolRegistry, works
     assert {os.fsencode(name) for name in names_in(workspace.root)} == {b"\xff\xfe", b"new\nline"}
 
 
-async def test_a_whole_archive_unpacked_is_told_in_short(
+async def test_many_changed_paths_are_reported_in_short(
     tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_TOUCHED", 40)
@@ -340,7 +333,7 @@ async def test_without_checkpoints_at_all_it_is_the_same(workspace: Workspace) -
     assert contents(workspace.root) == {"a": "1\n"}
 
 
-async def test_where_the_second_snapshot_fails_the_model_is_told_that_nobody_knows(
+async def test_where_the_second_snapshot_fails_the_changes_are_reported_as_unknown(
     tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, seen = Checkpoints.take, []
@@ -367,3 +360,82 @@ async def test_names_made_to_fill_or_to_command_are_cut_and_made_plain(
     assert len(result.content) < 500
     result = await shell(tools, r"touch $'\x1b[31mred' $'\xc2\x9b31mred'")
     assert result.content.endswith("[Changed: red, \ufffd31mred.]")
+
+
+# ---- one at a time -------------------------------------------------------------------------------------------------
+
+
+def tool_that(body: Any, access: Access, name: str = "shell") -> Tool:
+    return Tool(name=name, description="", parameters=object_schema({}), access=access, replay=Replay.ONCE, body=body)
+
+
+async def test_changing_calls_take_turns_across_registries_and_readers_do_not_wait(workspace: Workspace) -> None:
+    """As after a reload: two registries over one workspace, two conversations; and one that is reading."""
+    inside, most, has_read = 0, 0, False
+    started, release = asyncio.Event(), asyncio.Event()
+
+    async def changes(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        started.set()
+        await release.wait()
+        inside -= 1
+        return ToolResult(ok=True, content="")
+
+    async def reads(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        nonlocal has_read
+        has_read = True
+        return ToolResult(ok=True, content="")
+
+    tools = [
+        tool_that(changes, Access.RUN),
+        tool_that(changes, Access.CHANGE, "write_file"),
+        tool_that(reads, Access.READ, "read_file"),
+    ]
+    one, two = (ToolRegistry(tools, ROSTER.get, Transactions(workspace)) for _ in range(2))
+    async with asyncio.TaskGroup() as group:
+        for registry in (one, two):
+            for name in ("shell", "write_file"):
+                group.create_task(registry.call(name, {}, make_context()))
+        await started.wait()
+        await one.call("read_file", {}, make_context())
+        assert has_read
+        assert inside == 1
+        release.set()
+    assert most == 1
+
+
+async def test_a_call_cancelled_while_waiting_does_nothing_and_delays_no_other(workspace: Workspace) -> None:
+    started: list[str] = []
+    release = asyncio.Event()
+
+    async def changes(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        started.append(context.call_id)
+        await release.wait()
+        return ToolResult(ok=True, content="")
+
+    registry = ToolRegistry([tool_that(changes, Access.RUN)], ROSTER.get, Transactions(workspace))
+    calls = [asyncio.create_task(registry.call("shell", {}, make_context())) for _ in range(3)]
+    await asyncio.sleep(0)
+    calls[1].cancel()
+    release.set()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert [isinstance(result, ToolResult) for result in results] == [True, False, True]
+    assert len(started) == 2
+
+
+@needs_git
+async def test_a_tool_that_breaks_gives_its_turn_back_in_order(workspace: Workspace) -> None:
+    (workspace.root / "app.py").write_text("whole")
+
+    async def breaks(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        (workspace.root / "app.py").write_text("half")
+        raise RuntimeError("broken")
+
+    turns = Transactions(workspace, Checkpoints(workspace.root.parent / "checkpoints", workspace.root))
+    registry = ToolRegistry([tool_that(breaks, Access.RUN)], ROSTER.get, turns)
+    result = await registry.call("shell", {}, make_context(Phase.VERIFICATION))
+    assert "failed for a reason of its own" in result.content
+    assert (workspace.root / "app.py").read_text() == "whole"
+    assert not workspace.turn.locked()

@@ -9,16 +9,11 @@ from tenex.core.phases import Phase
 from tenex.tools.workspace import Workspace
 
 from .conftest import git, make_context, needs_git
-from .test_transactions import registry_of, shell
+from .test_serialized_calls import registry_of, shell
 
 pytestmark = needs_git
 
 CONVERSATION = "c" * 64
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "checkpoints"
 
 
 @pytest.mark.parametrize("damage", ["commit", "tree", "empty ref", "ref", "HEAD", "objects", "config"])

@@ -1,6 +1,7 @@
-"""Changes are whole, seen before they are overwritten, and in chores kept to what chores are for."""
+"""Changes are whole, seen before they are overwritten, moved or deleted, and in chores kept to what chores are for."""
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.workspace import Workspace, digest
 
-from .conftest import make_context, names_in
+from .conftest import fails, make_context, names_in
 
 
 async def write(registry: ToolRegistry, path: str, content: str, context: ExecutionContext | None = None) -> ToolResult:
@@ -38,30 +39,23 @@ async def test_a_new_file_is_written_with_its_folders(registry: ToolRegistry, wo
     )
 
 
-async def test_a_file_that_was_not_read_is_not_overwritten(registry: ToolRegistry, workspace: Workspace) -> None:
+@pytest.mark.parametrize("touched", [frozenset(), frozenset({"a"})], ids=["", "written by another agent of the cycle"])
+async def test_a_file_is_overwritten_only_where_it_was_read(
+    registry: ToolRegistry, workspace: Workspace, touched: frozenset[str]
+) -> None:
     (workspace.root / "a").write_text("mine")
-    result = await write(registry, "a", "yours")
+    result = await write(registry, "a", "yours", make_context(touched=touched))
     assert not result.ok
     assert "read it first" in result.content
     assert (workspace.root / "a").read_text() == "mine"
     assert not result.touched
-
-
-async def test_a_file_that_was_read_is_overwritten(registry: ToolRegistry, workspace: Workspace) -> None:
-    (workspace.root / "a").write_text("mine")
     result = await write(registry, "a", "yours", having_read(workspace, "a"))
     assert result.content == "Replaced a (5 bytes)."
     assert (workspace.root / "a").read_text() == "yours"
-
-
-async def test_a_file_that_another_agent_of_this_cycle_wrote_is_not_overwritten_unread(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
-    first = await write(registry, "a", "mine")
-    result = await write(registry, "a", "yours", make_context(touched=frozenset(first.touched)))
-    assert not result.ok
-    assert "read it first" in result.content
-    assert (workspace.root / "a").read_text() == "mine"
+    edited = await edit(registry, make_context(read=result.read), old="yours", new="ours")
+    assert edited.content == "Changed a in 1 place."
+    assert edited.read == {"a": digest(b"ours")}
+    assert edited.touched == ("a",)
 
 
 @pytest.mark.parametrize("touched", [frozenset(), frozenset({"a"})])
@@ -106,23 +100,6 @@ async def test_two_agents_who_read_the_same_do_not_overwrite_each_other(
     assert (workspace.root / "a").read_text() == f"from {winner}"
 
 
-async def test_what_an_agent_wrote_it_may_edit_at_once(registry: ToolRegistry, workspace: Workspace) -> None:
-    written = await write(registry, "a", "one\ntwo\n")
-    result = await edit(registry, make_context(read=written.read), old="two", new="three")
-    assert result.content == "Changed a in 1 place."
-    assert (workspace.root / "a").read_text() == "one\nthree\n"
-    assert result.read == {"a": digest(b"one\nthree\n")}
-    assert result.touched == ("a",)
-
-
-async def test_an_edit_keeps_line_ends_and_permissions(registry: ToolRegistry, workspace: Workspace) -> None:
-    (workspace.root / "a").write_bytes(b"one\r\ntwo\r\n")
-    (workspace.root / "a").chmod(0o755)
-    await edit(registry, having_read(workspace, "a"), old="one", new="1")
-    assert (workspace.root / "a").read_bytes() == b"1\r\ntwo\r\n"
-    assert (workspace.root / "a").stat().st_mode & 0o777 == 0o755
-
-
 @pytest.mark.parametrize(
     ("was", "old", "new", "after"),
     [
@@ -131,6 +108,7 @@ async def test_an_edit_keeps_line_ends_and_permissions(registry: ToolRegistry, w
         (b"a\r\nb\r\n", "a\r\nb", "x\ny", b"x\ny\r\n"),  # what is written out is taken at its word
         (b"a\r\nb\nc\n", "b\nc", "x\ny", b"a\r\nx\ny\n"),
         (b"a\nb\n", "a\nb", "x", b"x\n"),
+        (b"one\r\ntwo\r\n", "one", "1", b"1\r\ntwo\r\n"),
     ],
 )
 async def test_an_edit_of_several_lines_has_the_line_ends_of_the_file(
@@ -138,12 +116,14 @@ async def test_an_edit_of_several_lines_has_the_line_ends_of_the_file(
 ) -> None:
     """A model is shown both kinds alike, and would look for its passage in vain."""
     (workspace.root / "a").write_bytes(was)
+    (workspace.root / "a").chmod(0o755)
     assert (await edit(registry, having_read(workspace, "a"), old=old, new=new)).ok
     assert (workspace.root / "a").read_bytes() == after
+    assert (workspace.root / "a").stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ({"old": "x", "new": "y"}, "does not contain `old`"),
         ({"old": "b", "new": "c"}, "contains `old` 2 times"),
@@ -154,17 +134,13 @@ async def test_an_edit_of_several_lines_has_the_line_ends_of_the_file(
     ],
 )
 async def test_an_edit_that_is_not_clear_changes_nothing(
-    registry: ToolRegistry, workspace: Workspace, arguments: dict[str, str], words: str
+    registry: ToolRegistry, workspace: Workspace, arguments: dict[str, str], message: str
 ) -> None:
     (workspace.root / "a").write_text("abb")
     result = await edit(registry, having_read(workspace, "a"), **arguments)
     assert not result.ok
-    assert words in result.content
+    assert message in result.content
     assert (workspace.root / "a").read_text() == "abb"
-
-
-async def test_all_occurrences_are_replaced_when_asked_for(registry: ToolRegistry, workspace: Workspace) -> None:
-    (workspace.root / "a").write_text("abb")
     result = await edit(registry, having_read(workspace, "a"), old="b", new="", all=True)
     assert result.content == "Changed a in 2 places."
     assert (workspace.root / "a").read_text() == "a"
@@ -200,8 +176,8 @@ async def test_nothing_is_written_outside_over_folders_or_through_files(
     assert names_in(tmp_path / "outside") == ["secret.txt"]
 
 
-async def test_a_full_disk_is_told_and_nothing_has_changed(registry: ToolRegistry, workspace: Workspace) -> None:
-    """/dev/full stands in for the disk: the write itself fails as on a full one."""
+async def test_a_full_disk_is_reported_and_nothing_has_changed(registry: ToolRegistry, workspace: Workspace) -> None:
+    """On /dev/full the write itself fails as on a full disk."""
     real_open = os.open
 
     def open_full(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
@@ -251,3 +227,154 @@ async def test_chores_change_only_files_of_the_cycle_and_documentation(
         edited = await registry.call("edit_file", {"path": path, "old": "old", "new": "new"}, context)
         assert "may not be changed in the chores phase" in edited.content
     assert (await write(registry, "src/free.py", "new", make_context(Phase.EXECUTE))).ok
+
+
+# ---- moving and deleting -------------------------------------------------------------------------------------------
+
+
+async def move(registry: ToolRegistry, path: str, to: str, context: ExecutionContext | None = None) -> ToolResult:
+    return await registry.call("move_file", {"path": path, "to": to}, context or make_context())
+
+
+async def delete(registry: ToolRegistry, path: str, context: ExecutionContext | None = None) -> ToolResult:
+    return await registry.call("delete_file", {"path": path}, context or make_context())
+
+
+async def test_a_file_is_moved_with_the_folders_it_needs(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "a").write_bytes(b"\0binary")
+    (workspace.root / "a").chmod(0o755)
+    result = await move(registry, "a", "x/y/b")
+    assert result == ToolResult(ok=True, content="Moved a to x/y/b.", touched=("a", "x/y/b"))
+    assert names_in(workspace.root) == ["x"]
+    assert (workspace.root / "x/y/b").read_bytes() == b"\0binary"
+    assert (workspace.root / "x/y/b").stat().st_mode & 0o777 == 0o755
+
+
+async def test_what_was_read_under_the_old_name_counts_as_read_under_the_new(
+    registry: ToolRegistry, workspace: Workspace
+) -> None:
+    (workspace.root / "a").write_text("one")
+    result = await move(registry, "a", "b", having_read(workspace, "a"))
+    edited = await registry.call(
+        "edit_file", {"path": "b", "old": "one", "new": "two"}, make_context(read=dict(result.read))
+    )
+    assert edited.ok
+    (workspace.root / "c").write_text("other")
+    context = having_read(workspace, "c")
+    (workspace.root / "c").write_text("changed since")
+    moved = await move(registry, "c", "d", context)
+    refused = await registry.call("write_file", {"path": "d", "content": "x"}, make_context(read=dict(moved.read)))
+    assert "has changed since you read it" in refused.content
+
+
+async def test_no_place_that_is_taken_is_taken(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "a").write_text("a")
+    (workspace.root / "b").write_text("b")
+    (workspace.root / "folder").mkdir()
+    (workspace.root / "link").symlink_to("nowhere")
+    for to in ("b", "folder", "link", "a"):
+        result = await move(registry, "a", to)
+        assert (result.ok, "exists already" in result.content) == (False, True)
+    assert (workspace.root / "a").read_text() == "a"
+    assert (workspace.root / "b").read_text() == "b"
+    assert (workspace.root / "link").is_symlink()
+
+
+async def test_a_disk_without_second_names_is_moved_on_too(
+    registry: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", fails(errno.EPERM))
+    (workspace.root / "a").write_text("a")
+    assert (await move(registry, "a", "b")).ok
+    assert names_in(workspace.root) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "message"),
+    [
+        ("gone", "b", "no file gone"),
+        ("folder", "b", "is a folder"),
+        ("a", "../b", "`..`"),
+        ("../outside/secret.txt", "b", "`..`"),
+        ("out/secret.txt", "b", "outside the workspace"),
+        ("a", "out/b", "outside the workspace"),
+        ("a", "/etc/b", "outside the workspace"),
+        ("a", ".git/hooks/x", "`.git`"),
+        ("a", ".git", "belongs to git"),
+        ("a", ".", "own folder"),
+        ("a", "a/b", "a part of its path is a file"),
+        ("pipe", "b", "neither a file nor a folder"),
+    ],
+)
+async def test_what_cannot_be_moved_is_refused_with_a_sentence(
+    registry: ToolRegistry, workspace: Workspace, tmp_path: Path, path: str, to: str, message: str
+) -> None:
+    (workspace.root / "a").write_text("a")
+    (workspace.root / "folder").mkdir()
+    (workspace.root / "out").symlink_to(tmp_path / "outside")
+    os.mkfifo(workspace.root / "pipe")
+    result = await move(registry, path, to)
+    assert not result.ok
+    assert message in result.content
+    assert names_in(workspace.root) == ["a", "folder", "out", "pipe"]
+    assert names_in(tmp_path / "outside") == ["secret.txt"]
+
+
+async def test_a_link_is_moved_and_deleted_itself(registry: ToolRegistry, workspace: Workspace, tmp_path: Path) -> None:
+    (workspace.root / "target").write_text("t")
+    (workspace.root / "link").symlink_to("target")
+    (workspace.root / "away").symlink_to(tmp_path / "outside/secret.txt")
+    assert (await move(registry, "link", "other")).ok
+    assert (workspace.root / "other").readlink() == Path("target")
+    assert (await delete(registry, "other")).ok
+    assert (await delete(registry, "away")).ok
+    assert names_in(workspace.root) == ["target"]
+    assert (tmp_path / "outside/secret.txt").read_text() == "the secret\n"
+
+
+async def test_a_text_file_is_deleted_only_as_it_was_seen(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "a").write_text("a person's")
+    assert "read it first" in (await delete(registry, "a")).content
+    context = having_read(workspace, "a")
+    (workspace.root / "a").write_text("a person's, with more")
+    assert "has changed since you read it" in (await delete(registry, "a", context)).content
+    result = await delete(registry, "a", having_read(workspace, "a"))
+    assert result == ToolResult(ok=True, content="Deleted a.", touched=("a",))
+    assert names_in(workspace.root) == []
+    assert "no file a" in (await delete(registry, "a")).content
+
+
+async def test_what_no_tool_can_show_may_be_deleted_unseen(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "image").write_bytes(b"\0\1\2")
+    with (workspace.root / "huge").open("wb") as file:
+        file.truncate(17 * 1024 * 1024)
+    assert (await delete(registry, "image")).ok
+    assert (await delete(registry, "huge")).ok
+
+
+async def test_only_empty_folders_are_deleted(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "full/er").mkdir(parents=True)
+    result = await delete(registry, "full")
+    assert not result.ok
+    assert "not empty" in result.content
+    assert (await delete(registry, "full/er")).content == "Deleted the empty folder full/er."
+    assert (await delete(registry, "full")).ok
+    assert not (await delete(registry, ".")).ok
+    assert workspace.root.exists()
+
+
+async def test_chores_move_and_delete_only_what_they_may_change(registry: ToolRegistry, workspace: Workspace) -> None:
+    def context(**more: Any) -> ExecutionContext:
+        return make_context(Phase.CHORES, touched=frozenset({"mine.py"}), **more)
+
+    for name in ("mine.py", "other.py", "NOTES.md"):
+        (workspace.root / name).write_text(name)
+    read = {name: digest(name.encode()) for name in ("mine.py", "other.py", "NOTES.md")}
+    for path, to in (("other.py", "x.py"), ("other.py", "docs/x.md"), ("NOTES.md", "notes.py")):
+        assert "chores" in (await move(registry, path, to, context())).content
+    assert "chores" in (await delete(registry, "other.py", context(read=read))).content
+    assert (await move(registry, "NOTES.md", "docs/notes.md", context())).ok
+    assert (await move(registry, "mine.py", "renamed.py", context())).ok
+    (workspace.root / "mine.py").write_text("mine.py")
+    assert (await delete(registry, "mine.py", context(read=read))).ok
+    assert names_in(workspace.root) == ["docs", "other.py", "renamed.py"]
