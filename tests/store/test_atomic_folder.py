@@ -54,7 +54,7 @@ def content(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_new_journal_stands_alone_and_everything_old_is_in_one_folder(folder: Path) -> None:
+def test_the_new_journal_is_alone_and_everything_old_is_in_one_folder(folder: Path) -> None:
     aside = renew(folder, NEW, WHEN)
     assert aside == folder / "journal.damaged-20231114T221320Z-1"
     assert content(aside) == {
@@ -83,7 +83,7 @@ def test_a_second_time_has_a_folder_of_its_own(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe", "nothing"])
-def test_whatever_stands_in_the_journals_place_is_moved_as_it_is(folder: Path, kind: str) -> None:
+def test_whatever_is_in_the_journals_place_is_moved_as_it_is(folder: Path, kind: str) -> None:
     journal = folder / JOURNAL
     journal.unlink()
     if kind == "folder":
@@ -139,7 +139,7 @@ def is_as_it_was(folder: Path, before: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
-def test_wherever_the_disk_says_no_nothing_has_changed_and_it_can_be_done_again(
+def test_wherever_the_disk_fails_nothing_has_changed_and_it_can_be_done_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
 ) -> None:
     """Each system call that changes something fails once."""
@@ -170,7 +170,7 @@ def test_wherever_the_disk_says_no_nothing_has_changed_and_it_can_be_done_again(
 def test_wherever_the_process_dies_it_is_as_it_was_or_as_it_is_to_be(
     folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
 ) -> None:
-    """Nobody tidies up after a process that is killed; the second one finds everything to do it with, or done."""
+    """Nothing tidies up after a process that is killed; the second one finds everything to do it with, or done."""
     if not exchange:
         monkeypatch.setattr(atomic_folder, "_exchange", unable)
     before, number, half = content(folder), 0, 0
@@ -214,7 +214,7 @@ def test_what_lies_between_two_renames_is_not_removed_for_one_that_has_begun_sin
     assert (left / WAS / JOURNAL).read_text() == f"old {JOURNAL}"
 
 
-def heard(seq: int, event: EventId) -> bytes:
+def received(seq: int, event: EventId) -> bytes:
     """The line of a message."""
     record = MessageRecorded(
         seq=seq,
@@ -234,27 +234,29 @@ IDS = [EventId(f"{number:064x}") for number in range(6)]
 
 def test_the_messages_a_damaged_journal_took_in_are_found(folder: Path) -> None:
     """Also in lines that cannot be read any more, in every file of it, and in those set aside before."""
-    (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + b"\0" * 50 + heard(8, IDS[1]).replace(b'"crc":"', b'"crc":"x'))
-    (folder / "journal-000002.jsonl").write_bytes(heard(20, IDS[2]))
+    (folder / JOURNAL).write_bytes(
+        received(7, IDS[0]) + b"\0" * 50 + received(8, IDS[1]).replace(b'"crc":"', b'"crc":"x')
+    )
+    (folder / "journal-000002.jsonl").write_bytes(received(20, IDS[2]))
     (folder / "journal.damaged-then-1").mkdir()
-    (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(heard(90, IDS[3]))
-    (folder / "journal.torn-then-1").write_bytes(heard(9, IDS[4]))  # nobody was told of these: they have not happened
+    (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(received(90, IDS[3]))
+    (folder / "journal.torn-then-1").write_bytes(received(9, IDS[4]))  # never acknowledged: they have not happened
     assert set(received_events(folder)) == set(IDS[:4])
 
 
-def test_what_came_after_the_readable_file_is_to_be_heard_again(folder: Path) -> None:
-    """It is not among the messages that are regained, so it would be lost for good."""
-    (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + heard(8, IDS[1]) + heard(9, IDS[2]))
+def test_what_came_after_the_readable_file_is_to_be_received_again(folder: Path) -> None:
+    """It is not among the messages that are recovered, so it would be lost for good."""
+    (folder / JOURNAL).write_bytes(received(7, IDS[0]) + received(8, IDS[1]) + received(9, IDS[2]))
     (folder / "journal.damaged-then-1").mkdir()
-    (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(heard(90, IDS[3]))
+    (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(received(90, IDS[3]))
     assert set(received_events(folder, 8)) == {IDS[0], IDS[1], IDS[3]}
 
 
-def test_what_was_left_to_be_heard_again_still_is_after_a_second_rebuilding(folder: Path) -> None:
-    """No daemon ran between the two, so nobody has answered it."""
+def test_what_was_left_to_be_received_again_still_is_after_a_second_rebuilding(folder: Path) -> None:
+    """No daemon ran between the two, so it is not answered."""
     shutil.rmtree(folder)
     folder.mkdir()
-    (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + heard(8, IDS[1]) + heard(9, IDS[2]))
+    (folder / JOURNAL).write_bytes(received(7, IDS[0]) + received(8, IDS[1]) + received(9, IDS[2]))
     _index_knows(folder, *IDS[:3])
     seen = tuple(received_events(folder, 8))
     assert set(seen) == set(IDS[:2])
@@ -262,11 +264,11 @@ def test_what_was_left_to_be_heard_again_still_is_after_a_second_rebuilding(fold
     renew(folder, [*decisions_of(1, 2), [last]], WHEN)
     assert set(received_events(folder, 4)) == set(IDS[:2])
     damaged = (folder / JOURNAL).read_bytes().replace(b'"type":"JournalRebuilt"', b'"type":"Xebuilt"')
-    (folder / JOURNAL).write_bytes(damaged)  # it can say nothing any more: better not answered than answered twice
+    (folder / JOURNAL).write_bytes(damaged)  # it is unreadable: better not answered than answered twice
     assert set(received_events(folder, 4)) == set(IDS[:3])
 
 
-def test_what_a_line_knows_of_files_that_are_gone_is_heard_too(folder: Path) -> None:
+def test_what_a_line_knows_of_files_that_are_gone_is_found_too(folder: Path) -> None:
     """A checkpoint sums up the files before it, and a rebuilt journal what was damaged: either may be all there is."""
     first = decisions_of(1)
     state = fold(CONVERSATION_ID, first[0])
@@ -297,7 +299,7 @@ def test_the_messages_the_index_knows_are_found(folder: Path) -> None:
     folder.mkdir()
     _index_knows(folder, "1" * 64)
     assert received_events(folder) == ["1" * 64]
-    (folder / JOURNAL).write_bytes(heard(9, EventId("1" * 64)))
+    (folder / JOURNAL).write_bytes(received(9, EventId("1" * 64)))
     assert received_events(folder, 8) == []
     (folder / JOURNAL).unlink()
     (folder.parent / "index.sqlite").write_bytes(b"no database")

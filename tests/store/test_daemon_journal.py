@@ -1,4 +1,4 @@
-"""Lessons and profiles: once, durable, the newest at hand."""
+"""Lessons and profiles: once, durable, the newest first in reach."""
 
 import asyncio
 import errno
@@ -39,7 +39,7 @@ async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> 
     assert (lesson.seq, lesson.title, lesson.lesson, lesson.category) == (1, "a title", "lesson 1", "tests")
     assert lesson.conversation == CONVERSATION_ID
     assert again.lessons("planner") == store.lessons("planner") != ()
-    assert again.lessons("nobody") == ()
+    assert again.lessons("unknown") == ()
     assert (tmp_path / "_daemon" / "journal.jsonl").exists()
 
 
@@ -76,7 +76,7 @@ async def test_a_profile_is_remembered_by_key_and_kind(tmp_path: Path, disk: Dis
     assert again.profile(KEY, 1) is None
 
 
-async def test_after_a_failed_append_the_next_call_begins_anew(tmp_path: Path) -> None:
+async def test_after_a_failed_append_the_next_call_begins_again(tmp_path: Path) -> None:
     disk = Disk(write=fails(errno.ENOSPC))
     store = await opened(tmp_path, disk)
     with pytest.raises(AppendFailed):

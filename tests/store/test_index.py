@@ -1,4 +1,4 @@
-"""The cache: finds, tells what a start must read, and may be deleted at any time."""
+"""The cache: finds, lists what a start must read, and may be deleted at any time."""
 
 import asyncio
 import errno
@@ -130,7 +130,7 @@ async def test_what_is_gone_from_the_disk_is_forgotten(index: Index, folder: Con
     assert (index.has_event("gone"), index.has_event("there")) == (False, True)
 
 
-async def test_an_index_that_has_caught_up_knows_what_the_journals_say_and_nothing_else(
+async def test_an_index_that_has_caught_up_knows_what_the_journals_hold_and_nothing_else(
     index: Index, folder: ConversationFolder
 ) -> None:
     await conversation(folder, CONVERSATION_ID, "e1")
@@ -171,7 +171,7 @@ def indexed_texts(index: Index) -> list[str]:
 
 
 @pytest.mark.parametrize("lost", ["damaged", "removed", "replaced"])
-async def test_an_index_lost_while_it_runs_is_made_anew_beside_the_work(
+async def test_an_index_lost_while_it_runs_is_rebuilt_beside_the_work(
     index: Index, folder: ConversationFolder, lost: str
 ) -> None:
     """Also what was settled long ago is known again, without a restart; and what happens meanwhile is not forgotten."""
@@ -266,7 +266,7 @@ async def test_what_happens_while_a_conversation_is_read_again_is_not_forgotten(
 async def test_an_older_journal_put_in_place_takes_back_what_it_does_not_hold(
     index: Index, folder: ConversationFolder
 ) -> None:
-    """An event that no journal holds must not count as heard: it would never be answered."""
+    """An event that no journal holds must not count as received: it would never be answered."""
     journal, _ = await folder.open(OTHER)
     await journal.append([[started(OTHER), wrote(2, "kept"), Waiting(seq=3, at=Millis(3), reason="user")]])
     old = (folder.path(OTHER) / "journal.jsonl").read_bytes()
@@ -332,7 +332,7 @@ async def test_news_gather_before_they_are_written(index: Index, monkeypatch: py
     assert batches == [101], "a hundred events and the last row"
 
 
-async def test_memory_is_bounded_while_the_disk_takes_nothing_and_the_journals_tell_the_rest(
+async def test_memory_is_bounded_while_the_disk_takes_nothing_and_the_journals_supply_the_rest(
     index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "MESSAGES_MOST", 10)
@@ -353,7 +353,7 @@ async def test_memory_is_bounded_while_the_disk_takes_nothing_and_the_journals_t
     index.update(row(OTHER, length), of("last"))
     await index.flush()
     assert index.has_event("e20")
-    assert await index.stale(folder) == [OTHER], "its row says that it is known in part"
+    assert await index.stale(folder) == [OTHER], "its row is marked as known in part"
     await index.catch_up(folder)
     await index.flush()
     assert indexed_texts(index) == ["a title", "hello"]
@@ -519,7 +519,7 @@ async def test_the_file_is_for_the_owner_alone(index: Index, tmp_path: Path) -> 
     assert found == {"index.sqlite": 0o600, "index.sqlite-shm": 0o600, "index.sqlite-wal": 0o600}
 
 
-async def test_after_closing_it_hears_and_finds_nothing(tmp_path: Path) -> None:
+async def test_after_closing_it_takes_and_finds_nothing(tmp_path: Path) -> None:
     index = Index(tmp_path / "index.sqlite")
     await index.close()
     await index.close()

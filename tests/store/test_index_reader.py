@@ -238,7 +238,7 @@ async def test_a_folder_that_may_only_be_read_is_enough(folder: ConversationFold
     index = Index(folder.root / "index.sqlite")
     index.set_cursor("wss://a", Millis(1))
     await index.flush()
-    for suffix in ("", "-wal", "-shm"):  # as they stand while it is open
+    for suffix in ("", "-wal", "-shm"):  # as they are while it is open
         shutil.copy(f"{folder.root}/index.sqlite{suffix}", f"{folder.root}/copy{suffix}")
     await index.close()
     for suffix in ("", "-wal", "-shm"):

@@ -33,7 +33,7 @@ def names(path: Path) -> list[str]:
 
 
 def test_what_is_read_to_be_acted_on_is_durable_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that wrote the end may have died before its flush, or after one that failed: it is written anew."""
+    """The process that wrote the end may have died before its flush, or after one that failed: it is written again."""
     path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
     os.utime(path, ns=(0, 123_000))
     before, content = path.stat(), path.read_bytes()

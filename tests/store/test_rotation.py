@@ -107,7 +107,7 @@ async def test_the_length_is_that_of_all_files(folder: ConversationFolder, scena
     newest = segments.current(folder.path(ID))
     os.utime(view, ns=(0, newest.stat().st_mtime_ns))
     os.utime(folder.path(ID) / "journal.jsonl", ns=(0, newest.stat().st_mtime_ns + 10**9))
-    assert await folder.behind() == [], "only the newest file says when the conversation last went on"
+    assert await folder.behind() == [], "only the newest file shows when the conversation last went on"
     os.utime(view, ns=(0, newest.stat().st_mtime_ns - 1))
     assert await folder.behind() == [ID]
 
@@ -153,13 +153,13 @@ async def test_only_a_long_journal_is_rotated_and_only_where_the_state_is_what_t
     assert names(folder) == ["journal-000002.jsonl", "journal.jsonl"]
     await folder.close()
     assert not await folder.rotate(state)
-    assert len(names(folder)) == 2, "nobody has it open"
+    assert len(names(folder)) == 2, "it is not open"
 
 
-async def test_who_went_on_at_once_is_told_so(
+async def test_a_rotation_beside_an_append_is_reported_as_not_current(
     folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the state says is then no longer where the journal ends, and nobody is to note the two together."""
+    """The state is then no longer where the journal ends, and the two must not be noted together."""
     writer, _ = await folder.open(ID)
     await writer.append(scenario.journal[:-1])
     state = fold(ID, records_of(scenario)[: -len(scenario.journal[-1])])

@@ -198,7 +198,7 @@ async def test_no_other_process_appends_to_a_file_that_is_being(
 
 
 async def test_a_file_that_is_being_written_to_is_not_opened_and_later_is(path: Path) -> None:
-    """And whoever opens it does not wait for an end that may not come."""
+    """And opening it does not wait for an end that may not come."""
     disk, theirs = Disk(), Disk()
     writing, going_on = Event(), Event()
 
@@ -259,7 +259,7 @@ async def test_what_somebody_else_did_between_our_look_and_our_lock_is_seen(
         one.close()
 
 
-# ---- with all that stands above a journal ---------------------------------------------------------------------------
+# ---- with all that is above a journal ---------------------------------------------------------------------------
 
 
 class OnDisk(World):

@@ -176,7 +176,7 @@ async def test_a_journal_that_is_missing_or_something_else_is_named(folder: Conv
         await verify(folder, ID)
 
 
-async def test_a_journal_that_was_emptied_is_judged_also_where_only_older_turns_stand_beside_it(
+async def test_a_journal_that_was_emptied_is_judged_also_where_only_older_turns_are_beside_it(
     folder: ConversationFolder,
 ) -> None:
     (folder.path(ID) / VIEW).unlink()
@@ -217,7 +217,7 @@ def test_records_that_contradict_each_other_are_named_by_their_seq() -> None:
     assert list(contradictions(ID, RECORDS)) == []
 
 
-def test_going_back_to_what_does_not_stand_before_it_is_a_contradiction() -> None:
+def test_going_back_to_what_is_not_before_it_is_a_contradiction() -> None:
     before = RECORDS[:6]
 
     def faults_of(to: int) -> list[str]:

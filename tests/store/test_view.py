@@ -24,7 +24,7 @@ def chatting(turns: int) -> Scenario:
         answered = last is not None and question["messages"][-1]["after_turn"] != last
         return {"agents": ["USER" if answered else "project-manager"], "reason": "talk"}
 
-    scenario = Scenario(router, lambda c, m: reply("I have heard you."))
+    scenario = Scenario(router, lambda c, m: reply("I have read it."))
     for number in range(turns):
         scenario.user_writes(f"message {number}")
         scenario.settle()
@@ -116,7 +116,7 @@ async def test_the_view_goes_on_at_the_right_numbers_however_it_is_come_to(
             views, state = Views(folder, disk), fold(CONVERSATION_ID, [StateSnapshot.of(state)])
 
 
-async def test_files_the_state_no_longer_tells_of_are_made_from_the_whole_journal(
+async def test_files_the_state_no_longer_holds_are_made_from_the_whole_journal(
     folder: ConversationFolder, disk: Disk
 ) -> None:
     """Somebody removed them, or the process that should have written them died; all of it folds to the newest turns."""

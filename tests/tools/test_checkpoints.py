@@ -331,7 +331,7 @@ def test_without_git_or_its_folder_there_is_an_error_that_names_it(
 
 
 def test_ten_thousand_files_are_read_once(checkpoints: Checkpoints, root: Path) -> None:
-    """The second look opens none of them: it is git's index that tells, by size and time."""
+    """The second look opens none of them: git's index knows them by size and time."""
     for number in range(10_000):
         if number % 100 == 0:
             (root / f"d{number}").mkdir()

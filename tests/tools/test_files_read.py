@@ -1,4 +1,4 @@
-"""Reading shows text, says what it left out, and records what was seen."""
+"""Reading shows text, reports what it left out, and records what was seen."""
 
 import hashlib
 from typing import Any
@@ -27,7 +27,7 @@ async def test_a_file_is_shown_as_it_is_with_the_hash_of_the_whole(
     )
 
 
-async def test_a_part_says_how_to_read_on_and_still_hashes_the_whole(
+async def test_a_part_names_the_next_offset_and_still_hashes_the_whole(
     registry: ToolRegistry, workspace: Workspace
 ) -> None:
     whole = "".join(f"line {n}\n" for n in range(1, 11))

@@ -1,4 +1,4 @@
-"""What has changed in the workspace's repository is told by the real git, which runs nothing the repository names."""
+"""Changes in the workspace's repository are reported by the real git, which runs nothing the repository names."""
 
 import shutil
 from pathlib import Path

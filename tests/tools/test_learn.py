@@ -1,4 +1,4 @@
-"""A lesson is kept once, and only if it says something."""
+"""A lesson is kept once, and only if it has content."""
 
 import errno
 

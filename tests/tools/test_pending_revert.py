@@ -1,4 +1,4 @@
-"""A confined call whose end nobody saw is settled before the next one, and what a person did since stays."""
+"""A confined call whose end is not recorded is settled before the next one, and what a user did since stays."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"tool": 1}', "\x00"])
-def test_what_cannot_be_read_stands_in_nobodys_way(tmp_path: Path, content: str) -> None:
+def test_an_unreadable_record_is_removed(tmp_path: Path, content: str) -> None:
     (tmp_path / NAME).write_text(content)
     assert PendingReverts(tmp_path).unfinished() is None
     assert not (tmp_path / NAME).exists()
@@ -140,7 +140,7 @@ async def test_what_could_not_be_put_back_at_once_is_put_back_later(
     assert contents(workspace.root) == was
 
 
-async def test_a_call_that_nobody_can_settle_any_more_stands_in_nobodys_way(workspace: Workspace, folder: Path) -> None:
+async def test_a_call_that_cannot_be_settled_does_not_block_the_next(workspace: Workspace, folder: Path) -> None:
     """What there was before it cannot be read: the next one is carried out, and is held to its phase."""
     was = fill(workspace.root)
     tools = registry_of(workspace, folder)

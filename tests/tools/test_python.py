@@ -36,7 +36,7 @@ async def test_a_program_works_in_the_workspace_and_imports_from_it(
     assert (workspace.root / "out").read_text() == "ä"
 
 
-async def test_a_program_that_fails_says_where(registry: ToolRegistry) -> None:
+async def test_a_failing_program_reports_the_line(registry: ToolRegistry) -> None:
     result = await run(registry, "x = 1\nprint(x / 0)")
     assert not result.ok
     assert 'File "<string>", line 2' in result.content

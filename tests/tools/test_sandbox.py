@@ -80,7 +80,7 @@ def test_a_workspace_that_is_our_python_is_read_only_and_nothing_around_it_is_mo
 
 @needs_bubblewrap
 async def test_settings_of_the_machine_cannot_be_written_even_by_root(workspace: Workspace) -> None:
-    """What stands in `core_pattern` is run by the kernel, outside; whoever owns that file needs no privilege for it."""
+    """The kernel runs what is in `core_pattern`, outside; the owner of that file needs no privilege for it."""
     result = await run(
         registry_of(workspace, SANDBOXED),
         "cat /proc/sys/kernel/core_pattern > /tmp/now; cat /tmp/now > /proc/sys/kernel/core_pattern || echo refused",

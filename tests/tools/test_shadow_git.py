@@ -1,4 +1,4 @@
-"""The shadow repository is mended, or begun anew, whatever was done to it or planted in its way."""
+"""The shadow repository is repaired, or begun again, whatever was done to it or planted in its way."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,7 @@ CONVERSATION = "c" * 64
 
 
 @pytest.mark.parametrize("damage", ["commit", "tree", "empty ref", "ref", "HEAD", "objects", "config"])
-async def test_what_cannot_be_read_any_more_is_set_aside_and_begun_anew(
+async def test_an_unreadable_repository_is_set_aside_and_a_new_one_begun(
     workspace: Workspace, folder: Path, damage: str
 ) -> None:
     """As a machine without power leaves it. The work goes on, and what was kept is not thrown away."""
@@ -43,9 +43,7 @@ async def test_what_cannot_be_read_any_more_is_set_aside_and_begun_anew(
     assert len(aside) == (damage != "config")  # that one is written at every start
 
 
-async def test_content_that_cannot_be_read_any_more_is_told_and_the_rest_put_back(
-    workspace: Workspace, folder: Path
-) -> None:
+async def test_unreadable_content_is_reported_and_the_rest_put_back(workspace: Workspace, folder: Path) -> None:
     for name in "abc":
         (workspace.root / name).write_text(name)
     tools = registry_of(workspace, folder)

@@ -301,7 +301,7 @@ async def test_a_missing_sandbox_is_reported_and_nothing_runs(
 
 
 @pytest.mark.parametrize("network", [True, False])
-def test_its_description_tells_the_model_what_holds_here(workspace: Workspace, network: bool) -> None:
+def test_its_description_names_the_rules_in_force(workspace: Workspace, network: bool) -> None:
     rules = ShellRules(policy=ShellPolicy.SANDBOXED, network=network, timeout=77)
     with pytest.raises(InternalError):
         shell_tool(workspace, ShellRules())
