@@ -181,7 +181,7 @@ def test_the_task_of_an_agent_may_have_a_template(tmp_path: Path) -> None:
     assert "You work in b." in prompts.work(scenario.conversation, run).system
 
 
-def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothing_of_the_conversation(
+def test_the_template_of_a_called_agent_is_given_only_the_message_of_its_call(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "planner.md").write_text(

@@ -98,9 +98,7 @@ def test_the_phase_before_is_named_and_nothing_more(library: PromptLibrary, phas
 
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("slug", AGENTS)
-def test_the_prompt_holds_the_agents_section_for_the_phase_and_no_other(
-    library: PromptLibrary, slug: Slug, phase: Phase
-) -> None:
+def test_the_prompt_holds_only_the_section_for_the_phase(library: PromptLibrary, slug: Slug, phase: Phase) -> None:
     definition = library.definitions[slug]
     text = prompt(library, slug, phase)
     assert definition.body in text

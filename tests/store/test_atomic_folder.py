@@ -139,7 +139,7 @@ def is_as_it_was(folder: Path, before: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
-def test_wherever_the_disk_fails_nothing_has_changed_and_it_can_be_done_again(
+def test_a_failed_renew_changes_nothing_and_is_repeatable(
     folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
 ) -> None:
     """Each system call that changes something fails once."""
@@ -167,9 +167,7 @@ def test_wherever_the_disk_fails_nothing_has_changed_and_it_can_be_done_again(
 
 
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
-def test_wherever_the_process_dies_it_is_as_it_was_or_as_it_is_to_be(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
-) -> None:
+def test_a_killed_renew_is_done_or_undone(folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool) -> None:
     """Nothing tidies up after a process that is killed; the second one finds everything to do it with, or done."""
     if not exchange:
         monkeypatch.setattr(atomic_folder, "_exchange", unable)

@@ -190,9 +190,7 @@ def max_seq(data: bytes) -> int:
     return CONVERSATION.decode_lines(data)[0][-1].seq
 
 
-async def test_a_folder_that_is_only_read_only_for_now_is_not_damaged(
-    rotated: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_folder_read_only_for_now_is_not_damaged(rotated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be written beside a journal is no word against what is in it."""
     with monkeypatch.context() as patch:
         patch.setattr("tenex.store.atomic.replace", fails(errno.EACCES))

@@ -87,7 +87,7 @@ async def test_what_was_appended_is_there_for_the_next_process_and_for_the_owner
     assert await seqs(path, disk) == [1, 2, 3, 4]
 
 
-async def test_names_are_durable_before_the_first_append_returns(
+async def test_names_are_durable_after_the_first_append(
     path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
@@ -221,9 +221,7 @@ async def test_a_failed_flush_is_not_retried_and_its_file_is_never_written_to_ag
     disk.close()
 
 
-async def test_a_torn_tail_that_could_not_be_taken_back_is_met_by_the_next_to_open(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_torn_tail_that_stayed_is_set_aside_when_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(descriptor: int, data: memoryview) -> int:
         os.write(descriptor, data[:-5])
         raise OSError(errno.EIO, "Input/output error")

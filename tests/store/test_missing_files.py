@@ -49,9 +49,7 @@ def lose(folder: ConversationFolder, number: int = 2) -> str:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-async def test_what_is_left_begins_with_the_checkpoint_behind_the_gap(
-    folder: ConversationFolder, scenario: Scenario, number: int
-) -> None:
+async def test_what_is_left_begins_behind_the_gap(folder: ConversationFolder, scenario: Scenario, number: int) -> None:
     """And folds to the current state; a reader that needs all of it is still refused."""
     path = lose(folder, number)
     records, gone = await folder.read_left(ID)
@@ -96,9 +94,7 @@ async def test_figures_are_those_of_what_is_left(folder: ConversationFolder, sce
     assert left.ended <= left.cycles <= whole.cycles
 
 
-async def test_the_index_keeps_what_it_knew_of_the_past_and_learns_the_rest(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_the_index_keeps_what_it_knew_of_the_past(folder: ConversationFolder, scenario: Scenario) -> None:
     """An event of the missing file was received, and must not be answered again."""
     index = Index(folder.root / "index.sqlite")
     assert await index.catch_up(folder) == []
@@ -147,7 +143,7 @@ def test_every_command_that_only_reads_works_and_reports_what_is_missing(
     assert (tmp_path / "elsewhere" / "conversations" / ID / "journal-000002.jsonl").exists()
 
 
-async def test_what_was_imported_in_part_is_gone_on_with(
+async def test_a_partial_import_continues(
     folder: ConversationFolder, tmp_path: Path, disk: Disk, scenario: Scenario
 ) -> None:
     """Its file has a number that shows a reader not to look for seq 1."""

@@ -50,9 +50,7 @@ async def written(folder: ConversationFolder, scenario: Scenario, each: int = 40
     return journal
 
 
-async def test_a_rotated_journal_is_folded_from_its_newest_file_and_read_as_a_whole(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_a_rotated_journal_is_folded_from_its_newest_file(folder: ConversationFolder, scenario: Scenario) -> None:
     before = await written(folder, scenario)
     assert names(folder) == ["journal-000002.jsonl", "journal-000003.jsonl", "journal-000004.jsonl", "journal.jsonl"]
     await folder.close()
@@ -63,9 +61,7 @@ async def test_a_rotated_journal_is_folded_from_its_newest_file_and_read_as_a_wh
     assert await folder.read(ID) == records_of(scenario), "every fact, each once, and nothing else"
 
 
-async def test_it_goes_on_after_each_restart_as_if_it_were_one_file(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_it_continues_after_each_restart_as_one_file(folder: ConversationFolder, scenario: Scenario) -> None:
     for decision in scenario.journal:
         journal, records = await folder.open(ID)
         state = fold(ID, records)
@@ -112,9 +108,7 @@ async def test_the_length_is_that_of_all_files(folder: ConversationFolder, scena
     assert await folder.behind() == [ID]
 
 
-async def test_a_file_begins_with_its_checkpoint_and_the_ones_before_it_are_never_touched_again(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_files_before_the_newest_are_never_touched_again(folder: ConversationFolder, scenario: Scenario) -> None:
     journal, _ = await folder.open(ID)
     state = Conversation(id=ID)
     for number, decision in enumerate(scenario.journal[:6]):
@@ -217,9 +211,7 @@ async def test_a_checkpoint_that_came_too_late_does_nothing(folder: Conversation
 # ---- two writers --------------------------------------------------------------------------------------------------
 
 
-async def test_a_writer_that_did_not_see_the_next_file_begin_fails_for_good(
-    folder: ConversationFolder, scenario: Scenario, disk: Disk
-) -> None:
+async def test_a_writer_behind_a_rotation_fails(folder: ConversationFolder, scenario: Scenario, disk: Disk) -> None:
     """Its file has not changed, and yet it is closed."""
     first, _ = await folder.open(ID)
     await first.append(scenario.journal)
@@ -342,7 +334,7 @@ async def rotated(folder: ConversationFolder, scenario: Scenario) -> Path:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 300, b'{"v":1,"seq":4'])
-async def test_a_newest_file_without_its_checkpoint_is_damage_and_no_reason_to_use_the_one_before(
+async def test_a_newest_file_without_snapshot_is_damage(
     folder: ConversationFolder, scenario: Scenario, content: bytes
 ) -> None:
     path = await rotated(folder, scenario)
@@ -365,9 +357,7 @@ async def test_a_file_under_another_number_is_damage(folder: ConversationFolder,
         await folder.open(ID)
 
 
-async def test_an_old_file_that_lost_its_end_is_found_when_it_is_read(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_an_old_file_that_lost_its_end_is_found(folder: ConversationFolder, scenario: Scenario) -> None:
     path = (await rotated(folder, scenario)) / "journal-000002.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-8]))

@@ -41,9 +41,7 @@ ODD: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_a_path_that_is_no_file_is_reported_and_leaves_nothing_open(
-    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_file_is_reported_and_closed(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     make, why = ODD[kind]
     writer = make(tmp_path / NAME)
     before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only

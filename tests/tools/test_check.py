@@ -32,9 +32,7 @@ async def check(registry: ToolRegistry, root: Path, code: str, name: str = "a.py
 
 
 @pytest.mark.parametrize("phase", [Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES])
-async def test_a_program_that_works_is_reported_with_its_output(
-    checks: ToolRegistry, workspace: Workspace, phase: Phase
-) -> None:
+async def test_a_program_is_reported_with_its_output(checks: ToolRegistry, workspace: Workspace, phase: Phase) -> None:
     result = await check(checks, workspace.root, "print('hällo')", "src/a.py", phase=phase)
     with pytest.raises(InternalError):
         check_tool(workspace, CheckPolicy.OFF)
@@ -111,9 +109,7 @@ def processes(mark: str) -> list[int]:
 
 
 @needs_bubblewrap
-async def test_in_the_sandbox_the_workspace_cannot_be_changed_nor_the_world_be_seen(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+async def test_the_sandbox_hides_the_world_and_protects_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
     registry = ToolRegistry([check_tool(workspace, CheckPolicy.SANDBOXED)], ROSTER.get)
     code = f"""
 import os, socket
@@ -143,9 +139,7 @@ print('processes', len([p for p in os.listdir('/proc') if p.isdigit()]) < 4)
     assert names_in(workspace.root) == ["a.py"]
 
 
-async def test_a_missing_sandbox_is_reported_and_nothing_runs(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_missing_sandbox_is_reported(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = ToolRegistry([check_tool(workspace, CheckPolicy.SANDBOXED)], ROSTER.get)
     monkeypatch.setenv("PATH", str(workspace.root))
     result = await check(registry, workspace.root, "open('ran', 'w')")
@@ -190,9 +184,7 @@ os.execv(sys.argv[i + 1], sys.argv[i + 1:])
     ],
     ids=["missing", "forbidden", "lies", "does not confine"],
 )
-def test_a_bubblewrap_that_does_not_confine_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None
-) -> None:
+def test_a_bubblewrap_is_probed_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
     if script is not None:
         (tmp_path / "bwrap").write_text(f"#!{sys.executable}\n{script}")
         (tmp_path / "bwrap").chmod(0o755)

@@ -261,9 +261,7 @@ def test_each_conversation_has_its_own_chain(checkpoints: Checkpoints, folder: P
     assert not (folder / "hooks").exists()
 
 
-def test_it_goes_on_after_a_restart_and_after_git_has_packed(
-    checkpoints: Checkpoints, folder: Path, root: Path
-) -> None:
+def test_it_continues_after_a_restart_and_packing(checkpoints: Checkpoints, folder: Path, root: Path) -> None:
     (root / "a").write_text("1")
     checkpoints.keep(checkpoints.take(), CONVERSATION, "one")
     git(folder, "gc", "-q")
@@ -276,7 +274,7 @@ def test_it_goes_on_after_a_restart_and_after_git_has_packed(
 
 
 @pytest.mark.parametrize("name", [".gitignore", "src/.gitignore", ".gitattributes"])
-def test_a_pipe_that_git_would_read_does_not_hold_it_up_for_ever(
+def test_a_pipe_does_not_block_git(
     checkpoints: Checkpoints, root: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Planted by a command, it would keep anybody from seeing what else that command did."""

@@ -17,9 +17,7 @@ async def read(registry: ToolRegistry, path: str, **more: Any) -> ToolResult:
     return await registry.call("read_file", {"path": path, **more}, make_context())
 
 
-async def test_a_file_is_shown_as_it_is_with_the_hash_of_the_whole(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_file_is_shown_as_it_is_with_its_hash(registry: ToolRegistry, workspace: Workspace) -> None:
     (workspace.root / "a.txt").write_bytes("eins\r\nzwei ü\n".encode())
     result = await read(registry, "./a.txt")
     assert result == ToolResult(
@@ -27,9 +25,7 @@ async def test_a_file_is_shown_as_it_is_with_the_hash_of_the_whole(
     )
 
 
-async def test_a_part_names_the_next_offset_and_still_hashes_the_whole(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_part_names_the_next_offset(registry: ToolRegistry, workspace: Workspace) -> None:
     whole = "".join(f"line {n}\n" for n in range(1, 11))
     (workspace.root / "a").write_text(whole)
     first = await read(registry, "a", limit=3)
@@ -60,9 +56,7 @@ async def test_reading_on_by_the_remarks_gives_the_whole_file(
     assert seen == lines
 
 
-async def test_a_line_longer_than_the_cap_is_cut_between_characters(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_long_line_is_cut_between_characters(registry: ToolRegistry, workspace: Workspace) -> None:
     (workspace.root / "a").write_text("é" * 200_000 + "\nnext\n")
     result = await read(registry, "a")
     body, _, remark = result.content.rpartition("\n[")
@@ -74,9 +68,7 @@ async def test_a_line_longer_than_the_cap_is_cut_between_characters(
 @pytest.mark.parametrize(
     ("content", "message"), [(b"a\0b", "binary"), (b"caf\xe9", "not UTF-8 text (byte 4)"), (b"\xff\xfea\0", "binary")]
 )
-async def test_what_is_no_text_is_refused(
-    registry: ToolRegistry, workspace: Workspace, content: bytes, message: str
-) -> None:
+async def test_non_text_is_refused(registry: ToolRegistry, workspace: Workspace, content: bytes, message: str) -> None:
     (workspace.root / "a").write_bytes(content)
     result = await read(registry, "a")
     assert not result.ok

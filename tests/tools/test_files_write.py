@@ -40,7 +40,7 @@ async def test_a_new_file_is_written_with_its_folders(registry: ToolRegistry, wo
 
 
 @pytest.mark.parametrize("touched", [frozenset(), frozenset({"a"})], ids=["", "written by another agent of the cycle"])
-async def test_a_file_is_overwritten_only_where_it_was_read(
+async def test_only_a_file_that_was_read_is_overwritten(
     registry: ToolRegistry, workspace: Workspace, touched: frozenset[str]
 ) -> None:
     (workspace.root / "a").write_text("mine")
@@ -59,7 +59,7 @@ async def test_a_file_is_overwritten_only_where_it_was_read(
 
 
 @pytest.mark.parametrize("touched", [frozenset(), frozenset({"a"})])
-async def test_a_file_that_changed_since_it_was_read_is_left_alone(
+async def test_a_file_changed_since_is_left_alone(
     registry: ToolRegistry, workspace: Workspace, touched: frozenset[str]
 ) -> None:
     (workspace.root / "a").write_text("mine")
@@ -73,9 +73,7 @@ async def test_a_file_that_changed_since_it_was_read_is_left_alone(
     assert (workspace.root / "a").read_text() == "a person's"
 
 
-async def test_a_write_repeated_after_a_crash_is_content_with_its_own_work(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_write_repeated_after_a_crash_succeeds(registry: ToolRegistry, workspace: Workspace) -> None:
     """The result was lost, so the context is as it was before: the same call again succeeds and changes nothing."""
     (workspace.root / "a").write_text("old")
     context = having_read(workspace, "a")
@@ -89,9 +87,7 @@ async def test_a_write_repeated_after_a_crash_is_content_with_its_own_work(
     assert (await write(registry, "b", "new")).ok
 
 
-async def test_two_agents_who_read_the_same_do_not_overwrite_each_other(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_two_agents_do_not_overwrite_each_other(registry: ToolRegistry, workspace: Workspace) -> None:
     (workspace.root / "a").write_text("base")
     context = having_read(workspace, "a")
     results = await asyncio.gather(*(write(registry, "a", f"from {n}", context) for n in range(6)))
@@ -165,7 +161,7 @@ async def test_too_much_and_what_is_no_text_is_not_written(registry: ToolRegistr
 
 
 @pytest.mark.parametrize("path", ["out/a", "../outside/a", "dir", ".git/config", "file/below"])
-async def test_nothing_is_written_outside_over_folders_or_through_files(
+async def test_only_files_inside_are_written(
     registry: ToolRegistry, workspace: Workspace, tmp_path: Path, path: str
 ) -> None:
     (workspace.root / "out").symlink_to(tmp_path / "outside")
@@ -209,7 +205,7 @@ CHORES_TOUCHED = frozenset({"src/app.py"})
         ("docs-link/other.py", False),
     ],
 )
-async def test_chores_change_only_files_of_the_cycle_and_documentation(
+async def test_chores_change_only_what_they_may(
     registry: ToolRegistry, workspace: Workspace, path: str, permitted: bool
 ) -> None:
     """By the real path: a link in a folder of documents does not open the sources."""
@@ -250,9 +246,7 @@ async def test_a_file_is_moved_with_the_folders_it_needs(registry: ToolRegistry,
     assert (workspace.root / "x/y/b").stat().st_mode & 0o777 == 0o755
 
 
-async def test_what_was_read_under_the_old_name_counts_as_read_under_the_new(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_moved_file_counts_as_read_under_its_new_name(registry: ToolRegistry, workspace: Workspace) -> None:
     (workspace.root / "a").write_text("one")
     result = await move(registry, "a", "b", having_read(workspace, "a"))
     edited = await registry.call(

@@ -86,9 +86,7 @@ async def test_another_commit_may_be_compared_with(tools: ToolRegistry, root: Pa
         "^x",
     ],
 )
-async def test_what_names_no_single_commit_is_refused_before_git_sees_it(
-    tools: ToolRegistry, root: Path, against: str
-) -> None:
+async def test_what_names_no_single_commit_is_refused(tools: ToolRegistry, root: Path, against: str) -> None:
     result = await diff(tools, against=against)
     assert not result.ok
     assert "must name one commit" in result.content
@@ -179,9 +177,7 @@ async def test_nothing_planted_in_the_repository_runs(tools: ToolRegistry, root:
     assert not anywhere(tmp_path, "ran")
 
 
-async def test_a_filter_that_git_cannot_be_kept_from_running_is_confined(
-    tools: ToolRegistry, root: Path, tmp_path: Path
-) -> None:
+async def test_a_filter_that_git_runs_is_confined(tools: ToolRegistry, root: Path, tmp_path: Path) -> None:
     """It sees the workspace read-only, and writes nowhere."""
     planted = root / "planted"
     planted.write_text(f"#!/bin/sh\ntouch ran {tmp_path}/ran {tmp_path}/outside/ran\ncat\n")

@@ -87,9 +87,7 @@ async def test_what_a_killed_daemon_left_is_put_back_before_the_next_call(worksp
     assert "cut off" not in (await shell(registry_of(workspace, folder), "ls", VERIFICATION)).content
 
 
-async def test_what_a_person_did_since_is_theirs(
-    workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_later_changes_of_users_stay(workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They found the daemon dead and went on by hand, or waited for hours: neither is undone."""
     fill(workspace.root)
     await killed_within(workspace, folder, "echo x > app.py; echo y > mine.py")
@@ -115,7 +113,7 @@ def _now(root: Path) -> float:
     return (root / "clock.log").stat().st_ctime
 
 
-async def test_what_could_not_be_put_back_at_once_is_put_back_later(
+async def test_a_failed_revert_is_done_later(
     workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second snapshot failed: nothing else may be written in a confined phase until it has been settled."""

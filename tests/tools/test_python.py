@@ -27,9 +27,7 @@ async def run(registry: ToolRegistry, program: str, phase: Phase = Phase.EXECUTE
     return await registry.call("python", {"program": program}, make_context(phase, "runner"))
 
 
-async def test_a_program_works_in_the_workspace_and_imports_from_it(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_program_imports_from_the_workspace(registry: ToolRegistry, workspace: Workspace) -> None:
     (workspace.root / "sums.py").write_text("def six(n): return 6 * n\n")
     result = await run(registry, "from sums import six\nopen('out', 'w').write('ä')\nprint(six(7))")
     assert result == ToolResult(ok=True, content="The command ended with exit status 0. Output:\n42")

@@ -88,9 +88,7 @@ async def test_what_is_called_is_gated_by_the_same_table(phase: Phase, slug: str
     assert set(carried_out) == permitted(slug, phase) - SPEAK
 
 
-async def test_a_call_is_judged_by_the_phase_it_is_made_in_not_the_one_it_was_listed_in(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_call_is_judged_by_the_phase_it_is_made_in(registry: ToolRegistry, workspace: Workspace) -> None:
     """The race of one answer: the tool was offered in execute, and a call before it has moved on to verification."""
     assert "write_file" in {spec.name for spec in registry.specs(Phase.EXECUTE, ROSTER[make_context().agent])}
     result = await registry.call("write_file", {"path": "a", "content": "x"}, make_context(Phase.VERIFICATION))
@@ -199,9 +197,7 @@ async def test_a_call_that_takes_too_long_is_given_up_and_cancelled(caps: dict[s
     ],
     ids=["long", "not text", "refusal"],
 )
-async def test_a_result_is_cut_made_text_and_refusals_are_passed_on(
-    outcome: ToolResult | Refusal, expected: ToolResult
-) -> None:
+async def test_results_are_cut_and_refusals_passed_on(outcome: ToolResult | Refusal, expected: ToolResult) -> None:
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         if isinstance(outcome, Refusal):
             raise outcome

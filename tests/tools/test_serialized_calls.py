@@ -86,7 +86,7 @@ VERIFICATION = make_context(Phase.VERIFICATION, touched=frozenset({"mine.py"}))
 CHORES = make_context(Phase.CHORES, touched=frozenset({"mine.py"}))
 
 
-async def test_in_execute_what_a_command_changed_is_reported_and_stays(
+async def test_in_execute_changes_are_reported_and_stay(
     tools: ToolRegistry, workspace: Workspace, folder: Path
 ) -> None:
     fill(workspace.root)
@@ -101,9 +101,7 @@ async def test_in_execute_what_a_command_changed_is_reported_and_stays(
     assert subjects(folder) == ["after shell", "before shell"]
 
 
-async def test_a_checkpoint_names_the_conversation_the_turn_and_the_call(
-    tools: ToolRegistry, workspace: Workspace, folder: Path
-) -> None:
+async def test_a_checkpoint_names_its_call(tools: ToolRegistry, workspace: Workspace, folder: Path) -> None:
     """So that a turn can be taken back: the parent of the commit that names a call is how it was before."""
     (workspace.root / "a").write_text("before")
     await shell(tools, "printf after > a")
@@ -114,7 +112,7 @@ async def test_a_checkpoint_names_the_conversation_the_turn_and_the_call(
     assert git(folder, "show", f"{REF}~1:a") == "before"
 
 
-async def test_a_command_that_changes_nothing_leaves_no_trace(
+async def test_a_command_without_changes_leaves_no_trace(
     tools: ToolRegistry, workspace: Workspace, folder: Path
 ) -> None:
     fill(workspace.root)
@@ -145,9 +143,7 @@ async def test_a_command_that_changes_nothing_leaves_no_trace(
         "cp -r src copy; sed -i s/print/exit/ app.py",
     ],
 )
-async def test_in_verification_nothing_of_a_commands_changes_stays(
-    tools: ToolRegistry, workspace: Workspace, command: str
-) -> None:
+async def test_in_verification_no_change_stays(tools: ToolRegistry, workspace: Workspace, command: str) -> None:
     """Not even to documentation, or to files this cycle has changed."""
     was = fill(workspace.root)
     modes = {name: (workspace.root / name).stat().st_mode for name in was}
@@ -184,9 +180,7 @@ async def test_ignored_files_stay_in_every_phase(tools: ToolRegistry, workspace:
     assert {*was, "run.log", "build/out", ".pytest_cache/v/last"} < set(contents(workspace.root))
 
 
-async def test_in_chores_only_documentation_and_what_this_cycle_changed_stay(
-    tools: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_in_chores_only_what_they_may_change_stays(tools: ToolRegistry, workspace: Workspace) -> None:
     fill(workspace.root)
     result = await shell(
         tools, "for f in $(find . -type f); do echo '# tidy' >> $f; done; mkdir docs; echo 1 > docs/new", CHORES
@@ -199,9 +193,7 @@ async def test_in_chores_only_documentation_and_what_this_cycle_changed_stay(
     assert (workspace.root / "app.py").read_text() == "print(1)\n"
 
 
-async def test_in_chores_a_renamed_file_is_not_lost_between_its_names(
-    tools: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_in_chores_a_renamed_file_is_not_lost(tools: ToolRegistry, workspace: Workspace) -> None:
     """Its new name may not be there, its old one may go; doing both would lose it."""
     was = fill(workspace.root)
     result = await shell(tools, "mv mine.py src/moved.py; mv README.md notes.txt", CHORES)
@@ -211,7 +203,7 @@ async def test_in_chores_a_renamed_file_is_not_lost_between_its_names(
     assert "mine.py" not in contents(workspace.root)
 
 
-async def test_what_cannot_be_put_back_is_reported(
+async def test_failed_reverts_are_reported(
     tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenex.tools.snapshots.LARGEST_KEPT", 100)
@@ -223,7 +215,7 @@ async def test_what_cannot_be_put_back_is_reported(
     assert "Could not be put back: big; name this in your summary." in result.content
 
 
-async def test_a_command_that_was_cancelled_or_took_too_long_is_reverted(
+async def test_a_cancelled_or_stopped_command_is_reverted(
     tools: ToolRegistry, workspace: Workspace, folder: Path
 ) -> None:
     was = fill(workspace.root)
@@ -263,9 +255,7 @@ async def test_what_cannot_change_anything_is_not_blamed_for_what_others_do(work
     assert "checkpoints" not in names_in(folder.parent)
 
 
-async def test_file_tools_are_kept_too_and_their_results_are_their_own(
-    tools: ToolRegistry, workspace: Workspace, folder: Path
-) -> None:
+async def test_file_tools_make_checkpoints_too(tools: ToolRegistry, workspace: Workspace, folder: Path) -> None:
     written = await tools.call("write_file", {"path": "a", "content": "1"}, make_context())
     assert written == ToolResult(ok=True, content="Created a (1 bytes).", touched=("a",), read={"a": digest(b"1")})
     await tools.call("move_file", {"path": "a", "to": "b"}, make_context())
@@ -296,7 +286,7 @@ async def test_names_that_are_no_text_can_be_recorded(tools: ToolRegistry, works
     assert {os.fsencode(name) for name in names_in(workspace.root)} == {b"\xff\xfe", b"new\nline"}
 
 
-async def test_many_changed_paths_are_reported_in_short(
+async def test_many_paths_are_shortened(
     tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_TOUCHED", 40)
@@ -307,7 +297,7 @@ async def test_many_changed_paths_are_reported_in_short(
 
 
 @needs_bubblewrap
-async def test_without_git_commands_run_where_all_may_change_and_read_only_elsewhere(
+async def test_without_git_some_phases_are_read_only(
     workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = registry_of(workspace, folder, ShellPolicy.SANDBOXED)
@@ -333,7 +323,7 @@ async def test_without_checkpoints_at_all_it_is_the_same(workspace: Workspace) -
     assert contents(workspace.root) == {"a": "1\n"}
 
 
-async def test_where_the_second_snapshot_fails_the_changes_are_reported_as_unknown(
+async def test_a_failed_snapshot_is_reported(
     tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, seen = Checkpoints.take, []
@@ -351,9 +341,7 @@ async def test_where_the_second_snapshot_fails_the_changes_are_reported_as_unkno
     assert seen == [True, True]
 
 
-async def test_names_made_to_fill_or_to_command_are_cut_and_made_plain(
-    tools: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_long_or_hostile_names_are_cut_and_made_plain(tools: ToolRegistry, workspace: Workspace) -> None:
     """They are recorded, read by a model, and shown on a terminal."""
     result = await shell(tools, "d=$(printf 'x%.0s' $(seq 250)); d=$d/$d/$d/$d/$d; mkdir -p $d; touch $d/f")
     assert len(result.touched[0]) == 1_000

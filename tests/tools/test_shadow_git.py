@@ -17,9 +17,7 @@ CONVERSATION = "c" * 64
 
 
 @pytest.mark.parametrize("damage", ["commit", "tree", "empty ref", "ref", "HEAD", "objects", "config"])
-async def test_an_unreadable_repository_is_set_aside_and_a_new_one_begun(
-    workspace: Workspace, folder: Path, damage: str
-) -> None:
+async def test_an_unreadable_repository_is_replaced(workspace: Workspace, folder: Path, damage: str) -> None:
     """As a machine without power leaves it. The work goes on, and what was kept is not thrown away."""
     (workspace.root / "a").write_text("1")
     await shell(registry_of(workspace, folder), "echo 2 > a")
@@ -59,9 +57,7 @@ async def test_unreadable_content_is_reported_and_the_rest_put_back(workspace: W
 
 
 @pytest.mark.parametrize("name", ["index.lock", "packed-refs.lock", f"refs/tenex/{CONVERSATION}.lock"])
-async def test_locks_of_a_killed_git_do_not_hold_up_the_next_start(
-    workspace: Workspace, folder: Path, name: str
-) -> None:
+async def test_locks_of_a_killed_git_do_not_block_a_start(workspace: Workspace, folder: Path, name: str) -> None:
     (workspace.root / "a").write_text("1")
     await shell(registry_of(workspace, folder), "echo 2 > a")
     (folder / name).write_text("")
@@ -77,15 +73,13 @@ async def test_no_ignore_file_brings_in_what_is_never_kept(workspace: Workspace,
     assert result.touched == ("y",)
 
 
-async def test_repositories_in_one_another_without_end_do_not_keep_us_from_looking(
-    workspace: Workspace, folder: Path
-) -> None:
+async def test_deeply_nested_repositories_do_not_block_a_snapshot(workspace: Workspace, folder: Path) -> None:
     nested = "d=.; for i in 1 2 3 4 5 6 7 8 9 10 11; do d=$d/n; git init -q $d; echo 1 > $d/f; done; echo 1 > a"
     result = await shell(registry_of(workspace, folder), nested)
     assert {"a", "n/f", "n/n/n/n/n/n/n/f"} <= set(result.touched)
 
 
-async def test_a_pipe_in_a_repository_does_not_hold_it_up_for_ever(
+async def test_a_pipe_in_a_repository_does_not_block(
     workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a sandbox, repositories stay; git opens what leads to their commits."""

@@ -57,7 +57,7 @@ async def test_failure_is_reported_with_what_was_printed(shell: ToolRegistry) ->
     assert (await run(shell, "true")).content == "The command ended with exit status 0. No output."
 
 
-async def test_it_may_start_in_a_folder_of_the_workspace_and_nowhere_else(
+async def test_it_starts_in_folders_of_the_workspace_only(
     shell: ToolRegistry, workspace: Workspace, tmp_path: Path
 ) -> None:
     (workspace.root / "a b").mkdir()
@@ -107,7 +107,7 @@ async def test_output_is_capped_readable_and_can_be_recorded(shell: ToolRegistry
     assert not {"\0", "\x1b", "\x07"} & set(result.content)
 
 
-async def test_its_environment_is_a_fixed_list_of_names(
+async def test_its_environment_is_fixed(
     shell: ToolRegistry, monkeypatch: pytest.MonkeyPatch, policy: ShellPolicy
 ) -> None:
     """The whole list, so that a new name has to be justified here."""
@@ -151,9 +151,7 @@ def sleepers(root: Path) -> list[int]:
     return found
 
 
-async def test_cancelling_takes_everything_it_started_along(
-    shell: ToolRegistry, workspace: Workspace, scratch: Path
-) -> None:
+async def test_cancelling_ends_everything_it_started(shell: ToolRegistry, workspace: Workspace, scratch: Path) -> None:
     task = asyncio.create_task(run(shell, FAMILY))
     await until((workspace.root / "born").exists, "the family is born")
     assert len(sleepers(workspace.root)) >= 4
@@ -291,7 +289,7 @@ async def test_the_repository_can_be_read_and_nothing_can_be_planted_in_it(works
     assert git(workspace.root, "status", "--porcelain") == " M a\n"
 
 
-async def test_a_missing_sandbox_is_reported_and_nothing_runs(
+async def test_a_missing_sandbox_is_reported(
     workspace: Workspace, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(scratch))

@@ -106,9 +106,7 @@ _SEGMENTS = st.sampled_from(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 @given(segments=st.lists(_SEGMENTS | st.text(max_size=5), max_size=7), absolute=st.booleans())
-def test_no_path_whatever_resolves_to_a_place_outside(
-    tmp_path: Path, workspace: Workspace, segments: list[str], absolute: bool
-) -> None:
+def test_no_path_resolves_outside(tmp_path: Path, workspace: Workspace, segments: list[str], absolute: bool) -> None:
     """Holds for every mix of names, dots, links and roots; what is not inside is refused, never an error."""
     for name, target in (("out", "../outside"), ("in", "a"), ("loop", "loop"), ("gone", "nowhere")):
         if not (workspace.root / name).is_symlink():
@@ -237,7 +235,7 @@ def refuse(_: bytes | None) -> bytes:
     ("code", "message"),
     [(errno.ENOSPC, "disk is full"), (errno.EACCES, "does not permit"), (errno.EIO, "Input/output error")],
 )
-def test_an_update_that_is_refused_leaves_everything_as_it_was(
+def test_a_refused_update_changes_nothing(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, code: int, message: str
 ) -> None:
     (workspace.root / "a").write_text("before")
@@ -297,9 +295,7 @@ def test_walking_goes_as_deep_as_a_path_may_be_and_needs_few_handles(workspace: 
         restore.remove_tree(workspace.root, b"d")  # pytest cannot
 
 
-def test_the_python_that_runs_us_can_be_read_and_not_changed(
-    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_python_can_only_be_read(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written there runs as the daemon at its next start, outside every sandbox."""
     place = workspace.root / ".venv/lib/site.py"
     place.parent.mkdir(parents=True)
