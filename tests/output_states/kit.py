@@ -118,7 +118,7 @@ def fenced() -> AgentStateMachine:
 def marked() -> AgentStateMachine:
     """Marks that overlap with themselves, no planning needed, two actions."""
     planning = [Freeform("note", ("<note>", "</note>"), 0, 9), Freeform("knot", ("[aa", "aab"), 1, 5)]
-    acting = [ToolCallState((READ, STOP), ("<call>", "</call>")), Freeform("say", ("~~~\n", "\n~~~~"), 1, 6)]
+    acting = [ToolCallState((READ, STOP), ("<call>", "</call>")), Freeform("reply", ("~~~\n", "\n~~~~"), 1, 6)]
     return AgentStateMachine(planning, acting, force_planning=False, max_planning_loops=2)
 
 

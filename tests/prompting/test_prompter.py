@@ -74,12 +74,12 @@ def test_lessons_and_notes_known_now_are_in_an_agents_prompt_and_old_ones_are_no
     prompts, (scenario, run) = prompter(lessons, notes), at_work()
     bare = prompts.work(scenario.conversation, run).system
     assert prompts.work(scenario.conversation, run).system == bare
-    lessons["executor"], notes[0] = ["mind the gap"], "use tabs"
+    lessons["executor"], notes[0] = ["close the gap"], "use tabs"
     prompt = prompts.work(scenario.conversation, run).system
-    assert "mind the gap" in prompt
+    assert "close the gap" in prompt
     assert "use tabs" in prompt
     lessons["executor"] = []
-    assert "mind the gap" not in prompts.work(scenario.conversation, run).system
+    assert "close the gap" not in prompts.work(scenario.conversation, run).system
 
 
 def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> None:
@@ -181,7 +181,7 @@ def test_the_task_of_an_agent_may_have_a_template(tmp_path: Path) -> None:
     assert "You work in b." in prompts.work(scenario.conversation, run).system
 
 
-def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothing_of_the_conversation(
+def test_the_template_of_a_called_agent_is_given_only_the_message_of_its_call(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "planner.md").write_text(

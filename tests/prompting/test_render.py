@@ -74,7 +74,7 @@ def outside_fences(text: str) -> str:
 
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("slug", AGENTS)
-def test_an_agent_is_told_its_phase_and_no_other(library: PromptLibrary, slug: Slug, phase: Phase) -> None:
+def test_the_prompt_holds_the_phase_and_no_other(library: PromptLibrary, slug: Slug, phase: Phase) -> None:
     text = prompt(library, slug, phase)
     assert library.guides[phase].text in text
     here = set(library.guides[phase].text.splitlines())
@@ -86,7 +86,7 @@ def test_an_agent_is_told_its_phase_and_no_other(library: PromptLibrary, slug: S
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_the_phase_before_is_named_and_nothing_more_is_said_of_it(library: PromptLibrary, phase: Phase) -> None:
+def test_the_phase_before_is_named_and_nothing_more(library: PromptLibrary, phase: Phase) -> None:
     bare = prompt(library, phase=phase)
     assert "Before it came" not in bare
     assert bare == prompt(library, phase=phase, previous=phase)
@@ -98,9 +98,7 @@ def test_the_phase_before_is_named_and_nothing_more_is_said_of_it(library: Promp
 
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("slug", AGENTS)
-def test_the_prompt_holds_the_agents_section_for_the_phase_and_no_other(
-    library: PromptLibrary, slug: Slug, phase: Phase
-) -> None:
+def test_the_prompt_holds_only_the_section_for_the_phase(library: PromptLibrary, slug: Slug, phase: Phase) -> None:
     definition = library.definitions[slug]
     text = prompt(library, slug, phase)
     assert definition.body in text
@@ -115,7 +113,7 @@ def test_equal_input_gives_equal_text(library: PromptLibrary) -> None:
     assert library.router_prompt(project_name="x") == library.router_prompt(project_name="x")
 
 
-def test_what_does_not_depend_on_the_phase_stands_first(library: PromptLibrary) -> None:
+def test_what_does_not_depend_on_the_phase_comes_first(library: PromptLibrary) -> None:
     """A vendor's cache then serves the same agent in its next phase too."""
     one = prompt(library, phase=Phase.EXECUTE, lessons=("a",), notes="n")
     other = prompt(library, phase=Phase.CHORES, lessons=("a",), notes="n")
@@ -203,7 +201,7 @@ def test_data_cannot_break_out_of_its_fence(library: PromptLibrary, content: str
 
 @given(st.text(alphabet="`~ #\n\rab", max_size=60) | st.text(max_size=60))
 def test_no_text_whatever_closes_its_fence(content: str) -> None:
-    """What stands outside is only what we put there, and the content is all there inside."""
+    """Outside is only what we put there, and the content is all there inside."""
     block = fenced(content)
     assert outside_fences(f"before\n{block}\nafter") == "before\nafter"
     assert content in block

@@ -1,6 +1,6 @@
 """Every point the seed makes about a phase is made in our prompts, in our words.
 
-The table is read by people too: left, what the seed asks for, told anew; right, where our prompts say it.
+For readers too: left, what the seed asks for, in other words; right, the phrase in our prompts.
 """
 
 import pytest

@@ -16,7 +16,7 @@ def render(text: str, **values: Any) -> str:
     return templates(one=text).render("one", values)
 
 
-def test_values_are_inserted_as_they_stand() -> None:
+def test_values_are_inserted_as_they_are() -> None:
     """Neither escaped for HTML nor read as a template."""
     hostile = "{{ secret }} {% raw %} <b> & ''"
     assert render("{{ words }}", words=hostile, secret="s") == hostile

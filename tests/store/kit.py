@@ -1,4 +1,4 @@
-"""What the store's tests share: a clock that stands still, small records, and strategies made from type hints."""
+"""What the store's tests share: a stopped clock, small records, and strategies made from type hints."""
 
 import dataclasses
 import itertools
@@ -19,7 +19,7 @@ CONVERSATION_ID = ConversationId("c" * 64)
 
 
 class StillClock:
-    """A clock that always says 2023-11-14T22:13:20Z."""
+    """A clock that is always at 2023-11-14T22:13:20Z."""
 
     def now(self) -> Millis:
         return Millis(1_700_000_000_000)
@@ -102,7 +102,7 @@ def going_on(first: int, turns: int, conversation: ConversationId = CONVERSATION
 
 
 def _joined(text: str) -> str:
-    """Two surrogates that belong together are one character to JSON; only lone ones are told apart."""
+    """Two surrogates that belong together are one character to JSON; only lone ones differ."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 

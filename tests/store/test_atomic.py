@@ -40,9 +40,7 @@ def test_a_file_in_a_folders_place_is_an_error_and_stays(tmp_path: Path) -> None
     assert (tmp_path / "file").read_text() == "x"
 
 
-def test_a_replace_that_fails_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_replace_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     atomic.replace(path, b"old")
     monkeypatch.setattr(os, "fsync", fails(errno.EIO))

@@ -1,4 +1,4 @@
-"""Lessons and profiles: once, durable, the newest at hand."""
+"""Lessons and profiles: once, durable, the newest first in reach."""
 
 import asyncio
 import errno
@@ -39,7 +39,7 @@ async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> 
     assert (lesson.seq, lesson.title, lesson.lesson, lesson.category) == (1, "a title", "lesson 1", "tests")
     assert lesson.conversation == CONVERSATION_ID
     assert again.lessons("planner") == store.lessons("planner") != ()
-    assert again.lessons("nobody") == ()
+    assert again.lessons("unknown") == ()
     assert (tmp_path / "_daemon" / "journal.jsonl").exists()
 
 
@@ -51,7 +51,7 @@ async def test_the_same_key_records_once_even_at_once_and_after_a_restart(tmp_pa
     assert len((await opened(tmp_path, disk)).lessons("executor")) == 1
 
 
-async def test_the_newest_lessons_are_kept_per_agent_oldest_first(
+async def test_the_newest_lessons_are_kept_per_agent(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemon_journal, "LESSONS_KEPT", 3)
@@ -76,7 +76,7 @@ async def test_a_profile_is_remembered_by_key_and_kind(tmp_path: Path, disk: Dis
     assert again.profile(KEY, 1) is None
 
 
-async def test_after_a_failed_append_the_next_call_begins_anew(tmp_path: Path) -> None:
+async def test_after_a_failed_append_the_next_call_begins_again(tmp_path: Path) -> None:
     disk = Disk(write=fails(errno.ENOSPC))
     store = await opened(tmp_path, disk)
     with pytest.raises(AppendFailed):
@@ -135,9 +135,7 @@ async def test_a_start_continues_without_a_damaged_journal(tmp_path: Path, disk:
     assert (await opened(tmp_path, disk)).lessons("executor") == ()
 
 
-async def test_a_start_on_a_full_disk_knows_the_lessons(
-    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lessons_are_known_on_a_full_disk(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """They can be read, though nothing more can be written."""
     store = await opened(tmp_path, disk)
     await learn(store, "1")
@@ -166,9 +164,7 @@ def notice(failure: str = "damaged", written: int = 5) -> Notice:
     )
 
 
-async def test_a_notice_is_there_after_a_restart_as_it_first_was_until_the_failure_is_over(
-    tmp_path: Path, disk: Disk
-) -> None:
+async def test_a_notice_is_kept_as_it_first_was_until_the_failure_is_over(tmp_path: Path, disk: Disk) -> None:
     store = await opened(tmp_path, disk)
     await store.add_notice(notice())
     await store.add_notice(notice(written=6))
@@ -186,9 +182,7 @@ async def test_a_notice_is_there_after_a_restart_as_it_first_was_until_the_failu
     assert (tmp_path / "_daemon" / "journal.jsonl").read_bytes().count(b"\n") == 4
 
 
-async def test_a_book_of_years_goes_on_in_files_of_which_a_start_reads_the_newest(
-    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_start_reads_the_newest_file_only(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemon_journal, "LESSONS_KEPT", 3)
     monkeypatch.setattr(daemon_journal, "KEYS_KEPT", 4)
     monkeypatch.setattr(journal, "FILE_BYTES", 2_000)
@@ -219,9 +213,7 @@ async def test_a_book_of_years_goes_on_in_files_of_which_a_start_reads_the_newes
     assert ([lesson.key for lesson in last.lessons("executor")], last.open_notices()) == (["38", "39", "40"], ())
 
 
-async def test_a_book_that_cannot_go_on_in_a_new_file_uses_the_present_one(
-    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_rotation_is_not_fatal(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
     store = await opened(tmp_path, disk)
     with monkeypatch.context() as patch:

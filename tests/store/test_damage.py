@@ -191,7 +191,7 @@ async def test_one_damaged_conversation_is_refused_and_the_others_go_on(folder: 
 
 
 def _all_of(path: Path) -> dict[str, object]:
-    """What stands at a path and below, but for the mark."""
+    """All files at a path and below, but for the mark."""
     paths = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
     return {
         str(each): each.read_bytes() if each.is_file() and not each.is_symlink() else stat.S_IFMT(each.lstat().st_mode)
@@ -201,7 +201,7 @@ def _all_of(path: Path) -> dict[str, object]:
 
 
 async def test_a_link_that_leads_nowhere_is_not_filled(folder: ConversationFolder, tmp_path: Path) -> None:
-    """A disk that is not mounted today: nothing of the conversation is begun anew in its place."""
+    """A disk that is not mounted today: nothing of the conversation is begun in its place."""
     path = folder.path(NAMES[0])
     shutil.rmtree(path)
     path.symlink_to(tmp_path / "unmounted")

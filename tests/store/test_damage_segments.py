@@ -32,7 +32,7 @@ def decisions() -> list[list[Record]]:
 
 @pytest.fixture(scope="module")
 def states(decisions: list[list[Record]]) -> list[Conversation]:
-    """Where it stood after each decision, by the number of records."""
+    """Its state after each decision, by the number of records."""
     records = [record for decision in decisions for record in decision]
     ends = [0]
     for decision in decisions:
@@ -97,7 +97,7 @@ def test_files_that_cannot_follow_each_other_are_refused(rotated: Path, what: st
     assert bytes_of(rotated) == before
 
 
-def test_a_file_before_the_newest_with_a_spoilt_end_stops_nobody(rotated: Path, states: list[Conversation]) -> None:
+def test_a_file_before_the_newest_with_a_spoilt_end_is_no_obstacle(rotated: Path, states: list[Conversation]) -> None:
     before = rotated / segments.name_of(segments.numbers(rotated)[-1] - 1)
     for tail in (b"\x00" * 50, b"{", b'{"v":1,"seq":2,'):
         before.write_bytes(before.read_bytes() + tail)
@@ -179,7 +179,7 @@ def test_random_damage_is_refused_or_costs_the_last_decisions_of_the_newest_file
         }
         state = fold(ID, loaded.records)
         assert state in states
-        assert state.next_seq > max_seq(whole[segments.name_of(numbers[-2])]), "what stood before it is in it"
+        assert state.next_seq > max_seq(whole[segments.name_of(numbers[-2])]), "what was before it is in it"
 
     check()
     assert outcomes == {"refused", "torn", "whole"}
@@ -190,9 +190,7 @@ def max_seq(data: bytes) -> int:
     return CONVERSATION.decode_lines(data)[0][-1].seq
 
 
-async def test_a_folder_that_is_only_read_only_for_now_is_not_damaged(
-    rotated: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_folder_read_only_for_now_is_not_damaged(rotated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be written beside a journal is no word against what is in it."""
     with monkeypatch.context() as patch:
         patch.setattr("tenex.store.atomic.replace", fails(errno.EACCES))

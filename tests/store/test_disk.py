@@ -35,7 +35,7 @@ async def test_a_cancelled_caller_waits_until_the_work_has_ended(disk: Disk) -> 
         begun.set()
         may_end.wait(10)
         ended.set()
-        raise OSError(5, "nobody listens")
+        raise OSError(5, "no listener")
 
     task = asyncio.create_task(disk.run(work))
     await asyncio.to_thread(begun.wait, 10)

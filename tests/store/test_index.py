@@ -1,4 +1,4 @@
-"""The cache: finds, tells what a start must read, and may be deleted at any time."""
+"""The cache: finds, lists what a start must read, and may be deleted at any time."""
 
 import asyncio
 import errno
@@ -77,9 +77,7 @@ async def test_an_event_is_found_at_once_and_after_a_restart(index: Index, tmp_p
     await again.close()
 
 
-async def test_memory_for_events_is_bounded_and_the_file_knows_the_rest(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_memory_for_events_is_bounded_by_the_file(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "REMEMBERED", 10)
     index.update(row(), of(*(f"e{number}" for number in range(50))))
     await index.flush()
@@ -108,9 +106,7 @@ async def test_cursors_are_kept_per_relay(index: Index, tmp_path: Path) -> None:
     await again.close()
 
 
-async def test_a_start_reads_what_is_unknown_unsettled_or_of_another_length(
-    index: Index, folder: ConversationFolder
-) -> None:
+async def test_a_start_reads_what_is_unknown_unsettled_or_changed(index: Index, folder: ConversationFolder) -> None:
     names = [ConversationId(digit * 64) for digit in "1234"]
     lengths = [await conversation(folder, name, digit) for name, digit in zip(names, "1234", strict=True)]
     index.update(row(names[0], lengths[0]), of("1"))
@@ -130,9 +126,7 @@ async def test_what_is_gone_from_the_disk_is_forgotten(index: Index, folder: Con
     assert (index.has_event("gone"), index.has_event("there")) == (False, True)
 
 
-async def test_an_index_that_has_caught_up_knows_what_the_journals_say_and_nothing_else(
-    index: Index, folder: ConversationFolder
-) -> None:
+async def test_after_catching_up_it_knows_what_the_journals_hold(index: Index, folder: ConversationFolder) -> None:
     await conversation(folder, CONVERSATION_ID, "e1")
     journal, _ = await folder.open(OTHER)
     await journal.append([[started(OTHER), wrote(2, "e2"), sent(3, "e3")]])
@@ -171,9 +165,7 @@ def indexed_texts(index: Index) -> list[str]:
 
 
 @pytest.mark.parametrize("lost", ["damaged", "removed", "replaced"])
-async def test_an_index_lost_while_it_runs_is_made_anew_beside_the_work(
-    index: Index, folder: ConversationFolder, lost: str
-) -> None:
+async def test_an_index_lost_while_it_runs_is_rebuilt(index: Index, folder: ConversationFolder, lost: str) -> None:
     """Also what was settled long ago is known again, without a restart; and what happens meanwhile is not forgotten."""
     await conversation(folder, CONVERSATION_ID, "old")
     await conversation(folder, OTHER, "other")
@@ -204,7 +196,7 @@ async def test_an_index_lost_while_it_runs_is_made_anew_beside_the_work(
     await folder.close()
 
 
-async def test_an_index_lost_while_the_folder_cannot_be_listed_is_filled_when_it_can(
+async def test_an_index_is_rebuilt_later(
     index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As without free descriptors: what it does not know would stay unknown until the next start."""
@@ -229,7 +221,7 @@ async def test_an_index_lost_while_the_folder_cannot_be_listed_is_filled_when_it
     assert not faults
 
 
-async def test_what_happens_while_a_conversation_is_read_again_is_not_forgotten(
+async def test_a_record_during_a_rebuild_is_kept(
     index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on between the reading of its journal and the noting of what was read."""
@@ -263,10 +255,8 @@ async def test_what_happens_while_a_conversation_is_read_again_is_not_forgotten(
     await folder.close()
 
 
-async def test_an_older_journal_put_in_place_takes_back_what_it_does_not_hold(
-    index: Index, folder: ConversationFolder
-) -> None:
-    """An event that no journal holds must not count as heard: it would never be answered."""
+async def test_events_an_older_journal_does_not_hold_are_forgotten(index: Index, folder: ConversationFolder) -> None:
+    """An event that no journal holds must not count as received: it would never be answered."""
     journal, _ = await folder.open(OTHER)
     await journal.append([[started(OTHER), wrote(2, "kept"), Waiting(seq=3, at=Millis(3), reason="user")]])
     old = (folder.path(OTHER) / "journal.jsonl").read_bytes()
@@ -284,7 +274,7 @@ async def test_an_older_journal_put_in_place_takes_back_what_it_does_not_hold(
     assert indexed_texts(index) == ["a title", "hello"]
 
 
-async def test_what_is_only_unfinished_need_not_be_read(
+async def test_what_is_unfinished_is_not_read(
     index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     length = await conversation(folder, OTHER, "other")
@@ -332,7 +322,7 @@ async def test_news_gather_before_they_are_written(index: Index, monkeypatch: py
     assert batches == [101], "a hundred events and the last row"
 
 
-async def test_memory_is_bounded_while_the_disk_takes_nothing_and_the_journals_tell_the_rest(
+async def test_memory_is_bounded_on_a_full_disk(
     index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "MESSAGES_MOST", 10)
@@ -353,14 +343,14 @@ async def test_memory_is_bounded_while_the_disk_takes_nothing_and_the_journals_t
     index.update(row(OTHER, length), of("last"))
     await index.flush()
     assert index.has_event("e20")
-    assert await index.stale(folder) == [OTHER], "its row says that it is known in part"
+    assert await index.stale(folder) == [OTHER], "its row is marked as known in part"
     await index.catch_up(folder)
     await index.flush()
     assert indexed_texts(index) == ["a title", "hello"]
     assert await index.stale(folder) == []
 
 
-async def test_another_process_that_holds_the_file_is_waited_for_in_the_thread(
+async def test_a_lock_of_another_process_is_waited_for_in_a_thread(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing waits on the loop, nothing is thrown away, and what could not be written is written later."""
@@ -442,9 +432,7 @@ HARMS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
-async def test_an_unusable_index_is_rebuilt_and_all_else_stays(
-    folder: ConversationFolder, harm: Callable[[Path], object]
-) -> None:
+async def test_an_unusable_index_is_rebuilt(folder: ConversationFolder, harm: Callable[[Path], object]) -> None:
     await conversation(folder, CONVERSATION_ID, "e1")
     journal = (folder.path(CONVERSATION_ID) / "journal.jsonl").read_bytes()
     path = folder.root / "index.sqlite"
@@ -464,7 +452,7 @@ async def test_an_unusable_index_is_rebuilt_and_all_else_stays(
     await index.close()
 
 
-async def test_without_an_index_all_works_it_is_logged_once_and_one_is_made_without_a_write(
+async def test_without_an_index_all_works_until_one_is_made(
     folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another file has its name, or the disk is full: only finding by event waits, and no other conversation."""
@@ -496,9 +484,7 @@ async def test_without_an_index_all_works_it_is_logged_once_and_one_is_made_with
     assert [log["event"] for log in logs if log["log_level"] == "error"] == ["index.absent"]
 
 
-async def test_an_index_that_could_not_be_opened_for_now_is_not_thrown_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_index_that_cannot_be_opened_for_now_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No descriptor was free at the start: the file is whole, and is used as soon as it can be opened."""
     path = tmp_path / "index.sqlite"
     index = Index(path)
@@ -519,7 +505,7 @@ async def test_the_file_is_for_the_owner_alone(index: Index, tmp_path: Path) -> 
     assert found == {"index.sqlite": 0o600, "index.sqlite-shm": 0o600, "index.sqlite-wal": 0o600}
 
 
-async def test_after_closing_it_hears_and_finds_nothing(tmp_path: Path) -> None:
+async def test_after_closing_it_takes_and_finds_nothing(tmp_path: Path) -> None:
     index = Index(tmp_path / "index.sqlite")
     await index.close()
     await index.close()

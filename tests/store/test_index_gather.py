@@ -47,7 +47,7 @@ async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder
     assert whole.news.events == ("e2", "e4")
 
 
-async def test_a_new_file_that_says_nothing_new_adds_nothing(folder: ConversationFolder) -> None:
+async def test_a_new_file_without_new_records_adds_nothing(folder: ConversationFolder) -> None:
     """Rotating makes a journal longer without a record."""
     known = known_of(await gather(folder, CONVERSATION_ID, await append(folder, FIRST)))
     length = await append(folder, [], rotates=True)

@@ -77,9 +77,7 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-async def test_an_index_that_knows_all_is_believed_and_left_alone(
-    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_complete_index_is_believed(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     names, before = reads(folder, monkeypatch), files(folder.root)
     assert await found(folder) == [("1", 1), ("2", 1)]
     async with open_catalogue(folder) as catalogue:
@@ -89,7 +87,7 @@ async def test_an_index_that_knows_all_is_believed_and_left_alone(
     assert files(folder.root) == before
 
 
-async def test_what_it_does_not_know_is_read_from_the_journals_and_nothing_is_written(
+async def test_what_is_not_indexed_is_read_from_journals(
     folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed daemon had not written its last words into the index."""
@@ -106,9 +104,7 @@ async def test_what_it_does_not_know_is_read_from_the_journals_and_nothing_is_wr
 
 
 @pytest.mark.parametrize("had_daemon", [True, False])
-async def test_beside_a_daemon_that_writes_it_reads_what_is_written(
-    folder: ConversationFolder, had_daemon: bool
-) -> None:
+async def test_beside_a_daemon_it_reads_what_is_written(folder: ConversationFolder, had_daemon: bool) -> None:
     index = Index(folder.root / "index.sqlite")
     await index.catch_up(folder)
     await grow(folder, TWO, [wrote(4, "4" * 64), Waiting(seq=5, at=Millis(5), reason="user")])
@@ -120,7 +116,7 @@ async def test_beside_a_daemon_that_writes_it_reads_what_is_written(
     await index.close()
 
 
-async def test_a_journal_that_grows_while_we_look_is_no_reason_to_read_it(
+async def test_a_journal_growing_beside_is_not_read(
     folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The daemon is at work: between our looks at the folder and at the index it goes on."""
@@ -158,9 +154,7 @@ HARMS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
-async def test_an_unusable_index_is_reported_and_the_journals_answer(
-    folder: ConversationFolder, harm: Callable[[Path], object]
-) -> None:
+async def test_an_unusable_index_is_reported(folder: ConversationFolder, harm: Callable[[Path], object]) -> None:
     path = folder.root / "index.sqlite"
     harm(path)
     before = files(folder.root)
@@ -188,9 +182,7 @@ async def test_without_an_index_every_journal_is_read_and_shown(folder: Conversa
 
 
 @pytest.mark.parametrize("is_in_wal_mode", [False, True])
-async def test_an_index_that_a_daemon_is_just_making_is_none_yet(
-    folder: ConversationFolder, is_in_wal_mode: bool
-) -> None:
+async def test_an_index_just_being_made_is_none_yet(folder: ConversationFolder, is_in_wal_mode: bool) -> None:
     """Between the file and its tables lie some ms: a reader then uses the journals, and reports no damage."""
     path = folder.root / "index.sqlite"
     path.write_bytes(b"")
@@ -215,9 +207,7 @@ async def test_a_journal_that_cannot_be_read_is_named_and_the_others_are_found(f
         assert "line 1" in catalogue.unread[TWO]
 
 
-async def test_an_index_another_process_has_locked_does_not_keep_us_from_an_answer(
-    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_locked_index_is_no_obstacle(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue_module, "BUSY_MS", 1)
     held = "pragma locking_mode = exclusive; begin exclusive; create table mine (x);"
     code = (
@@ -238,7 +228,7 @@ async def test_a_folder_that_may_only_be_read_is_enough(folder: ConversationFold
     index = Index(folder.root / "index.sqlite")
     index.set_cursor("wss://a", Millis(1))
     await index.flush()
-    for suffix in ("", "-wal", "-shm"):  # as they stand while it is open
+    for suffix in ("", "-wal", "-shm"):  # as they are while it is open
         shutil.copy(f"{folder.root}/index.sqlite{suffix}", f"{folder.root}/copy{suffix}")
     await index.close()
     for suffix in ("", "-wal", "-shm"):
@@ -289,9 +279,7 @@ async def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path, disk: Di
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(512)], ids=["gone", "empty", "zeros"])
-async def test_a_journal_that_lost_all_is_no_new_conversation(
-    folder: ConversationFolder, content: bytes | None
-) -> None:
+async def test_an_emptied_journal_is_no_new_conversation(folder: ConversationFolder, content: bytes | None) -> None:
     """Its view shows that there was more: it is reported, and not shown as an empty one of 1970."""
     path = folder.path(ONE)
     (path / "conversation.json").write_text('{"title": "it was about something"}')

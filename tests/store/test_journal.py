@@ -87,7 +87,7 @@ async def test_what_was_appended_is_there_for_the_next_process_and_for_the_owner
     assert await seqs(path, disk) == [1, 2, 3, 4]
 
 
-async def test_names_are_durable_before_the_first_append_returns(
+async def test_names_are_durable_after_the_first_append(
     path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
@@ -139,7 +139,7 @@ async def test_a_writer_that_lost_its_file_to_another_fails_for_good(path: Path,
     assert await seqs(path, disk) == [1, 2]
 
 
-async def test_a_writer_that_met_another_at_its_file_fails_for_good_and_lets_go_of_it(path: Path, disk: Disk) -> None:
+async def test_a_writer_that_met_another_at_its_file_fails_for_good_and_closes_it(path: Path, disk: Disk) -> None:
     """What the other wrote meanwhile may be just as long as what was there."""
     journal = await opened(path, disk)
     await journal.append(decisions_of(1))
@@ -221,9 +221,7 @@ async def test_a_failed_flush_is_not_retried_and_its_file_is_never_written_to_ag
     disk.close()
 
 
-async def test_a_torn_tail_that_could_not_be_taken_back_is_met_by_the_next_to_open(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_torn_tail_that_stayed_is_set_aside_when_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(descriptor: int, data: memoryview) -> int:
         os.write(descriptor, data[:-5])
         raise OSError(errno.EIO, "Input/output error")
@@ -318,7 +316,7 @@ asyncio.run(main())
 
 
 def fill(path: Path, limit: int = 0) -> tuple[int, int]:
-    """Append until the disk says no: the last seq that was acknowledged, and the errno."""
+    """Append until the disk refuses: the last seq that was acknowledged, and the errno."""
     command = [sys.executable, "-c", FILLER, str(path), str(limit)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     last, number = map(int, ran.stdout.split())
@@ -360,17 +358,17 @@ async def test_a_full_disk_keeps_every_acknowledged_record_and_goes_on_with_room
         subprocess.run(["umount", str(small)], check=True)  # noqa: ASYNC221 - nothing else is at work here
 
 
-async def test_how_long_the_disk_took_is_told_of_appends_that_fail_too(path: Path) -> None:
+async def test_the_time_of_an_append_is_reported_also_where_it_fails(path: Path) -> None:
     """Two pieces of work for each append: all of it, and the flush within."""
-    heard: list[tuple[str, float]] = []
-    disk = Disk(timed=lambda work, seconds: heard.append((work, seconds)))
+    measured: list[tuple[str, float]] = []
+    disk = Disk(timed=lambda work, seconds: measured.append((work, seconds)))
     journal = await opened(path, disk)
     await journal.append(decisions_of(1))
-    (flush, within), (append, whole) = heard
+    (flush, within), (append, whole) = measured
     assert (flush, append) == ("flush", "append")
     assert 0 < within <= whole < 10
     os.truncate(path, 0)
     with pytest.raises(AppendFailed):
         await journal.append(decisions_of(1, first=2))
-    assert [work for work, _ in heard] == ["flush", "append", "append"]
+    assert [work for work, _ in measured] == ["flush", "append", "append"]
     disk.close()

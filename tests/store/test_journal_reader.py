@@ -33,7 +33,7 @@ def names(path: Path) -> list[str]:
 
 
 def test_what_is_read_to_be_acted_on_is_durable_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that wrote the end may have died before its flush, or after one that failed: it is written anew."""
+    """The process that wrote the end may have died before its flush, or after one that failed: it is written again."""
     path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
     os.utime(path, ns=(0, 123_000))
     before, content = path.stat(), path.read_bytes()
@@ -46,9 +46,7 @@ def test_what_is_read_to_be_acted_on_is_durable_first(path: Path, monkeypatch: p
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (content, 123_000), "it went on no later than it did"
 
 
-def test_what_this_process_has_flushed_itself_is_neither_copied_nor_flushed_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_this_process_has_flushed_is_not_copied_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = FsyncTracker()
     path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
     load(path, CONVERSATION, "then", REMEDY, flushed)

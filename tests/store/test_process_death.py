@@ -1,4 +1,4 @@
-"""A process that dies while it writes a view or the index: the next one finds the old or the new, and mends the rest.
+"""A process that dies while it writes a view or the index: the next one finds the old or the new, and repairs the rest.
 
 A dead process tidies nothing up, so what it leaves is copied right where it died.
 """
@@ -86,7 +86,7 @@ async def test_a_death_within_a_view_leaves_the_old_one_or_the_new_one(
 
 
 def facts(index: Path) -> list[tuple[Any, ...]]:
-    """All an index says of journals, without its own numbers."""
+    """All an index holds of journals, without its own numbers."""
     found: list[tuple[Any, ...]] = []
     with closing(sqlite3.connect(index)) as connection:
         for query in (
@@ -148,8 +148,8 @@ async def test_a_death_within_the_index_costs_a_look_at_the_journal(
     again = Index(place / "index.sqlite")
     await again.catch_up(there)
     await again.close()
-    anew = Index(place / "anew.sqlite")
-    await anew.catch_up(there)
-    await anew.close()
-    assert facts(place / "index.sqlite") == facts(place / "anew.sqlite")
-    assert len(facts(place / "anew.sqlite")) > 10
+    rebuilt = Index(place / "rebuilt.sqlite")
+    await rebuilt.catch_up(there)
+    await rebuilt.close()
+    assert facts(place / "index.sqlite") == facts(place / "rebuilt.sqlite")
+    assert len(facts(place / "rebuilt.sqlite")) > 10

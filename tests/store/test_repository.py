@@ -80,7 +80,7 @@ async def test_of_two_that_open_at_once_one_can_write(folder: ConversationFolder
     assert len(await folder.read(CONVERSATION_ID)) == 2
 
 
-async def test_damage_to_one_leaves_the_others_and_is_listed_until_mended(folder: ConversationFolder) -> None:
+async def test_damage_to_one_leaves_the_others_and_is_listed_until_repaired(folder: ConversationFolder) -> None:
     for conversation in (CONVERSATION_ID, OTHER):
         journal, _ = await folder.open(conversation)
         await journal.append([[started(conversation)], [asked(2)]])
@@ -135,7 +135,7 @@ async def test_a_copy_of_a_folder_under_another_name_is_not_taken_for_another_co
     assert len(await folder.read(CONVERSATION_ID)) > 0
 
 
-async def test_reading_what_is_not_there_says_so(folder: ConversationFolder) -> None:
+async def test_reading_what_is_not_there_is_an_error(folder: ConversationFolder) -> None:
     with pytest.raises(UsageError, match="no conversation d"):
         await folder.read(OTHER)
     (folder.root / OTHER / "journal.jsonl").mkdir(parents=True)

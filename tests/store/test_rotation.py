@@ -50,9 +50,7 @@ async def written(folder: ConversationFolder, scenario: Scenario, each: int = 40
     return journal
 
 
-async def test_a_rotated_journal_is_folded_from_its_newest_file_and_read_as_a_whole(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_a_rotated_journal_is_folded_from_its_newest_file(folder: ConversationFolder, scenario: Scenario) -> None:
     before = await written(folder, scenario)
     assert names(folder) == ["journal-000002.jsonl", "journal-000003.jsonl", "journal-000004.jsonl", "journal.jsonl"]
     await folder.close()
@@ -63,9 +61,7 @@ async def test_a_rotated_journal_is_folded_from_its_newest_file_and_read_as_a_wh
     assert await folder.read(ID) == records_of(scenario), "every fact, each once, and nothing else"
 
 
-async def test_it_goes_on_after_each_restart_as_if_it_were_one_file(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_it_continues_after_each_restart_as_one_file(folder: ConversationFolder, scenario: Scenario) -> None:
     for decision in scenario.journal:
         journal, records = await folder.open(ID)
         state = fold(ID, records)
@@ -107,14 +103,12 @@ async def test_the_length_is_that_of_all_files(folder: ConversationFolder, scena
     newest = segments.current(folder.path(ID))
     os.utime(view, ns=(0, newest.stat().st_mtime_ns))
     os.utime(folder.path(ID) / "journal.jsonl", ns=(0, newest.stat().st_mtime_ns + 10**9))
-    assert await folder.behind() == [], "only the newest file says when the conversation last went on"
+    assert await folder.behind() == [], "only the newest file shows when the conversation last went on"
     os.utime(view, ns=(0, newest.stat().st_mtime_ns - 1))
     assert await folder.behind() == [ID]
 
 
-async def test_a_file_begins_with_its_checkpoint_and_the_ones_before_it_are_never_touched_again(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_files_before_the_newest_are_never_touched_again(folder: ConversationFolder, scenario: Scenario) -> None:
     journal, _ = await folder.open(ID)
     state = Conversation(id=ID)
     for number, decision in enumerate(scenario.journal[:6]):
@@ -153,13 +147,13 @@ async def test_only_a_long_journal_is_rotated_and_only_where_the_state_is_what_t
     assert names(folder) == ["journal-000002.jsonl", "journal.jsonl"]
     await folder.close()
     assert not await folder.rotate(state)
-    assert len(names(folder)) == 2, "nobody has it open"
+    assert len(names(folder)) == 2, "it is not open"
 
 
-async def test_who_went_on_at_once_is_told_so(
+async def test_a_rotation_beside_an_append_is_reported_as_not_current(
     folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the state says is then no longer where the journal ends, and nobody is to note the two together."""
+    """The state is then no longer where the journal ends, and the two must not be noted together."""
     writer, _ = await folder.open(ID)
     await writer.append(scenario.journal[:-1])
     state = fold(ID, records_of(scenario)[: -len(scenario.journal[-1])])
@@ -217,9 +211,7 @@ async def test_a_checkpoint_that_came_too_late_does_nothing(folder: Conversation
 # ---- two writers --------------------------------------------------------------------------------------------------
 
 
-async def test_a_writer_that_did_not_see_the_next_file_begin_fails_for_good(
-    folder: ConversationFolder, scenario: Scenario, disk: Disk
-) -> None:
+async def test_a_writer_behind_a_rotation_fails(folder: ConversationFolder, scenario: Scenario, disk: Disk) -> None:
     """Its file has not changed, and yet it is closed."""
     first, _ = await folder.open(ID)
     await first.append(scenario.journal)
@@ -342,7 +334,7 @@ async def rotated(folder: ConversationFolder, scenario: Scenario) -> Path:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 300, b'{"v":1,"seq":4'])
-async def test_a_newest_file_without_its_checkpoint_is_damage_and_no_reason_to_use_the_one_before(
+async def test_a_newest_file_without_snapshot_is_damage(
     folder: ConversationFolder, scenario: Scenario, content: bytes
 ) -> None:
     path = await rotated(folder, scenario)
@@ -365,9 +357,7 @@ async def test_a_file_under_another_number_is_damage(folder: ConversationFolder,
         await folder.open(ID)
 
 
-async def test_an_old_file_that_lost_its_end_is_found_when_it_is_read(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_an_old_file_that_lost_its_end_is_found(folder: ConversationFolder, scenario: Scenario) -> None:
     path = (await rotated(folder, scenario)) / "journal-000002.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-8]))

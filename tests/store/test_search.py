@@ -87,16 +87,16 @@ def connection() -> Iterator[sqlite3.Connection]:
         (Filter(status="' or 1=1 --"), []),
     ],
 )
-def test_filters_let_through_what_they_say(connection: sqlite3.Connection, wanted: Filter, names: list[str]) -> None:
+def test_filters_let_through_what_fits(connection: sqlite3.Connection, wanted: Filter, names: list[str]) -> None:
     assert [found.id for found in listed(connection, wanted)] == names
     assert [found.id for found in listed(connection, wanted, 2)] == names[:2]
 
 
-def test_each_conversation_stands_once_with_its_best_messages(connection: sqlite3.Connection) -> None:
+def test_each_conversation_is_found_once_with_its_best_messages(connection: sqlite3.Connection) -> None:
     two, one = search(connection, match_of("snake"), Filter(), 20)
     assert (one.row.id, one.matches, [each.seq for each in one.excerpts]) == (ONE, 2, [2, 1])
     assert (two.row.id, two.matches, len(two.excerpts)) == (TWO, 6, EXCERPTS)
-    assert [each.seq for each in two.excerpts] == [7, 6, 5], "of equal messages the newest stand first"
+    assert [each.seq for each in two.excerpts] == [7, 6, 5], "of equal messages the newest come first"
     assert [(e.name, e.text, e.at) for e in one.excerpts] == [
         ("Ana", f"Please build a {OPEN}snake{CLOSE} game", 20),
         ("", f"A game of {OPEN}snakes{CLOSE}", 10),
@@ -132,7 +132,7 @@ def test_filters_hold_for_a_search_with_the_time_of_the_message(
     assert [(one.row.id, one.matches) for one in search(connection, match_of("snake"), wanted, 20)] == matches
 
 
-def test_what_was_read_anew_replaces_what_was_known(connection: sqlite3.Connection) -> None:
+def test_what_was_read_again_replaces_what_was_known(connection: sqlite3.Connection) -> None:
     batch = Batch()
     batch.add(row(ONE), News(messages=(text(1, "entirely other"),)), replaces=True)
     schema.write(connection, batch)

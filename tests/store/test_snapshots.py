@@ -72,7 +72,7 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
 
 
 @pytest.mark.parametrize("make", SCENARIOS.values(), ids=SCENARIOS)
-def test_from_a_checkpoint_at_any_seq_the_rest_leads_to_the_same_state_and_the_same_work(
+def test_from_a_snapshot_at_any_seq_the_rest_leads_to_the_same_state_and_work(
     make: Callable[[], Scenario],
 ) -> None:
     scenario = make()

@@ -165,9 +165,7 @@ async def stolen(path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, nam
     return outcome
 
 
-async def test_no_other_process_appends_between_our_look_at_the_file_and_our_write(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_other_process_appends_between_check_and_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have seen the file as they left it, and only one may go on from there."""
     disk = Disk()
     ours, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
@@ -179,7 +177,7 @@ async def test_no_other_process_appends_between_our_look_at_the_file_and_our_wri
 
 
 @pytest.mark.parametrize("work", ["summed up", "copied"])
-async def test_no_other_process_appends_to_a_file_that_is_being(
+async def test_no_other_process_appends_while(
     path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
     """It would be in no snapshot, or in no copy, and the conversation would continue without it."""
@@ -198,7 +196,7 @@ async def test_no_other_process_appends_to_a_file_that_is_being(
 
 
 async def test_a_file_that_is_being_written_to_is_not_opened_and_later_is(path: Path) -> None:
-    """And whoever opens it does not wait for an end that may not come."""
+    """And opening it does not wait for an end that may not come."""
     disk, theirs = Disk(), Disk()
     writing, going_on = Event(), Event()
 
@@ -226,9 +224,7 @@ async def test_a_file_that_is_being_written_to_is_not_opened_and_later_is(path: 
 
 
 @pytest.mark.parametrize("work", ["opens", "rotates"])
-async def test_what_somebody_else_did_between_our_look_and_our_lock_is_seen(
-    path: Path, monkeypatch: pytest.MonkeyPatch, work: str
-) -> None:
+async def test_a_change_between_check_and_lock_is_seen(path: Path, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
     """The file we have is then no longer the one that is written to."""
     loop, done = asyncio.get_running_loop(), list[str]()
     disk, theirs = Disk(), Disk()
@@ -259,7 +255,7 @@ async def test_what_somebody_else_did_between_our_look_and_our_lock_is_seen(
         one.close()
 
 
-# ---- with all that stands above a journal ---------------------------------------------------------------------------
+# ---- with all that is above a journal ---------------------------------------------------------------------------
 
 
 class OnDisk(World):
@@ -319,7 +315,7 @@ async def answered(root: Path, count: int) -> list[Record]:
 
 
 @pytest.mark.parametrize("rotates", [False, True], ids=["in one file", "in another file"])
-async def test_a_daemon_that_is_behind_is_suspended_reads_again_and_forks_nothing(
+async def test_a_daemon_that_is_behind_reads_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rotates: bool
 ) -> None:
     """Two take turns, each with the conversation in memory as it left it."""

@@ -81,9 +81,7 @@ async def test_a_view_that_is_not_there_yet_is_a_remark(folder: ConversationFold
     ("name", "value"),
     [("phase", "plan"), ("status", "active"), ("title", "mine"), ("orchestratorTurns", []), ("seq", 9)],
 )
-async def test_a_view_that_was_changed_is_named_with_what_differs(
-    folder: ConversationFolder, name: str, value: object
-) -> None:
+async def test_a_changed_view_is_named_with_what_differs(folder: ConversationFolder, name: str, value: object) -> None:
     edit(folder, **{name: value})
     found = await faults(folder)
     assert str(folder.path(ID) / VIEW) in found
@@ -114,7 +112,7 @@ async def long(folder: ConversationFolder, disk: Disk) -> Path:
 
 
 @pytest.mark.parametrize("content", [None, "{"], ids=["gone", "no JSON"])
-async def test_older_turns_that_are_lost_are_written_again_as_the_fault_describes(
+async def test_lost_older_turns_are_written_again(
     folder: ConversationFolder, disk: Disk, long: Path, content: str | None
 ) -> None:
     """A start writes the views that are behind, and what belongs to them."""
@@ -176,7 +174,7 @@ async def test_a_journal_that_is_missing_or_something_else_is_named(folder: Conv
         await verify(folder, ID)
 
 
-async def test_a_journal_that_was_emptied_is_judged_also_where_only_older_turns_stand_beside_it(
+async def test_an_emptied_journal_is_judged_also_where_only_older_turns_are_left(
     folder: ConversationFolder,
 ) -> None:
     (folder.path(ID) / VIEW).unlink()
@@ -217,7 +215,7 @@ def test_records_that_contradict_each_other_are_named_by_their_seq() -> None:
     assert list(contradictions(ID, RECORDS)) == []
 
 
-def test_going_back_to_what_does_not_stand_before_it_is_a_contradiction() -> None:
+def test_going_back_to_what_is_not_before_it_is_a_contradiction() -> None:
     before = RECORDS[:6]
 
     def faults_of(to: int) -> list[str]:
@@ -230,9 +228,7 @@ def test_going_back_to_what_does_not_stand_before_it_is_a_contradiction() -> Non
         assert faults_of(to) == [f"record 7 (RolledBack) goes back to record {to}, which is not before it."]
 
 
-async def test_a_journal_of_several_files_is_judged_and_renewed_as_a_whole(
-    folder: ConversationFolder, disk: Disk
-) -> None:
+async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: ConversationFolder, disk: Disk) -> None:
     """Every file of it is read, and the damaged one is named; all of them make room for the new one."""
     shutil.rmtree(folder.path(ID))
     journal, _ = await folder.open(ID)
@@ -258,9 +254,7 @@ async def test_a_journal_of_several_files_is_judged_and_renewed_as_a_whole(
     assert [path.name for path in folder.path(ID).glob("journal*.jsonl")] == [JOURNAL]
 
 
-async def test_a_folder_that_is_shut_to_us_is_a_fault_and_no_error(
-    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unreadable_folder_is_a_fault(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.exists
 
     def barred(path: Path) -> bool:

@@ -24,7 +24,7 @@ def chatting(turns: int) -> Scenario:
         answered = last is not None and question["messages"][-1]["after_turn"] != last
         return {"agents": ["USER" if answered else "project-manager"], "reason": "talk"}
 
-    scenario = Scenario(router, lambda c, m: reply("I have heard you."))
+    scenario = Scenario(router, lambda c, m: reply("I have read it."))
     for number in range(turns):
         scenario.user_writes(f"message {number}")
         scenario.settle()
@@ -78,9 +78,7 @@ async def on_disk(folder: ConversationFolder, turns: int) -> list[Record]:
     return records
 
 
-async def test_a_long_conversation_is_split_into_files_that_are_written_once(
-    folder: ConversationFolder, disk: Disk
-) -> None:
+async def test_a_long_view_is_split_into_files_written_once(folder: ConversationFolder, disk: Disk) -> None:
     records = await on_disk(folder, 2 * SEGMENT + 30)
     path = folder.path(CONVERSATION_ID)
     await Views(folder, disk).show(fold(CONVERSATION_ID, records))
@@ -96,9 +94,7 @@ async def test_a_long_conversation_is_split_into_files_that_are_written_once(
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a restart from a checkpoint at each view"])
-async def test_the_view_goes_on_at_the_right_numbers_however_it_is_come_to(
-    folder: ConversationFolder, disk: Disk, restarts: bool
-) -> None:
+async def test_the_view_continues_at_the_right_numbers(folder: ConversationFolder, disk: Disk, restarts: bool) -> None:
     path = folder.path(CONVERSATION_ID)
     journal, _ = await folder.open(CONVERSATION_ID)
     views, state, records = Views(folder, disk), Conversation(id=CONVERSATION_ID), list[Record]()
@@ -116,9 +112,7 @@ async def test_the_view_goes_on_at_the_right_numbers_however_it_is_come_to(
             views, state = Views(folder, disk), fold(CONVERSATION_ID, [StateSnapshot.of(state)])
 
 
-async def test_files_the_state_no_longer_tells_of_are_made_from_the_whole_journal(
-    folder: ConversationFolder, disk: Disk
-) -> None:
+async def test_files_the_state_no_longer_holds_are_made_from_all(folder: ConversationFolder, disk: Disk) -> None:
     """Somebody removed them, or the process that should have written them died; all of it folds to the newest turns."""
     records = await on_disk(folder, 5 * SEGMENT)
     path = folder.path(CONVERSATION_ID)
@@ -144,7 +138,7 @@ async def test_a_process_that_fell_far_behind_catches_up(folder: ConversationFol
         assert listed(folder.path(CONVERSATION_ID), name) == expected(records, name)
 
 
-async def test_where_the_old_files_of_the_journal_are_lost_the_view_is_still_written(
+async def test_the_view_is_written_though_old_files_of_the_journal_are_lost(
     folder: ConversationFolder, disk: Disk
 ) -> None:
     records = await on_disk(folder, 3 * SEGMENT)
@@ -166,9 +160,7 @@ def test_the_view_is_as_large_after_a_million_turns_as_after_a_thousand() -> Non
     assert view["earlierOrchestratorTurns"] == [f"orchestratorTurns-{n:06d}.json" for n in range(9_900, 10_000)]
 
 
-async def test_a_view_that_cannot_be_written_is_written_the_next_time_and_rendered_parts_are_used_again(
-    folder: ConversationFolder, disk: Disk
-) -> None:
+async def test_a_view_that_failed_is_written_the_next_time(folder: ConversationFolder, disk: Disk) -> None:
     scenario, views = chatting(3), Views(folder, disk)
     blocked = folder.path(ID) / "conversation.json"
     blocked.mkdir(parents=True)

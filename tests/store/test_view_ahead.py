@@ -1,4 +1,4 @@
-"""A view that tells of records its journal has no more: said once, kept, and no reason to stop."""
+"""A view of records its journal has no more: reported once, kept, and no reason to stop."""
 
 import json
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def zeroed(folder: ConversationFolder) -> None:
 
 
 @pytest.mark.parametrize("lose", [older, zeroed])
-async def test_an_end_that_was_lost_is_told_and_what_the_view_knew_of_it_is_kept(
+async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_kept(
     folder: ConversationFolder, disk: Disk, lose: Callable[[ConversationFolder], None]
 ) -> None:
     lose(folder)
@@ -83,9 +83,7 @@ async def test_an_end_that_was_lost_is_told_and_what_the_view_knew_of_it_is_kept
 @pytest.mark.parametrize(
     "content", [b"", b"{", b'{\n  "seq": "9"\n}', b'{\n  "seq": 1,\n', b'{"text": "\\n  \\"seq\\": 999,"}']
 )
-async def test_a_view_that_says_nothing_of_the_kind_is_no_word_against_the_journal(
-    folder: ConversationFolder, content: bytes
-) -> None:
+async def test_a_view_without_a_later_seq_is_no_sign_of_a_lost_end(folder: ConversationFolder, content: bytes) -> None:
     (folder.path(ID) / VIEW).write_bytes(content)
     with structlog.testing.capture_logs() as logs:
         await folder.open(ID)
@@ -100,8 +98,8 @@ async def test_a_view_that_is_no_file_is_passed_over(folder: ConversationFolder)
     assert records == RECORDS
 
 
-async def test_the_seq_stands_where_it_is_looked_for(folder: ConversationFolder) -> None:
-    """Only the title stands before it that may be longer or shorter."""
+async def test_the_seq_is_where_it_is_looked_for(folder: ConversationFolder) -> None:
+    """Only the title comes before it that may be longer or shorter."""
     path = folder.path(ID) / VIEW
     view = json.loads(path.read_text())
     assert list(view).index("seq") < 12
