@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, TurnId
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import Usage
 from tenex.core.phases import Phase, way
 from tenex.core.records.rebuild import RecoveredPosition
@@ -38,6 +38,8 @@ class RecoveredHistory:
     title: str
     starter: PublicKey = PublicKey("")
     address: Mapping[str, Any] = field(default_factory=dict)
+    agent: Slug = Slug("")
+    """Which answers alone; "" for none."""
     started_at: Millis
     has_ended: bool = False
     messages: Sequence[Message] = ()
@@ -125,10 +127,17 @@ class _JournalBuilder:
         self.records: list[r.Record] = []
         self._add(
             r.ConversationStarted(
-                seq=0, at=past.started_at, id=past.id, title=past.title, starter=past.starter, address=past.address
+                seq=0,
+                at=past.started_at,
+                id=past.id,
+                title=past.title,
+                starter=past.starter,
+                address=past.address,
+                agent=past.agent,
             )
         )
-        self._add(r.CycleStarted(seq=0, at=past.started_at, cycle=1, reason=UNKNOWN))
+        phase = Phase.EXECUTE if past.agent else Phase.CHAT
+        self._add(r.CycleStarted(seq=0, at=past.started_at, cycle=1, reason=UNKNOWN, phase=phase))
         for record in past.before:
             self._add(record)
 

@@ -219,6 +219,7 @@ def past_of_view(
         title=str(view.get("title") or "Untitled"),
         starter=PublicKey(str(first or "")),
         address=address,
+        agent=Slug(agent) if isinstance(agent := view.get("agent"), str) and _SLUG.fullmatch(agent) else Slug(""),
         started_at=min(times, default=Millis(0)),
         has_ended=view.get("status") == "ended",
         messages=messages,

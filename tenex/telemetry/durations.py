@@ -224,7 +224,7 @@ def _clock_set(c: Underway, record: r.ClockAdjusted) -> Found:
 
 
 def _cycle(c: Underway, record: r.CycleStarted) -> Found:
-    c.cycle, c.phase = record.cycle, Phase.CHAT
+    c.cycle, c.phase = record.cycle, record.phase
     yield from ()
 
 
