@@ -29,8 +29,9 @@ class SingleMode(Mode):
         wrote = record_message(draft, replace(signal, addressed=mentioned))
         if called:
             report_elsewhere(draft, called)
-        else:
-            report_disabled(draft, signal)
+        elif report_disabled(draft, signal) and not draft.state.turn_count:  # it was to begin, and nothing else
+            draft.add(r.Waiting, reason="user")
+            return
         if not answers_question(draft, wrote):
             advance(draft)
 
