@@ -9,10 +9,10 @@ import structlog
 from tenex.core.errors import AppendFailed, RelayUnavailable, StoreError
 from tenex.core.ids import PublicKey
 from tenex.core.ports import Clock, UnsignedEvent
+from tenex.nostr.compose import Publisher
 from tenex.nostr.events import Event
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, RELAY_LIST, Identity, name_in, profile_events
-from tenex.nostr.publisher import Publisher
 from tenex.store.daemon_journal import DaemonJournal
 
 log = structlog.get_logger(__name__)

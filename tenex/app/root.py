@@ -20,11 +20,10 @@ from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import ConversationImported, Record
 from tenex.core.state.conversation import SPENDING_DAYS
 from tenex.llm.scripted import Pace
-from tenex.nostr.compose import NostrSealer
+from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
-from tenex.nostr.publisher import Publisher
 from tenex.nostr.subscriptions import KINDS, Listener
 from tenex.operations.recovery import comes_from_elsewhere, legacy_file
 from tenex.operations.rollback import ForkResult, RollbackService

@@ -43,7 +43,7 @@ async def index(tmp_path: Path) -> AsyncIterator[Index]:
 
 
 def pool(url: str) -> RelayPool:
-    return RelayPool([url], on_event=lambda event, relay: None, timings=FAST)
+    return RelayPool([url], on_event=lambda event, relay: None, timeouts=FAST)
 
 
 def listener(relays: RelayPool) -> Listener:

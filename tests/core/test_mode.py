@@ -9,14 +9,12 @@ from tenex.workflows.missions.mode import MissionsMode
 from tenex.workflows.phases.mode import PhasesMode
 from tenex.workflows.single.mode import SingleMode
 from tenex.workflows.speakers.mode import SpeakersMode
-from tests.fakes.play import Play
-
-from .kit import Script, plain
+from tests.fakes.scenario import Router, Scenario, plain_model
 
 
 def test_the_phases_own_what_no_other_kind_owns() -> None:
     assert [type(mode) for mode in all_modes()] == [SpeakersMode, MissionsMode, SingleMode, PhasesMode]
-    assert isinstance(mode_of(Play(Script({}), plain).conversation), PhasesMode)
+    assert isinstance(mode_of(Scenario(Router({}), plain_model).conversation), PhasesMode)
 
 
 def test_without_a_registered_kind_the_error_tells_what_to_import(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,19 +7,19 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.records.rebuild import RecoveredPosition
 from tenex.core.state.conversation import READ_FILES, SEEN
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 
 def test_whatever_was_open_is_over() -> None:
-    """After every record of a play with questions, calls and deliveries under way."""
-    play = Play(seven_phases, diligent)
-    play.person("I want something nice")
-    play.settle()
+    """After every record of a scenario with questions, calls and deliveries under way."""
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("I want something nice")
+    scenario.settle()
     for _ in range(2):
-        play.person("go on")
-        play.settle()
-    records = [record for decision in play.journal for record in decision]
-    assert play.conversation.asks  # somebody waits for an answer at the end
+        scenario.user_writes("go on")
+        scenario.settle()
+    records = [record for decision in scenario.journal for record in decision]
+    assert scenario.conversation.asks  # somebody waits for an answer at the end
     for cut in range(1, len(records) + 1):
         state = fold(ID, records[:cut])
         state.apply(r.JournalRebuilt(seq=state.next_seq, at=Millis(9), source="relay"))

@@ -24,8 +24,8 @@ from tenex.store.view_reader import past_of_view
 from tenex.workflows.speakers import TransitionGraph
 from tests.core.test_missions_begun import KEY, mine
 from tests.core.test_missions_begun import begun as mission_begun
-from tests.fakes.play import ID, Play
-from tests.fakes.workflows import TRIO, Cast, begun, calls, house, session
+from tests.fakes.scenario import ID, Scenario
+from tests.fakes.workflows import TRIO, ScriptedSpeakers, calls, session, started, workflow_policy
 from tests.histories.record import ROOT, whole
 
 NOW = Millis(9_000_000)
@@ -55,9 +55,9 @@ def lost(records: list[r.Record]) -> str:
 
 
 def test_a_workflow_stands_where_it_stood_whenever_its_file_was_written_and_comes_to_its_end() -> None:
-    one = begun(ROUND, LINES, "person", *TRIO, context={"gone": 1, "stays": [1]})
+    one = started(ROUND, LINES, "person", *TRIO, context={"gone": 1, "stays": [1]})
     one.settle()
-    one.person("and now the other half")
+    one.user_writes("and now the other half")
     one.settle()
     records = [record for decision in one.journal for record in decision]
     opened = next(n for n, record in enumerate(records, start=1) if isinstance(record, r.RoundClosed))
@@ -69,17 +69,17 @@ def test_a_workflow_stands_where_it_stood_whenever_its_file_was_written_and_come
         assert (state.phase, state.workflow is not None) == (Phase.EXECUTE, True)
         assert [record for record in made if isinstance(record, r.PhaseTransition)] == []
         assert "by those configured now" in lost(made)
-        again = Play(one.router, Cast(LINES), config=one.rules)
+        again = Scenario(one.router, ScriptedSpeakers(LINES), config=one.rules)
         again.journal, again.conversation, again.now = [(record,) for record in made], state, NOW
         rounds = session(again).speakers.turn_count
-        again.person("go on", event_id="e" * 64)
+        again.user_writes("go on", event_id="e" * 64)
         again.settle()
         assert session(again).speakers.turn_count > rounds, cut
         assert again.refold() == again.conversation
 
 
 def test_a_workflow_that_has_ended_stays_so() -> None:
-    one = begun(TransitionGraph.sequence(TRIO))
+    one = started(TransitionGraph.sequence(TRIO))
     one.settle()
     view = view_of(one.conversation)
     _, state = rebuilt(view, one.rules)
@@ -90,15 +90,18 @@ def test_a_workflow_that_has_ended_stays_so() -> None:
     ("rules", "sentence"),
     [
         (None, "the configuration is faulty (`tenex config check`)"),
-        (house(), "no such is configured"),
-        (begun(TransitionGraph.sequence(TRIO[:2]), None, *TRIO[:2]).rules, "as they were: those configured now cannot"),
+        (workflow_policy(), "no such is configured"),
+        (
+            started(TransitionGraph.sequence(TRIO[:2]), None, *TRIO[:2]).rules,
+            "as they were: those configured now cannot",
+        ),
     ],
     ids=["faulty", "gone", "others"],
 )
 def test_without_its_rules_it_goes_on_in_phases_and_says_how_to_regain_them(
     rules: Policy | None, sentence: str
 ) -> None:
-    one = begun(ROUND, LINES, "person", *TRIO)
+    one = started(ROUND, LINES, "person", *TRIO)
     one.settle()
     made, state = rebuilt(view_of(one.conversation), rules)
     assert state.workflow is None
@@ -120,7 +123,7 @@ def test_a_mission_is_paused_where_it_stood_and_goes_on_from_there() -> None:
     assert "its steps, of which conversation.json names write" in lost(made)
     again = mission_begun()
     again.journal, again.conversation, again.now = [(record,) for record in made], state, NOW
-    again.person("/continue", event_id="e" * 64)
+    again.user_writes("/continue", event_id="e" * 64)
     assert again.run.node == "Second"
     again.returns(END, "done")
     assert (again.mission.outcome, again.conversation.status) == ("finished", "ended")
@@ -133,7 +136,7 @@ def test_a_mission_that_is_over_is_regained_with_its_result() -> None:
     view = view_of(tale.conversation)
     _, state = rebuilt(view, tale.rules)
     assert (state.status, view_of(state)["mission"]) == ("ended", view["mission"])
-    made, state = rebuilt(view, house())
+    made, state = rebuilt(view, workflow_policy())
     assert state.mission is None
     assert "the rules of the mission m, and its position, since no such is configured" in lost(made)
 
@@ -173,7 +176,7 @@ def test_where_a_fork_came_from_is_regained() -> None:
 @pytest.mark.parametrize("odd", [5, "x", None, [], {}, {"a": {}}, -1, 2**70, True])
 @pytest.mark.parametrize("name", ["name", "next", "turnCount", "participants", "context", "lastSpeaker", "closeReason"])
 def test_whatever_somebody_made_of_it_a_journal_comes_of_it(name: str, odd: Any) -> None:
-    one = begun(ROUND, LINES, "person", *TRIO)
+    one = started(ROUND, LINES, "person", *TRIO)
     one.settle()
     view = view_of(one.conversation)
     view["workflow"][name] = odd

@@ -13,8 +13,8 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tenex.core import records as r
 from tenex.service.client import ask
-from tests.fakes.modelminds import Asked, decision
 from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelscripts import Asked, decision
 from tests.fakes.modelserver import model_server, text_of
 from tests.output_states.kit import Engine
 from tests.tools.conftest import needs_bubblewrap

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tenex.core import records as r
-from tests.fakes.modelminds import Asked, calls
 from tests.fakes.modelprotocol import Answer, Json, Reply
+from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
 
 from . import person
@@ -16,7 +16,7 @@ from .loopback import MODEL, agree, minded, serving, settled, spent
 ALONE = '\n[conversation]\nagent = "executor"\n'
 
 
-def mind(request: Json) -> Reply:
+def model(request: Json) -> Reply:
     """An agent that writes a file where a message asks for one, and otherwise answers at once."""
     asked = Asked(request)
     assert asked.question is None, "the router is never asked"
@@ -29,7 +29,7 @@ def mind(request: Json) -> Reply:
 
 
 async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_path: Path, relay: str) -> None:
-    async with model_server(mind) as server:
+    async with model_server(model) as server:
         folder = minded(tmp_path / "data", relay, server, ALONE)
         async with serving(folder, server) as process:
             name = await folder.write("hello")
@@ -76,7 +76,7 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
 
 @pytest.mark.parametrize("name", ["executer", "orchestrator"])
 async def test_an_agent_that_is_none_is_a_fault_of_the_settings(tmp_path: Path, relay: str, name: str) -> None:
-    async with model_server(mind) as server:
+    async with model_server(model) as server:
         folder = minded(tmp_path / "data", relay, server, f'\n[conversation]\nagent = "{name}"\n')
     for words in (["config", "check"], ["run"]):
         code, _, errors = await tenex(*words, "--data", folder.data, TENEX_MODELS__DEFAULT=MODEL, LOCAL_KEY="k")

@@ -9,8 +9,8 @@ from tenex.core.config import Policy
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ToolSpec
 from tenex.core.state.agent import Program, Scope
-from tests.fakes import agency
-from tests.fakes.linked import link
+from tests.fakes import agent_phases
+from tests.fakes.subagents import link
 
 PLACES = ("first", "second", "third")
 WHO = ("executor", "helper", "planner", "project-manager")
@@ -44,7 +44,7 @@ def _program(dice: Random, slug: str) -> Program:
         f"to_{name.replace('-', '_')}": link(name, scope=_scope(dice, drawn), is_shared=dice.random() < 0.3)
         for name in dice.sample(others, dice.randint(0, 3))
     }
-    return agency.program(
+    return agent_phases.program(
         tuple((source, target, dice.choice(CONDITIONS)) for source, target in drawn),
         defaults=DEFAULTS,
         schema=SCHEMA,

@@ -24,7 +24,7 @@ from tenex.store.recovered_history import CUT_OFF, UNKNOWN, RecoveredHistory, de
 from tenex.store.stats import Stats
 from tenex.store.view_json import render
 from tenex.store.view_reader import past_of_view
-from tests.fakes.play import ID, Play
+from tests.fakes.scenario import ID, Scenario
 
 from .test_stats import lived
 
@@ -80,16 +80,16 @@ def test_a_view_taken_at_any_moment_gives_a_conversation_with_that_view(seed: in
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_goes_on_by_the_rules_when_the_person_writes(seed: int) -> None:
-    """From any moment: the rest of the play ends as it does without a rebuild, by legal transitions only."""
-    play = lived(seed)
-    records = [record for decision in play.journal for record in decision]
+    """From any moment: the rest of the scenario ends as it does without a rebuild, by legal transitions only."""
+    scenario = lived(seed)
+    records = [record for decision in scenario.journal for record in decision]
     for cut in range(20, len(records), 23):
         made, _ = rebuilt(view_of(fold(ID, records[:cut])))
-        again = Play(play.router, play.worker)
+        again = Scenario(scenario.router, scenario.worker)
         again.journal = [(record,) for record in made]
         again.conversation, again.now = fold(ID, made), NOW
         assert not again.running
-        again.person("please go on", event_id="e" * 64)
+        again.user_writes("please go on", event_id="e" * 64)
         assert again.conversation.status == "active"
         again.settle(seed)
         state = fold(ID, [])
@@ -102,14 +102,14 @@ def test_it_goes_on_by_the_rules_when_the_person_writes(seed: int) -> None:
 
 
 def test_a_message_that_was_heard_before_is_not_heard_again() -> None:
-    play = lived(0)
-    past = past_of_view(view_of(play.conversation), ID, "conversation.json", None)
+    scenario = lived(0)
+    past = past_of_view(view_of(scenario.conversation), ID, "conversation.json", None)
     old = EventId("0d" * 32)
     made = flat(decisions_of(dataclasses.replace(past, seen=[old]), NOW))
-    again = Play(play.router, play.worker)
+    again = Scenario(scenario.router, scenario.worker)
     again.conversation = fold(ID, made)
-    assert again.person("an old question", event_id=old) == []
-    assert again.person("a new question", event_id="0e" * 32)
+    assert again.user_writes("an old question", event_id=old) == []
+    assert again.user_writes("a new question", event_id="0e" * 32)
 
 
 def test_everything_but_the_end_is_a_decision_of_its_own_and_the_end_is_one() -> None:

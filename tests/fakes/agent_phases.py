@@ -15,7 +15,7 @@ from tenex.core.records import Record
 from tenex.core.state.agent import AgentPhaseState, Program, Scope
 from tenex.core.workflow.conditions import Predicate
 
-from .play import rules
+from .scenario import rules
 
 LIST, TEXT = {"type": "array"}, {"type": "string"}
 
