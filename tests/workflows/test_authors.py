@@ -196,6 +196,7 @@ def test_work_that_dies_ends_the_run_and_is_not_waited_for(monkeypatch: pytest.M
         raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no such character")
 
     monkeypatch.setattr("tenex.workflows.agents.invoke.log.error", dies)
+    monkeypatch.setattr("tenex.runtime.executors.log.exception", dies)
     agent = Worker(model=ScriptedModel(script(calls("attempt"), "It failed.")))
     with pytest.raises(InternalError, match="UnicodeEncodeError"):
         asyncio.run(asyncio.wait_for(agent.run("Try"), 20))

@@ -195,7 +195,7 @@ def transition(draft: Transaction, to: Phase, reason: str) -> None:
 
 
 def handoff_fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:
-    """The fields that tell the next agents why and where the work goes on."""
+    """Why and where the work goes on, for the next agents."""
     state, project = draft.state, draft.rules.project
     last = state.turns[-1] if state.turns else None
     request = state.messages[-1].text if state.messages else ""
