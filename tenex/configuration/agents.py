@@ -101,11 +101,11 @@ def only_agent(settings: Settings, library: PromptLibrary) -> Slug:
     Raises:
         ConfigurationError: there is no such worker or expert.
     """
-    name = settings.conversation.agent
+    name = settings.conversations.agent
     known = [one.slug for one in library.roster if not one.is_called_only]
     if name and name not in known:
         sentence = f"there is no agent {name!r}; {suggestion(name, map(str, known))}"
-        raise ConfigurationError([f"{settings.file or settings.data}: conversation.agent: {sentence}"])
+        raise ConfigurationError([f"{settings.file or settings.data}: conversations.agent: {sentence}"])
     return Slug(name)
 
 

@@ -366,7 +366,7 @@ class Settings(BaseSettings):
     relays: Relays = Relays()
     people: People = People()
     project: Project = Project()
-    conversation: ConversationSettings = ConversationSettings()
+    conversations: ConversationSettings = ConversationSettings()
     models: Models = Models()
     gates: Gates = Gates()
     limits: LimitSettings = LimitSettings()

@@ -13,7 +13,7 @@ from . import person
 from .kit import Folder, daemon, of_kind, tenex
 from .loopback import MODEL, agree, minded, serving, settled, spent
 
-ALONE = '\n[conversation]\nagent = "executor"\n'
+ALONE = '\n[conversations]\nagent = "executor"\n'
 
 
 def model(request: Json) -> Reply:
@@ -77,11 +77,11 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
 @pytest.mark.parametrize("name", ["executer", "orchestrator"])
 async def test_an_agent_that_is_none_is_a_fault_of_the_settings(tmp_path: Path, relay: str, name: str) -> None:
     async with model_server(model) as server:
-        folder = minded(tmp_path / "data", relay, server, f'\n[conversation]\nagent = "{name}"\n')
+        folder = minded(tmp_path / "data", relay, server, f'\n[conversations]\nagent = "{name}"\n')
     for words in (["config", "check"], ["run"]):
         code, _, errors = await tenex(*words, "--data", folder.data, TENEX_MODELS__DEFAULT=MODEL, LOCAL_KEY="k")
         assert code == 3
-        assert f"conversation.agent: there is no agent '{name}'" in errors
+        assert f"conversations.agent: there is no agent '{name}'" in errors
 
 
 async def test_the_offline_model_answers_alone_too(tmp_path: Path, relay: str) -> None:
