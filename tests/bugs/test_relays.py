@@ -14,10 +14,9 @@ from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import read_event
 from tenex.store.format import CONVERSATION
-from tests.core.kit import ENDS, WAITS, go
 from tests.fakes.faultrelay import FaultRelay
-from tests.fakes.play import ALICE, says, seven_phases
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ALICE, ENDS, WAITS, reply, route, seven_phases
 from tests.fakes.virtual import virtual_time
 from tests.nostr.kit import BOB, FAST, NOW, Received, note, running
 from tests.nostr.test_sealing import ADDRESS, draft
@@ -44,7 +43,7 @@ async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
 @virtual_time
 async def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
     """Whoever tagged the project could talk to agents and change their models."""
-    world = World(lambda question: WAITS, lambda request: says("done"))
+    world = World(lambda question: WAITS, lambda request: reply("done"))
 
     async with world.daemon() as daemon:
         assert daemon.write("rm -rf /", author=STRANGER) == "stranger"
@@ -73,7 +72,9 @@ async def test_B18_whatever_is_said_is_published_and_names_the_project() -> None
 @virtual_time
 async def test_B29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_taken_in() -> None:
     """A conversation was made of it, and then nobody was asked."""
-    world = World(lambda question: WAITS if question["turns"] else go(None, "project-manager"), lambda q: says("done"))
+    world = World(
+        lambda question: WAITS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
+    )
 
     async with world.daemon() as daemon:
         assert daemon.write("build it", mentions=(STRANGER,)) == "admitted"
@@ -96,7 +97,9 @@ async def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_oth
     tags = [["e", "d" * 64, "", "root"], ["e", "e" * 64, "", "reply"], ["p", BOB.public]]
     incoming = read_event(sign(unsigned_event(key.public, NOW, 1, tags, "go on"), key), [BOB.public], {}, "", None)
     assert incoming is not None
-    world = World(lambda question: ENDS if question["turns"] else go(None, "project-manager"), lambda q: says("done"))
+    world = World(
+        lambda question: ENDS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
+    )
 
     async with world.daemon() as daemon:
         daemon.write(incoming.text, conversation=incoming.conversation, address=incoming.address)

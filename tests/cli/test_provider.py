@@ -18,9 +18,9 @@ from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from
 from tenex.core.errors import UsageError
 from tenex.nostr.keys import KeyRing
 from tenex.settings import load
+from tests.fakes.forkserver import run
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import ModelServer, model_server
-from tests.fakes.nursery import run
 from tests.service.test_terminal import Terminal
 
 from .conftest import environment

@@ -1,4 +1,4 @@
-"""The clients in JavaScript: their packages, and one of them as a process that takes commands and reports what it receives."""
+"""The clients in JavaScript: their packages, and one of them as a process with commands and reports."""
 
 import asyncio
 import fcntl
