@@ -110,7 +110,6 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
         match record:
             case ConversationStarted():
                 add(record, "", record.title)
-                phases.append(Phase.CHAT)
             case ConversationForked():
                 add(record, "", record.title)
                 agents += record.state.participants
@@ -133,7 +132,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
             case RunStarted():
                 agents += (record.agent, record.pubkey)
             case CycleStarted():
-                phases.append(Phase.CHAT)
+                phases.append(record.phase)
             case PhaseTransition():
                 phases.append(record.to)
             case RolledBack():
