@@ -49,6 +49,7 @@ from tenex.store.search import Filter
 from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
+from tenex.workflows.functions import FunctionCalls
 
 from .activity import Activity
 from .agent_calls import Asker
@@ -203,6 +204,7 @@ async def open_application(
             on_text=indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
             daily=daily,
+            functions=FunctionCalls(),
         )
         listening: list[Observer] = [daily, indicators, Activity(thoughts, clock), *observers]
         listening += [*([meter] if meter else []), *open_spans(stack, settings)]

@@ -4,19 +4,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from .config import Policy
 from .conversation import Conversation, Run
-from .effects import NodeRun
+from .effects import Evaluate, NodeRun
 from .ids import ConversationId, Millis, PublicKey, Slug
 from .messages import Entry, ModelRequest, ModelStep, Shown, ToolSpec
 from .phases import Phase
 from .port_values import ExecutionContext, Handoff, PublishOutcome, ToolResult, UnsignedEvent
 from .records import Record
-from .signals import Signal
+from .signals import Evaluated, Signal
 
 __all__ = [
     "Clock",
     "Directory",
     "ExecutionContext",
+    "Functions",
     "Handoff",
     "Journal",
     "Journals",
@@ -152,6 +154,14 @@ class Missions(Protocol):
 
     def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTask:
         """The run of a node, to be begun later or never; it posts signals about its steps while it runs."""
+        ...
+
+
+class Functions(Protocol):
+    """Calls the functions of operators that a decision depends on."""
+
+    async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
+        """Their verdicts; one that raises or does not return has failed."""
         ...
 
 

@@ -15,11 +15,11 @@ from tenex.core.config import Policy
 from tenex.core.context.window import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.decide.agent_phases import offered
-from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
+from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, RunId
 from tenex.core.messages import ModelRequest, Usage, writable
-from tenex.core.ports import Clock, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
+from tenex.core.ports import Clock, Functions, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
     DayLimitReached,
     ModelAnswered,
@@ -64,6 +64,7 @@ class Executors:
     prompter: Prompter
     outbox: Outbox
     daily: DailyLimits
+    functions: Functions
     rules: Callable[[], Policy]
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
     """Estimated tokens of a request, as configured now."""
@@ -91,6 +92,8 @@ class Executors:
                 return partial(self._publish, conversation.id, effect)
             case Timer():
                 return partial(self._sleep, effect)
+            case Evaluate():
+                return partial(self._evaluate, conversation.fork(), effect)
             case NodeRun(key=key):
                 reached = self.daily.reached(key, conversation.on_behalf_of)
                 if reached is not None:
@@ -153,6 +156,9 @@ class Executors:
             log.exception("executor.failed", executor="tool", tool=effect.request.tool)
             result = ToolResult(ok=False, content=f"The tool failed: {type(error).__name__}.")
         return ToolReturned(key=effect.key, result=result)
+
+    async def _evaluate(self, conversation: Conversation, effect: Evaluate) -> Signal:
+        return await self.functions.evaluate(conversation, effect, self.rules(), self.clock.now())
 
     async def _publish(self, conversation: ConversationId, effect: Publish) -> Signal:
         outcome = await self.outbox.publish(conversation, effect.event, effect.relay)

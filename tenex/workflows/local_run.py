@@ -14,7 +14,7 @@ from functools import partial
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
-from tenex.core.effects import Effect, Key, NodeRun, Timer
+from tenex.core.effects import Effect, Evaluate, Key, NodeRun, Timer
 from tenex.core.errors import InternalError, UsageError, words_of
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
@@ -22,6 +22,8 @@ from tenex.core.ports import Clock, Journals, Missions, NodeTask
 from tenex.core.records import Record
 from tenex.core.signals import ContinueRequested, MissionRequested, Opened, Signal, TimerFired
 from tenex.core.state.agent import AgentPhaseState
+
+from .functions import FunctionCalls
 
 Work = Callable[[], Awaitable[Signal]]
 
@@ -84,6 +86,7 @@ class LocalRun(ABC):
         self._journals = journals
         self._rules = rules
         self._clock = clock
+        self._functions = FunctionCalls()
         self._inbox: deque[Signal] = deque()
         self._wakeup = asyncio.Event()
         self._tasks: dict[Key, asyncio.Task[None]] = {}
@@ -130,7 +133,7 @@ class LocalRun(ABC):
         try:
             state = fold(conversation, records)
             self._start(state)
-            while self._inbox or self._is_active(state):
+            while self._inbox or state.undecided or self._is_active(state):
                 await self._wait_for_signal()
                 written = self._decide(state)
                 if written:
@@ -183,7 +186,11 @@ class LocalRun(ABC):
             task.add_done_callback(self._cancelled.discard)
         for key, effect in wanted.items():
             if key not in self._tasks:
-                self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(effect, state)))
+                if isinstance(effect, Evaluate):
+                    work: Work = partial(self._evaluate, effect, state.fork())
+                else:
+                    work = self._prepare(effect, state)
+                self._tasks[key] = asyncio.create_task(self._carry_out(key, work))
             elif isinstance(effect, NodeRun):
                 self._nodes[key].see(effect)
 
@@ -197,6 +204,9 @@ class LocalRun(ABC):
         if self._tasks.get(key) is asyncio.current_task():  # else it was released already
             self._ended.add(key)
         self.post(signal)
+
+    async def _evaluate(self, effect: Evaluate, state: Conversation) -> Signal:
+        return await self._functions.evaluate(state, effect, self._rules, self._clock.now())
 
     async def _sleep(self, effect: Timer) -> Signal:
         await self._clock.sleep_until(effect.due)

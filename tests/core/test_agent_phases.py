@@ -156,7 +156,9 @@ def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
 
     one = play(says("", ("read_file", {})), of=Program(graph=program().graph, defaults={}, schema={}, look=blind))
     one.settle()
-    assert [(record.target, record.error) for record in one.all(r.ConditionFailed)] == [("", "RuntimeError: no")]
+    assert [(record.target, record.error) for record in one.all(r.ConditionFailed)] == [
+        ("research", "RuntimeError: no")
+    ]
     assert standing(one).phase == "planning"
 
 

@@ -41,7 +41,7 @@ from tenex.core.state.subagents import agent_state_of, message_to
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.workflows.local_run import CALLER, LocalRun, Work
 from tenex.workflows.missions.steps import spent
-from tenex.workflows.speakers.rules import RuleGraph
+from tenex.workflows.speakers.rules import RuleGraph, compiler
 
 from .blueprint import Blueprint
 from .definition import PhasedAgent, blueprint, program
@@ -279,7 +279,7 @@ def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> P
         project=project,
         limits=limits,
         workflows={slug: talk},
-        compile_graph=lambda data, names: RuleGraph.from_dict(data).compile(names),
+        compile_graph=compiler(),
     )
 
 
