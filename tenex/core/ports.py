@@ -4,21 +4,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from .config import Policy
 from .conversation import Conversation, Run
-from .effects import Evaluate, NodeRun
+from .effects import NodeRun
 from .ids import ConversationId, Millis, PublicKey, Slug
 from .messages import Entry, ModelRequest, ModelStep, Shown, ToolSpec
 from .phases import Phase
 from .port_values import ExecutionContext, Handoff, PublishOutcome, ToolResult, UnsignedEvent
 from .records import Record
-from .signals import Evaluated, Signal
+from .signals import Signal
 
 __all__ = [
     "Clock",
     "Directory",
     "ExecutionContext",
-    "Functions",
     "Handoff",
     "Journal",
     "Journals",
@@ -56,7 +54,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingMessage:
-    """Something one of us says, before it has the shape of a form."""
+    """A message of an agent before it has an event format."""
 
     speaker: PublicKey
     text: str
@@ -129,7 +127,7 @@ class Tools(Protocol):
 
 @runtime_checkable
 class NodeTask(Protocol):
-    """A node's run: ends in one signal, and says by others which steps it wants and what came of them."""
+    """A node's run: ends in one signal, and requests steps and reports their results by others."""
 
     async def __call__(self) -> Signal:
         """Run the node; whatever happens, end in `NodeReturned` or `NodeFailed`."""
@@ -154,14 +152,6 @@ class Missions(Protocol):
 
     def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTask:
         """The run of a node, to be begun later or never; it posts signals about its steps while it runs."""
-        ...
-
-
-class Functions(Protocol):
-    """Calls the functions of operators that a decision depends on."""
-
-    async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
-        """Their verdicts; one that raises or does not return has failed."""
         ...
 
 
@@ -202,7 +192,7 @@ class Journal(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of the file; a second call does nothing."""
+        """Close the file; a second call does nothing."""
         ...
 
 
@@ -213,7 +203,7 @@ class Journals(Protocol):
         """The journal, made if missing, and what is to be folded: its records, or a checkpoint and those after it.
 
         Raises:
-            StoreDamaged: the file holds what we did not write; it has been set aside, and the sentence says where.
+            StoreDamaged: the file holds what we did not write; it is quarantined, and the sentence names the path.
         """
         ...
 
@@ -269,7 +259,7 @@ class Directory(Protocol):
     """Which conversation an event belongs to, across restarts."""
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
-        """The conversation that has taken in or said this event; None if none we know has."""
+        """The conversation that received or sent this event; None if none is known."""
         ...
 
     def exists(self, conversation: ConversationId) -> bool:

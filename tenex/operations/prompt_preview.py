@@ -41,7 +41,6 @@ from tenex.store.journal_reader import NEWEST
 from tenex.store.repository import ConversationFolder
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
-from tenex.workflows.functions import FunctionCalls
 from tenex.workflows.phases.decide import ask_router
 
 from .lessons import StoredLessons
@@ -216,7 +215,6 @@ async def _asked(
         prompter=configuration.prompter,
         rules=lambda: configuration.rules,
         outbox=Outbox(_Nobody()),
-        functions=FunctionCalls(),
         daily=DailyLimits(SystemClock(), lambda: configuration.rules.limits, lambda: configuration.people),
         budget=lambda: configuration.settings.models.context_tokens,
     )

@@ -5,7 +5,7 @@ Broad `except` on purpose: an internal error in an executor becomes a failure si
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
@@ -19,7 +19,7 @@ from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publis
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, RunId
 from tenex.core.messages import ModelRequest, Usage, writable
-from tenex.core.ports import Clock, Functions, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
+from tenex.core.ports import Clock, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
     DayLimitReached,
     ModelAnswered,
@@ -34,6 +34,7 @@ from tenex.core.signals import (
 )
 
 from .daily_limits import Caller, DailyLimits
+from .functions import FunctionCalls
 from .outbox import Outbox
 from .reconciler import Task
 
@@ -64,12 +65,12 @@ class Executors:
     prompter: Prompter
     outbox: Outbox
     daily: DailyLimits
-    functions: Functions
     rules: Callable[[], Policy]
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
     """Estimated tokens of a request, as configured now."""
     on_text: Callable[[Conversation, ModelCall], OnText] = lambda _conversation, _call: ignore_text
     missions: Missions | None = None
+    functions: FunctionCalls = field(default_factory=FunctionCalls)
 
     def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _ignore) -> Task:
         """Capture what an effect needs of the current state; the task carries it out later, or never.

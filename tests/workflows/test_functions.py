@@ -24,11 +24,11 @@ from tenex.core.verdicts import Question
 from tenex.core.workflow.rounds import Envelope, TransitionDecision, WorkflowState
 from tenex.core.workflow.speakers import Folded
 from tenex.core.workflow.speakers import fold as fold_round
+from tenex.runtime import functions
+from tenex.runtime.functions import FunctionCalls
 from tenex.store.format import CONVERSATION
-from tenex.workflows import functions
 from tenex.workflows.agents import BaseAgent, State, tool
 from tenex.workflows.agents.definition import program
-from tenex.workflows.functions import FunctionCalls
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.speakers import (
@@ -42,11 +42,11 @@ from tenex.workflows.speakers import (
     register_condition,
     register_target,
 )
-from tests.fakes.agency import is_in_a_decision, with_program
-from tests.fakes.agents import Mind, calls, script
-from tests.fakes.play import ID, Play, rules, says
-from tests.fakes.stage import World
-from tests.fakes.workflows import KEY, TRIO, asks_nobody, begun, house, workflow
+from tests.fakes.agent_phases import is_in_a_decision, with_program
+from tests.fakes.python_agents import ScriptedModel, calls, script
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ID, Scenario, reply, rules
+from tests.fakes.workflows import KEY, TRIO, started, unused_router, workflow, workflow_policy
 
 from .mission_kit import Journals
 
@@ -144,7 +144,7 @@ def test_a_condition_of_an_agent_that_does_not_return_is_not_true_on_record() ->
         def enter(self) -> str:
             raise AssertionError("it is shut")
 
-    model, journal = Mind(script(calls("enter"), "Done.")), Journals()
+    model, journal = ScriptedModel(script(calls("enter"), "Done.")), Journals()
     agent = Waiting(model=model, journal=journal)
     assert asyncio.run(agent.run("Go")).phase == "c"
     failed = [(one.target, one.error) for one in journal.records() if isinstance(one, r.ConditionFailed)]
@@ -171,10 +171,10 @@ def test_a_factory_of_an_agents_state_is_called_once_and_never_in_a_decision() -
 
     helper = with_program(program(Helper(), {}))
     before = len(made)
-    one = Play(router, lambda _conversation, _call: says("Done."), config=helper)
-    one.person("Go")
+    one = Scenario(router, lambda _conversation, _call: reply("Done."), config=helper)
+    one.user_writes("Go")
     one.settle()
-    (first,) = one.all(r.AgentStateInitialized)
+    (first,) = one.records(r.AgentStateInitialized)
     assert first.values == {"names": [f"name {before + 1}"]}
     assert made[before:] == [False]
 
@@ -197,13 +197,13 @@ def test_a_beginning_that_fails_or_does_not_return_refuses_the_message(begin: An
     mission = MissionWorkflow(graph=Graph(nodes=(Only,), state_type=None), begin=begin)
     slug = Slug("endless")
     config = dataclasses.replace(rules(), missions={slug: mission.rule(slug, PublicKey("f" * 64))})
-    one = Play(asks_nobody, lambda *_: says(""), config=config)
+    one = Scenario(unused_router, lambda *_: reply(""), config=config)
     one.answers_at_once = False
-    one.person("Begin", addressed=(slug,))
+    one.user_writes("Begin", addressed=(slug,))
     (effect,) = one.running.values()
     assert isinstance(effect, Evaluate)
-    one.hear(asyncio.run(FunctionCalls().evaluate(one.conversation, effect, one.rules, one.now)))
-    assert any(reason in text for text in one.said())
+    one.handle(asyncio.run(FunctionCalls().evaluate(one.conversation, effect, one.rules, one.now)))
+    assert any(reason in text for text in one.sent_texts())
     assert one.conversation.refused == slug
 
 
@@ -301,21 +301,21 @@ def graph() -> Iterator[TransitionGraph]:
 
 def test_a_round_is_decided_by_recorded_verdicts_and_they_change_nothing(graph: TransitionGraph) -> None:
     Late.made.clear()
-    one = begun(graph, context={"x": 1})
+    one = started(graph, context={"x": 1})
     one.settle()
-    assert [rec.next for rec in one.all(r.RoundClosed)] == [TRIO[1], TRIO[2], TRIO[0], ""]
-    assert one.all(r.WorkflowClosed)[0].reason == "enough"
-    assert one.all(r.ConversationStarted)
+    assert [rec.next for rec in one.records(r.RoundClosed)] == [TRIO[1], TRIO[2], TRIO[0], ""]
+    assert one.records(r.WorkflowClosed)[0].reason == "enough"
+    assert one.records(r.ConversationStarted)
     assert one.conversation.workflow is not None
     assert one.conversation.workflow.speakers.context_vars == {"x": 1}
-    verdicts = [[(v.function, v.value) for v in rec.verdicts] for rec in one.all(FunctionsEvaluated)]
+    verdicts = [[(v.function, v.value) for v in rec.verdicts] for rec in one.records(FunctionsEvaluated)]
     assert verdicts[0] == [("condition late 4", False), ("target chooses", {"next": TRIO[1], "reason": ""})]
     assert verdicts[-1] == [("condition late 4", True)]
     assert not any(Late.made), "no decision makes an operator's object"
 
 
 def test_a_journal_with_verdicts_is_read_and_decided_again_without_any_function(graph: TransitionGraph) -> None:
-    one = begun(graph)
+    one = started(graph)
     one.settle()
     registry = TransitionRegistry.default()
     registry._classes = TransitionRegistry()._classes
@@ -349,46 +349,46 @@ def unsealed(record: Record) -> Record:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_kill_at_any_append_changes_nothing_of_what_follows(graph: TransitionGraph, moment: str) -> None:
-    whole = begun(graph)
+    whole = started(graph)
     whole.settle()
-    rounds = [(rec.speaker, rec.next) for rec in whole.all(r.RoundClosed)]
+    rounds = [(rec.speaker, rec.next) for rec in whole.records(r.RoundClosed)]
     kinds = []
     for number in range(1, whole.appends + 1):
-        one = begun(TransitionGraph.sequence(TRIO))
-        one = Play(asks_nobody, one.worker, config=house(workflow(graph)))
+        one = started(TransitionGraph.sequence(TRIO))
+        one = Scenario(unused_router, one.worker, config=workflow_policy(workflow(graph)))
         one.crash_at = (number, moment)
-        one.person("Make it good", addressed=("review",))
+        one.user_writes("Make it good", addressed=("review",))
         one.settle()
         assert one.crashed == 1
-        assert [(rec.speaker, rec.next) for rec in one.all(r.RoundClosed)] == rounds
-        assert len(one.all(r.WorkflowClosed)) == 1
+        assert [(rec.speaker, rec.next) for rec in one.records(r.RoundClosed)] == rounds
+        assert len(one.records(r.WorkflowClosed)) == 1
         assert one.refold() == one.conversation
         kinds.append({type(rec) for decision in one.journal for rec in decision})
     assert all({EvaluationRequested, FunctionsEvaluated} <= kind for kind in kinds)
 
 
 def test_what_is_undecided_is_wanted_after_a_restart_and_nothing_is_repeated_for_it(graph: TransitionGraph) -> None:
-    one = begun(graph)
+    one = started(graph)
     one.answers_at_once = False
     while not one.conversation.undecided:
         assert one.step()
-    asked = one.all(EvaluationRequested)[-1]
+    asked = one.records(EvaluationRequested)[-1]
     key = Key(Work.FUNCTIONS, asked.seq)
     assert set(pending(one.refold())) & {key, asked.signal.key} == {key}
-    spoke = len(one.all(r.ModelResponded))
+    spoke = len(one.records(r.ModelResponded))
     one.crash()
     assert key in one.running
     assert asked.signal.key not in one.running
-    one.person("And this?")
-    one.person("And that?")
-    assert [type(rec.signal) for rec in one.all(EvaluationRequested)[-2:]] == [MessageReceived] * 2
+    one.user_writes("And this?")
+    one.user_writes("And that?")
+    assert [type(rec.signal) for rec in one.records(EvaluationRequested)[-2:]] == [MessageReceived] * 2
     one.settle()
-    assert [rec.text for rec in one.all(r.MessageRecorded)][1:] == ["And this?", "And that?"], "in their order"
-    assert len(one.all(r.ModelResponded)) == spoke + len(one.all(r.RoundClosed))
+    assert [rec.text for rec in one.records(r.MessageRecorded)][1:] == ["And this?", "And that?"], "in their order"
+    assert len(one.records(r.ModelResponded)) == spoke + len(one.records(r.RoundClosed))
 
 
 def test_a_timer_and_a_stop_end_what_is_undecided(graph: TransitionGraph) -> None:
-    one = begun(graph)
+    one = started(graph)
     one.answers_at_once = False
     while not one.conversation.undecided:
         assert one.step()
@@ -396,14 +396,14 @@ def test_a_timer_and_a_stop_end_what_is_undecided(graph: TransitionGraph) -> Non
     one.fire("turn_within.close")
     assert isinstance(one.conversation.undecided[-1].signal, TimerFired), "the rules are asked who is next"
     one.settle()
-    assert len(one.all(r.RoundClosed)) == 4
+    assert len(one.records(r.RoundClosed)) == 4
     assert one.conversation.usage.tokens == used.tokens + 4 * 15
 
-    two = begun(graph)
+    two = started(graph)
     two.answers_at_once = False
     while not two.conversation.undecided:
         assert two.step()
-    two.person("/stop")
+    two.user_writes("/stop")
     two.answers_at_once = True
     two.settle()
     assert two.conversation.undecided == ()
@@ -414,7 +414,7 @@ def test_a_run_without_a_daemon_that_is_killed_goes_on(graph: TransitionGraph) -
     agents = {name: f"You are {name}." for name in TRIO}
 
     def run_at(journal: Journals) -> Any:
-        model = Mind(lambda request: says(f"{request.agent} is done"))
+        model = ScriptedModel(lambda request: reply(f"{request.agent} is done"))
         return asyncio.run(
             graph.run("Begin", agents=agents, participants=TRIO, model=model, journal=journal, thread="t")
         )
@@ -436,8 +436,8 @@ def test_other_conversations_are_served_while_a_function_does_not_return(
 ) -> None:
     monkeypatch.setattr(functions, "TIMEOUT", 1.0)
     endless = TransitionGraph(TRIO[0], [Transition(Endless(), StayTarget())], TerminateTarget())
-    world = World(asks_nobody, lambda request: says(f"{request.agent} is done"))
-    world.rules, world.functions = house(workflow(endless)), FunctionCalls()
+    world = World(unused_router, lambda request: reply(f"{request.agent} is done"))
+    world.rules, world.functions = workflow_policy(workflow(endless)), FunctionCalls()
     first, second = ConversationId("c" * 64), ConversationId("d" * 64)
 
     async def main() -> None:

@@ -57,7 +57,7 @@ class AgentPhaseState:
 class Look(Protocol):
     """What a program's conditions are asked with. Pure: a copy, which no condition can change the state by."""
 
-    def __call__(self, standing: AgentPhaseState, conversation: Phase | None) -> Any:
+    def __call__(self, agent_state: AgentPhaseState, conversation: Phase | None) -> Any:
         """The agent as it is; `conversation` is the conversation's phase, None outside one."""
         ...
 
@@ -123,7 +123,7 @@ class Program:
     links: Mapping[str, Link] = field(default_factory=dict)
     """By the name of the tool that calls them."""
     takes: Callable[[str, Any], bool] = _anything
-    """Whether a field of a type that its schema cannot tell takes a recorded value."""
+    """Whether a field of a type that no schema can express takes a recorded value."""
     initial: Mapping[str, Any] = field(default_factory=dict)
     """The fields that begin with another value than their default."""
     made: Callable[[], Mapping[str, Any]] | None = None

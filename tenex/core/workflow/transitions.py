@@ -1,6 +1,6 @@
 """The rules of a workflow as guarded edges of the one graph: its nodes are the speakers, a round is the facts.
 
-An edge leads from the one speaker after whom its rule can fire, where the rule says so, else from anyone.
+An edge leads from the one speaker after whom its rule can fire, where the rule names one, else from anyone.
 """
 
 import copy
@@ -37,7 +37,7 @@ TERMINATED = "workflow_terminated"
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One rule: when the condition fires, the target says who is next. Lower `priority` is looked at first."""
+    """One rule: when the condition fires, the target is who is next. Lower `priority` is looked at first."""
 
     when: TransitionCondition
     then: TransitionTarget
@@ -45,7 +45,7 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class ClosedRound:
+class RoundFacts:
     """The facts of a workflow's edges: the state with the round counted in, and the round.
 
     `ask` gives the verdicts of conditions and targets that are not built in.
@@ -87,7 +87,7 @@ class When:
 
     condition: TransitionCondition
 
-    def holds(self, facts: ClosedRound) -> bool:
+    def holds(self, facts: RoundFacts) -> bool:
         """Whether the condition fires; raises ConfigurationError where an operator's code fails."""
         if all(type(part) in CONDITIONS for part in parts(self.condition)):
             return self.condition.evaluate(facts.state, facts.envelope)
@@ -100,7 +100,7 @@ class Then:
 
     target: TransitionTarget
 
-    def resolve(self, node: str, facts: ClosedRound) -> Choice:
+    def resolve(self, node: str, facts: RoundFacts) -> Choice:
         """What the target resolves to; raises ConfigurationError where an operator's code fails."""
         if type(self.target) in TARGETS:
             decision = self.target.resolve(facts.state, facts.envelope)
@@ -185,7 +185,7 @@ def _worded(value: Any) -> str:
 
 
 def speaker_of(condition: TransitionCondition) -> str | None:
-    """The one speaker after whom a condition can fire, if it can be told; None means: after anyone."""
+    """The one speaker after whom a condition can fire, if it is known; None means: after anyone."""
     if isinstance(condition, FromSpeaker):
         return condition.agent_id
     if isinstance(condition, AllOf):

@@ -19,7 +19,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.workflow.rounds import Finish, Handoff
-from tenex.workflows.functions import in_thread
+from tenex.runtime.functions import in_thread
 from tenex.workflows.speakers.context import CHANGES, ContextChanges
 
 from .definition import PhasedAgent, agent_at, blueprint

@@ -24,7 +24,6 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import (
     ExecutionContext,
-    Functions,
     Missions,
     Notice,
     OnText,
@@ -42,12 +41,13 @@ from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens
 from tenex.runtime.dependencies import ActorDependencies
 from tenex.runtime.executors import Executors
+from tenex.runtime.functions import FunctionCalls
 from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.workflows.phases.router_prompt import question_for
 
-from .play import ALICE, RELAY, rules, says
+from .scenario import ALICE, RELAY, reply, rules
 from .virtual import VirtualClock
 
 
@@ -100,7 +100,7 @@ class MemoryNotices:
         self._notices = {key: notice for key, notice in self._notices.items() if key[0] != conversation}
 
 
-class CalledHere:
+class CalledHere(FunctionCalls):
     """Functions of operators, called without threads, which virtual time would overtake."""
 
     async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
@@ -138,7 +138,7 @@ class World:
         self.ids = 0
         self.notices = MemoryNotices()
         self.missions: Missions | None = None
-        self.functions: Functions = CalledHere()
+        self.functions: FunctionCalls = CalledHere()
         self.quote: Callable[[ModelRequest], Quote] = quote_tokens
         self.wrongs: list[str] = []
         """What ports must never be asked: the flow takes what a port raises for a fault of that port, and goes on."""
@@ -194,7 +194,7 @@ class World:
             raise answer
         if isinstance(answer, ModelStep):
             return answer
-        return says(answer if isinstance(answer, str) else json.dumps(answer))
+        return reply(answer if isinstance(answer, str) else json.dumps(answer))
 
     def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
         """Nothing is described to a scripted mind."""
