@@ -47,9 +47,7 @@ def _there_for(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec])
     try:
         agent_state = agent_state_of(state, run, program)
     except Unanswered:
-        agent_state = AgentPhaseState(
-            phase=str(program.graph.initial) if program.graph else "", values=program.defaults
-        )
+        agent_state = AgentPhaseState(phase=program.graph.initial if program.graph else "", values=program.defaults)
     ask = asker(state, run)
 
     def is_there(tool: ToolSpec) -> bool:

@@ -6,7 +6,6 @@ after the call has returned.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any, Self
 
 from jsonschema import Draft202012Validator
@@ -17,6 +16,7 @@ from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.agent import Link as LinkRule
 from tenex.core.verdicts import Question, Verdict, call_now
+from tenex.core.workflow.rounds import plain
 
 from .blueprint import Blueprint, check_types, read_class
 from .instance_state import ConversationView, InstanceState, StateView
@@ -159,14 +159,24 @@ def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool =
         look=lambda agent_state, conversation: agent_at(agent, agent_state, conversation),
         initial=agent._instance.recorded if is_itself else {},
         made=shape.made if shape.makes_values and not is_itself else None,
-        takes=partial(_takes, shape.schema),
+        takes=_by_schemas(shape.schema),
         shows_state=shows_state(shape.system),
     )
 
 
-def _takes(schemas: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> bool:
+def _by_schemas(schemas: Mapping[str, Mapping[str, Any]]) -> Callable[[str, Any], bool]:
     """Whether a recorded value fits the field's JSON Schema: its type itself may run code of the class's author."""
-    return Draft202012Validator(schemas[name]).is_valid(value)
+    fits: dict[str, tuple[Any]] = {}
+    """Of each field the newest value that was found to fit: it is the same object until it changes."""
+
+    def takes(name: str, value: Any) -> bool:
+        if name not in fits or fits[name][0] is not value:
+            if not Draft202012Validator(schemas[name]).is_valid(plain(value)):
+                return False
+            fits[name] = (value,)
+        return True
+
+    return takes
 
 
 def _description(cls: type | None) -> str:
