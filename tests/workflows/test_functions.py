@@ -121,9 +121,9 @@ def test_a_loop_in_python_ends_when_it_is_given_up_and_its_function_can_be_calle
 
 
 def test_what_returns_raises_or_returns_no_json_has_a_verdict() -> None:
-    made = FunctionCalls()
+    made, missing = FunctionCalls(), dict[str, int]()
     assert made.verdict(question(lambda: {"a": [1, None]})).value == {"a": [1, None]}
-    failed = made.verdict(question(lambda: {}["x"]))
+    failed = made.verdict(question(lambda: missing["x"]))
     assert (failed.kind, failed.value) == ("KeyError", None)
     odd = made.verdict(question(lambda: {1, 2}))
     assert (odd.kind, odd.error) == (
@@ -190,7 +190,10 @@ class Only(BaseNode[None, None, None]):
     [
         (lambda _message: loops(), "its `begin` failed with TimeoutError. The author of its code has to fix that."),
         (lambda _message: sys.exit(2), "its `begin` failed with SystemExit. The author of its code has to fix that."),
-        (lambda _message: {}["x"], "its `begin` failed with KeyError. The author of its code has to fix that."),
+        (
+            lambda _message: next(iter(())),
+            "its `begin` failed with StopIteration. The author of its code has to fix that.",
+        ),
     ],
 )
 def test_a_beginning_that_fails_or_does_not_return_refuses_the_message(begin: Any, reason: str) -> None:
