@@ -79,6 +79,7 @@ STAYS: Final = frozenset(
         "updated_at",
         "starter",
         "address",
+        "agent",
         "outbox",
         "refusals",
         "turn_count",
