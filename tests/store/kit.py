@@ -149,6 +149,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if origin in (Mapping, dict):
         key = keys if arguments[0] is str else values_of(arguments[0])
         return st.dictionaries(key, values_of(arguments[1]), max_size=3)
+    if issubclass(hint, tuple):  # a named one
+        return st.tuples(*map(values_of, get_type_hints(hint).values())).map(lambda parts: hint(*parts))
     if issubclass(hint, Enum):
         return st.sampled_from(list(hint))
     return objects_of(hint)
