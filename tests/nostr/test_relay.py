@@ -76,12 +76,7 @@ async def test_the_gap_is_read_from_the_last_frame_minus_the_overlap_not_from_th
 
 async def test_an_incomplete_past_is_read_again(fault: FaultRelay) -> None:
     """The link breaks in the middle of the backlog: the next connection begins at its beginning."""
-
-    async def silent(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
-        if filters[0]["limit"] == 0:
-            await peer.send("EOSE", sub_id)
-
-    fault.on_req = silent
+    fault.on_req = fault.serve_new_only
     relay = connection(fault.url, Received())
     relay.subscribe("notes", NOTES, LONG_AGO - 10_000_000)
     async with running(relay):

@@ -85,24 +85,25 @@ def test_a_reply_is_answered_with_root_and_reply_markers() -> None:
     ]
 
 
-def test_a_root_marker_alone_is_a_reply_to_the_root() -> None:
-    """Its references hold the root once."""
-    incoming = read(note(["e", R, "", "root"], ["p", PROJECT.public]))
-    assert (incoming.conversation, incoming.reply_to, incoming.references) == (R, R, (R,))
-
-
-def test_unmarked_tags_are_read_by_the_old_convention() -> None:
-    incoming = read(note(["e", R, "", STRANGER], ["e", X], ["p", PROJECT.public], ["e", P]))
-    assert (incoming.conversation, incoming.reply_to, incoming.references) == (R, P, (P, R, X))
-    assert incoming.address["root_author"] == STRANGER
-    one = read(note(["e", R]))
-    assert (one.conversation, one.reply_to, one.starts) == (R, R, False)
-
-
-def test_a_root_marker_outdoes_the_old_convention() -> None:
-    """Where some tags are marked, the first without a marker is no root."""
-    incoming = read(note(["e", X], ["e", R, "", "root"]))
-    assert (incoming.conversation, incoming.reply_to, incoming.references) == (R, R, (R, X))
+@pytest.mark.parametrize(
+    ("tags", "root", "reply_to", "references"),
+    [
+        ([["e", R, "", "root"]], R, R, (R,)),
+        ([["e", R, "", STRANGER], ["e", X], ["e", P]], R, P, (P, R, X)),
+        ([["e", R]], R, R, (R,)),
+        ([["e", X], ["e", R, "", "root"]], R, R, (R, X)),
+        ([["e", X, "", "mention"], ["q", R]], None, None, (X,)),
+        ([["e"]] * 700 + [["p", ""]] * 1300, None, None, ()),
+    ],
+    ids=["root marker", "unmarked", "one unmarked", "marker and unmarked", "quotations", "malformed"],
+)
+def test_e_tags_place_a_note_in_its_thread(
+    tags: list[list[str]], root: str | None, reply_to: str | None, references: tuple[str, ...]
+) -> None:
+    incoming = read(note(*tags))
+    assert (incoming.conversation, incoming.reply_to) == (root or incoming.event_id, reply_to)
+    assert (incoming.references, incoming.starts) == (references, False)
+    assert incoming.address["root_author"] == (STRANGER if len(references) == 3 else PERSON.public if not root else "")
 
 
 def test_a_lone_reply_marker_leaves_the_root_open() -> None:
@@ -116,14 +117,6 @@ def test_a_lone_reply_marker_leaves_the_root_open() -> None:
     assert answer(later, later)[0] == ("e", P, RELAY, "root")
     knows = read(note(["e", P, HINT, "root", STRANGER], by=FRIEND))
     assert answer(later, knows)[0] == ("e", P, RELAY, "root", STRANGER)
-
-
-def test_quotations_make_no_thread() -> None:
-    """A `mention` marker is looked up but is no root; a q tag is neither."""
-    event = note(["e", X, "", "mention"], ["q", R], ["p", PROJECT.public])
-    incoming = read(event)
-    assert str(incoming.conversation) == event.id
-    assert (incoming.reply_to, incoming.references) == (None, (X,))
 
 
 def test_an_answer_stays_in_the_thread_the_person_wrote_in() -> None:
@@ -259,12 +252,6 @@ def test_hostile_tags_are_passed_over(tags: list[tuple[str, ...]], kind: int, te
     )
     (sealed,) = scheme_named(incoming.address["form"]).seal(draft, ())
     assert all(tag and tag[0] in {"e", "p", "E", "P", "K", "k", "h"} for tag in sealed.tags)
-
-
-def test_two_thousand_bad_tags_are_passed_over() -> None:
-    """As many tags as an event may have, none of any use."""
-    event = note(*([] if n % 3 else ["e"] for n in range(1000)), *(["p", ""] for _ in range(1000)))
-    assert str(read(event).conversation) == event.id
 
 
 def test_every_form_has_a_name_of_its_own() -> None:
