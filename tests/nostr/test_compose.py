@@ -15,15 +15,13 @@ from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_event
-from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.threading import read_event
 from tenex.nostr.threading.split import clean_text, clip, split_text
 
-from .kit import ALICE, BOB, FAST, NOW
+from .kit import ALICE, BOB, FAST, NOW, PERSON, PROJECT
 
-PERSON, PROJECT = SecretKey(bytes([1]) * 32), SecretKey(bytes([2]) * 32)
 ADDRESS = f"31933:{PERSON.public}:demo"
 RELAYS = ("wss://one.example", "WSS://One.Example:443/", "ws://127.0.0.1:7447")
 MARKS = (("L", "agent"), ("l", "ai", "agent"))
