@@ -101,7 +101,7 @@ async def test_a_new_reply_waits_for_the_past_and_an_event_of_both_comes_once(
 ) -> None:
     held: list[tuple[Peer, str]] = []
     old, both = note(at=NOW - 50), note(at=NOW - 5)
-    subscription = note(at=NOW, tags=[["e", old.id, "", "root"]])
+    new = note(at=NOW, tags=[["e", old.id, "", "root"]])
 
     async def unfinished(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
         if filters[0]["limit"] == 0:
@@ -119,19 +119,19 @@ async def test_a_new_reply_waits_for_the_past_and_an_event_of_both_comes_once(
     async with running(relays):
         await fault.until(lambda: held)
         await fault.spread(to_wire(both))
-        await fault.spread(to_wire(subscription))
+        await fault.spread(to_wire(new))
         peer, sub_id = held[0]
         await peer.send("EOSE", sub_id)
-        await received.has(subscription)
+        await received.has(new)
         await covered(relays)
-    assert received.ids == ids([old, both, subscription])
+    assert received.ids == ids([old, both, new])
 
 
 async def test_new_events_wait_once_and_briefly_for_an_endless_past(
     monkeypatch: pytest.MonkeyPatch, fault: FaultRelay, received: Received
 ) -> None:
     monkeypatch.setattr(history_buffer, "NEW_WAIT", 0.2)
-    old, subscription, later = note(at=NOW - 50), note(at=NOW), note(at=NOW)
+    old, new, later = note(at=NOW - 50), note(at=NOW), note(at=NOW)
 
     async def without_end(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
         await peer.send(*(("EVENT", sub_id, to_wire(old)) if filters[0]["limit"] else ("EOSE", sub_id)))
@@ -141,12 +141,12 @@ async def test_new_events_wait_once_and_briefly_for_an_endless_past(
     relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
     async with running(relays):
         await fault.until(lambda: len(fault.reqs()) == 2)
-        await fault.spread(to_wire(subscription))
-        await received.has(old, subscription)
+        await fault.spread(to_wire(new))
+        await received.has(old, new)
         monkeypatch.setattr(history_buffer, "NEW_WAIT", 60.0)
         await fault.spread(to_wire(later))
         await received.has(later)
-    assert received.ids == ids([old, subscription, later])
+    assert received.ids == ids([old, new, later])
 
 
 async def test_the_past_is_read_before_anything_is_sent(received: Received) -> None:

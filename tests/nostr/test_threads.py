@@ -172,7 +172,7 @@ def test_a_note_in_a_thread_is_answered_in_the_thread() -> None:
 
 
 def test_a_group_keeps_its_threads() -> None:
-    """Flotilla's threads subscription in rooms: `h` is copied."""
+    """Flotilla's threads are in rooms: `h` is copied."""
     event = made(11, ["h", "room"], ["p", PROJECT.public])
     incoming = read(event)
     assert answer_tags(incoming, incoming)[-1] == ("h", "room")
