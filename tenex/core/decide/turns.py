@@ -9,10 +9,10 @@ from typing import Literal
 from tenex.core import records as r
 from tenex.core.config import Agent, Expectation, Replay
 from tenex.core.context.window import MESSAGE_CHARACTERS, in_a_line
+from tenex.core.effects import Key, Work
 from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.mode import mode_of
-from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.port_values import Handoff
 from tenex.core.state.run import CallState, Completion, Run
 
@@ -220,8 +220,10 @@ def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> 
 
 def close_calls(draft: Transaction, run: Run, sentence: str, *, only: Replay | None = None) -> None:
     """Give open calls a result without having one: only those of one class, or all."""
+    returned = draft.state.undecided_keys
     for call in run.open_calls:
-        if only is None or (call.state is CallState.PERMITTED and call.replay is only):
+        is_running = call.state is CallState.PERMITTED and Key(Work.TOOL, call.seq) not in returned
+        if only is None or (is_running and call.replay is only):
             draft.add(
                 r.ToolCallCompleted,
                 run=run.id,
@@ -249,37 +251,3 @@ def _line(done: Completion) -> str:
     cut = words if len(words) <= SUMMARY_CHARACTERS else words[:SUMMARY_CHARACTERS] + " …"
     verdict = f" [{done.verdict}]" if done.verdict else ""
     return f"{done.agent}{verdict}: {cut}"
-
-
-# ---- cycles and phases -----------------------------------------------------------------------------------------------
-
-
-def transition(draft: Transaction, to: Phase, reason: str) -> None:
-    """Enter a phase."""
-    announce_at = Millis(draft.now + draft.rules.limits.announce_after)
-    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason), announce_at=announce_at)
-
-
-def handoff_fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:
-    """Why and where the work goes on, for the next agents."""
-    state, project = draft.state, draft.rules.project
-    last = state.turns[-1] if state.turns else None
-    request = state.messages[-1].text if state.messages else ""
-    asked = request if len(request) <= 400 else request[:400] + " …"
-    return {
-        "from_": state.phase,
-        "to": to,
-        "message": f"{reason}\n\nRequest: {asked}" if asked else reason,
-        "agent_pubkey": project.pubkey,
-        "agent_name": project.name,
-        "reason": reason,
-        "summary": last.summary if last else "",
-    }
-
-
-def begin_cycle(draft: Transaction, reason: str) -> None:
-    """Begin a cycle in chat; the way there is a transition only where the table has it."""
-    state = draft.state
-    if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
-        transition(draft, Phase.CHAT, reason)
-    draft.add(r.CycleStarted, cycle=state.cycle + 1, reason=reason)

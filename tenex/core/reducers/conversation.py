@@ -29,6 +29,13 @@ from tenex.core.state.conversation import (
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
 from tenex.core.state.run import Message, OrchestratorTurn, Question, Retry, Run
+from tenex.core.state.undecided import (
+    EvaluationRequested,
+    FunctionsEvaluated,
+    with_request,
+    with_verdicts,
+    without_request,
+)
 
 from .agent import AGENT_REDUCERS, changed
 from .clock import clock_set, reopened
@@ -44,20 +51,20 @@ ANSWER_WORDS = 3
 
 
 def _started(c: State, record: r.ConversationStarted) -> None:
-    c.title, c.starter, c.address = record.title, record.starter, record.address
+    c.title, c.starter, c.address, c.agent = record.title, record.starter, record.address, record.agent
     c.started_at = c.phase_started_at = record.at
 
 
 def _cycle(c: State, record: r.CycleStarted) -> None:
-    if c.phase is not Phase.CHAT:
+    if c.phase is not record.phase and c.cycle:
         leave_phase(c, record.at)
         c.phase_from, c.last_transition = c.phase, None
     carried = c.newer_than_last_turn() if c.cycle else ()
     c.past = remembered(c.past, c.cycle, c.messages, c.turns)
-    if c.unannounced is not None and c.unannounced.to is not Phase.CHAT:
+    if c.unannounced is not None and c.unannounced.to is not record.phase:
         c.unannounced = None
     c.cycle, c.status, c.waiting_for, c.refused = record.cycle, "active", "", ""
-    c.phase, c.wrote_since_entry = Phase.CHAT, bool(carried)
+    c.phase, c.wrote_since_entry = record.phase, bool(carried)
     c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()
     c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
@@ -409,6 +416,15 @@ def _spend(c: State, usage: Usage, at: Millis) -> None:
         c.spending = dict([*others, (day, people)][-SPENDING_DAYS:])
 
 
+def _deferred(c: State, record: EvaluationRequested) -> None:
+    c.undecided = with_request(c.undecided, record)
+
+
+def _evaluated(c: State, record: FunctionsEvaluated) -> None:
+    c.undecided = without_request(c.undecided, record)
+    c.verdicts = with_verdicts(c.verdicts, (run.state_key for run in c.runs.values()), record)
+
+
 REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationStarted: _started,
     r.ProcessRestarted: reopened,
@@ -458,6 +474,8 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.OutboxExpired: expired,
     r.JournalRebuilt: rebuilt,
     r.ConversationImported: imported,
+    EvaluationRequested: _deferred,
+    FunctionsEvaluated: _evaluated,
     RolledBack: rolled_back,
     ConversationForked: forked,
     **AGENT_REDUCERS,
