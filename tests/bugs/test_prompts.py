@@ -33,8 +33,7 @@ def test_B23_each_message_is_shown_once() -> None:
         Router(route(None, "project-manager"), WAITS, route(None, "project-manager"), WAITS), plain_model
     )
     for text in ("first wish", "second wish", "third wish"):
-        scenario.user_writes(text)
-        scenario.settle()
+        scenario.converse(text)
     for started in scenario.records(r.RunStarted):
         shown = [entry.seq for entry in started.entries if isinstance(entry, Shown)]
         assert len(set(shown)) == len(shown)
@@ -60,8 +59,7 @@ def test_B28_making_a_prompt_fetches_nothing() -> None:
     assert not inspect.iscoroutinefunction(ConversationPrompter.work), "without awaiting there is no network"
     assert not inspect.iscoroutinefunction(ConversationPrompter.route)
     linked = "What does nostr:nevent1qqsabc say?"
-    scenario = scenario_at(Phase.CHAT, Router(route(None, "project-manager"), WAITS), text=linked)
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router(route(None, "project-manager"), WAITS), text=linked).settle()
     run_id = scenario.records(r.RunStarted)[-1].run
     scenario.user_writes("go on", addressed=("project-manager",))
     run = next(iter(scenario.conversation.runs.values()))

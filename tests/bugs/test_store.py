@@ -47,9 +47,7 @@ async def held(tmp_path: Path) -> AsyncIterator[tuple[ConversationFolder, Scenar
     answer = "The weather service answers in Kelvin, so I convert it"
     scenario = Scenario(
         lambda question: WAITS if question["turns"] else route("plan", "planner"), lambda *_: reply(answer)
-    )
-    scenario.user_writes("Show the temperature in the corridor")
-    scenario.settle()
+    ).converse("Show the temperature in the corridor")
     for name, decisions in ((ID, scenario.journal), (NAMES[0], [(started(NAMES[0]), asked(2))])):
         journal, _ = await folder.open(name)
         await journal.append(decisions)

@@ -40,8 +40,9 @@ def test_B04_B10_a_completion_counts_and_is_seen_however_it_is_given(calls_compl
         if calls_complete
         else reply("it is there")
     )
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[step]))
-    scenario.settle()
+    scenario = scenario_at(
+        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[step])
+    ).settle()
     closed = scenario.conversation.last_turn
     assert closed is not None
     assert closed.phase is Phase.EXECUTE
@@ -109,8 +110,7 @@ def test_B19_stop_ends_whatever_is_at_work(stage: str) -> None:
 
 def test_B20_time_stops_with_the_work() -> None:
     """The clock of an execution ran on after it had succeeded."""
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS)).settle()
     assert scenario.conversation.status == "waiting"
     assert not [
         e for e in pending(scenario.conversation).values() if isinstance(e, Timer) and e.key.part in ("warn", "close")

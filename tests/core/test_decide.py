@@ -93,8 +93,7 @@ def test_a_publication_that_is_not_wanted_says_nothing(part: str) -> None:
 
 
 def test_opening_a_conversation_that_has_nothing_to_do_says_nothing() -> None:
-    scenario = scenario_at(Phase.CHAT)
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT).settle()
     assert scenario.handle(Opened()) == []
     fresh = Conversation(id=ID)
     assert decide(fresh, Opened(), scenario.rules, scenario.now) == []
@@ -165,31 +164,38 @@ def test_a_message_that_shows_the_transition_makes_the_announcement_needless() -
 
 def test_a_completion_says_what_it_cost_and_how_it_came() -> None:
     steps = [reply("", ("read_file", {})), reply("", ("complete", {"response": "done"}))]
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=steps))
-    scenario.settle()
+    scenario = scenario_at(
+        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=steps)
+    ).settle()
     tags = dict(tag for tag in scenario.records(r.MessageSent)[-1].tags if len(tag) == 2)
     assert (tags["status"], tags["tool"], tags["llm-model"]) == ("completed", "complete", "script")
     assert (tags["llm-prompt-tokens"], tags["llm-completion-tokens"], tags["llm-total-tokens"]) == ("20", "10", "30")
     assert "llm-cost-usd" not in tags, "no price is known"
 
 
-def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
+def sent_to_two_relays() -> tuple[Scenario, r.MessageSent]:
+    """A scenario with a message in its outbox for two relays, one of which is dead."""
     scenario = scenario_at(Phase.CHAT)
-    said = scenario.records(r.MessageSent)[-1]
+    last = scenario.records(r.MessageSent)[-1]
     both = r.MessageSent(
         seq=scenario.conversation.next_seq,
         at=scenario.now,
-        speaker=said.speaker,
-        name=said.name,
+        speaker=last.speaker,
+        name=last.name,
         text="x",
         purpose="notice",
-        phase=said.phase,
-        events=said.events,
+        phase=last.phase,
+        events=last.events,
         relays=(RELAY, "ws://dead"),
     )
     scenario.conversation.apply(both)
     scenario.journal.append((both,))
     scenario.reconcile()
+    return scenario, both
+
+
+def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
+    scenario, both = sent_to_two_relays()
     scenario.handle(Published(key=Key(Work.PUBLISH, both.seq, "0 ws://dead"), outcome=PublishOutcome(accepted=False)))
     assert both.seq in scenario.conversation.outbox
     scenario.handle(Published(key=Key(Work.PUBLISH, both.seq, f"0 {RELAY}"), outcome=PublishOutcome(accepted=True)))
@@ -198,21 +204,7 @@ def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
 
 
 def test_a_relay_that_never_answers_is_given_up_after_the_expiry() -> None:
-    scenario = scenario_at(Phase.CHAT)
-    said = scenario.records(r.MessageSent)[-1]
-    both = r.MessageSent(
-        seq=scenario.conversation.next_seq,
-        at=scenario.now,
-        speaker=said.speaker,
-        name=said.name,
-        text="x",
-        purpose="notice",
-        phase=said.phase,
-        events=said.events,
-        relays=(RELAY, "ws://dead"),
-    )
-    scenario.conversation.apply(both)
-    scenario.journal.append((both,))
+    scenario, both = sent_to_two_relays()
     scenario.handle(Published(key=Key(Work.PUBLISH, both.seq, f"0 {RELAY}"), outcome=PublishOutcome(accepted=True)))
     (timer,) = [e for e in pending(scenario.conversation).values() if isinstance(e, Timer) and e.key.part == "expire"]
     assert timer.due == scenario.now + OUTBOX_EXPIRY

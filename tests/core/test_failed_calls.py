@@ -33,29 +33,19 @@ def test_an_answer_of_no_use_is_asked_for_again_with_the_reason() -> None:
         told = [entry for entry in call.entries if isinstance(entry, Note) and "filtered" in entry.text]
         return reply("It is built.") if told else refused()
 
-    scenario = Scenario(to_execute, worker)
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(to_execute, worker).converse("build it")
     assert [ended.outcome for ended in scenario.records(r.RunEnded)] == ["finished"]
-    assert len(scenario.records(r.ModelReprompted)) == 1
+    (reprompted,) = scenario.records(r.ModelReprompted)
+    assert "The answer was filtered. Answer again" in reprompted.text
 
 
-def test_an_agent_whose_answers_stay_of_no_use_fails_with_the_reason() -> None:
-    scenario = Scenario(to_execute, lambda conversation, call: refused())
-    scenario.user_writes("build it")
-    scenario.settle()
+def test_an_agent_whose_answers_stay_useless_fails_with_the_reason_and_all_calls_are_paid() -> None:
+    scenario = Scenario(to_execute, lambda conversation, call: refused()).converse("build it")
     ended = scenario.records(r.RunEnded)[0]
     assert (ended.outcome, ended.error) == ("failed", "The answer was filtered.")
     assert scenario.conversation.status == "waiting"
-
-
-def test_what_failed_calls_cost_is_counted() -> None:
-    scenario = Scenario(to_execute, lambda conversation, call: refused())
-    scenario.user_writes("build it")
-    scenario.settle()
     routed = Usage(input_tokens=10, output_tokens=5)
     assert scenario.conversation.usage == COST + COST + COST + routed + routed
-    assert scenario.refold() == scenario.conversation
 
 
 def test_what_a_failed_try_cost_is_counted_with_the_wait_for_the_next() -> None:
@@ -63,9 +53,7 @@ def test_what_a_failed_try_cost_is_counted_with_the_wait_for_the_next() -> None:
         ModelFailed(key=NO_KEY, message="cut off", retryable=True, usage=COST),
         reply("done"),
     ]
-    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0)).converse("build it")
     scenario.fire("retry")
     scenario.settle()
     assert scenario.conversation.usage.input_tokens == 70 + 3 * 10
@@ -76,9 +64,7 @@ def test_what_an_answer_of_the_router_cost_is_counted_where_it_is_of_no_use() ->
     first = [refused()]
     scenario = Scenario(
         lambda question: first.pop() if first else to_execute(question), lambda conversation, call: reply("done")
-    )
-    scenario.user_writes("hello")
-    scenario.settle()
+    ).converse("hello")
     assert scenario.conversation.usage.cost_usd == 0.5
     assert "filtered" in scenario.records(r.RouteRejected)[0].sentence
 
@@ -89,8 +75,7 @@ def test_what_is_said_carries_all_that_the_run_cost() -> None:
     for last, words in ((reply("done"), "done"), (refused(), "I could not finish: The answer was filtered.")):
         answers: list[ModelStep | ModelFailed] = [gone, refused(), refused(), last]
         scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))  # noqa: B023  played out within the loop
-        scenario.user_writes("build it")
-        scenario.settle()
+        scenario.converse("build it")
         scenario.fire("retry")
         scenario.settle()
         (said,) = [record for record in scenario.records(r.MessageSent) if record.text == words]
@@ -105,9 +90,7 @@ def test_a_failed_call_says_which_model_it_was() -> None:
         ModelFailed(key=NO_KEY, message="filtered", retryable=False, usage=COST, model="big"),
         ModelFailed(key=NO_KEY, message="filtered", retryable=False, usage=COST, model="last"),
     ]
-    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0)).converse("build it")
     scenario.fire("retry")
     scenario.settle()
     assert [
@@ -115,22 +98,11 @@ def test_a_failed_call_says_which_model_it_was() -> None:
     ] == ["small", "big", "big", "last"]
 
 
-def test_a_sentence_about_an_answer_ends_before_the_next_begins() -> None:
-    stopped = ModelFailed(key=NO_KEY, message="the filter stopped it", retryable=False)
-    answers: list[ModelStep | ModelFailed] = [stopped, reply("done")]
-    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))
-    scenario.user_writes("build it")
-    scenario.settle()
-    assert "the filter stopped it. Answer again" in scenario.records(r.ModelReprompted)[0].text
-
-
 def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
     """The model was reached: the next fault of transport is the first again."""
     gone = ModelFailed(key=NO_KEY, message="gone", retryable=True)
     answers: list[ModelStep | ModelFailed] = [gone, gone, gone, refused(), gone, reply("done")]
-    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0)).converse("build it")
     for _ in range(4):
         scenario.fire("retry")
         scenario.settle()
@@ -139,9 +111,9 @@ def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
 
 def test_a_held_run_says_why_and_when_it_goes_on() -> None:
     gone = ModelFailed(key=NO_KEY, message="nobody listens at 127.0.0.1:9", retryable=True)
-    scenario = Scenario(to_execute, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(
+        to_execute, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=()))
+    ).converse("build it")
     assert "nobody listens at 127.0.0.1:9" in scenario.sent_texts()[-1]
     scenario.user_writes("/status")
     assert "Executor: its model cannot be reached; the next try is in 300 s" in scenario.sent_texts()[-1]
@@ -155,9 +127,7 @@ def test_a_call_whose_arguments_cannot_be_used_is_refused_with_the_reason(tool: 
         steps = conversation.runs[call.run].steps
         return ModelStep(calls=(broken,), model="m") if steps == 0 else reply("done another way")
 
-    scenario = Scenario(to_execute, worker)
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(to_execute, worker).converse("build it")
     assert [refusal.sentence for refusal in scenario.records(r.ToolCallRejected)] == [
         "The arguments of the call are no JSON."
     ]
@@ -176,14 +146,11 @@ def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_person_is_asked(
         lambda question: again if question["phase"] == "chat" else {"agents": ["executor"], "reason": "go on"},
         worker,
         config=rules(limits=Limits(tokens_per_cycle=60)),
-    )
-    scenario.user_writes("build it")
-    scenario.settle()
+    ).converse("build it")
     assert len(scenario.records(r.ModelResponded)) == 3
     assert [limit.limit for limit in scenario.records(r.LimitReached)] == ["tokens_per_cycle"]
     assert scenario.conversation.status == "waiting"
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert len(scenario.records(r.ModelResponded)) > 3
 
 
@@ -193,8 +160,8 @@ def test_agents_of_one_turn_that_share_a_dead_provider_are_told_of_once() -> Non
     def both(question: dict[str, object]) -> dict[str, object]:
         return {"agents": ["executor", "helper"], "phase": "execute", "reason": "build it"}
 
-    scenario = Scenario(both, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(both, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=()))).converse(
+        "build it"
+    )
     assert len([retry for retry in scenario.records(r.RetryScheduled) if retry.on_hold]) == 2
     assert len([text for text in scenario.sent_texts() if "cannot be reached" in text]) == 1

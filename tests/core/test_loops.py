@@ -178,8 +178,7 @@ def test_different_failures_are_not_the_same() -> None:
 def test_a_person_who_goes_on_gives_it_two_more_tries(text: str) -> None:
     scenario = failing("no such file")
     scenario.settle()
-    scenario.user_writes(text)
-    scenario.settle()
+    scenario.converse(text)
     assert failures(scenario) == 4
     assert len(scenario.records(r.LimitReached)) == 2
 

@@ -364,8 +364,7 @@ def test_stop_pauses_continue_goes_on_new_ends_it_and_words_are_kept() -> None:
     assert tale.mission.outcome == "stopped"
     assert tale.status() == "ended"
     assert [message.text for message in tale.conversation.recent if message.role] == ["how is it going?", "hello?"]
-    tale.user_writes("something else")
-    tale.settle()
+    tale.converse("something else")
     assert tale.conversation.turns, "the router is asked again once the mission is over"
 
 
@@ -443,7 +442,7 @@ def test_one_goes_back_to_every_record_and_on_to_the_end_from_there() -> None:
     tale.done("pay", n=3)
     tale.returns("First")
     tale.fails()
-    whole = [record for decision in tale.journal for record in decision]
+    whole = tale.records()
     keys = {seq for record in whole if (seq := getattr(record, "seq", 0))}
     for to in range(2, len(whole)):
         then = state_at(ID, whole, to)

@@ -84,7 +84,7 @@ def test_who_goes_back_is_told_where_the_mission_stood(last: int, where: str) ->
     tale.returns(END)
     ends.append(tale.conversation.next_seq - 1)
     tale.user_writes("and now?")
-    then = state_at(ID, [record for decision in tale.journal for record in decision], ends[last])
+    then = state_at(ID, tale.records(), ends[last])
     tale.handle(RollBack(to=then.next_seq - 1, then=then, by="bob"))
     assert f"we are {where} Nothing that a turn did is undone." in tale.sent_texts()[-1]
 
@@ -262,4 +262,3 @@ def test_a_long_search_is_not_told_node_by_node() -> None:
     told = [record.text for record in tale.records(r.MessageSent) if record.purpose == "announcement"]
     assert len(told) == TOLD
     assert "`/status` says where it is" in told[-1]
-    assert tale.refold() == tale.conversation

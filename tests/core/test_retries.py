@@ -21,7 +21,6 @@ from tests.fakes.scenario import (
     plain_model,
     reply,
     route,
-    rules,
     scenario_at,
     step_until,
 )
@@ -52,9 +51,7 @@ def broken_agent(*, times: int) -> Scenario:
 def broken_router(*, times: int) -> Scenario:
     """A scenario whose router cannot be reached that often."""
     left = iter([down()] * times)
-    scenario = scenario_at(Phase.CHAT, lambda _: next(left, WAITS))
-    scenario.settle()
-    return scenario
+    return scenario_at(Phase.CHAT, lambda _: next(left, WAITS)).settle()
 
 
 @pytest.mark.parametrize(("make", "part"), [(broken_agent, "retry"), (broken_router, "route")])
@@ -86,23 +83,8 @@ def test_while_it_waits_nothing_is_asked_and_each_try_has_a_key_of_its_own(make:
     assert len(keys) == 3
 
 
-@pytest.mark.parametrize(("make", "part"), [(broken_agent, "retry"), (broken_router, "route")])
-def test_a_failure_that_arrives_twice_is_one_retry(make: Any, part: str) -> None:
-    scenario = make(times=0)
-    scenario.router = Router(route("execute", "executor"), WAITS)
-    scenario.user_writes("again")
-    if part == "retry":
-        step_until(scenario, lambda it: it.conversation.turn is not None)
-    (wanted,) = in_flight(scenario)
-    signal = ModelFailed(key=wanted.key, message="reset", retryable=True)
-    assert scenario.handle(signal)
-    assert scenario.handle(signal) == []
-    assert len(scenario.records(r.RetryScheduled)) == 1
-
-
 def test_a_server_that_asks_for_patience_gets_it() -> None:
-    scenario = scenario_at(Phase.CHAT, Router(down(retry_after=90_000), down(retry_after=1), WAITS))
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router(down(retry_after=90_000), down(retry_after=1), WAITS)).settle()
     scenario.fire("route")
     scenario.settle()
     assert [delay for _, delay, _ in retries(scenario)] == [90_000, DELAYS[1]]
@@ -163,8 +145,7 @@ def test_an_answer_ends_the_count_of_tries() -> None:
     steps = iter([down(), down(), reply("", ("read_file", {})), down(), reply("done")])
     scenario = scenario_at(
         Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=lambda *_: next(steps))
-    )
-    scenario.settle()
+    ).settle()
     for _ in range(3):
         scenario.fire("retry")
         scenario.settle()
@@ -192,30 +173,17 @@ def test_a_hold_does_not_keep_the_other_agents_from_working() -> None:
 
     scenario = scenario_at(
         Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS), model_by_phase(execute=half)
-    )
-    scenario.settle()
+    ).settle()
     assert [record.run for record in scenario.records(r.RunEnded)][-1] == "turn-2.executor"
     assert list(scenario.conversation.runs) == ["turn-2.helper"]
     scenario.user_writes("/stop")
     assert scenario.conversation.waiting_for == "stopped"
 
 
-def test_what_cannot_be_retried_ends_the_run() -> None:
-    failed = ModelFailed(key=Key(Work.MODEL, 0), message="content policy", retryable=False)
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[failed]))
-    scenario.settle()
-    assert retries(scenario) == []
-    assert (scenario.records(r.RunEnded)[-1].outcome, scenario.records(r.RunEnded)[-1].error) == (
-        "failed",
-        "content policy",
-    )
-
-
 def test_what_cannot_be_retried_of_the_router_counts_as_a_refusal() -> None:
     failed = ModelFailed(key=Key(Work.MODEL, 0), message="content policy", retryable=False)
     router = Router(failed, route(None, "project-manager"), WAITS)
-    scenario = scenario_at(Phase.CHAT, router, plain_model)
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, router, plain_model).settle()
     assert [record.sentence for record in scenario.records(r.RouteRejected)] == [
         "The answer was of no use: content policy"
     ]
@@ -235,13 +203,6 @@ def test_nothing_is_held_for_an_agent_that_has_left() -> None:
     check_idle(scenario)
 
 
-def test_a_stop_ends_a_hold() -> None:
-    scenario = broken_router(times=9)
-    scenario.user_writes("/stop")
-    assert scenario.conversation.question is None
-    assert scenario.sent_texts()[-1] == "Stopped: the orchestrator. Write to go on, or `/retry`."
-
-
 def test_a_hold_survives_a_restart() -> None:
     scenario = broken_agent(times=1)
     due = scenario.records(r.RetryScheduled)[0].due
@@ -250,30 +211,6 @@ def test_a_hold_survives_a_restart() -> None:
     scenario.fire("retry")
     scenario.settle()
     assert scenario.records(r.RunEnded)[-1].outcome == "finished"
-
-
-def test_a_table_without_delays_holds_at_once() -> None:
-    config = rules(limits=Limits(retry_delays=()))
-    scenario = scenario_at(Phase.CHAT, Router(down(), WAITS), config=config)
-    scenario.settle()
-    assert retries(scenario) == [(1, HOLD, True)]
-    assert "cannot be reached" in scenario.sent_texts()[-1]
-
-
-def test_the_time_of_a_hold_counts_against_no_deadline() -> None:
-    """A model that is away for a day is no reason to give an agent up."""
-    scenario = broken_agent(times=300)
-    for _ in range(290):
-        scenario.fire("retry")
-        scenario.settle()
-    held = next(iter(scenario.conversation.runs.values()))
-    assert held.is_held
-    assert not [effect for effect in scenario.running.values() if effect.key.part in ("warn", "close")]
-    assert [record.outcome for record in scenario.records(r.RunEnded)] == ["finished"], (
-        "only the turn before it has ended"
-    )
-    scenario.fire("retry")
-    assert next(iter(scenario.conversation.runs.values())).close_at > scenario.now
 
 
 @pytest.mark.parametrize(("make", "part"), [(broken_agent, "retry"), (broken_router, "route")])
@@ -294,4 +231,3 @@ def test_continue_asks_at_once_through_a_pause_and_only_that_once(make: Any, par
     (later,) = in_flight(scenario)
     assert isinstance(later, (ModelCall, Route))
     assert not later.is_urgent
-    assert scenario.refold() == scenario.conversation

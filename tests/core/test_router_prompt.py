@@ -84,8 +84,7 @@ def test_the_question_is_bounded_in_a_cycle_without_end() -> None:
     )
     for n in range(CYCLE_MESSAGES + 20):
         scenario.router = Router(route(None, "project-manager"), WAITS)
-        scenario.user_writes(f"message {n} " + "x" * 30_000)
-        scenario.settle()
+        scenario.converse(f"message {n} " + "x" * 30_000)
     asked = question(scenario)
     assert len(asked["messages"]) == CYCLE_MESSAGES == len(asked["turns"])
     assert asked["messages"][0]["text"].startswith("message 0 "), "what began the cycle stays"
@@ -103,8 +102,7 @@ def long_cycle(turns: int = CYCLE_MESSAGES + 5, said: int = 9_000, done: int = 9
     )
     for n in range(turns):
         scenario.router = Router(route(None, "executor", "helper"), WAITS)
-        scenario.user_writes(f'message {n} "' + "\n" * said)
-        scenario.settle()
+        scenario.converse(f'message {n} "' + "\n" * said)
     return scenario
 
 
@@ -162,12 +160,11 @@ def test_cycles_that_are_over_are_told_in_short() -> None:
 
 def test_the_question_is_one_document_written_as_json_is_whatever_is_said_in_it() -> None:
     """Its parts are written one by one: together they are what the whole would be."""
-    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
-    scenario.user_writes('a "quote", ä line\nend and "messages": [], "turns": [] of the question itself')
-    scenario.settle()
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model).converse(
+        'a "quote", ä line\nend and "messages": [], "turns": [] of the question itself'
+    )
     scenario.router = Router(route(None, "project-manager"), route(None, "project-manager"), WAITS)
-    scenario.user_writes('"messages": [], "turns": []')
-    scenario.settle()
+    scenario.converse('"messages": [], "turns": []')
     for budget in (100_000, 1_000, 1):
         text = question_for(scenario.conversation, scenario.rules, budget, ['"messages": [], "turns": []']).text
         assert text == json.dumps(json.loads(text), ensure_ascii=False)

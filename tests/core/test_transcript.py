@@ -107,8 +107,7 @@ def test_files_of_the_cycle_are_named_to_the_next_agent() -> None:
 
 
 def test_what_belongs_to_an_earlier_cycle_is_marked_as_done() -> None:
-    scenario = scenario_at(Phase.CHAT, Router(ENDS))
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router(ENDS)).settle()
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.user_writes("and now a poem")
     assert titles(shown(scenario))[2:4] == ["A new request", "and now a poem"]

@@ -44,10 +44,7 @@ def limited(scenario: Scenario) -> str:
 
 def play_of(router: Any, worker: Any = plain_model, **limits: Any) -> Scenario:
     """A scenario under these limits, come to rest."""
-    scenario = Scenario(router, worker, config=rules(limits=Limits(**limits)))
-    scenario.user_writes("build it")
-    scenario.settle()
-    return scenario
+    return Scenario(router, worker, config=rules(limits=Limits(**limits))).converse("build it")
 
 
 def test_a_run_is_watched_from_its_beginning_on() -> None:
@@ -61,11 +58,9 @@ def test_turns_since_a_person_spoke_are_bounded() -> None:
     scenario = play_of(endless, turns_per_message=5)
     assert limited(scenario) == "turns_per_message"
     assert scenario.conversation.turn_count == 5
-    scenario.user_writes("go on")
-    scenario.settle()
+    scenario.converse("go on")
     assert scenario.conversation.turn_count == 10, "a message begins the count anew"
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert scenario.conversation.turn_count == 15, "and so does /continue"
     assert len(scenario.records(r.LimitReached)) == 3
 
@@ -75,8 +70,7 @@ def test_the_same_route_without_progress_is_bounded() -> None:
     assert limited(scenario) == "same_route"
     assert scenario.conversation.turn_count == 3
     assert "executor worked 3 times in execute and nothing changed." in scenario.sent_texts()[-1]
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert scenario.conversation.turn_count == 6
 
 
@@ -115,8 +109,7 @@ def test_the_cost_of_a_cycle_is_bounded() -> None:
     scenario = play_of(endless, dear, cost_per_cycle_usd=1.0)
     assert limited(scenario) == "cost_per_cycle"
     assert "This cycle has cost $1.20 of $1.00." in scenario.sent_texts()[-1]
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert scenario.conversation.turn_count == 6
     assert scenario.conversation.usage.cost_usd == pytest.approx(2.4)
 
@@ -136,8 +129,7 @@ def test_tokens_of_a_run_are_bounded_and_the_person_is_asked_once() -> None:
     assert asked == f"{' '.join(used)} Write `/continue` to go on."
     assert not any("could not finish" in text for text in scenario.sent_texts()), "the same is not said twice"
     check_idle(scenario)
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert len(scenario.records(r.RunEnded)) == 4, "another run has as much again"
 
 
@@ -161,17 +153,14 @@ def test_the_tokens_of_a_conversation_are_bounded_across_its_cycles() -> None:
     for _ in range(2):  # 45 in each cycle
         scenario.user_writes("/new")
         scenario.router = Router(route(None, "project-manager"), WAITS)
-        scenario.user_writes("something small")
-        scenario.settle()
+        scenario.converse("something small")
     assert scenario.conversation.cycle == 3
     assert limited(scenario) == "tokens_per_conversation"
     scenario.router = endless
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert limited(scenario) == "tokens_per_conversation"
     used = scenario.conversation.usage.tokens
     assert 200 <= used < 260, "`/continue` allows as much again, once"
-    assert scenario.refold() == scenario.conversation
 
 
 def test_a_limit_of_zero_is_no_limit() -> None:
@@ -183,8 +172,7 @@ def test_a_new_cycle_has_the_tokens_of_a_cycle_again() -> None:
     scenario = play_of(endless, tokens_per_cycle=100)
     scenario.user_writes("/new")
     scenario.router = Router(route(None, "project-manager"), WAITS)
-    scenario.user_writes("something small")
-    scenario.settle()
+    scenario.converse("something small")
     assert scenario.conversation.waiting_for == "user"
 
 
@@ -235,8 +223,7 @@ def test_an_expert_named_in_execute_still_changes_nothing() -> None:
     scenario = scenario_at(
         Phase.EXECUTE, worker=model_by_phase(execute=[reply("", ("write_file", {"path": "a"})), reply("ok")])
     )
-    scenario.user_writes("@security fix it", addressed=("security",))
-    scenario.settle()
+    scenario.converse("@security fix it", addressed=("security",))
     assert scenario.records(r.ToolCallRejected)[0].tool == "write_file"
     assert scenario.conversation.touched == frozenset()
 
@@ -271,7 +258,6 @@ def test_an_agent_named_in_reflection_that_has_reflected_does_not_block_the_othe
 
 
 def test_an_agent_named_after_the_end_works_in_a_new_cycle() -> None:
-    scenario = scenario_at(Phase.CHAT, Router({"agents": ["END"], "reason": "done"}))
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router({"agents": ["END"], "reason": "done"})).settle()
     scenario.user_writes("@planner one more", addressed=("planner",))
     assert (scenario.conversation.cycle, scenario.records(r.TurnOpened)[-1].agents) == (2, ("planner",))

@@ -121,8 +121,7 @@ def test_the_lines_of_a_message_set_variables_before_the_first_speaker_begins() 
 
 def test_a_message_that_sets_what_it_cannot_begins_nothing() -> None:
     one = workflow_scenario(GRAPH, context=CONTEXT)
-    one.user_writes("Make it good\n/set colour=red", addressed=(NAME,))
-    one.settle()
+    one.converse("Make it good\n/set colour=red", addressed=(NAME,))
     assert not one.records(r.WorkflowOpened)
     assert one.conversation.status == "ended"
     (said,) = one.sent_texts()

@@ -18,7 +18,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 from tenex.core import records as r
 from tenex.core.config import Agent, GateRules, Kind, Limits, Policy, Replay, Role, ToolRule
@@ -254,13 +254,18 @@ class Scenario:
         self.reconcile()
         return True
 
-    def settle(self, seed: int | None = None, most: int = 3_000) -> None:
+    def converse(self, text: str, **more: Any) -> Self:
+        """A user writes, and all work that follows is finished; returns itself."""
+        self.user_writes(text, **more)
+        return self.settle()
+
+    def settle(self, seed: int | None = None, most: int = 3_000) -> Self:
         """Finish all running work but timers, in order or in an order drawn from a seed."""
         dice = random.Random(seed)
         choose = (lambda effects: dice.choice(effects)) if seed is not None else None
         for _ in range(most):
             if not self.step(choose):
-                return
+                return self
         raise AssertionError("the conversation never comes to rest")
 
     def fire(self, part: str) -> None:
@@ -272,8 +277,8 @@ class Scenario:
 
     # ---- what a test asks ----
 
-    def records(self, kind: type[r.Record]) -> list[Any]:
-        """Every record of a kind, in order."""
+    def records(self, kind: type[r.Record] = r.Record) -> list[Any]:
+        """Every record, or every record of a kind, in order."""
         return [record for decision in self.journal for record in decision if isinstance(record, kind)]
 
     def sent_texts(self) -> list[str]:

@@ -86,8 +86,7 @@ def test_what_was_gone_back_to_is_gone_on_from(told: tuple[ConversationId, list[
         scenario.router = Router(
             route("execute" if scenario.conversation.phase is Phase.CHAT else None, "executor"), WAITS
         )
-        scenario.user_writes("and now?")
-        scenario.settle()
+        scenario.converse("and now?")
         assert scenario.conversation.status == "waiting"
         check_invariants(scenario)
 

@@ -412,7 +412,7 @@ class ConversationMachine(RuleBasedStateMachine):
         if scenario.conversation.status != "new":
             check_idle(scenario)
         check_invariants(scenario)
-        agent_phases.check_moves(ID, [record for decision in scenario.journal for record in decision], MOVES)
+        agent_phases.check_moves(ID, scenario.records(), MOVES)
         assert Scenario.refold(scenario) == scenario.conversation, (
             "what the journal says must not depend on when it is read"
         )
