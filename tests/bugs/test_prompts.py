@@ -46,7 +46,7 @@ def test_B23_each_message_is_shown_once() -> None:
 
 
 def test_B26_lessons_are_shown_as_they_were_recorded() -> None:
-    """Each was printed with a quality nobody had given: `[unknown]`."""
+    """Each was printed with a quality no one had given: `[unknown]`."""
     lessons = ("Dates: write them as the person does.", "Files: read before you write.")
     prompt = library().system_prompt(Slug("executor"), Phase.EXECUTE, tools=(), lessons=lessons, project_name="demo")
     for lesson in lessons:
@@ -64,6 +64,6 @@ def test_B28_making_a_prompt_fetches_nothing() -> None:
     scenario.user_writes("go on", addressed=("project-manager",))
     run = next(iter(scenario.conversation.runs.values()))
     texts = [entry.text for entry in run.entries if isinstance(entry, UserText)]
-    assert linked in texts, "a link is shown as the person wrote it"
+    assert linked in texts, "a link is shown as the user wrote it"
     assert entries_for(scenario.conversation, run) == entries_for(scenario.conversation, run)
     assert run_id != run.id

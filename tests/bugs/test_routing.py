@@ -21,7 +21,7 @@ FORBIDDEN = [
 
 @pytest.mark.parametrize(("here", "there"), FORBIDDEN, ids=lambda phase: phase.value)
 def test_B01_the_table_is_asked_before_every_transition(here: Phase, there: Phase) -> None:
-    """Its function always said yes, or nobody called it."""
+    """Its function always returned true, or nothing called it."""
     scenario = scenario_at(here, Router(route(there, "executor"), WAITS))
     entered = len(scenario.records(r.PhaseTransition))
     scenario.settle()
@@ -40,7 +40,7 @@ def test_B02_agents_of_a_rejected_decision_do_not_run() -> None:
 
 
 def test_B03_end_leaves_nothing_open() -> None:
-    """END was a turn that nobody completed, so every later message found the orchestrator busy."""
+    """END was a turn that no one completed, so every later message found the orchestrator busy."""
     scenario = Scenario(
         Router(route(None, "project-manager"), ENDS, route(None, "project-manager"), WAITS), plain_model
     ).converse("hello")
@@ -53,7 +53,7 @@ def test_B03_end_leaves_nothing_open() -> None:
 
 
 def test_B05_an_empty_list_of_agents_is_forbidden_by_schema_and_rules_alike() -> None:
-    """The prompt demanded it, the schema forbade it, and the person read an error."""
+    """The prompt demanded it, the schema forbade it, and the user read an error."""
     agents: dict[str, Any] = DECISION_SCHEMA["properties"]["agents"]
     assert agents["minItems"] == 1
     assert isinstance(parse('{"agents": [], "reason": "wait"}'), str)
@@ -66,7 +66,7 @@ def test_B05_an_empty_list_of_agents_is_forbidden_by_schema_and_rules_alike() ->
 
 
 def test_B06_the_router_is_shown_every_message_of_the_cycle() -> None:
-    """It saw the first one only, so what a person added was never routed."""
+    """It saw the first one only, so what a user added was never routed."""
     script = Router(route(None, "project-manager"), WAITS)
     scenario = Scenario(script, plain_model)
     for text in ("a page about cats", "no, about dogs", "in German"):

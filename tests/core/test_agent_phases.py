@@ -58,7 +58,7 @@ def moves(one: Scenario) -> list[tuple[str, str]]:
     return [(record.source, record.target) for record in one.records(r.AgentPhaseChanged)]
 
 
-def test_it_stands_at_its_beginning_at_its_first_run_and_keeps_its_standing_over_turns_and_processes() -> None:
+def test_it_is_at_its_beginning_at_its_first_run_and_keeps_its_state_over_turns_and_processes() -> None:
     one = scenario(reply("", sets("plan", "read"))).settle()
     assert moves(one) == [("planning", "research")]
     assert [record.phase for record in one.records(r.AgentStateInitialized)] == ["planning"]
@@ -130,7 +130,7 @@ def test_phases_and_condition_must_both_hold() -> None:
     assert [record.tool for record in one.records(r.ToolCallStarted)] == ["send"]
 
 
-def test_a_condition_that_raises_is_not_true_and_is_told_once_for_each_edge_of_a_run() -> None:
+def test_a_condition_that_raises_is_not_true_and_is_recorded_once_for_each_edge_of_a_run() -> None:
     broken = program(
         (("a", "b", lambda me: me.nothing), ("a", "c", lambda me: me.plan), ("b", "a", None)),
         scopes={"send": Scope(when=Predicate(lambda me: 1 / 0))},
@@ -156,7 +156,7 @@ def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
+    ("tool", "arguments", "expected"),
     [
         ("set_state", {}, "`field` of `set_state` must be one of: plan, data."),
         ("set_state", {"field": ["plan"]}, "must be one of"),
@@ -169,10 +169,10 @@ def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
     ],
 )
 def test_a_change_of_state_that_cannot_be_is_refused_and_changes_nothing(
-    tool: str, arguments: dict[str, Any], said: str
+    tool: str, arguments: dict[str, Any], expected: str
 ) -> None:
     one = scenario(reply("", (tool, arguments))).settle()
-    assert said in one.records(r.ToolCallRejected)[0].sentence
+    assert expected in one.records(r.ToolCallRejected)[0].sentence
     assert state_of(one).values == {"plan": "", "data": []}
 
 
@@ -191,8 +191,8 @@ def test_a_trigger_is_the_name_of_the_pair_and_guarded_by_its_condition() -> Non
         (("a", "b", lambda me: me.plan == "go"), ("b", "c", None), ("a", "c", lambda me: False)), has_triggers=True
     )
     one = scenario(reply("", ("a_to_b", {}), ("b_to_c", {}), ("a_to_c", {})), of=of).settle()
-    told = [record.sentence for record in one.records(r.ToolCallRejected)]
-    assert told == [
+    reported = [record.sentence for record in one.records(r.ToolCallRejected)]
+    assert reported == [
         "a_to_b is not permitted: its condition does not hold.",
         "b_to_c leads from b, and you are in a.",
         "a_to_c is not permitted: its condition does not hold.",
@@ -222,7 +222,7 @@ def test_what_a_tool_changes_is_kept_and_may_move_the_agent() -> None:
 
 
 @pytest.mark.parametrize("values", [{"unknown": 1}, {"plan": "x" * LARGEST}, {"plan": float("nan")}])
-def test_what_a_tool_may_not_change_makes_its_result_a_failure_that_says_so(values: dict[str, Any]) -> None:
+def test_what_a_tool_may_not_change_makes_its_result_a_failure_that_reports_it(values: dict[str, Any]) -> None:
     one = scenario(reply("", ("check", {})))
     while not one.records(r.ToolCallStarted):
         one.step()
@@ -277,7 +277,7 @@ def _spec(name: str) -> Any:
     return ToolSpec(name=name, description="", parameters={})
 
 
-def test_the_standing_is_written_and_read_whole_and_a_fork_takes_it_along() -> None:
+def test_the_state_is_written_and_read_whole_and_a_fork_takes_it_along() -> None:
     one = scenario(
         reply("", sets("plan", "p"), ("send", {})),
         of=program(
@@ -333,8 +333,8 @@ def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_i
     one = of_rounds(graph, {"writer": [reply("", call)]})
     writer = one.rules.roster[Slug("writer")]
     edges = (("planning", "research", lambda me: not me.plan), ("research", "planning", lambda me: True))
-    told = dataclasses.replace(writer, program=program(edges, scopes={}, has_triggers=True))
-    one.rules = dataclasses.replace(one.rules, roster={**one.rules.roster, writer.slug: told})
+    reported = dataclasses.replace(writer, program=program(edges, scopes={}, has_triggers=True))
+    one.rules = dataclasses.replace(one.rules, roster={**one.rules.roster, writer.slug: reported})
     one.converse("Make it good", addressed=(NAME,))
     assert [record.content for record in one.records(r.ToolCallCompleted)] in (
         ["plan is set."],
@@ -343,7 +343,7 @@ def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_i
     assert [record.speaker for record in one.records(r.RoundClosed)][:2] == ["writer", "checker"]
 
 
-def test_a_call_is_not_let_in_by_what_stands_after_it() -> None:
+def test_a_call_is_not_permitted_by_a_later_call() -> None:
     scopes = {"send": Scope(phases=frozenset({"research"}))}
     one = scenario(reply("", ("read_file", {}), ("send", {}), sets("plan", "p")), of=program(scopes=scopes)).settle()
     assert [record.tool for record in one.records(r.ToolCallRejected)] == ["send"]
@@ -351,17 +351,17 @@ def test_a_call_is_not_let_in_by_what_stands_after_it() -> None:
 
 
 def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpoint_larger() -> None:
-    """Moves, prompts of phases and colleagues that begin anew, forty times over and forty more."""
+    """Moves, prompts of phases and sub-agents that start over, forty times over and forty more."""
     edges = (("a", "b", lambda me: me.n == 1), ("b", "a", lambda me: me.n == 0))
     own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
     known = with_program(program(edges, links={"to_helper": link("helper")}, **own))
     helper = dataclasses.replace(known.roster[Slug("helper")], program=program(edges, **own))
-    minds = model_by_agent(
+    models = model_by_agent(
         executor=[reply("", sets("n", 1), ("to_helper", {"message": "look"})), reply("", sets("n", 0))],
         helper=[reply("", sets("n", 1))],
     )
     one = Scenario(
-        Router(WAITS), minds, config=dataclasses.replace(known, roster={**known.roster, helper.slug: helper})
+        Router(WAITS), models, config=dataclasses.replace(known, roster={**known.roster, helper.slug: helper})
     )
     records, checkpoints = [], []
     for _ in range(2):

@@ -28,7 +28,7 @@ def with_ids(step: ModelStep, *ids: str) -> ModelStep:
     return dataclasses.replace(step, calls=calls)
 
 
-def test_duplicate_call_ids_are_told_apart_within_and_across_answers() -> None:
+def test_duplicate_call_ids_are_distinguished_within_and_across_answers() -> None:
     read = ("read_file", {"path": "a"})
     scenario = at_work(
         with_ids(reply("", read, read, read), "x", "x", ""), with_ids(reply("", read, read), "x", ""), reply("done")
@@ -142,7 +142,7 @@ def test_complete_beside_other_calls_ends_the_run_after_them() -> None:
         (reply("said", ("complete", {"issues": "and this"})), "said\n\nand this"),
     ],
 )
-def test_what_a_person_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
+def test_what_a_user_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
     scenario = at_work(step).settle()
     assert ended(scenario)[0].text == text
     assert text in scenario.sent_texts()
@@ -171,7 +171,7 @@ def test_options_are_listed_below_the_question() -> None:
     assert scenario.sent_texts()[-1] == "Which?\n- red\n- 2"
 
 
-def test_results_are_shown_in_the_order_of_the_calls_and_then_what_people_wrote() -> None:
+def test_results_are_shown_in_the_order_of_the_calls_and_then_what_users_wrote() -> None:
     scenario = at_work(reply("", ("read_file", {}), ("teleport", {}), ("write_file", {"path": "a"})), reply("done"))
     scenario.step()
     scenario.user_writes("make it green")
@@ -251,11 +251,11 @@ def test_at_the_limit_of_steps_the_report_counts_whatever_failed_beside_it() -> 
     assert [done.outcome for done in ended(scenario)] == ["finished"]
 
 
-# ---- what people write meanwhile -----------------------------------------------------------------------------------
+# ---- what users write meanwhile -----------------------------------------------------------------------------------
 
 
 def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> None:
-    """Words of people are never left out of a request, so a long one must not be whole in it."""
+    """Words of users are never left out of a request, so a long one must not be whole in it."""
     scenario = at_work(
         reply("", ("ask", {"question": "Which?"})), reply("", ("ask", {"question": "And?"})), reply("done")
     )

@@ -88,12 +88,12 @@ def test_every_command_by_every_role_in_every_status(name: str, role: Role, stag
     assert (given.command, given.role) == (name, role)
     assert scenario.conversation.messages == messages, "a command is no message"
     assert scenario.phases() == transitions, "a command makes no transition"
-    said = [record.text for record in records if isinstance(record, r.MessageSent)]
+    sent = [record.text for record in records if isinstance(record, r.MessageSent)]
     # `/continue` and `/retry` may answer by going on
-    assert said or {effect.key for effect in in_flight(scenario)} != running or name in ("continue", "retry")
+    assert sent or {effect.key for effect in in_flight(scenario)} != running or name in ("continue", "retry")
     if role is Role.GUEST and name in FOR_OWNERS | GATES:
-        assert len(said) == 1
-        assert "owner" in said[0]
+        assert len(sent) == 1
+        assert "owner" in sent[0]
         assert {effect.key for effect in in_flight(scenario)} == running, "nothing was carried out"
         assert scenario.records(r.Stopped) == scenario.records(r.Waived) == scenario.records(r.Continued) == []
     scenario.settle()
@@ -166,8 +166,8 @@ def test_an_unknown_command_or_name_is_answered_and_starts_nothing(stage: str, t
 def test_an_unknown_command_without_a_near_one_is_answered() -> None:
     scenario = new()
     scenario.user_writes("/frobnicate the page")
-    (said,) = scenario.sent_texts()
-    assert said.startswith("There is no command /frobnicate. `/help` lists them. Nothing was started.")
+    (sent,) = scenario.sent_texts()
+    assert sent.startswith("There is no command /frobnicate. `/help` lists them. Nothing was started.")
     assert in_flight(scenario) == []
 
 
@@ -224,7 +224,7 @@ def test_help_names_every_command() -> None:
 
 
 @pytest.mark.parametrize("stage", ["deciding", "working", "parked"])
-def test_stop_ends_all_work_says_so_and_waits(stage: str) -> None:
+def test_stop_ends_all_work_reports_it_and_waits(stage: str) -> None:
     scenario = STATUSES[stage]()
     scenario.user_writes("/stop")
     assert in_flight(scenario) == []
@@ -238,7 +238,7 @@ def test_stop_ends_all_work_says_so_and_waits(stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", ["waiting", "fallen_back", "ended"])
-def test_stop_where_nothing_runs_says_so_and_changes_nothing(stage: str) -> None:
+def test_stop_where_nothing_runs_reports_it_and_changes_nothing(stage: str) -> None:
     scenario = STATUSES[stage]()
     status, waiting_for = scenario.conversation.status, scenario.conversation.waiting_for
     scenario.user_writes("/stop")
@@ -293,7 +293,7 @@ def test_continue_and_retry_after_a_fallback_before_any_turn_ask_the_router_agai
     assert scenario.conversation.waiting_for == "user"
 
 
-def test_quick_before_anything_was_said_asks_nobody() -> None:
+def test_quick_before_anything_was_written_asks_no_one() -> None:
     scenario = new()
     for _ in range(2):
         scenario.user_writes("/quick")
@@ -302,7 +302,7 @@ def test_quick_before_anything_was_said_asks_nobody() -> None:
 
 
 @pytest.mark.parametrize("command", ["/retry", "/continue"])
-def test_where_nobody_has_said_anything_there_is_nothing_to_go_on_with(command: str) -> None:
+def test_where_no_one_has_written_there_is_nothing_to_go_on_with(command: str) -> None:
     scenario = new()
     scenario.user_writes(command)
     assert scenario.sent_texts()[-1] == "There is nothing to go on with yet; write what you want."
@@ -338,12 +338,12 @@ def test_new_ends_the_cycle_whatever_runs_and_the_next_message_begins_another(st
 
 
 def status(scenario: Scenario) -> str:
-    """What `/status` says."""
+    """What `/status` states."""
     scenario.user_writes("/status")
     return scenario.sent_texts()[-1]
 
 
-def test_status_tells_the_phase_the_work_the_gates_and_what_was_used() -> None:
+def test_status_shows_the_phase_the_work_the_gates_and_what_was_used() -> None:
     assert "Phase: execute (cycle 1)" in status(deciding())
     assert "The orchestrator is deciding." in status(deciding())
     assert "Executor: at work for 0 min, 0 steps\nHelper: at work" in status(working())
@@ -366,7 +366,7 @@ def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> 
     assert scenario.conversation.waived
 
 
-def test_going_on_with_nothing_to_do_says_so() -> None:
+def test_going_on_with_nothing_to_do_reports_it() -> None:
     """After `/stop` the router may well see nothing but a wait; silence would look like a fault."""
     scenario = Scenario(seven_phases, diligent).converse("I want something nice")
     scenario.user_writes("/stop")

@@ -104,7 +104,7 @@ def test_chat_entered_from_execute_is_the_same_cycle_and_keeps_its_gates() -> No
 
 
 def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
-    """Chat entered from reflection begins a cycle, but the person still has not spoken."""
+    """Chat entered from reflection begins a cycle, but the user still has not spoken."""
     ring = {
         "chat": "execute",
         "execute": "verification",
@@ -122,7 +122,7 @@ def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
     assert scenario.conversation.waiting_for == "limit"
 
 
-def test_a_cycle_that_ends_in_plan_begins_anew_without_a_forged_transition() -> None:
+def test_a_cycle_that_ends_in_plan_starts_over_without_a_forged_transition() -> None:
     scenario = scenario_at(Phase.PLAN, Router(ENDS)).settle()
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.converse("something else")
@@ -135,7 +135,7 @@ def test_a_cycle_that_ends_in_plan_begins_anew_without_a_forged_transition() -> 
 
 
 def test_an_answer_to_a_question_is_no_new_request_at_the_end() -> None:
-    """An agent asked, the person answered, the agent finished: END ends, and no second cycle answers it again."""
+    """An agent asked, the user answered, the agent finished: END ends, and no second cycle answers it again."""
     asks = [reply("", ("ask", {"question": "Which colour?"})), reply("blue it is")]
     scenario = Scenario(Router(route(None, "project-manager"), ENDS), model_by_phase(chat=asks)).converse(
         "which colours can I have?"

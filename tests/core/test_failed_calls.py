@@ -1,4 +1,4 @@
-"""Answers that are of no use, and what failed calls cost: mended, counted, never lost."""
+"""Answers that are of no use, and what failed calls cost: repaired, counted, never lost."""
 
 import pytest
 
@@ -30,8 +30,8 @@ def refused() -> ModelFailed:
 
 def test_an_answer_of_no_use_is_asked_for_again_with_the_reason() -> None:
     def worker(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
-        told = [entry for entry in call.entries if isinstance(entry, Note) and "filtered" in entry.text]
-        return reply("It is built.") if told else refused()
+        reported = [entry for entry in call.entries if isinstance(entry, Note) and "filtered" in entry.text]
+        return reply("It is built.") if reported else refused()
 
     scenario = Scenario(to_execute, worker).converse("build it")
     assert [ended.outcome for ended in scenario.records(r.RunEnded)] == ["finished"]
@@ -69,7 +69,7 @@ def test_what_an_answer_of_the_router_cost_is_counted_where_it_is_of_no_use() ->
     assert "filtered" in scenario.records(r.RouteRejected)[0].sentence
 
 
-def test_what_is_said_carries_all_that_the_run_cost() -> None:
+def test_what_is_sent_carries_all_that_the_run_cost() -> None:
     """The tags of an answer, or of a failure, are what was paid for it, failed and refused calls included."""
     gone = ModelFailed(key=NO_KEY, message="cut off", retryable=True, usage=COST, model="big")
     for last, words in ((reply("done"), "done"), (refused(), "I could not finish: The answer was filtered.")):
@@ -78,12 +78,12 @@ def test_what_is_said_carries_all_that_the_run_cost() -> None:
         scenario.converse("build it")
         scenario.fire("retry")
         scenario.settle()
-        (said,) = [record for record in scenario.records(r.MessageSent) if record.text == words]
+        (sent,) = [record for record in scenario.records(r.MessageSent) if record.text == words]
         own = 10 + 5 if words == "done" else 100
-        assert dict(tag for tag in said.tags if len(tag) == 2)["llm-total-tokens"] == str(300 + own)
+        assert dict(tag for tag in sent.tags if len(tag) == 2)["llm-total-tokens"] == str(300 + own)
 
 
-def test_a_failed_call_says_which_model_it_was() -> None:
+def test_a_failed_call_states_which_model_it_was() -> None:
     answers: list[ModelStep | ModelFailed] = [
         ModelFailed(key=NO_KEY, message="cut off", retryable=True, usage=COST, model="small"),
         ModelFailed(key=NO_KEY, message="filtered", retryable=False, usage=COST, model="big"),
@@ -109,7 +109,7 @@ def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
     assert [(record.attempt, record.on_hold) for record in scenario.records(r.RetryScheduled)][3:] == [(1, False)]
 
 
-def test_a_held_run_says_why_and_when_it_goes_on() -> None:
+def test_a_held_run_states_why_and_when_it_goes_on() -> None:
     gone = ModelFailed(key=NO_KEY, message="nobody listens at 127.0.0.1:9", retryable=True)
     scenario = Scenario(
         to_execute, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=()))
@@ -135,7 +135,7 @@ def test_a_call_whose_arguments_cannot_be_used_is_refused_with_the_reason(tool: 
     assert [ended.text for ended in scenario.records(r.RunEnded)] == ["done another way"]
 
 
-def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_person_is_asked() -> None:
+def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_user_is_asked() -> None:
     """A run of fifty steps must not spend many times what a cycle may."""
 
     def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
@@ -154,7 +154,7 @@ def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_person_is_asked(
     assert len(scenario.records(r.ModelResponded)) > 3
 
 
-def test_agents_of_one_turn_that_share_a_dead_provider_are_told_of_once() -> None:
+def test_agents_of_one_turn_that_share_a_dead_provider_are_reported_once() -> None:
     gone = ModelFailed(key=NO_KEY, message="nobody listens", retryable=True)
 
     def both(question: dict[str, object]) -> dict[str, object]:

@@ -12,8 +12,8 @@ from tenex.core.workflow.conditions import Predicate
 
 
 @dataclass(frozen=True)
-class Said:
-    """Open where the facts say that this is so; equal ones are equal."""
+class FactIs:
+    """Open where the facts state that this is so; equal ones are equal."""
 
     key: str
     value: Any = True
@@ -24,7 +24,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Round:
-    """Whoever is next in the facts' order."""
+    """Who is next in the facts' order."""
 
     def resolve(self, node: str, facts: Mapping[str, Any]) -> Choice:
         order = facts["order"]
@@ -114,26 +114,26 @@ def test_a_node_without_a_way_to_an_end_is_a_fault() -> None:
     assert dataclasses.replace(graph, default=END).faults() == ()
 
 
-def test_a_graph_without_any_end_says_so_once() -> None:
+def test_a_graph_without_any_end_is_one_fault() -> None:
     graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b"), Edge("b", "a")))
     assert graph.faults() == ("The graph has no end: no way from a leads to END, and there is no max_turns.",)
 
 
 def test_guarded_edges_between_the_same_nodes_are_no_fault_unless_equal() -> None:
-    edges = (Edge("a", "b", Said("x")), Edge("a", "b", Said("y")))
+    edges = (Edge("a", "b", FactIs("x")), Edge("a", "b", FactIs("y")))
     graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges, terminal=frozenset({"b"}))
     assert graph.faults(by_rules=True) == ()
-    again = dataclasses.replace(graph, edges=(*edges, Edge("a", "b", Said("y"), priority=3)))
+    again = dataclasses.replace(graph, edges=(*edges, Edge("a", "b", FactIs("y"), priority=3)))
     assert again.faults() == ("The edge a -> b is listed twice.",)
 
 
 @pytest.mark.parametrize(
     ("edges", "fault"),
     [
-        ((Edge("a", "b", Said("x")), Edge("a", "c", Said("x"))), "The edges a -> b and a -> c are ambiguous: same"),
+        ((Edge("a", "b", FactIs("x")), Edge("a", "c", FactIs("x"))), "The edges a -> b and a -> c are ambiguous: same"),
         ((Edge("a", "b"), Edge("a", "c")), "The edges a -> b and a -> c are ambiguous: same condition and priority"),
-        ((Edge("a", "c", Said("x"), 1), Edge("a", "b", Said("x"))), "The edge a -> c is never taken: a -> b comes"),
-        ((Edge("a", "c", Said("x")), Edge(None, "b", None, -1)), "The edge a -> c is never taken: any -> b comes"),
+        ((Edge("a", "c", FactIs("x"), 1), Edge("a", "b", FactIs("x"))), "The edge a -> c is never taken: a -> b comes"),
+        ((Edge("a", "c", FactIs("x")), Edge(None, "b", None, -1)), "The edge a -> c is never taken: any -> b comes"),
     ],
 )
 def test_what_rules_never_take_is_a_fault_for_them_alone(edges: tuple[Edge, ...], fault: str) -> None:
@@ -145,7 +145,7 @@ def test_what_rules_never_take_is_a_fault_for_them_alone(edges: tuple[Edge, ...]
 
 
 def test_what_rules_never_take_is_no_way_for_them() -> None:
-    edges = (Edge("a", "b"), Edge("b", "a"), Edge("b", "c", Said("x")))
+    edges = (Edge("a", "b"), Edge("b", "a"), Edge("b", "c", FactIs("x")))
     graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=edges, default=END)
     assert graph.dead_ends() == ()
     assert graph.dead_ends(by_rules=True) == (
@@ -185,7 +185,7 @@ def test_the_diagram_escapes_what_mermaid_would_read_as_syntax() -> None:
     assert all(line.count(":") == line.count("-->") == line.count("%") + 1 == 1 for line in lines[9:])
 
 
-def test_an_unknown_node_permits_nothing_and_says_so() -> None:
+def test_an_unknown_node_permits_nothing_and_reports_it() -> None:
     graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b"),))
     assert graph.permitted("ghost") == ()
     assert graph.check("ghost", "b") == "ghost cannot be followed by b; it may be followed by: nothing."
@@ -211,8 +211,8 @@ def test_a_moving_target_goes_round_and_stops_at_the_bound() -> None:
     assert walk(graph, {"order": ("a", "b", "c")}) == (["a", "b", "c", "a", "b", "c", "a"], "max_turns")
 
 
-def test_rules_are_asked_anew_at_each_node() -> None:
-    edges = (Edge("a", Ends("third"), Said("turns", 3)), Edge("a", "b"), Edge("b", "a"))
+def test_rules_are_asked_again_at_each_node() -> None:
+    edges = (Edge("a", Ends("third"), FactIs("turns", 3)), Edge("a", "b"), Edge("b", "a"))
     assert walk(TransitionGraph(nodes=("a", "b"), initial="a", edges=edges), {}) == (["a", "b", "a"], "third")
 
 
@@ -236,7 +236,7 @@ def test_ties_keep_the_order_of_the_list() -> None:
 
 
 def test_where_no_edge_is_open_the_default_follows_and_else_nothing() -> None:
-    plain = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge(None, "b", Said("never")),))
+    plain = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge(None, "b", FactIs("never")),))
     named = dataclasses.replace(plain, default="b")
     ended = dataclasses.replace(plain, default=Ends("no rule"))
     stays = dataclasses.replace(plain, default=Same())

@@ -57,7 +57,7 @@ def test_verification_with_issues_does_not_lead_to_chores_but_back_to_execute() 
     assert "the button is dead" in scenario.records(r.TurnOpened)[-1].handoff.summary
 
 
-def test_one_agent_that_finds_issues_keeps_the_gate_open_whatever_another_says() -> None:
+def test_one_agent_that_finds_issues_keeps_the_gate_open_whatever_another_finds() -> None:
     def judge(conversation: object, call: object) -> object:
         word = "issues" if "helper" in call.run else "verified"  # type: ignore[attr-defined]
         return verdict(word)[0]
@@ -122,7 +122,7 @@ def test_a_verdict_outside_verification_means_nothing() -> None:
 # ---- chores -------------------------------------------------------------------------------------------------------
 
 
-def test_chores_nobody_finished_are_not_done() -> None:
+def test_chores_no_one_finished_are_not_done() -> None:
     router = Router(route("chores", "executor"), route("reflection", "executor"), WAITS)
     scenario = scenario_at(Phase.VERIFICATION, router, model_by_phase(chores=[BREAKS])).settle()
     assert refusals(scenario) == ["The chores have not been done: no agent has finished a turn in this phase."]
@@ -179,7 +179,7 @@ def test_everybody_who_took_part_reflects_before_the_end() -> None:
     assert scenario.conversation.reflected == {"executor", "helper"}
 
 
-def test_nobody_reflects_twice() -> None:
+def test_no_one_reflects_twice() -> None:
     scenario = reflecting("executor", "helper")
     scenario.router = Router(
         route("reflection", "executor"), route(None, "executor", "helper"), route(None, "helper"), ENDS
@@ -209,7 +209,7 @@ def test_a_failed_reflection_counts_and_is_not_repeated() -> None:
     assert {done.outcome for done in scenario.conversation.turns[-1].completions} == {"failed"}
 
 
-def test_a_retry_in_reflection_makes_nobody_reflect_twice() -> None:
+def test_a_retry_in_reflection_makes_no_one_reflect_twice() -> None:
     scenario = reflecting("executor")
     scenario.worker = model_by_phase(reflection=[BREAKS])
     scenario.router = Router(route("reflection", "executor"), WAITS, ENDS)
@@ -244,7 +244,7 @@ def test_an_agent_that_leaves_while_the_others_have_reflected_does_not_block_the
     assert router.asked[0]["open_gates"] == []
     assert router.asked[0]["can_end"] is True
     assert len(scenario.records(r.Ended)) == 1
-    assert scenario.conversation.cycle == 2, "what the person wrote last opens the next cycle"
+    assert scenario.conversation.cycle == 2, "what the user wrote last opens the next cycle"
 
 
 def test_where_all_participants_left_nothing_is_left_to_reflect_on() -> None:
@@ -258,7 +258,7 @@ def test_where_all_participants_left_nothing_is_left_to_reflect_on() -> None:
 # ---- brainstorm and plan ------------------------------------------------------------------------------------------
 
 
-def test_a_brainstorm_is_left_only_after_the_person_has_written_in_it() -> None:
+def test_a_brainstorm_is_left_only_after_the_user_has_written_in_it() -> None:
     scenario = scenario_at(Phase.BRAINSTORM, Router(route("plan", "planner"), WAITS)).settle()
     assert "left only when the person has written" in refusals(scenario)[0]
     scenario.router = Router(route("plan", "planner"), WAITS)
@@ -267,7 +267,7 @@ def test_a_brainstorm_is_left_only_after_the_person_has_written_in_it() -> None:
 
 
 def planning() -> Scenario:
-    """A scenario whose plan a person must approve, with the plan made."""
+    """A scenario whose plan a user must approve, with the plan made."""
     scenario = scenario_at(Phase.CHAT)
     scenario.rules = dataclasses.replace(
         scenario.rules, gates=dataclasses.replace(scenario.rules.gates, plan_approval="person")
@@ -275,7 +275,7 @@ def planning() -> Scenario:
     return scenario
 
 
-def test_a_plan_a_person_must_approve_waits_for_them() -> None:
+def test_a_plan_a_user_must_approve_waits_for_them() -> None:
     scenario = planning()
     scenario.router = Router(route("plan", "planner"), route("execute", "executor"), WAITS)
     scenario.settle()

@@ -16,7 +16,7 @@ def test_whatever_was_open_is_over() -> None:
     for _ in range(2):
         scenario.converse("go on")
     records = scenario.records()
-    assert scenario.conversation.asks  # somebody waits for an answer at the end
+    assert scenario.conversation.asks  # someone waits for an answer at the end
     for cut in range(1, len(records) + 1):
         state = fold(ID, records[:cut])
         state.apply(r.JournalRebuilt(seq=state.next_seq, at=Millis(9), source="relay"))

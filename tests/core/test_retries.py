@@ -1,4 +1,4 @@
-"""Faults of transport: tried again after the delays of the table, then held, and the person is told once."""
+"""Faults of transport: tried again after the delays of the table, then held, and the user is notified once."""
 
 import dataclasses
 from typing import Any
@@ -62,7 +62,7 @@ def test_delays_come_from_the_table_and_then_the_work_is_held(make: Any, part: s
         scenario.settle()
     expected = [*((n + 1, delay, False) for n, delay in enumerate(DELAYS)), *((n, HOLD, True) for n in (4, 5, 6))]
     assert retries(scenario) == expected
-    assert len([text for text in scenario.sent_texts() if "cannot be reached" in text]) == 1, "told once"
+    assert len([text for text in scenario.sent_texts() if "cannot be reached" in text]) == 1, "reported once"
     scenario.fire(part)
     scenario.settle()
     check_idle(scenario)
@@ -91,8 +91,8 @@ def test_a_server_that_asks_for_patience_gets_it() -> None:
 
 
 @pytest.mark.parametrize("who", ["agent", "router"])
-def test_a_long_wait_a_server_asks_for_is_told_at_once_and_once(who: str) -> None:
-    """Without a word the person would wait for as many hours as the table has delays."""
+def test_a_long_wait_a_server_asks_for_is_reported_at_once_and_once(who: str) -> None:
+    """Without a word the user would wait for as many hours as the table has delays."""
     hour = 3_600_000
     times = iter([down(retry_after=hour), down(retry_after=hour), down(retry_after=1)])
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
@@ -102,14 +102,14 @@ def test_a_long_wait_a_server_asks_for_is_told_at_once_and_once(who: str) -> Non
         scenario = scenario_at(Phase.CHAT, lambda _: next(times, WAITS))
     part = "retry" if who == "agent" else "route"
     scenario.settle()
-    told = [text for text in scenario.sent_texts() if "cannot be reached" in text]
-    assert len(told) == 1
-    assert "connection refused. I hold the work and try again in 60 min; `/continue` tries at once." in told[0]
+    reported = [text for text in scenario.sent_texts() if "cannot be reached" in text]
+    assert len(reported) == 1
+    assert "connection refused. I hold the work and try again in 60 min; `/continue` tries at once." in reported[0]
     for _ in range(3):
         scenario.fire(part)
         scenario.settle()
     assert [record.on_hold for record in scenario.records(r.RetryScheduled)] == [True, True, False]
-    assert [text for text in scenario.sent_texts() if "cannot be reached" in text] == told
+    assert [text for text in scenario.sent_texts() if "cannot be reached" in text] == reported
     check_idle(scenario)
 
 
@@ -225,8 +225,8 @@ def test_continue_asks_at_once_through_a_pause_and_only_that_once(make: Any, par
     assert isinstance(again, (ModelCall, Route))
     assert again.is_urgent
     scenario.settle()
-    told = [text for text in scenario.sent_texts() if "cannot be reached" in text]
-    assert len(told) == 2, "the person who asked hears that it failed again"
+    reported = [text for text in scenario.sent_texts() if "cannot be reached" in text]
+    assert len(reported) == 2, "the user who asked learns that it failed again"
     scenario.fire(part)
     (later,) = in_flight(scenario)
     assert isinstance(later, (ModelCall, Route))

@@ -1,4 +1,4 @@
-"""A bad orchestrator: whatever it answers, code holds the rules, nothing crashes, and the person gets an answer."""
+"""A bad orchestrator: whatever it answers, code holds the rules, nothing crashes, and the user gets an answer."""
 
 import re
 from typing import Any
@@ -60,7 +60,7 @@ def test_an_unknown_phase_is_refused_with_the_phases() -> None:
 
 
 @pytest.mark.parametrize("field", ["agents", "phase", "waive"])
-def test_an_endless_name_does_not_flood_the_router_or_the_person(field: str) -> None:
+def test_an_endless_name_does_not_flood_the_router_or_the_user(field: str) -> None:
     endless = "nonsense " * 10_000
     answer: dict[str, Any] = {
         "agents": {"agents": [endless], "reason": "x"},
@@ -106,7 +106,7 @@ def test_only_transitions_of_the_table_are_made(source: Phase, target: Phase) ->
         assert scenario.conversation.phase is source
 
 
-def test_naming_the_phase_one_stands_in_is_staying() -> None:
+def test_naming_the_phase_one_is_in_is_staying() -> None:
     scenario = scenario_at(Phase.EXECUTE, Router(route("execute", "helper"), WAITS)).settle()
     assert scenario.phases() == [Phase.EXECUTE]
     assert [record.to for record in scenario.records(r.HandedOff)] == [Phase.EXECUTE]
@@ -126,7 +126,7 @@ def test_a_reserved_word_beside_others_is_refused(word: str, other: str, order: 
 
 
 @pytest.mark.parametrize("word", ["END", "USER"])
-def test_nothing_ends_or_waits_before_the_person_had_an_answer(word: str) -> None:
+def test_nothing_ends_or_waits_before_the_user_had_an_answer(word: str) -> None:
     scenario = Scenario(Router(route(None, word), route(None, "project-manager"), WAITS), plain_model).converse(
         "hello?"
     )
@@ -151,7 +151,7 @@ def test_end_is_refused_while_a_gate_is_open(phase: Phase, open_: list[str]) -> 
     assert "open: " + ", ".join(open_) + "." in sentence
 
 
-def test_user_is_asked_again_uncounted_when_the_person_has_just_written() -> None:
+def test_user_is_asked_again_uncounted_when_the_user_has_just_written() -> None:
     """The router could not know; five messages while it thinks use up no attempt."""
     scenario = scenario_at(Phase.CHAT)
     thinking = iter(range(5))
@@ -174,7 +174,7 @@ def test_user_is_asked_again_uncounted_when_the_person_has_just_written() -> Non
 # ---- the fallback -------------------------------------------------------------------------------------------------
 
 JARGON = re.compile(r"JSON|object|slug|roster|\bEND\b|\bUSER\b|`agents`|`phase`|gate")
-"""Words of the protocol between program and model, which a person need not know."""
+"""Words of the protocol between program and model, which a user need not know."""
 GARBAGE = {
     "nothing": "",
     "prose": "I would let the executor do it.",
@@ -206,11 +206,11 @@ def test_three_refusals_lead_to_a_message_and_a_wait_and_the_next_message_works(
     assert len(refusals(scenario)) == 3
     assert scenario.conversation.phase is before
     assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "fallback")
-    told = scenario.sent_texts()[-1]
-    assert told.startswith(
+    expected = scenario.sent_texts()[-1]
+    assert expected.startswith(
         "I could not decide how to go on. The orchestrator's model gave 3 decisions that I cannot use;"
     )
-    assert not JARGON.search(told)
+    assert not JARGON.search(expected)
     assert ("error", "routing") in scenario.records(r.MessageSent)[-1].tags
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.converse("try again")
@@ -219,7 +219,7 @@ def test_three_refusals_lead_to_a_message_and_a_wait_and_the_next_message_works(
 
 
 @pytest.mark.parametrize(
-    ("phase", "answer", "told"),
+    ("phase", "answer", "expected"),
     [
         (Phase.CHAT, "hm", "it did not answer in the form that is asked for."),
         (Phase.CHAT, route(None, "wizard"), "it chose an agent that does not exist, 'wizard'."),
@@ -235,11 +235,11 @@ def test_three_refusals_lead_to_a_message_and_a_wait_and_the_next_message_works(
         ),
     ],
 )
-def test_the_person_is_told_in_plain_words_what_the_router_did(phase: Phase, answer: Any, told: str) -> None:
+def test_the_user_is_notified_in_plain_words_what_the_router_did(phase: Phase, answer: Any, expected: str) -> None:
     scenario = scenario_at(phase, Router(answer)).settle()
-    said = scenario.sent_texts()[-1]
-    assert f"the last time {told}" in said
-    assert not JARGON.search(said)
+    sent = scenario.sent_texts()[-1]
+    assert f"the last time {expected}" in sent
+    assert not JARGON.search(sent)
 
 
 def test_each_refusal_is_shown_to_the_router_and_a_new_question_begins_afresh() -> None:
@@ -305,11 +305,11 @@ def silent() -> Scenario:
 
 
 def warnings(scenario: Scenario) -> list[str]:
-    """What the person was told about a router that is slow."""
+    """The notices about a slow router."""
     return [text for text in scenario.sent_texts() if "has not answered" in text]
 
 
-def test_the_person_hears_within_half_a_minute_that_the_router_has_not_answered() -> None:
+def test_the_user_learns_within_half_a_minute_that_the_router_has_not_answered() -> None:
     scenario = silent()
     (timer,) = [e for e in scenario.running.values() if isinstance(e, Timer)]
     assert timer.due <= scenario.now + 30_000
@@ -340,7 +340,7 @@ def test_a_refused_answer_does_not_begin_the_wait_again() -> None:
     assert scenario.conversation.question.warn_at == due > 0
 
 
-def test_the_time_nobody_was_there_counts_against_no_answer() -> None:
+def test_the_time_no_one_was_there_counts_against_no_answer() -> None:
     scenario = silent()
     scenario.now = Millis(scenario.now + 3_600_000)
     scenario.crash()
@@ -359,12 +359,12 @@ def test_a_hold_until_the_next_day_counts_against_no_answer() -> None:
     scenario.handle(
         DayLimitReached(key=effect.key, limit="cost_per_day_usd", sentence="Enough for today.", until=until_)
     )
-    assert _slow(scenario) == [], "the person knows why nothing happens"
+    assert _slow(scenario) == [], "the user knows why nothing happens"
     scenario.fire("route")
     assert _slow(scenario)[0] > scenario.now + 20_000
 
 
-def test_who_continues_hears_again_of_a_router_that_does_not_answer() -> None:
+def test_who_continues_is_notified_again_of_a_router_that_does_not_answer() -> None:
     scenario = silent()
     scenario.fire("route-warn")
     effect = next(e for e in scenario.running.values() if isinstance(e, Route))

@@ -151,7 +151,7 @@ def answers(scenario: Scenario, step: ModelStep, *, at: int) -> None:
 
 
 def test_a_model_call_has_a_bound_of_its_own_and_its_answer_counts_after_the_deadline() -> None:
-    """It is paid for, and the person waits for it."""
+    """It is paid for, and the user waits for it."""
     scenario = at_work(reply("never"), limits=FAST)
     close_at = next(iter(scenario.conversation.runs.values())).close_at
     assert "close" not in timers(scenario)
@@ -172,7 +172,7 @@ def test_after_the_deadline_no_tool_is_begun() -> None:
 
 
 def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline() -> None:
-    """Twenty conversations wait for a slow provider: an hour in the queue is nobody's work."""
+    """Twenty conversations wait for a slow provider: an hour in the queue is no one's work."""
     scenario = at_work(reply("never"), limits=FAST)
     hour = 3_600_000
     began = next(iter(scenario.conversation.runs.values()))
@@ -215,7 +215,7 @@ def test_time_spent_parked_does_not_count() -> None:
     began = scenario.records(r.RunStarted)[-1]
     scenario.step()
     parked = scenario.records(r.QuestionAsked)[0].at
-    assert not set(timers(scenario)) & {"warn", "close"}, "no deadline runs while it waits for the person"
+    assert not set(timers(scenario)) & {"warn", "close"}, "no deadline runs while it waits for the user"
     scenario.now = Millis(scenario.now + 7 * 3_600_000)
     scenario.user_writes("that one")
     answered = scenario.records(r.QuestionAnswered)[0]
@@ -278,15 +278,15 @@ def test_an_empty_answer_is_reminded_twice_and_then_fails(empty: str) -> None:
     check_idle(scenario)
 
 
-def test_a_reminded_model_sees_the_reminder_and_may_mend_it() -> None:
+def test_a_reminded_model_sees_the_reminder_and_may_repair_it() -> None:
     seen: list[Any] = []
 
-    def mended(conversation: Any, call: ModelCall) -> ModelStep:
+    def repairing(conversation: Any, call: ModelCall) -> ModelStep:
         seen.append(call.entries[-1])
         return reply("" if len(seen) == 1 else "here it is")
 
     scenario = at_work()
-    scenario.worker = model_by_phase(execute=mended)
+    scenario.worker = model_by_phase(execute=repairing)
     scenario.settle()
     assert isinstance(seen[1], Note)
     assert "empty" in seen[1].text
@@ -318,7 +318,7 @@ def test_a_verdict_that_is_none_is_refused(word: Any) -> None:
 # ---- keys --------------------------------------------------------------------------------------------------------
 
 
-def test_keys_that_were_never_wanted_say_nothing() -> None:
+def test_keys_that_were_never_wanted_have_no_effect() -> None:
     scenario = at_work(reply("done"))
     result = ToolResult(ok=True, content="")
     strange: list[Signal] = [

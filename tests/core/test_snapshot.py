@@ -1,4 +1,4 @@
-"""A checkpoint stands for all records before it, and what it holds does not grow with them."""
+"""A checkpoint represents all records before it, and what it holds does not grow with them."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_what_happens_after_a_checkpoint_was_taken_does_not_show_in_it() -> None
     assert fold(ID, [taken]) == fold(ID, [record for d in scenario.journal for record in d if record.seq <= seq])
 
 
-def test_a_checkpoint_on_the_way_says_nothing_new() -> None:
+def test_a_checkpoint_on_the_way_adds_nothing() -> None:
     scenario = begun()
     records = scenario.records()
     for seq in range(1, len(records) + 1):
@@ -87,7 +87,7 @@ def running() -> tuple[Scenario, r.RunStarted, Conversation]:
 
 
 def test_the_prompts_longest_unused_are_forgotten_and_recorded_again_when_they_are_needed() -> None:
-    """What to forget stands in the record, so a journal keeps its meaning whatever the bound is later."""
+    """What to forget is in the record, so a journal keeps its meaning whatever the bound is later."""
     _, started, state = running()
     for number in range(SYSTEMS):
         state.apply(replace(started, seq=state.next_seq, digest=f"d{number}", system=f"prompt {number}"))

@@ -18,7 +18,7 @@ LINE = TransitionGraph.sequence(TRIO)
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
+    ("tool", "arguments", "expected"),
     [
         ("handoff", {}, "needs `target`"),
         ("handoff", {"target": ["editor"]}, "needs `target`"),
@@ -34,11 +34,11 @@ LINE = TransitionGraph.sequence(TRIO)
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing(
-    tool: str, arguments: dict[str, Any], said: str
+    tool: str, arguments: dict[str, Any], expected: str
 ) -> None:
     one = started(LINE, {"writer": [calls((tool, arguments)), "done"]}, context={"kept": 1}).settle()
     (refused,) = one.records(r.ToolCallRejected)
-    assert said in refused.sentence
+    assert expected in refused.sentence
     assert session(one).speakers.context_vars == {"kept": 1}
     assert [record.speaker for record in one.records(r.RoundClosed)] == list(TRIO)
 
@@ -48,7 +48,7 @@ def test_a_name_is_read_without_case_where_it_leaves_no_doubt() -> None:
     assert one.records(r.RoundClosed)[0].handoff == "checker"
 
 
-def test_a_speaker_who_only_hands_over_has_said_why() -> None:
+def test_a_speaker_who_only_hands_over_has_stated_why() -> None:
     one = started(
         LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), reply("")]}
     ).settle()
@@ -99,7 +99,7 @@ def test_a_call_that_was_let_through_and_failed_counts_whatever_was_called_after
     assert one.records(r.RoundClosed)[0].next == "checker"
 
 
-def test_a_round_says_why_its_speaker_is_next() -> None:
+def test_a_round_states_why_its_speaker_is_next() -> None:
     one = started(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), "done"]}).settle()
     reasons = [record.reason for record in one.records(r.TurnOpened)]
     assert reasons[:2] == ["Review begins", "writer handed over to checker: yours now"]
@@ -120,7 +120,7 @@ def test_a_call_after_the_end_changes_nothing() -> None:
 
 @pytest.mark.parametrize("second", [("handoff", {"target": "editor"}), ("finish", {"summary": "x"}), ("route", {})])
 @pytest.mark.parametrize("first", [("handoff", {"target": "checker"}), ("route", {}), ("write_file", {"path": "a"})])
-def test_who_asks_twice_who_is_next_is_told_that_the_first_counts(first: Any, second: Any) -> None:
+def test_who_asks_twice_who_is_next_is_notified_that_the_first_counts(first: Any, second: Any) -> None:
     rules = [Transition(ToolCalled(name), AgentTarget("checker")) for name in ("route", "write_file")]
     graph = TransitionGraph("writer", rules, TerminateTarget("none"))
     one = started(

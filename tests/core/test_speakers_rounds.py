@@ -48,11 +48,11 @@ def speakers(one: Scenario) -> list[str]:
 def closed(one: Scenario) -> str:
     """The reason of the one end there was."""
     (record,) = one.records(r.WorkflowClosed)
-    (said,) = [
+    (message,) = [
         record for record in one.records(r.MessageSent) if "close-reason" in dict(tag[:2] for tag in record.tags)
     ]
-    assert dict(tag[:2] for tag in said.tags)["close-reason"] == record.reason
-    assert one.records(r.MessageSent)[-1] is said, "the reason stands in the last message"
+    assert dict(tag[:2] for tag in message.tags)["close-reason"] == record.reason
+    assert one.records(r.MessageSent)[-1] is message, "the reason is in the last message"
     assert one.conversation.status == "ended"
     return str(record.reason)
 
@@ -81,8 +81,8 @@ def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_
         workflow_policy(), disabled={Slug(NAME): ("review.toml: line 1.", "review.toml: line 2.")}
     )
     one = Scenario(unused_router, ScriptedSpeakers(), config=config).converse("Make it good", addressed=(NAME,))
-    (said,) = one.records(r.MessageSent)
-    assert said.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
+    (message,) = one.records(r.MessageSent)
+    assert message.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
     assert one.conversation.status == "ended"
     assert not one.records(r.WorkflowOpened)
 
@@ -163,7 +163,7 @@ def test_a_handoff_beats_a_tool_and_the_first_call_in_emission_order_counts() ->
     assert speakers(other) == ["writer", "editor"], "the call that was made first counts"
 
 
-def test_finish_ends_it_with_its_reason_and_its_summary_is_said() -> None:
+def test_finish_ends_it_with_its_reason_and_its_summary_is_sent() -> None:
     one = started(
         LINE, {"writer": [calls(("finish", {"summary": "Nothing to do.", "reason": "void"})), "bye"]}
     ).settle()
@@ -209,7 +209,7 @@ def test_1_3_d_a_call_that_was_refused_decides_nothing() -> None:
     assert closed(routed_by("write_file")) == "seen"
 
 
-def test_variables_hold_at_once_whoever_sets_them_and_the_rules_of_the_same_round_see_them() -> None:
+def test_variables_hold_at_once_whatever_sets_them_and_the_rules_of_the_same_round_see_them() -> None:
     graph = TransitionGraph(
         "writer", [Transition(ContextEquals("route", "b"), AgentTarget("checker"))], TerminateTarget("unset")
     )
@@ -235,7 +235,7 @@ def test_a_star_is_driven_by_tools_that_exist_only_because_a_rule_names_them() -
     assert session(one).routing_tools == {"ask_checker": ("writer",), "ask_editor": ("writer",)}
 
 
-def test_a_person_takes_part_opens_with_the_first_round_and_is_waited_for() -> None:
+def test_a_user_takes_part_opens_with_the_first_round_and_is_waited_for() -> None:
     graph = TransitionGraph(
         "person",
         [
@@ -254,7 +254,7 @@ def test_a_person_takes_part_opens_with_the_first_round_and_is_waited_for() -> N
     assert (speakers(one), closed(one)) == (["person", "writer", "person", "writer", "person"], "agreed")
 
 
-def test_somebody_elses_text_is_no_round_of_the_person_and_leaves_it_waiting() -> None:
+def test_somebody_elses_text_is_no_round_of_the_user_and_leaves_it_waiting() -> None:
     graph = TransitionGraph.round_robin(["person", "writer"], max_turns=9)
     one = started(graph, None, "person", "writer").settle()
     before = len(one.records(r.RoundClosed))
@@ -314,7 +314,7 @@ def test_rules_without_a_bound_stop_at_the_limit_of_turns_and_those_with_one_do_
     assert closed(bounded) == "max_turns"
 
 
-def test_the_limit_of_what_a_cycle_uses_stands_above_rules_with_a_bound() -> None:
+def test_the_limit_of_what_a_cycle_uses_overrides_rules_with_a_bound() -> None:
     one = started(TransitionGraph.round_robin(TRIO, max_turns=12), limits=Limits(tokens_per_cycle=1)).settle()
     assert (len(speakers(one)), one.conversation.waiting_for) == (1, "limit")
     assert "tokens" in one.sent_texts()[-1]
@@ -325,18 +325,18 @@ def test_where_nothing_may_be_spent_what_costs_nothing_goes_on() -> None:
     assert closed(one) == "sequence_complete"
 
 
-def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_voice() -> None:
+def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_name() -> None:
     one = started(LINE)
     one.converse("/status")
-    for said in one.records(r.MessageSent):
-        assert ("workflow", NAME) in said.tags
-        assert not [tag for tag in said.tags if tag[0] == "phase"]
-        assert said.relays == (RELAY,)
+    for message in one.records(r.MessageSent):
+        assert ("workflow", NAME) in message.tags
+        assert not [tag for tag in message.tags if tag[0] == "phase"]
+        assert message.relays == (RELAY,)
     assert one.records(r.MessageSent)[0].text.startswith("Workflow Review: round 1 of at most 3, writer's turn")
     assert one.records(r.MessageSent)[-1].name == "Review"
 
 
-def test_a_failing_rule_ends_it_and_says_which() -> None:
+def test_a_failing_rule_ends_it_and_states_which() -> None:
     graph = TransitionGraph("writer", [Transition(ContextEquals("x", 1), AgentTarget("editor"))], AgentTarget("ghost"))
     one = started(graph).settle()
     assert closed(one) == "unknown_speaker"
@@ -360,14 +360,14 @@ def test_after_the_end_a_command_is_answered_and_opens_nothing(command: str) -> 
     assert (one.conversation.status, len(one.records(r.WorkflowClosed))) == ("ended", 1)
 
 
-def test_who_says_continue_when_it_is_their_turn_is_told_so() -> None:
+def test_who_continues_when_it_is_their_turn_is_notified() -> None:
     one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
     one.user_writes("/continue")
     assert one.sent_texts()[-1].startswith("It is your turn")
     assert one.conversation.status == "waiting"
 
 
-def test_nobody_is_set_to_work_while_the_rules_cannot_be_read() -> None:
+def test_no_one_is_set_to_work_while_the_rules_cannot_be_read() -> None:
     one = started(LINE)
     full, one.rules = one.rules, dataclasses.replace(one.rules, compile_graph=no_graphs)
     one.settle()

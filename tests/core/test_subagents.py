@@ -1,4 +1,4 @@
-"""Colleagues called like tools: a run of their own, whose outcome is the call's result and no part of the turn."""
+"""Sub-agents called like tools: a run of their own, whose outcome is the call's result and no part of the turn."""
 
 import dataclasses
 from typing import Any
@@ -80,7 +80,7 @@ def step_until_called(scenario: Scenario, agent: str = "helper") -> Run:
 # ---- a call, and what comes of it ---------------------------------------------------------------------------------
 
 
-def test_a_call_of_a_colleague_is_a_run_whose_text_is_the_result_and_no_part_of_the_turn() -> None:
+def test_a_call_of_a_sub_agent_is_a_run_whose_text_is_the_result_and_no_part_of_the_turn() -> None:
     scenario = at_work(executor=[LEAD, "built"], helper=["use green"])
     child = step_until_called(scenario)
     assert (child.parent, child.call) == ("turn-2.executor", "k0")
@@ -106,7 +106,7 @@ def test_it_sees_the_message_of_its_caller_and_not_the_conversation() -> None:
     assert words == AgentText(author="Executor", text="which colour?")
 
 
-def test_what_a_person_writes_meanwhile_reaches_it_as_it_reaches_everybody_at_work() -> None:
+def test_what_a_user_writes_meanwhile_reaches_it_as_it_reaches_everybody_at_work() -> None:
     scenario = at_work(executor=[LEAD, "built"], helper=[reply("", ("read_file", {"path": "a"})), "use green"])
     step_until_called(scenario)
     scenario.user_writes("make it green")
@@ -128,20 +128,20 @@ def test_its_tools_run_like_anybody_s_and_what_it_costs_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "expected"),
     [
         (ModelFailed(key=None, message="filtered", retryable=False), "Helper failed: filtered"),  # type: ignore[arg-type]
         (reply(""), "Helper failed: its model gave empty answers"),
     ],
 )
-def test_one_that_fails_is_a_failed_result_and_its_caller_goes_on(fault: Any, told: str) -> None:
+def test_one_that_fails_is_a_failed_result_and_its_caller_goes_on(fault: Any, expected: str) -> None:
     scenario = at_work(executor=[LEAD, "built alone"], helper=[fault] * 3).settle()
-    assert results(scenario) == [("k0", False, told)]
+    assert results(scenario) == [("k0", False, expected)]
     assert outcomes(scenario) == {"executor": "finished", "helper": "failed"}
     assert not any("could not finish" in text for text in scenario.sent_texts())
 
 
-def test_in_verification_it_owes_no_verdict_and_may_give_one() -> None:
+def test_in_verification_it_needs_no_verdict_and_may_give_one() -> None:
     config = with_subagents(rules(), executor=["helper", "planner"])
     verdict = reply("", ("complete", {"response": "runs", "verdict": "verified"}))
     scenario = scenario_at(Phase.EXECUTE, Router(route("verification", "executor"), WAITS), config=config)
@@ -157,7 +157,7 @@ def test_in_verification_it_owes_no_verdict_and_may_give_one() -> None:
 # ---- several, and deep --------------------------------------------------------------------------------------------
 
 
-def test_colleagues_called_in_one_answer_work_at_the_same_time() -> None:
+def test_sub_agents_called_in_one_answer_work_at_the_same_time() -> None:
     config = with_subagents(rules(), executor=["helper", "planner"])
     both = reply("", *calls_to("helper", "planner"), ("read_file", {"path": "a"}))
     scenario = at_work(config, executor=[both, "built"])
@@ -180,7 +180,7 @@ def _entries(scenario: Scenario, run: str) -> Any:
     return twin.runs[RunId(run)].entries
 
 
-def test_one_that_begins_anew_stands_alone() -> None:
+def test_one_that_starts_over_has_its_own_state() -> None:
     scenario = at_work(executor=[reply("", *calls_to("helper", "helper")), "built"])
     step_until_called(scenario)
     names = [run.state_key for run in scenario.conversation.runs.values()]
@@ -197,7 +197,7 @@ def test_no_more_than_eight_work_for_one_run_at_a_time() -> None:
     assert all(ok for _, ok, _ in results(scenario))
 
 
-def test_colleagues_call_colleagues_down_to_the_limit() -> None:
+def test_sub_agents_call_sub_agents_down_to_the_limit() -> None:
     config = with_subagents(
         rules(limits=Limits(link_depth=2)), executor=["helper"], helper=["planner"], planner=["project-manager"]
     )
@@ -215,7 +215,7 @@ def test_colleagues_call_colleagues_down_to_the_limit() -> None:
     assert outcomes(scenario).keys() == {"executor", "helper", "planner"}
 
 
-def test_nobody_is_called_by_whom_it_waits_for() -> None:
+def test_no_one_is_called_by_whom_it_waits_for() -> None:
     config = with_subagents(rules(), executor=["helper"], helper=["executor", "helper"])
     scenario = at_work(
         config, executor=[LEAD, "built"], helper=[reply("", *calls_to("executor", "helper")), "then not"]
@@ -248,21 +248,21 @@ class Broken:
 
 
 @pytest.mark.parametrize(
-    ("scope", "said"),
+    ("scope", "expected"),
     [
         (Scope(phases=frozenset({"research"})), "it belongs to research; nothing was done. You are in"),
         (Scope(phases=frozenset({"planning"}), when=Never()), "its condition does not hold"),
         (Scope(when=Broken()), "its condition failed (KeyError: "),
     ],
 )
-def test_a_link_out_of_phase_or_condition_is_not_offered_and_refused_when_called(scope: Scope, said: str) -> None:
+def test_a_link_out_of_phase_or_condition_is_not_offered_and_refused_when_called(scope: Scope, expected: str) -> None:
     config = with_subagents(rules(), GRAPH, executor=[link("helper", scope=scope)])
     scenario = at_work(config, executor=[LEAD, "built alone"])
     assert link_specs(scenario.conversation, of(scenario, "executor"), config) == ()
     scenario.settle()
     ((_, ok, sentence),) = results(scenario)
     assert not ok
-    assert said in sentence
+    assert expected in sentence
 
 
 def test_a_link_that_may_be_called_is_a_tool_described_by_its_description() -> None:
@@ -279,7 +279,7 @@ def test_a_call_without_a_message_is_refused(arguments: dict[str, Any]) -> None:
     assert results(scenario) == [("k0", False, "`to_helper` needs `message`, a text that is not empty.")]
 
 
-def test_who_asks_for_what_is_not_there_is_told_whom_it_may_call() -> None:
+def test_who_asks_for_what_is_not_there_is_notified_whom_it_may_call() -> None:
     scenario = at_work(executor=[reply("", ("to_halper", {"message": "x"})), "built"]).settle()
     assert results(scenario)[0][2].endswith(
         "You may use: ask, check, complete, read_file, send, to_helper, write_file."
@@ -295,15 +295,15 @@ def test_whom_it_may_not_call_is_not_named_to_it() -> None:
     scenario = at_work(
         config, agents=("security", "executor"), security=[asks], executor=[LEAD], helper=[asks]
     ).settle()
-    told = {
+    expected = {
         str(run_agent(one.run)): one.sentence for one in scenario.records(r.ToolCallRejected) if one.tool == "to_halper"
     }
-    assert told["security"].endswith("You may use: ask, complete, read_file.")
-    assert "to_security" in told["helper"]
-    assert "to_executor" not in told["helper"]
+    assert expected["security"].endswith("You may use: ask, complete, read_file.")
+    assert "to_security" in expected["helper"]
+    assert "to_executor" not in expected["helper"]
 
 
-def test_who_advises_calls_nobody_who_may_do_more() -> None:
+def test_who_advises_calls_no_one_who_may_do_more() -> None:
     config = with_subagents(rules(), security=["helper"])
     scenario = at_work(config, agents=("security",), security=[LEAD, "advised"]).settle()
     assert "who advises" in results(scenario)[0][2]
@@ -328,7 +328,7 @@ def test_in_reflection_everybody_answers_for_themselves() -> None:
 # ---- time, stops and questions ------------------------------------------------------------------------------------
 
 
-def test_a_caller_s_time_stands_still_while_a_colleague_works() -> None:
+def test_a_caller_s_time_is_paused_while_a_sub_agent_works() -> None:
     scenario = at_work(limits=CALM, executor=[LEAD, "built"])
     child = step_until_called(scenario)
     closing = of(scenario, "executor").close_at
@@ -344,7 +344,7 @@ def test_a_caller_s_time_stands_still_while_a_colleague_works() -> None:
     assert caller.parked_at is None
 
 
-def test_one_that_takes_too_long_is_a_result_that_says_so() -> None:
+def test_one_that_takes_too_long_is_a_result_that_reports_it() -> None:
     scenario = at_work(limits=CALM, executor=[LEAD, "built alone"], helper=[reply("", ("check", {}))])
     step_until_called(scenario)
     step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
@@ -387,21 +387,21 @@ def test_a_stop_ends_everybody_once() -> None:
     check_idle(scenario)
 
 
-def test_one_that_asks_the_person_is_answered_and_its_caller_waits() -> None:
+def test_one_that_asks_the_user_is_answered_and_its_caller_waits() -> None:
     scenario = at_work(
         limits=CALM, executor=[LEAD, "built"], helper=[reply("", ("ask", {"question": "Which?"})), "green"]
     ).settle()
     assert scenario.conversation.is_parked
     assert scenario.sent_texts()[-1] == "Which?"
     parked = {effect.key.part for effect in pending(scenario.conversation).values()} & {"warn", "close"}
-    assert not parked, "nobody's time runs while a person thinks"
+    assert not parked, "no one's time runs while a user thinks"
     scenario.now = Millis(scenario.now + 10_000_000)
     scenario.converse("green")
     assert results(scenario)[-1] == ("k0", True, "green")
     assert outcomes(scenario)["executor"] == "finished"
 
 
-def test_the_status_says_who_waits_for_whom() -> None:
+def test_the_status_states_who_waits_for_whom() -> None:
     scenario = at_work(executor=[LEAD])
     step_until_called(scenario)
     scenario.user_writes("/status")
@@ -412,8 +412,8 @@ def test_the_status_says_who_waits_for_whom() -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_wherever_it_is_cut_off_nobody_is_called_twice(moment: str) -> None:
-    """At every append: the same ends, each colleague begun once, no result given twice, no tool run twice for one."""
+def test_wherever_it_is_cut_off_no_one_is_called_twice(moment: str) -> None:
+    """At every append: the same ends, each sub-agent begun once, no result given twice, no tool run twice for one."""
     config = with_subagents(rules(), executor=["helper", "planner"], helper=["security"])
     steps: dict[str, Any] = {
         "executor": [reply("", *calls_to("helper", "planner"), ("write_file", {"path": "a"})), "built"],
@@ -447,12 +447,12 @@ def test_wherever_it_is_cut_off_nobody_is_called_twice(moment: str) -> None:
 # ---- in a workflow, and back in time ------------------------------------------------------------------------------
 
 
-def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **minds: Any) -> Scenario:
-    """The trio's workflow, in which a speaker's first answer makes these calls; a person has opened it."""
+def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **models: Any) -> Scenario:
+    """The trio's workflow, in which a speaker's first answer makes these calls; a user has opened it."""
     scenario = of_rounds(graph)
     scenario.rules = with_subagents(scenario.rules, None, **{speaker: ["editor", "planner"]})
     scenario.user_writes("Make it good", addressed=(NAME,))
-    alone = model_by_agent(**{speaker: [calls], **minds})
+    alone = model_by_agent(**{speaker: [calls], **models})
     scenario.worker = lambda conversation, call: (
         alone(conversation, call)
         if conversation.turn_count == 1
@@ -478,7 +478,7 @@ def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
     assert len([record for record in scenario.records(r.RunEnded) if "/" in record.run]) == 1
 
 
-def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
+def test_the_call_of_a_sub_agent_counts_for_a_workflow_s_rule() -> None:
     graph = Rounds(
         transitions=[Transition(when=ToolCalled("to_planner"), then=AgentTarget("checker"))],
         initial_speaker="writer",
@@ -489,7 +489,7 @@ def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
     assert [record.agent for record in scenario.records(r.RunStarted) if record.parent] == ["planner"]
 
 
-def test_a_refused_call_does_not_count_because_a_colleague_s_of_the_same_id_was_let_through() -> None:
+def test_a_refused_call_does_not_count_because_a_sub_agent_s_of_the_same_id_was_let_through() -> None:
     graph = Rounds(
         transitions=[Transition(when=ToolCalled("learn"), then=AgentTarget("checker"))],
         initial_speaker="writer",
@@ -503,7 +503,7 @@ def test_a_refused_call_does_not_count_because_a_colleague_s_of_the_same_id_was_
     }
 
 
-def test_a_round_that_takes_too_long_ends_whoever_was_called() -> None:
+def test_a_round_that_takes_too_long_ends_the_called_agents_too() -> None:
     scenario = of_a_workflow(Rounds.sequence(TRIO), "writer", reply("", *calls_to("editor")))
     step_until_called(scenario, "editor")
     scenario.fire("turn_within.close")
@@ -515,7 +515,7 @@ def test_a_round_that_takes_too_long_ends_whoever_was_called() -> None:
     assert scenario.conversation.status == "ended"
 
 
-def test_going_back_to_the_middle_of_a_colleague_s_work_leaves_nothing_of_it_open() -> None:
+def test_going_back_to_the_middle_of_a_sub_agent_s_work_leaves_nothing_of_it_open() -> None:
     scenario = at_work(executor=[LEAD, "built"], helper=["use green"])
     step_until_called(scenario)
     middle = scenario.conversation.next_seq - 1
@@ -531,9 +531,9 @@ def test_going_back_to_the_middle_of_a_colleague_s_work_leaves_nothing_of_it_ope
     check_idle(scenario)
 
 
-def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> None:
-    heard: list[str] = []
-    edge = Edge("planning", "research", Predicate(lambda me: heard))
+def test_a_sub_agent_that_one_called_before_makes_room_for_is_called_then() -> None:
+    received: list[str] = []
+    edge = Edge("planning", "research", Predicate(lambda me: received))
     opens = TransitionGraph(nodes=("planning", "research"), initial="planning", edges=(edge,))
     late = link("planner", scope=Scope(phases=frozenset({"research"})))
     config = with_subagents(rules(), opens, executor=["helper", late])
@@ -542,7 +542,7 @@ def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> N
     )
     step_until_called(scenario)
     assert not scenario.records(r.ToolCallRejected)
-    heard.append("helper")
+    received.append("helper")
     scenario.settle()
     assert outcomes(scenario) == {"helper": "finished", "planner": "finished", "executor": "finished"}
 
@@ -561,7 +561,7 @@ def test_a_sub_agent_called_after_a_tool_begins_when_that_tool_has_returned() ->
 
 
 def test_a_sub_agent_whose_phase_ends_with_the_tool_before_it_is_refused() -> None:
-    """The phase at the start of a call decides, and the tool that stands before it has left that phase."""
+    """The phase at the start of a call decides, and the tool that is before it has left that phase."""
     checked: list[str] = []
     edge = Edge("planning", "research", Predicate(lambda me: checked))
     graph = TransitionGraph(nodes=("planning", "research"), initial="planning", edges=(edge,))
@@ -607,7 +607,7 @@ def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -
     assert results(scenario) == [("k0", True, "use green")]
 
 
-def test_one_that_keeps_its_standing_works_for_one_caller_at_a_time() -> None:
+def test_one_that_keeps_its_state_works_for_one_caller_at_a_time() -> None:
     shared = link("helper", is_shared=True)
     config = with_subagents(rules(), executor=[shared], planner=[shared])
     scenario = at_work(config, agents=("executor", "planner"), executor=[LEAD, "built"], planner=[LEAD, "planned"])
@@ -621,7 +621,7 @@ def test_one_that_keeps_its_standing_works_for_one_caller_at_a_time() -> None:
 
 
 def two_callers_of_one_who_asks() -> tuple[Scenario, r.ToolCallQueued]:
-    """Two agents call a colleague who keeps its state and waits for the user; and the call that queued."""
+    """Two agents call a sub-agent who keeps its state and waits for the user; and the call that queued."""
     shared = link("helper", is_shared=True)
     config = with_subagents(rules(limits=CALM), executor=[shared], planner=[shared])
     asks = reply("", ("ask", {"question": "Which?"}))
@@ -637,7 +637,7 @@ def two_callers_of_one_who_asks() -> tuple[Scenario, r.ToolCallQueued]:
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-def test_who_queues_for_a_colleague_that_waits_for_the_person_loses_no_time(*, crashes: bool) -> None:
+def test_who_queues_for_a_sub_agent_that_waits_for_the_user_loses_no_time(*, crashes: bool) -> None:
     scenario, queued = two_callers_of_one_who_asks()
     if crashes:
         scenario.crash()
@@ -682,13 +682,13 @@ def test_two_that_would_wait_for_each_other_do_not() -> None:
     scenario = at_work(
         config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=[back, "use green"]
     ).settle()
-    told = [record.sentence for record in scenario.records(r.ToolCallRejected)]
-    assert ["cannot be called" in sentence for sentence in told] == [True, True], "in its turn, and when called"
+    expected = [record.sentence for record in scenario.records(r.ToolCallRejected)]
+    assert ["cannot be called" in sentence for sentence in expected] == [True, True], "in its turn, and when called"
     assert [ok for _, ok, _ in results(scenario)][-1]
     assert set(outcomes(scenario).values()) == {"finished"}
 
 
-def test_it_is_told_which_files_the_cycle_has_changed() -> None:
+def test_it_is_shown_which_files_the_cycle_has_changed() -> None:
     scenario = at_work(executor=[reply("", ("write_file", {"path": "a"})), LEAD, "built"], helper=["use green"])
     step_until_called(scenario)
     note = entries_for(scenario.conversation, of(scenario, "helper"))[0]

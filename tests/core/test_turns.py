@@ -1,4 +1,4 @@
-"""Limits: each hit is a record and a message, the conversation waits for the person, and `/continue` goes on."""
+"""Limits: each hit is a record and a message, the conversation waits for the user, and `/continue` goes on."""
 
 import dataclasses
 from typing import Any
@@ -54,12 +54,12 @@ def test_a_run_is_watched_from_its_beginning_on() -> None:
     assert times == [(expected.warn_after, expected.close_after)] * 2
 
 
-def test_turns_since_a_person_spoke_are_bounded() -> None:
+def test_turns_since_a_user_spoke_are_bounded() -> None:
     scenario = play_of(endless, turns_per_message=5)
     assert limited(scenario) == "turns_per_message"
     assert scenario.conversation.turn_count == 5
     scenario.converse("go on")
-    assert scenario.conversation.turn_count == 10, "a message begins the count anew"
+    assert scenario.conversation.turn_count == 10, "a message begins the count again"
     scenario.converse("/continue")
     assert scenario.conversation.turn_count == 15, "and so does /continue"
     assert len(scenario.records(r.LimitReached)) == 3
@@ -119,7 +119,7 @@ def busy(conversation: Any, call: Any) -> Any:
     return reply("", ("read_file", {"path": f"{conversation.next_seq}"}))
 
 
-def test_tokens_of_a_run_are_bounded_and_the_person_is_asked_once() -> None:
+def test_tokens_of_a_run_are_bounded_and_the_user_is_asked_once() -> None:
     scenario = play_of(lambda _: route("execute", "executor", "helper"), busy, tokens_per_run=100)
     assert [run.outcome for run in scenario.records(r.RunEnded)] == ["over_limit", "over_limit"]
     assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "limit")
@@ -127,7 +127,7 @@ def test_tokens_of_a_run_are_bounded_and_the_person_is_asked_once() -> None:
     (asked,) = [text for text in scenario.sent_texts() if "/continue" in text]
     used = [f"{name}'s run has used 105 tokens of 100." for name in ("Executor", "Helper")]
     assert asked == f"{' '.join(used)} Write `/continue` to go on."
-    assert not any("could not finish" in text for text in scenario.sent_texts()), "the same is not said twice"
+    assert not any("could not finish" in text for text in scenario.sent_texts()), "the same is not sent twice"
     check_idle(scenario)
     scenario.converse("/continue")
     assert len(scenario.records(r.RunEnded)) == 4, "another run has as much again"
@@ -142,7 +142,7 @@ def test_the_cost_of_a_run_is_bounded() -> None:
     assert scenario.sent_texts()[-1].startswith("Executor's run has cost $1.20 of $1.00.")
 
 
-def test_a_limit_of_the_cycle_reached_within_a_run_is_said_once() -> None:
+def test_a_limit_of_the_cycle_reached_within_a_run_is_sent_once() -> None:
     scenario = play_of(lambda _: route("execute", "executor"), busy, tokens_per_cycle=100)
     assert limited(scenario) == "tokens_per_cycle"
     assert sum("This cycle has used" in text for text in scenario.sent_texts()) == 1
@@ -183,7 +183,7 @@ def test_a_limit_stops_no_work_that_runs() -> None:
 
 
 def test_an_addressed_agent_works_although_the_router_may_not() -> None:
-    """The person asked for it; they need not say it twice."""
+    """The user asked for it; they need not state it twice."""
     scenario = play_of(endless, tokens_per_cycle=100)
     scenario.user_writes("@executor please look", addressed=("executor",))
     assert scenario.records(r.TurnOpened)[-1].agents == ("executor",)
@@ -194,7 +194,7 @@ def test_an_addressed_agent_works_although_the_router_may_not() -> None:
 # ---- addressed agents ---------------------------------------------------------------------------------------------
 
 
-def test_a_person_who_names_an_agent_decides_the_route_themselves() -> None:
+def test_a_user_who_names_an_agent_decides_the_route_themselves() -> None:
     scenario = scenario_at(Phase.CHAT)
     scenario.user_writes("@planner, @helper: thoughts?", addressed=("planner", "helper"))
     opened = scenario.records(r.TurnOpened)[-1]

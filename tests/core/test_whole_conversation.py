@@ -97,7 +97,7 @@ def moments() -> int:
 
 @pytest.mark.parametrize("moment", range(0, moments(), 1))
 def test_a_message_at_every_moment_is_seen_or_gets_its_turn(moment: int) -> None:
-    """Whenever the person writes, an agent is shown the message, and the conversation still comes to its end."""
+    """Whenever the user writes, an agent is shown the message, and the conversation still comes to its end."""
     scenario, steps, written = Scenario(seven_phases, diligent), 0, False
     for text in ("a", "b", "c", "blue", "go on", "go on"):
         if scenario.conversation.status == "ended":
@@ -135,8 +135,8 @@ def test_a_stop_at_every_moment_ends_all_work_and_waits(moment: int) -> None:
     assert not any(isinstance(e, (Route, ModelCall, ToolCall)) for e in pending(scenario.conversation).values())
     assert scenario.conversation.turn is None
     assert scenario.conversation.status in ("waiting", "ended")
-    said = scenario.sent_texts()[-1]
-    assert said.startswith("Stopped") or said == "Nothing is running."
+    sent = scenario.sent_texts()[-1]
+    assert sent.startswith("Stopped") or sent == "Nothing is running."
     scenario.settle()
     scenario.converse("go on then")
     assert scenario.conversation.answered > 0

@@ -1,4 +1,4 @@
-"""Where a workflow stands: what a fold of its facts gives, what goes back with it, and what its speakers are shown."""
+"""Where a workflow is: what a fold of its facts gives, what goes back with it, and what its speakers are shown."""
 
 import json
 
@@ -57,7 +57,7 @@ def test_a_a_torn_last_line_costs_no_more_than_the_append_it_belongs_to() -> Non
         assert state.watches.keys() or state.is_closed
 
 
-def test_going_back_takes_rounds_and_variables_back_and_counts_time_anew() -> None:
+def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> None:
     one = started(ROUND, LINES).settle()
     first = one.records(r.RoundClosed)[0]
     then = state_at(ID, records(one), first.seq)
@@ -118,7 +118,7 @@ def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
     assert (state.workflow.expected, state.workflow.speakers.context_vars) == ("checker", {"n": 1})
 
 
-def test_people_read_where_it_stands() -> None:
+def test_status_shows_its_state() -> None:
     one = started(ROUND, LINES).settle()
     view = session_view(session(one))
     assert view["name"] == "review"
@@ -138,7 +138,7 @@ def shown(one: Scenario, number: int) -> tuple[list[str], str]:
 
 
 @pytest.mark.parametrize(("view", "most"), [("full", 8), ("windowed", 6), ("summary", 1)])
-def test_a_view_says_how_much_of_what_was_said_a_speaker_is_shown(view: str, most: int) -> None:
+def test_a_view_states_how_much_of_what_was_sent_a_speaker_is_shown(view: str, most: int) -> None:
     one = started(ROUND, {name: [f"{name} {n}" for n in range(3)] for name in TRIO}, view=view).settle()
     words, note = shown(one, 8)
     everything = [f"{name} {n}" for n in range(3) for name in TRIO][:8]
@@ -146,6 +146,6 @@ def test_a_view_says_how_much_of_what_was_said_a_speaker_is_shown(view: str, mos
     assert note.startswith("Review, round 9 of at most 9. You speak as checker.")
 
 
-def test_variables_stand_in_the_prompt_of_the_next_speaker() -> None:
+def test_variables_are_in_the_prompt_of_the_next_speaker() -> None:
     one = started(ROUND, LINES, context={"tone": "dry"}).settle()
     assert json.loads(shown(one, 2)[1].partition("Its variables:")[2]) == {"tone": "dry", "n": 1}

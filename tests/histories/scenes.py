@@ -58,12 +58,12 @@ from tests.fakes.scenario import (
 from tests.fakes.subagents import model_by_agent
 from tests.fakes.workflows import TRIO, calls, started
 
-from .agency_scenes import Decisions, colleagues, output_states, own_phases
+from .agency_scenes import Decisions, output_states, own_phases, sub_agents
 
 DOWN = ModelFailed(
     key=Key(Work.MODEL, 0), message="connection refused", retryable=True, usage=Usage(input_tokens=3, cost_usd=0.5)
 )
-"""Its key is put in by whoever fails."""
+"""Its key is put in by who fails."""
 
 
 def seven() -> Decisions:
@@ -96,7 +96,7 @@ def parked() -> Decisions:
 
 
 def held() -> Decisions:
-    """A model that cannot be reached: three tries, held, told, and reached again."""
+    """A model that cannot be reached: three tries, held, reported, and reached again."""
     scenario = Scenario(lambda _q: route(None, "executor"), lambda _c, _call: DOWN)
     scenario.user_writes("build it")
     for _ in range(5):
@@ -111,7 +111,7 @@ def held() -> Decisions:
 
 
 def stopped() -> Decisions:
-    """Stopped by the person in the middle of calls, then tried again."""
+    """Stopped by the user in the middle of calls, then tried again."""
     scenario = scenario_at(Phase.PLAN, lambda _q: route("execute", "executor", "helper"), diligent)
     step_until(scenario, lambda p: len(in_flight(p)) > 1)
     scenario.converse("/stop")
@@ -120,7 +120,7 @@ def stopped() -> Decisions:
 
 
 def limits() -> Decisions:
-    """A limit is reached, told, and lifted by the person."""
+    """A limit is reached, reported, and lifted by the user."""
     bound = rules(limits=Limits(turns_per_message=2))
     scenario = Scenario(
         lambda _q: route("brainstorm" if not _q["turns"] else None, "planner"), plain_model, config=bound
@@ -169,7 +169,7 @@ def long() -> Decisions:
 
 
 def workflow() -> Decisions:
-    """A workflow with a person in it: variables, a tool of a rule, a handoff, a late speaker, a stop, and its end."""
+    """A workflow with a user in it: variables, a tool of a rule, a handoff, a late speaker, a stop, and its end."""
     graph = TransitionGraph(
         "person",
         [
@@ -227,7 +227,7 @@ def mission() -> Decisions:
 
 
 def costs() -> Decisions:
-    """A fork made anew of its readable file, an agent whose words show its state, a mission that costs too much."""
+    """A fork made again of its readable file, an agent whose words show its state, a mission that costs too much."""
     one = Scenario(Router(WAITS), plain_model).converse("hello")
     view = {**json.loads(render(one.conversation)), "forkedFrom": {"id": "f" * 64, "seq": 5, "title": "Hello"}}
     decisions = decisions_of(past_of_view(view, ID, "conversation.json", None), Millis(2_000_000))
@@ -315,7 +315,7 @@ SCENES: dict[str, tuple[Callable[[], Decisions], int]] = {
     "workflow": (workflow, 12),
     "mission": (mission, 14),
     "own-phases": (own_phases, 9),
-    "colleagues": (colleagues, 12),
+    "colleagues": (sub_agents, 12),
     "output-states": (output_states, 0),
     "costs": (costs, 7),
 }
