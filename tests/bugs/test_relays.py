@@ -25,7 +25,7 @@ from tests.runtime.test_runtime import converse, worker
 STRANGER = PublicKey("9" * 64)
 
 
-async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
+async def test_B15_all_that_was_written_while_we_were_away_is_received() -> None:
     """Subscriptions asked for one event, or for none, and the rest was lost."""
     heard = Heard()
     async with FaultRelay(clamp=3) as relay:
@@ -40,8 +40,8 @@ async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
             await heard.has(live)
 
 
-def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
-    """Whoever tagged the project could talk to agents and change their models."""
+def test_B16_a_stranger_changes_nothing_and_receives_nothing() -> None:
+    """Who tagged the project could talk to agents and change their models."""
     world = World(lambda question: WAITS, lambda request: reply("done"))
 
     async def main() -> None:
@@ -55,23 +55,23 @@ def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
             assert daemon.state() == before
 
     run(main)
-    assert {record.author for record in world.heard if isinstance(record, r.MessageRecorded)} == {ALICE}
+    assert {record.author for record in world.durable if isinstance(record, r.MessageRecorded)} == {ALICE}
 
 
-def test_B18_whatever_is_said_is_published_and_names_the_project() -> None:
+def test_B18_whatever_is_sent_is_published_and_names_the_project() -> None:
     """Events were built with the address of another kind, and handed to a publisher that was not there."""
     world = World(seven_phases, worker)
     run(lambda: converse(world, "hello", "think", "plan"))
-    said = [event.id for record in world.heard if isinstance(record, r.MessageSent) for event in record.events]
-    assert said
-    assert set(said) == set(world.published)
+    sent = [event.id for record in world.durable if isinstance(record, r.MessageSent) for event in record.events]
+    assert sent
+    assert set(sent) == set(world.published)
     (event,) = NostrSealer(["wss://relay.example"], project=ADDRESS).seal(draft())
     assert ("a", ADDRESS) in event.tags
     assert ADDRESS.startswith("31933:")
 
 
 def test_B29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_taken_in() -> None:
-    """A conversation was made of it, and then nobody was asked."""
+    """A conversation was made of it, and then no one was asked."""
     world = World(
         lambda question: WAITS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
     )
@@ -82,7 +82,7 @@ def test_B29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_ta
             await daemon.until("waiting")
 
     run(main)
-    assert any(isinstance(record, r.TurnClosed) for record in world.heard)
+    assert any(isinstance(record, r.TurnClosed) for record in world.durable)
 
 
 def test_B29_a_message_to_others_begins_nothing() -> None:
@@ -94,7 +94,7 @@ def test_B29_a_message_to_others_begins_nothing() -> None:
 
 
 def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -> None:
-    """What stood in for the missing root was no event, and whoever used it failed later."""
+    """What was in for the missing root was no event, and who used it failed later."""
     key = SecretKey.generate()
     tags = [["e", "d" * 64, "", "root"], ["e", "e" * 64, "", "reply"], ["p", BOB.public]]
     incoming = read_event(sign(unsigned_event(key.public, NOW, 1, tags, "go on"), key), [BOB.public], {}, "", None)

@@ -53,15 +53,11 @@ def unused(question: object) -> object:
 
 @pytest.mark.usefixtures("one_agent")
 def test_a_kind_is_one_class_and_one_registration() -> None:
-    scenario = Scenario(unused, lambda conversation, call: reply(f"step {conversation.turn_count}"))
-    scenario.user_writes("hello")
-    scenario.settle()
-    scenario.user_writes("and again")
-    scenario.settle()
+    scenario = Scenario(unused, lambda conversation, call: reply(f"step {conversation.turn_count}")).converse("hello")
+    scenario.converse("and again")
     assert [turn.agents for turn in scenario.conversation.turns] == [("executor",), ("executor",)]
     assert scenario.conversation.status == "waiting"
-    scenario.user_writes("/status")
-    scenario.settle()
+    scenario.converse("/status")
     assert "I wait for you." in scenario.sent_texts()[-1]
 
 
@@ -71,11 +67,8 @@ def test_a_kind_is_one_class_and_one_registration() -> None:
     [("/quick", "no quality gates"), ("/set a=1", "Only a workflow"), ("/pause", "Only a mission")],
 )
 def test_the_kernel_answers_commands_that_a_kind_has_not(command: str, answer: str) -> None:
-    scenario = Scenario(unused, plain_model)
-    scenario.user_writes("hello")
-    scenario.settle()
-    scenario.user_writes(command)
-    scenario.settle()
+    scenario = Scenario(unused, plain_model).converse("hello")
+    scenario.converse(command)
     assert answer in scenario.sent_texts()[-1]
 
 
@@ -84,7 +77,7 @@ def test_the_phases_own_what_no_other_kind_owns() -> None:
     assert isinstance(mode_of(Scenario(Router({}), plain_model).conversation), PhasesMode)
 
 
-def test_without_a_registered_kind_the_error_tells_what_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_registered_kind_the_error_shows_what_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "_MODES", [])
     with pytest.raises(InternalError, match=r"import tenex\.workflows"):
         all_modes()

@@ -1,4 +1,4 @@
-"""A relay on loopback that misbehaves exactly as a test says.
+"""A relay on loopback that misbehaves exactly as a test states.
 
 Without instructions it is a small honest relay: it stores, serves stored events newest first, broadcasts, answers
 OK and EOSE. A test replaces `on_req`, `on_event` or `on_auth`, or does something to the connections.
@@ -51,13 +51,13 @@ class Peer:
 
 
 class FaultRelay:
-    """The relay. `heard` lists every frame in order, with the number of its connection (counted from 1)."""
+    """The relay. `received` lists every frame in order, with the number of its connection (counted from 1)."""
 
     def __init__(self, *, clamp: int = 500) -> None:
         self.clamp = clamp
         self.port = 0
         self.stored: list[dict[str, Any]] = []
-        self.heard: list[tuple[int, list[Any]]] = []
+        self.received: list[tuple[int, list[Any]]] = []
         self.peers: list[Peer] = []
         self.connections = 0
         self.document: dict[str, Any] | None = None
@@ -108,8 +108,8 @@ class FaultRelay:
             await self._changed.wait_for(lambda: bool(happened()))
 
     def reqs(self, number: int | None = None) -> list[list[Any]]:
-        """The REQs heard so far, of one connection or of all."""
-        return [frame for peer, frame in self.heard if frame[0] == "REQ" and number in (None, peer)]
+        """The REQs received so far, of one connection or of all."""
+        return [frame for peer, frame in self.received if frame[0] == "REQ" and number in (None, peer)]
 
     def live(self, number: int | None = None) -> list[list[Any]]:
         """The REQs that ask for what is new: with `limit: 0`, or 1 in the simple form."""
@@ -117,7 +117,7 @@ class FaultRelay:
 
     def events(self) -> list[dict[str, Any]]:
         """The events sent to this relay, each copy."""
-        return [frame[1] for _, frame in self.heard if frame[0] == "EVENT"]
+        return [frame[1] for _, frame in self.received if frame[0] == "EVENT"]
 
     async def serve_stored(self, peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
         """What an honest relay does with a REQ."""
@@ -136,7 +136,7 @@ class FaultRelay:
         await peer.send("OK", event["id"], True, "duplicate: have it" if known else "")
 
     async def accept_auth(self, peer: Peer, event: dict[str, Any]) -> None:
-        """Believe whoever says who they are."""
+        """Believe any claimed identity."""
         await peer.send("OK", event["id"], True, "")
 
     async def spread(self, event: dict[str, Any]) -> None:
@@ -157,7 +157,7 @@ class FaultRelay:
             await self._notify()
             async for text in socket:
                 frame = json.loads(text)
-                self.heard.append((peer.number, frame))
+                self.received.append((peer.number, frame))
                 match frame:
                     case ["REQ", sub_id, *filters]:
                         peer.subscriptions[sub_id] = filters

@@ -202,7 +202,7 @@ async def test_a_challenge_too_long_to_be_one_is_not_signed() -> None:
         async with running(relay), asyncio.timeout(20):
             while "no challenge" not in "".join(relay.status().refused):
                 await asyncio.sleep(0.01)
-    assert not [frame for _, frame in fault.heard if frame[0] == "AUTH"]
+    assert not [frame for _, frame in fault.received if frame[0] == "AUTH"]
 
 
 async def test_an_exception_while_an_event_is_taken_loses_that_event_only() -> None:
@@ -272,7 +272,7 @@ async def test_a_page_holds_no_more_than_was_asked_for() -> None:
             while not relay.status().counters.get("over_limit"):
                 await asyncio.sleep(0.01)
             sub_id = next(frame[1] for frame in fault.reqs() if frame[2]["limit"])
-            await fault.until(lambda: ["CLOSE", sub_id] in [frame for _, frame in fault.heard], 20)
+            await fault.until(lambda: ["CLOSE", sub_id] in [frame for _, frame in fault.received], 20)
 
 
 @pytest.mark.parametrize(

@@ -323,7 +323,7 @@ async def test_fetch_gives_what_came_when_a_relay_is_silent() -> None:
             await good.until(lambda: good.peers)
             await silent.until(lambda: silent.peers)
             assert await relays.fetch(NOTES, timeout=0.5) == [event]
-            await silent.until(lambda: any(frame[0] == "CLOSE" for _, frame in silent.heard))
+            await silent.until(lambda: any(frame[0] == "CLOSE" for _, frame in silent.received))
 
 
 async def test_a_req_the_relay_closes_right_after_its_eose_is_complete() -> None:

@@ -77,7 +77,7 @@ async def test_the_gap_is_read_from_the_last_frame_minus_the_overlap_not_from_th
         async with running(relay):
             await fault.until(lambda: len(fault.reqs(1)) == 2)
             await settle(relay)
-            await fault.until(lambda: len([f for _, f in fault.heard if f[0] == "CLOSE"]) == 1)
+            await fault.until(lambda: len([f for _, f in fault.received if f[0] == "CLOSE"]) == 1)
             clock[0] += 500_000
             fault.peers[0].drop()
             await fault.until(lambda: len(fault.reqs(2)) == 2)
@@ -140,7 +140,7 @@ async def test_a_silent_subscription_is_asked_again_under_a_new_id_and_the_old_o
         relay.subscribe("notes", NOTES, None)
         async with running(relay):
             await fault.until(lambda: len(fault.live(1)) == 3)
-            await fault.until(lambda: ["CLOSE", fault.live(1)[0][1]] in [frame for _, frame in fault.heard])
+            await fault.until(lambda: ["CLOSE", fault.live(1)[0][1]] in [frame for _, frame in fault.received])
             assert relay.status().connected
             assert relay.status().serves
     assert fault.connections == 1
@@ -435,7 +435,7 @@ async def test_a_replaced_subscription_asks_anew_and_closes_the_old() -> None:
             await settle(relay)
             relay.subscribe("notes", [{"kinds": [11]}], None)
             await settle(relay)
-            await fault.until(lambda: ["CLOSE", fault.live()[0][1]] in [frame for _, frame in fault.heard])
+            await fault.until(lambda: ["CLOSE", fault.live()[0][1]] in [frame for _, frame in fault.received])
             thread = note(kind=11)
             await fault.spread(to_wire(thread))
             await heard.has(thread)
@@ -684,7 +684,7 @@ async def test_asked_who_we_are_we_say_so_once_per_connection_and_go_on() -> Non
             fault.peers[0].drop()
             await fault.until(lambda: fault.connections == 2)
             await settle(relay)
-    auths = [(number, frame[1]) for number, frame in fault.heard if frame[0] == "AUTH"]
+    auths = [(number, frame[1]) for number, frame in fault.received if frame[0] == "AUTH"]
     assert [number for number, _ in auths] == [1, 2]
     assert {event["pubkey"] for _, event in auths} == {BOB.public}
 
@@ -724,7 +724,7 @@ async def test_a_refused_auth_is_tried_again_on_the_same_connection_until_it_is_
             assert "restricted: not a member" in outcome.detail
             await fault.until(lambda: len(fault.live()) == 4)
             assert "not a member" in relay.status().refused[0]
-            assert len([frame for _, frame in fault.heard if frame[0] == "AUTH"]) < len(fault.live())
+            assert len([frame for _, frame in fault.received if frame[0] == "AUTH"]) < len(fault.live())
             members[0] = True
             await settle(relay)
             assert relay.status().serves

@@ -217,7 +217,7 @@ def test_a_step_of_the_clock_that_a_failed_append_did_keep_is_not_noted_again(by
 
     run(main)
     assert [rec.by for rec in records(world, r.ClockAdjusted)] == [by]
-    assert [rec.seq for rec in world.heard] == [rec.seq for rec in records(world)]
+    assert [rec.seq for rec in world.durable] == [rec.seq for rec in records(world)]
     check_sane(world)
 
 

@@ -197,7 +197,7 @@ def test_a_call_that_is_stopped_has_cost_what_it_had_cost() -> None:
 
     run(main)
     assert 900 <= tokens(there) <= 1_000
-    assert sum(isinstance(one, r.ModelCallCancelled) for one in there.heard) == 3
+    assert sum(isinstance(one, r.ModelCallCancelled) for one in there.durable) == 3
     assert said(there, "Today's limit for a member")
 
 

@@ -91,7 +91,7 @@ def test_what_the_router_cost_is_recorded_when_a_command_overtakes_its_answer(
 def test_what_an_agent_cost_is_recorded_for_its_run_when_a_stop_overtakes_its_answer(late: Exception | None) -> None:
     world = answering(WORK, late)
     scenario(world, "/stop", WORK)
-    (ended,) = [rec for rec in world.heard if isinstance(rec, r.RunEnded)]
+    (ended,) = [rec for rec in world.durable if isinstance(rec, r.RunEnded)]
     assert ended.outcome == "stopped"
     assert costs(world) == [(ended.run, 300, "script")]
 
@@ -142,15 +142,15 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it
             fails("decide")
         return decide(state, signal, rules, now)
 
-    heard_records: Callable[..., None] = world.heard_records
+    on_durable: Callable[..., None] = world.on_durable
 
     def heard(conversation: ConversationId, records: list[r.Record]) -> None:
         if any(isinstance(record, r.ModelCallCancelled) for record in records):
             fails("observe")
-        heard_records(conversation, records)
+        on_durable(conversation, records)
 
     monkeypatch.setattr("tenex.runtime.actor.decide", odd)
-    monkeypatch.setattr(world, "heard_records", heard)
+    monkeypatch.setattr(world, "on_durable", heard)
     scenario(world, "/retry", ROUTE_AGAIN)
     assert faults == {"decide": 0, "observe": 0}
     assert costs(world) == [(None, 300, "script")]

@@ -214,7 +214,7 @@ def test_a_process_without_the_workflow_holds_the_mission_until_one_has_it() -> 
         assert stage.done == [0, 1, 2, 3, 4, 5]
 
     run(main)
-    assert next(rec for rec in stage.world.heard if isinstance(rec, r.MissionEnded)).outcome == "finished"
+    assert next(rec for rec in stage.world.durable if isinstance(rec, r.MissionEnded)).outcome == "finished"
 
 
 def test_dependencies_that_cannot_be_made_pause_it_and_a_network_that_is_away_is_tried_again() -> None:
@@ -238,7 +238,7 @@ def test_dependencies_that_cannot_be_made_pause_it_and_a_network_that_is_away_is
         assert stage.done == [0, 1, 2, 3, 4, 5]
 
     run(main)
-    assert len([rec for rec in stage.world.heard if isinstance(rec, r.NodeRetryScheduled)]) == 1
+    assert len([rec for rec in stage.world.durable if isinstance(rec, r.NodeRetryScheduled)]) == 1
 
 
 def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> None:

@@ -64,7 +64,7 @@ def test_the_same_event_from_two_relays_and_after_a_restart_counts_once(pause: f
 
     run(main)
     assert wrote(world) == ["e" * 64]
-    assert len([rec for rec in world.heard if isinstance(rec, r.TurnOpened)]) == 1
+    assert len([rec for rec in world.durable if isinstance(rec, r.TurnOpened)]) == 1
 
 
 def test_an_event_older_than_all_that_the_state_remembers_is_known_to_the_index(
@@ -246,7 +246,7 @@ def test_a_reply_during_shutdown_is_taken_in_after_the_restart_exactly_once(mome
     run(main)
     assert verdicts[-1] == "duplicate"
     assert wrote(world).count("b" * 64) == 1
-    assert [rec.text for rec in world.heard if isinstance(rec, r.QuestionAnswered)] == ["blue"]
+    assert [rec.text for rec in world.durable if isinstance(rec, r.QuestionAnswered)] == ["blue"]
 
 
 # ---- who was first ----------------------------------------------------------------------------------------------

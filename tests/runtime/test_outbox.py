@@ -101,7 +101,7 @@ def test_no_word_is_lost_to_a_publisher_that_raises(*, restarts: bool) -> None:
             await daemon.until("waiting")
 
     run(main)
-    said = [event.id for rec in world.heard if isinstance(rec, r.MessageSent) for event in rec.events]
+    said = [event.id for rec in world.durable if isinstance(rec, r.MessageSent) for event in rec.events]
     assert len(said) >= 2
     assert set(said) == set(world.published)
-    assert {rec.accepted for rec in world.heard if isinstance(rec, r.Delivered)} == {True}
+    assert {rec.accepted for rec in world.durable if isinstance(rec, r.Delivered)} == {True}

@@ -41,13 +41,13 @@ async def converse(world: World, *texts: str) -> None:
 def test_a_conversation_goes_from_the_door_to_the_end() -> None:
     world = World(seven_phases, worker)
     run(lambda: converse(world, "hello", "think", "plan"))
-    state_phases = [rec.to for rec in world.heard if isinstance(rec, r.PhaseTransition)]
+    state_phases = [rec.to for rec in world.durable if isinstance(rec, r.PhaseTransition)]
     assert state_phases == ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
     assert world.most_overlap == 4, "the agents of one turn think at the same time (all four in reflection)"
     assert max(world.calls.values()) == 1
-    said = [event.content for rec in world.heard if isinstance(rec, r.MessageSent) for event in rec.events]
+    said = [event.content for rec in world.durable if isinstance(rec, r.MessageSent) for event in rec.events]
     assert world.order == said, "what was said is published in the order in which it was said"
-    stamps = [event.created_at for rec in world.heard if isinstance(rec, r.MessageSent) for event in rec.events]
+    stamps = [event.created_at for rec in world.durable if isinstance(rec, r.MessageSent) for event in rec.events]
     assert stamps == sorted(set(stamps))
     assert world.shown, "the readable view was written"
 
@@ -119,7 +119,7 @@ def test_stopping_lets_a_step_finish_and_the_next_start_goes_on() -> None:
             await asyncio.sleep(1.0)
         asked = len(world.requests)
         assert asked == 1
-        assert any(isinstance(rec, r.Routed) for rec in world.heard), "the step under way was finished and kept"
+        assert any(isinstance(rec, r.Routed) for rec in world.durable), "the step under way was finished and kept"
         async with world.daemon() as daemon:
             await daemon.until("waiting")
         assert [q.purpose for q in world.requests] == ["route", "work", "route"]
@@ -138,7 +138,7 @@ def test_a_model_that_cannot_be_reached_is_tried_held_and_resumed_by_itself() ->
 
     world.router = router
     run(lambda: converse(world, "hello", "think", "plan"))
-    told = [rec.text for rec in world.heard if isinstance(rec, r.MessageSent) and "cannot be reached" in rec.text]
+    told = [rec.text for rec in world.durable if isinstance(rec, r.MessageSent) and "cannot be reached" in rec.text]
     assert len(told) == 1
 
 
@@ -190,7 +190,7 @@ def test_work_whose_result_waits_to_be_decided_is_not_begun_again() -> None:
     run(lambda: converse(world, "hello", "think", "plan"))
     assert max(world.calls.values()) == 1
     assert max(world.sent.values()) == 1
-    steps = sum(isinstance(rec, r.ModelResponded) for rec in world.heard)
+    steps = sum(isinstance(rec, r.ModelResponded) for rec in world.durable)
     assert len([q for q in world.requests if q.purpose == "work"]) == steps
 
 
@@ -209,7 +209,7 @@ def test_a_settled_conversation_leaves_memory_and_is_read_again_when_somebody_wr
             assert state.phase == "brainstorm"
 
     run(main)
-    assert not [rec for rec in world.heard if isinstance(rec, r.ProcessRestarted)], "nothing was unfinished"
+    assert not [rec for rec in world.durable if isinstance(rec, r.ProcessRestarted)], "nothing was unfinished"
 
 
 def test_a_conversation_whose_disk_stays_full_loses_nothing_and_goes_on_by_itself() -> None:
@@ -292,7 +292,7 @@ def test_a_stop_that_comes_while_a_run_is_being_written_ends_the_run_and_not_the
             await daemon.until("waiting")
 
     run(main)
-    assert next(rec.outcome for rec in world.heard if isinstance(rec, r.RunEnded)) == "stopped"
+    assert next(rec.outcome for rec in world.durable if isinstance(rec, r.RunEnded)) == "stopped"
 
 
 def test_a_question_that_cannot_be_rendered_is_refused_like_a_useless_answer() -> None:
@@ -306,7 +306,7 @@ def test_a_question_that_cannot_be_rendered_is_refused_like_a_useless_answer() -
 
     world.route = flaky  # type: ignore[method-assign]
     run(lambda: converse(world, "hello", "think", "plan"))
-    assert len([rec for rec in world.heard if isinstance(rec, r.RouteRejected)]) == 1
+    assert len([rec for rec in world.durable if isinstance(rec, r.RouteRejected)]) == 1
 
 
 def test_a_fault_of_ours_that_passes_costs_nothing() -> None:
@@ -354,7 +354,7 @@ def test_halves_of_surrogate_pairs_in_an_answer_reach_neither_tools_nor_the_jour
 
     world = World(seven_phases, odd)
     run(lambda: converse(world, "hello", "think", "plan"))
-    repr([rec for rec in world.heard if isinstance(rec, r.ModelResponded)]).encode()
+    repr([rec for rec in world.durable if isinstance(rec, r.ModelResponded)]).encode()
 
 
 def test_the_time_a_daemon_was_away_counts_against_nobodys_deadline() -> None:
@@ -370,7 +370,7 @@ def test_the_time_a_daemon_was_away_counts_against_nobodys_deadline() -> None:
             await daemon.until("waiting")
 
     run(main)
-    assert {rec.outcome for rec in world.heard if isinstance(rec, r.RunEnded)} == {"finished"}
+    assert {rec.outcome for rec in world.durable if isinstance(rec, r.RunEnded)} == {"finished"}
 
 
 BOB = PublicKey("b" * 64)
@@ -394,7 +394,7 @@ def test_what_a_member_wrote_while_we_were_away_is_taken_in_turn_by_turn() -> No
             await asyncio.sleep(150)
 
     run(main)
-    texts = [record.text for record in world.heard if isinstance(record, r.MessageRecorded) and record.author == BOB]
+    texts = [record.text for record in world.durable if isinstance(record, r.MessageRecorded) and record.author == BOB]
     assert texts == [f"old {n}" for n in range(100)]
 
 
