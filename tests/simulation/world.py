@@ -201,8 +201,8 @@ class FaultyWorld(World):
             if self.errands is not None:
                 self.errands.note(conversation, record)
 
-    def on_durable(self, conversation: ConversationId, records: Sequence[r.Record]) -> None:
-        """Know what became durable, and when by a clock no one sets."""
+    def observed_records(self, conversation: ConversationId, records: Sequence[r.Record]) -> None:
+        """Know what became durable, and when by a clock nobody sets."""
         self.note(conversation, records)
         for record in records:
             self.moments[conversation, record.seq] = asyncio.get_running_loop().time()
