@@ -242,4 +242,4 @@ def test_a_conversation_with_phases_records_neither_the_agent_nor_the_phase_of_i
 
 def test_the_note_on_its_part_names_who_wrote() -> None:
     scenario = talk("hello")
-    assert "alice wrote to you" in str(scenario.records(r.RunStarted)[0].entries)
+    assert "alice wrote." in str(scenario.records(r.RunStarted)[0].entries)

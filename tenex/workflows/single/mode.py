@@ -43,7 +43,7 @@ class SingleMode(Mode):
         if limit := spent(draft):
             wait_at_limit(draft, *limit)
         elif mentioned or unanswered:
-            self._open(draft, mentioned or (state.agent,), f"{state.messages[-1].name} wrote to you")
+            self._open(draft, mentioned or (state.agent,), f"{state.messages[-1].name} wrote")
         else:
             draft.add(r.Waiting, reason="user")
 
