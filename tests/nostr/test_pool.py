@@ -320,7 +320,10 @@ async def test_fetch_gives_what_came_when_a_relay_is_silent() -> None:
         async with running(relays):
             await good.until(lambda: good.peers)
             await silent.until(lambda: silent.peers)
-            assert await relays.fetch(NOTES, timeout=0.5) == [event]
+            for seconds in (0.5, 2, 8):  # on a busy machine the event may take longer than the first of them
+                if found := await relays.fetch(NOTES, timeout=seconds):
+                    break
+            assert found == [event]
             await silent.until(lambda: any(frame[0] == "CLOSE" for _, frame in silent.heard))
 
 
