@@ -9,18 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tenex.core.config import Policy
-from tenex.core.context.window import CONTEXT_TOKENS, fitted
+from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation
-from tenex.core.decide.agent_phases import offered
-from tenex.core.effects import ModelCall, ToolCall
 from tenex.core.errors import WorkflowError
 from tenex.core.ids import ConversationId, PublicKey, Slug
-from tenex.core.messages import ModelRequest
-from tenex.core.ports import Clock, Model, Prompt, Prompter, Tools
-from tenex.core.signals import Signal, ToolReturned
-from tenex.core.state.run import Run
+from tenex.core.ports import Clock, Model, Prompter, Tools
 from tenex.core.workflow_config import PERSON, Workflow
-from tenex.runtime.daily_limits import PRIORITY
+from tenex.workflows.agents.standalone import OWNER
 from tenex.workflows.local_run import MemoryJournals
 from tenex.workflows.missions.runner import PeerRequest
 from tenex.workflows.missions.steps import Answer
@@ -56,45 +51,21 @@ class Asker:
         elif slug not in rules.workflows:
             there = ", ".join(sorted([*rules.routable, *rules.workflows]))
             raise WorkflowError(f"There is no agent and no workflow of speakers {slug}. There are: {there}.")
-        local = _DaemonTalk(self, slug, rules)
-        if question.author is not None and question.role is not None:
-            local.person = question.author, question.role
-        identity = hashlib.sha256(question.key.encode()).hexdigest()
-        state = await local.talk(ConversationId(identity), question.message)
-        return _answer(slug, state, local.last_notice, is_agent=agent is not None)
-
-
-class _DaemonTalk(LocalSpeakers):
-    """A talk with the daemon's own agents, models and tools."""
-
-    def __init__(self, asker: Asker, slug: Slug, rules: Policy) -> None:
-        super().__init__(slug, rules, {}, asker.model, MemoryJournals(), asker.clock)
-        self._asker = asker
-
-    def _prompt(self, conversation: Conversation, run: Run) -> Prompt:
-        return self._asker.prompter.work(conversation, run)
-
-    def _request(self, state: Conversation, effect: ModelCall) -> ModelRequest:
-        run = state.runs[effect.run]
-        tools = offered(state, run, self._rules, self._asker.tools.specs(run.phase, run.agent))
-        return ModelRequest(
-            purpose="work",
-            agent=run.agent,
-            phase=run.phase,
-            system=effect.system,
-            tools=tools,
-            entries=fitted(effect.system, effect.entries, tools, self._asker.budget()),
-            conversation=state.id,
-            idempotency_key=f"{state.id}:{effect.key.seq}",
-            methods=frozenset(self._rules.roster[run.agent].methods),
-            person=self.person[0],
-            priority=PRIORITY.get(self.person[1], 2),
+        author, role = question.author, question.role
+        local = LocalSpeakers(
+            ConversationId(hashlib.sha256(question.key.encode()).hexdigest()),
+            slug,
+            rules,
+            MemoryJournals(),
+            self.clock,
+            model=self.model,
+            tools=self.tools,
+            prompter=self.prompter,
+            budget=self.budget,
+            person=(author, role) if author is not None and role is not None else OWNER,
         )
-
-    async def _call(self, effect: ToolCall, state: Conversation) -> Signal:
-        del state
-        result = await self._asker.tools.call(effect.request.tool, effect.request.arguments, effect.context)
-        return ToolReturned(key=effect.key, result=result)
+        state = await local.talk(question.message)
+        return _answer(slug, state, local.last_notice, is_agent=agent is not None)
 
 
 def _talk(slug: Slug) -> Workflow:

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 Wrap = Callable[[Model, ProviderConfig], Model]
-"""Puts something before a provider's model: another way to ask it."""
+"""Wraps a provider's model, as output states do."""
 
 
 @dataclass(slots=True)
 class _Connection:
-    """A provider in use: its client, and the queue before it."""
+    """A provider in use: its client and its queue."""
 
     provider: "Provider[Any]"
     queue: ProviderQueue
@@ -90,7 +90,7 @@ class ModelClient:
             raise ConfigurationError(faults)
 
     def quote(self, request: ModelRequest) -> Quote:
-        """What a call may take, by the dearest model of its chain; one whose price is not known counts as free."""
+        """The bounds of a call's usage, by the most expensive model of its chain; unknown prices count as free."""
         names = self._choose(request.purpose, request.agent, request.phase)
         if all(name == OFFLINE for name in names):
             return Quote(least=NO_USAGE, most=NO_USAGE)
@@ -113,9 +113,9 @@ class ModelClient:
         """Answer once, by the first model of the chain that does; its usage holds what the others cost.
 
         Raises:
-            ModelUnavailable: the last model of the chain could not be connection. If none could, `retry_after` is the
+            ModelUnavailable: the last model of the chain could not be reached. If none could, `retry_after` is the
                 shortest of their waits.
-            ModelRefused: the last model of the chain gave an answer of no use.
+            ModelRefused: the last model of the chain gave an unusable answer.
         """
         self._active += 1
         try:
@@ -180,7 +180,7 @@ class ModelClient:
         return self._wrap(ProviderModel(name, self._config, config, model, connection.queue, self._observe), config)
 
     def status(self) -> tuple[ProviderStatus, ...]:
-        """How busy each provider in use is. Call it within the loop."""
+        """The load of each provider in use. Must be called within the event loop."""
         return tuple(
             ProviderStatus(
                 name=name,

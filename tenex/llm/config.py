@@ -15,7 +15,7 @@ from tenex.core.messages import Usage
 OFFLINE: Final = "offline"
 
 Grammar = Literal["none", "structural_tag", "json_schema"]
-"""In which form a server takes a grammar that holds its model to an agent's states."""
+"""How a server takes a grammar that restricts its model to an agent's states."""
 
 Choice = Callable[[Literal["route", "work"], Slug, str], tuple[str, ...]]
 """Purpose, agent and phase of a request; gives names of models, the first to be tried first."""
@@ -37,7 +37,7 @@ LOCAL_OLLAMA: Final = "http://127.0.0.1:11434/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderConfig:
-    """How the models of one provider are reached, and how hard it may be driven.
+    """How the models of one provider are reached, and its rate limits.
 
     `kind` is `openai` (the chat completions protocol, which every compatible server speaks), `anthropic`, `google`,
     `ollama`, or another name pydantic-ai knows; empty means the name itself. `key_sources` names the
@@ -117,7 +117,7 @@ class CallReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderStatus:
-    """How busy a provider is. `paused` is in seconds; 0 where it has not asked for a pause."""
+    """The load of a provider. `paused` is in seconds, 0 unless it has asked for a pause."""
 
     name: str
     active: int

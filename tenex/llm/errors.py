@@ -1,7 +1,7 @@
-"""Turns what a vendor's library raises into our two errors, with a sentence the operator can act on.
+"""Translates the errors of the model library into two, each with a message the operator can act on.
 
-What may pass, and what the operator can fix, is `ModelUnavailable`: the work is paused and resumes by itself. Only an
-answer that would be the same again is `ModelRefused`.
+`ModelUnavailable` is temporary, or the operator can fix it: the work is paused and resumes by itself. `ModelRefused`
+would be the same after a retry.
 """
 
 import re
@@ -16,7 +16,7 @@ from .overflow import overflow
 from .rate_limit import LONGEST_PAUSE
 
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,59}")
-"""The shape of a machine's word: no blanks, short."""
+"""The shape of an error code: short, without spaces."""
 
 _POLICY = re.compile(
     r"content[_ ]?(policy|filter|management)|polic(y|ies)[_ ]violation|moderation|safety|data_inspection_failed"
@@ -33,7 +33,7 @@ _LIMITS: Final = ("requests", "tokens")
 
 
 def translate(error: Exception, name: str, usage: Usage = NO_USAGE) -> ModelUnavailable | ModelRefused:
-    """Our error for one of the library's; `name` is the model's full name, `usage` what is known to be billed."""
+    """Translate an error; `name` is the model's full name, `usage` is known to be billed."""
     match error:
         case library.ContentFilterError():
             return ModelRefused(f"{name} did not answer: the provider's content filter stopped it", usage)
@@ -67,13 +67,13 @@ _UNREADABLE: Final = "gave an answer that cannot be read: is {setting}.base_url 
 
 _SENTENCES: Final[tuple[tuple[type[library.ModelAPIError], str], ...]] = (
     (library.ModelQuotaExceededError, "has no credit or quota left: top up the account, or choose another model"),
-    (library.ModelRateLimitError, "asks us to slow down"),
+    (library.ModelRateLimitError, "asks to slow down"),
     (
         library.ModelAuthenticationError,
-        "does not accept our key{code}: fix {setting}.api_key_env or {setting}.api_key_file",
+        "does not accept the key{code}: fix {setting}.api_key_env or {setting}.api_key_file",
     ),
     (library.ModelNotFoundError, "is not there{code}: look at the model's name, and at {setting}.base_url"),
-    (library.ModelRequestRejectedError, "does not take what we send{code}: choose another model, or look at {setting}"),
+    (library.ModelRequestRejectedError, "rejects the request{code}: choose another model, or look at {setting}"),
     (library.ModelUnavailableError, "is overloaded{code}"),
     (library.ModelServerError, "fails at the moment{code}"),
     (library.ModelTimeoutError, "gave no answer in time"),
@@ -118,7 +118,7 @@ def is_policy(error: library.ModelAPIError) -> bool:
 
 
 def retry_after(error: Exception) -> float | None:
-    """Seconds a server asked us to wait, at most an hour; None where it did not."""
+    """Seconds that the server asked to wait, at most an hour; None if it did not."""
     if not isinstance(error, library.ModelAPIError):
         return None
     after = error.retry_after

@@ -1,8 +1,8 @@
-"""Turns a request of ours into the messages of pydantic-ai, the same bytes for the same entries each time.
+"""Converts a request to the messages of pydantic-ai, the same bytes for the same entries each time.
 
-A step becomes an answer of the model. All that lies between two steps becomes one message: first the results of the
+A step becomes an answer of the model. Everything between two steps becomes one message: first the results of the
 calls, in the order of the calls, then the texts of users, agents and the daemon. Texts of others are enclosed
-in marks that name the author, and no text can close or imitate them.
+in tags that name the author, and no text can close or imitate them.
 """
 
 import re
@@ -32,10 +32,10 @@ UNANSWERED: Final = "no result: this was not run"
 """For a call without a result, so that no vendor rejects the whole conversation."""
 
 NOTHING: Final = "Go on."
-"""Where a conversation would begin or end with the model's own words, which several vendors reject."""
+"""Used if a conversation would begin or end with the model's own text, which several vendors reject."""
 
 NAME_CHARACTERS: Final = 120
-"""Of a name in a mark: names are chosen by strangers."""
+"""Of a name in a tag: anyone chooses their own name."""
 
 NOTED: Final = "Noted."
 """The model's text between results and other texts, where a template wants an answer after results."""
@@ -64,9 +64,9 @@ def messages(
 ) -> list[ModelMessage]:
     """The entries as messages.
 
-    `maker` names the kind of model that is asked; only steps it made get their opaque parts back. `marks_failures`
+    `maker` names the kind of model that is asked; only steps it made get their provider parts back. `marks_failures`
     is set where the protocol has a flag for a failed call, which then carries `ok`. `is_strict` keeps to the
-    rules of Mistral: ids of nine letters and digits, and an answer of the model between results and a person's words.
+    rules of Mistral: ids of nine letters and digits, and an answer of the model between results and a user's text.
     """
     made: list[ModelMessage] = []
     between = _Between()

@@ -1,4 +1,4 @@
-"""What calls cost: from our own prices, else from the price list of pydantic-ai, else unknown.
+"""What calls cost: from the configured prices, else from the price list of pydantic-ai, else unknown.
 
 A model on an Ollama of one's own costs nothing. Behind a `base_url` a price is known only if the list knows the
 address: the operator of a server there sets them.
@@ -28,7 +28,7 @@ Bill = Callable[["RequestUsage", str], float | None]
 
 
 def bill_for(config: ModelClientConfig, name: str) -> Bill:
-    """How calls of a model are priced."""
+    """Return the function that prices calls of a model."""
     price, own = _set_price(config, name), split_name(name)
     if price is not None:
         return lambda usage, _model: _cost(price, usage)
@@ -39,9 +39,9 @@ def bill_for(config: ModelClientConfig, name: str) -> Bill:
 
 
 def usage_of(used: "RequestUsage", model: str, bill: Bill, sent: int = 0, written: int = 0) -> Usage:
-    """Our usage of one call; cached tokens are part of the input. What a server miscounts takes nothing away.
+    """Our usage of one call; cached tokens are part of the input. Negative counts and costs become 0.
 
-    `sent` and `written` are estimates of the tokens, which stand for what the server did not report.
+    `sent` and `written` are estimates that replace counts the server did not report.
     """
     missing = (0 if used.input_tokens > 0 else sent, 0 if used.output_tokens > 0 else written)
     if any(missing):
@@ -57,10 +57,7 @@ def usage_of(used: "RequestUsage", model: str, bill: Bill, sent: int = 0, writte
 
 
 def price_of(config: ModelClientConfig, name: str) -> Price | None:
-    """What talking to a model costs, for showing it; None where no price is known.
-
-    Where the list has tiers, the price of the lowest is shown.
-    """
+    """The price of a model for display; None if unknown. Of several tiers, the lowest."""
     own = split_name(name)
     price = _set_price(config, name)
     if price is not None or own is None:
@@ -89,7 +86,7 @@ def _set_price(config: ModelClientConfig, name: str) -> Price | None:
 
 
 def _is_own_machine(provider: ProviderConfig, model: str) -> bool:
-    """Whether it is an Ollama that nobody bills for; its hosted models are."""
+    """Whether it is an Ollama on the user's own machine; hosted models are billed."""
     host = urlsplit(provider.base_url or "").hostname or ""
     hosted = model.endswith("-cloud") or host == "ollama.com" or host.endswith(".ollama.com")
     return provider.protocol == "ollama" and not hosted

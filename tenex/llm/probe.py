@@ -1,6 +1,6 @@
 """Small real calls that check whether a model works with the current settings.
 
-They hold what the work holds: tools, streaming, `models.max_output_tokens`, and the schema of a routing decision.
+They use what real work uses: tools, streaming, `models.max_output_tokens`, and the schema of a routing decision.
 """
 
 import time
@@ -19,7 +19,7 @@ from .pricing import price_of
 from .scripted import OfflineModel
 
 PATIENCE: Final = 30.0
-"""Seconds for each call: a person waits for it."""
+"""Seconds for each call: a user waits for it."""
 
 Purpose = Literal["work", "route"]
 
@@ -64,7 +64,7 @@ async def probe(config: ModelClientConfig, name: str, purposes: Sequence[Purpose
 
     Raises:
         ConfigurationError: the model cannot be made: name, kind, key or package.
-        ModelUnavailable: it could not be reached, or does not take our key or what is sent.
+        ModelUnavailable: it could not be reached, or rejects the key or the request.
     """
     client = ModelClient(replace(config, timeout=min(config.timeout, PATIENCE)), lambda *_: (name,), OfflineModel())
     usage, doubts, began = NO_USAGE, list[str](), time.perf_counter()

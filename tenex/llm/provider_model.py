@@ -35,19 +35,19 @@ from .written_calls import sayable
 log = structlog.get_logger(__name__)
 
 UNENDED_STREAMS = 2
-"""Streams in a row that stop without a finish reason, before answers are requested whole."""
+"""Streams in a row that end without a finish reason, before streaming is turned off."""
 
 STREAM_PAUSE = 600.0
-"""Seconds for which answers are then asked for whole; doubled each time, because a try costs an answer."""
+"""Seconds for which streaming is then off; doubled each time, because a try costs an answer."""
 
 LONGEST_STREAM_PAUSE = 6 * 3600.0
 """Seconds; a server may have been updated since."""
 
 WAYS = 6
-"""In which one request is put: a server that refuses each of them will refuse the next."""
+"""Attempts to send one request in different forms, before it is given up."""
 
 SMALLER = 0.97
-"""Of a request that was too large: one that can be cut by less would be refused again."""
+"""Of the size of a request that was too large: a smaller cut would be refused again."""
 
 _STRICT = re.compile(r"mi[sx]tral|mi(ni)?stral|magistral|codestral|devstral|pixtral", re.IGNORECASE)
 """Names of models whose chat templates are Mistral's; others are known by what their server refuses."""
@@ -77,18 +77,18 @@ class _StreamState:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How a request is put."""
+    """How a request is sent."""
 
     form: Form
-    """Of an answer that is held to a schema."""
+    """The form of structured answers."""
     is_strict: bool = False
-    """Whether messages are in the order, and calls have the ids, that Mistral's models want."""
+    """Whether messages have the order, and calls the ids, that Mistral's models require."""
     room: int | None = None
-    """Estimated tokens that are known to fit; None as long as nothing was too large."""
+    """Estimated tokens that are known to fit; None until a request was too large."""
 
 
 def _other_way(way: _Way, sent: ModelRequest, error: BaseException | None) -> _Way | None:
-    """Another way to ask after a server did not take the request; None where no other is left."""
+    """Another way to send a request that a server rejected; None if there is none."""
     too_long = overflow(error)
     if too_long is not None:
         room = too_long.room(_size(sent))
@@ -133,9 +133,13 @@ class ProviderModel:
         self._marks_failures = provider.protocol in FAILURE_FLAGS
         self._settings = base_settings(provider, model)
         self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
-        self._thoughts: Thoughts = "apart" if _separates_thoughts(provider) else "unknown"
+        # protocols with a place of their own for thoughts, whose servers are known to use it
+        has_thoughts = provider.protocol in ("anthropic", "google", "openai-responses") or (
+            provider.protocol == "openai" and not provider.base_url
+        )
+        self._thoughts: Thoughts = "apart" if has_thoughts else "unknown"
         self._streams_from = 0.0
-        """Of the loop's clock: until then answers are asked for whole."""
+        """Streaming is off until then, on the monotonic clock."""
         self._stream_pause = STREAM_PAUSE
         self._unended = 0
 
@@ -171,7 +175,7 @@ class ProviderModel:
         return replace(step, queued=int(turn.waited * 1000))
 
     async def _ask(self, request: ModelRequest, on_text: OnText, state: _StreamState) -> ModelStep:
-        """Ask, and ask at once in another way where the server does not take this one; keep to the way that works."""
+        """Call the model, at once in another way if the server rejects this one; the way that works is kept."""
         way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
         spent, sent, attempts = NO_USAGE, request, 0
         while True:
@@ -207,12 +211,16 @@ class ProviderModel:
             raise ModelUnavailable(f"{self.name} {problem}", usage=self._billed(state)) from error
         except _BrokenOff as error:
             raise ModelUnavailable(f"{self.name} broke off its answer", usage=self._billed(state)) from error
-        except Exception as error:  # a stranger's server can make a library raise anything; the work must be held
+        except Exception as error:  # any server may make the library raise anything; the work must be paused
             failure = translate(error, self.name, self._billed(state))
             if isinstance(failure, ModelUnavailable) and failure.retry_after:
                 self._turns.pause(failure.retry_after)
             raise failure from error
-        self._learn(response.text or "", request.purpose)
+        text = response.text or ""
+        if split(text).unopened:
+            self._thoughts = "unopened"
+        elif self._thoughts == "unknown" and request.purpose == "work" and text.strip():  # a decision cannot show any
+            self._thoughts = "apart"
         usage = self._usage(response.usage, response, state)
         tool = DECISION if request.output_schema is not None and way.form is Form.TOOL else ""
         return step_of(
@@ -252,13 +260,6 @@ class ProviderModel:
         self._unended, self._stream_pause = 0, STREAM_PAUSE
         return response
 
-    def _learn(self, text: str, purpose: str) -> None:
-        """Remember how the model marks its thoughts; a decision held to a schema could not have shown any."""
-        if split(text).unopened:
-            self._thoughts = "unopened"
-        elif self._thoughts == "unknown" and purpose == "work" and text.strip():
-            self._thoughts = "apart"
-
     async def _listen(
         self,
         stream: StreamedResponse,
@@ -291,10 +292,14 @@ class ProviderModel:
                 listening = listening and shown is not None
             is_certain = self._thoughts == "apart" or has_thought or text.has_thought
             if listening and is_certain and shown and shown.strip():
-                listening = _forward(on_text, shown)
+                try:
+                    on_text(shown)
+                except Exception as error:  # noqa: BLE001  nothing depends on streamed text
+                    log.warning("model.stream_observer_failed", error=type(error).__name__)
+                    listening = False
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
-        """Settings of one call. A question to the router is asked once, so only its unchanging beginning is cached."""
+        """Settings of one call. A routing question is asked once, so only its unchanging beginning is cached."""
         settings = ModelSettings(**self._settings, timeout=self._config.timeout)
         # The library would add a paragraph of its own to the prompts of some models.
         settings["framing_announcement"] = "never"
@@ -306,13 +311,13 @@ class ProviderModel:
         return settings
 
     def _billed(self, state: _StreamState) -> Usage:
-        """What is known to be billed of a call that failed: what its stream has reported so far."""
+        """The known usage of a failed call: what its stream has reported so far."""
         if state.stream is None:
             return NO_USAGE
         return self._usage(state.stream.usage, state.stream.get(), state)
 
     def _billed_at_least(self, state: _StreamState) -> Usage:
-        """What a call costs that we end: a server that has begun to answer has read the request."""
+        """The usage of a cancelled call: a server that has begun to answer has read the request."""
         if state.stream is not None:
             return self._billed(state)
         return usage_of(RequestUsage(), "", self._bill, state.sent) if state.sent else NO_USAGE
@@ -360,23 +365,6 @@ class ProviderModel:
             **({"reason": message} if message else {}),
         )
         self._observe(report)
-
-
-def _separates_thoughts(provider: ProviderConfig) -> bool:
-    """Whether a protocol has a place of its own for thoughts, and its server is known to use it."""
-    return provider.protocol in ("anthropic", "google", "openai-responses") or (
-        provider.protocol == "openai" and not provider.base_url
-    )
-
-
-def _forward(on_text: OnText, text: str) -> bool:
-    """Pass on the text so far; False after a failure of the receiver, which must not cost the answer."""
-    try:
-        on_text(text)
-    except Exception as error:  # noqa: BLE001  nothing depends on the text so far
-        log.warning("model.stream_observer_failed", error=type(error).__name__)
-        return False
-    return True
 
 
 def _is_ended(response: parts.ModelResponse, model: Model[Any]) -> bool:

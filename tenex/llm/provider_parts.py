@@ -1,6 +1,6 @@
-"""Keeps the parts of an answer that only their maker understands: signed thinking, signatures on calls.
+"""Keeps the parts of an answer that only their provider understands: signed thinking, signatures on calls.
 
-They travel in `ModelStep.vendor` as a JSON value: `{"by": maker, "from": {...}, "parts": [...]}`. What the step
+They are stored in `ModelStep.vendor` as a JSON value: `{"by": maker, "from": {...}, "parts": [...]}`. What the step
 holds itself (its text, its thinking, the names, ids and arguments of its calls) is left out and restored on the way in,
 so nothing is on disk twice and the core may rename a call.
 """
@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from tenex.core.messages import ModelStep
 
 BYTES: Final = 256_000
-"""Of the parts as JSON: more than any vendor's thinking for one step, and a bound on what a server can make us keep."""
+"""Of the parts as JSON: more than any vendor's thinking for one step, and a bound for the journal."""
 
 _ORIGIN: Final = ("model_name", "provider_name", "canonical_system")
 """What decides whether signatures are given back; not the address, which may hold a password."""
@@ -23,7 +23,7 @@ _RESPONSES: Final = TypeAdapter(ModelResponse)
 
 
 def kept(response: ModelResponse, step: ModelStep, maker: str) -> dict[str, Any] | None:
-    """What has to be kept of an answer besides the step; None where the step holds everything."""
+    """The parts of an answer to keep besides the step; None if the step holds everything."""
     if not any(_is_special(part) for part in response.parts):
         return None
     full = _RESPONSES.dump_python(response, mode="json", exclude_none=True)
@@ -45,11 +45,11 @@ def kept(response: ModelResponse, step: ModelStep, maker: str) -> dict[str, Any]
 def _is_special(part: object) -> bool:
     if isinstance(part, TextPart | ToolCallPart):
         return bool(part.provider_details or part.id)
-    return True  # thinking, and kinds we do not know: only the maker does
+    return True  # thinking, and kinds that only the provider knows
 
 
 def restored(step: ModelStep, maker: str) -> ModelResponse | None:
-    """The answer as its maker gave it, with the ids its calls have now; None where there is nothing to restore."""
+    """The answer as its provider gave it, with the current ids of its calls; None if there is nothing to restore."""
     value = step.vendor
     if not isinstance(value, dict) or value.get("by") != maker:
         return None

@@ -22,7 +22,7 @@ from tenex.core.installation import pip_install
 from .config import KEY_VARIABLES, LOCAL_OLLAMA, ProviderConfig
 
 OWN_EXTRAS: Final = ("anthropic", "google")
-"""Extras of our own package; other kinds need one of pydantic-ai's."""
+"""Extras of tenex; other kinds need one of pydantic-ai's."""
 
 _ADDRESSES: Final = {
     "openai": "https://api.openai.com/v1",
@@ -100,11 +100,11 @@ def _compatible_profile() -> ModelProfile:
 
 
 def _arguments(provider: type[Provider[Any]], config: ProviderConfig) -> dict[str, Any]:
-    """What a provider is made with, as far as it takes it."""
+    """The arguments of a provider, as far as it takes them."""
     taken = inspect.signature(provider).parameters
     address = config.base_url or _ADDRESSES.get(config.protocol)
     if config.protocol == "ollama" and address and urlsplit(address).path in ("", "/"):
-        address = f"{address.rstrip('/')}/v1"  # where Ollama keeps the protocol we speak; people give the bare address
+        address = f"{address.rstrip('/')}/v1"  # the path of the protocol; users give the bare address
     given = {"base_url": address, "api_key": config.api_key}
     wrong = [name for name in ("base_url", "api_key") if getattr(config, name) and name not in taken]
     if wrong:
@@ -112,14 +112,14 @@ def _arguments(provider: type[Provider[Any]], config: ProviderConfig) -> dict[st
             [f'models.providers.{config.name}: the kind "{config.protocol}" takes no {name}.' for name in wrong]
         )
     if config.protocol in _KEY_NEEDED and not config.api_key:
-        if not config.base_url:  # the client would take a key we know nothing of
+        if not config.base_url:  # the client would take a key from the environment
             raise UserError(f"`{KEY_VARIABLES[config.protocol][0]}`")
         given["api_key"] = NO_KEY
     return {name: value for name, value in given.items() if value is not None}
 
 
 NO_KEY: Final = "none"
-"""What a server at an address of one's own is shown where no key is set: most of them ask for none."""
+"""The key sent to a configured address if none is set: most such servers ask for none."""
 
 _KEY_NEEDED: Final = ("openai", "openai-responses", "anthropic", "google")
 

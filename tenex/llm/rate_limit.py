@@ -1,4 +1,4 @@
-"""How hard one provider is driven: calls at once, requests and tokens a minute, and pauses it asked for.
+"""Limits the calls of one provider: concurrency, requests and tokens a minute, and pauses it asked for.
 
 One `ProviderQueue` is shared by every conversation; `FairQueue` chooses the next call.
 """
@@ -15,14 +15,14 @@ from tenex.core.errors import ModelUnavailable
 MINUTE = 60.0
 
 PATIENCE = 30.0
-"""Seconds of a pause that a call waits through; asked to wait longer, another model or a timer serves better."""
+"""Seconds of a pause that a call waits for; for longer ones another model or a timer is better."""
 
 LONGEST_PAUSE = 3600.0
-"""Seconds; a server that asks for more is asked again after an hour, because such answers are often mistakes."""
+"""Seconds; a server that asks for more is called again after an hour, because such answers are often mistakes."""
 
 
 ADVANTAGE: Final = 4
-"""Calls of a higher priority that may go before a waiting one: an owner hardly notices a crowd, and a crowd goes on."""
+"""Calls of a higher priority that may go before a waiting one, so that neither is starved."""
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class FairQueue(Generic[T]):
     """Serves priorities in order (0 first), the users of one priority in turn, and the calls of a user in order.
 
-    A priority that was passed over `ADVANTAGE` times in a row is served next, so no call waits for ever.
+    A priority that was passed over `ADVANTAGE` times in a row is served next, so that none starves.
     """
 
     def __init__(self) -> None:
@@ -41,27 +41,27 @@ class FairQueue(Generic[T]):
         return sum(len(calls) for users in self._by_user.values() for calls in users.values())
 
     def add(self, item: T, user: str, priority: int) -> None:
-        """Let a call wait, behind this user's other calls and after the next call of everyone else who waits."""
+        """Queue a call behind this user's other calls and after the next call of every other user."""
         self._by_user.setdefault(priority, OrderedDict()).setdefault(user, deque()).append(item)
 
     def discard(self, item: T, user: str, priority: int) -> None:
-        """Take a call out, if it still waits."""
+        """Remove a call if it is still queued."""
         calls = self._by_user.get(priority, OrderedDict()).get(user)
         if calls is not None and item in calls:
             calls.remove(item)
             self._tidy(priority, user)
 
     def peek(self) -> T | None:
-        """The call that is served next; None where none waits."""
+        """The call that is served next; None if the queue is empty."""
         if not self._by_user:
             return None
         return next(iter(next(iter(self._by_user[self._next()].values()))))
 
     def pop(self) -> T:
-        """Take out the call that is served next.
+        """Remove and return the call that is served next.
 
         Raises:
-            IndexError: none waits.
+            IndexError: the queue is empty.
         """
         if not self._by_user:
             raise IndexError("pop from an empty queue")
@@ -88,14 +88,14 @@ class FairQueue(Generic[T]):
 
 @dataclass(slots=True)
 class UsageWindow:
-    """An amount that counts against a window until a minute has passed since `at`."""
+    """An amount that counts against a window for a minute from `at`."""
 
     at: float
     amount: int
 
 
 class RateWindow:
-    """What was used in the last minute, so that no minute, wherever it begins, holds more than the limit."""
+    """A sliding window of one minute: no minute, wherever it begins, exceeds the limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -123,20 +123,20 @@ class RateWindow:
 
 @dataclass(slots=True)
 class QueueSlot:
-    """A call's turn: how long it was waited for, and the tokens that were counted for it."""
+    """A call that may start: how long it waited, and the tokens that were counted for it."""
 
     waited: float
     _tokens: UsageWindow | None = None
 
     def settle(self, tokens: int) -> None:
-        """Correct the estimate by what the call really took."""
+        """Replace the estimate by the tokens the call used."""
         if self._tokens is not None:
             self._tokens.amount = tokens
 
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    """A call that waits for its turn; `ready` gives the tokens that were counted for it."""
+    """A queued call; `ready` is set to the tokens that were counted for it."""
 
     tokens: int
     ready: "asyncio.Future[UsageWindow | None]" = field(
@@ -145,7 +145,7 @@ class _Waiter:
 
 
 class ProviderQueue:
-    """The queue before one provider. Belongs to one event loop."""
+    """The queue of one provider. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -166,16 +166,16 @@ class ProviderQueue:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait for their turn."""
+        """How many calls are queued."""
         return len(self._queue)
 
     @property
     def paused(self) -> float:
-        """Seconds until the provider may be asked again; 0 where it has not asked us to wait."""
+        """Seconds until the provider may be called again; 0 unless it has asked to wait."""
         return max(0.0, self._open_at - asyncio.get_running_loop().time())
 
     def pause(self, seconds: float) -> None:
-        """Begin no call for a while; a shorter pause never ends a longer one."""
+        """Start no call for a while; a shorter pause never ends a longer one."""
         until = asyncio.get_running_loop().time() + min(seconds, LONGEST_PAUSE)
         self._open_at = max(self._open_at, until)
         self._serve()
@@ -188,12 +188,12 @@ class ProviderQueue:
 
         Args:
             tokens: an estimate of input and output together.
-            person: on whose behalf the call is made: people are served in turn.
+            person: the user on whose behalf the call is made: users are served in turn.
             priority: 0 is served first.
-            through_pause: begin at once where the provider has asked us to wait: a person wants it tried now.
+            through_pause: start at once even during a pause: a user wants it tried now.
 
         Raises:
-            ModelUnavailable: the provider wants to be left alone for longer than `PATIENCE`.
+            ModelUnavailable: the provider has asked to wait for longer than `PATIENCE`.
         """
         clock = asyncio.get_running_loop().time
         if through_pause and self.paused:
@@ -210,9 +210,7 @@ class ProviderQueue:
             counted = await waiter.ready
         except asyncio.CancelledError:
             self._queue.discard(waiter, person, priority)
-            if (
-                not waiter.ready.cancelled() and waiter.ready.exception() is None
-            ):  # it was served in the moment in which its task was cancelled
+            if not waiter.ready.cancelled() and waiter.ready.exception() is None:  # served and cancelled at once
                 self._leave()
             raise
         try:
@@ -225,29 +223,28 @@ class ProviderQueue:
         self._serve()
 
     def _serve(self) -> None:
-        """Start the calls that may start now. The next one is chosen only here, so that no call reserves a place."""
+        """Start the calls that may start now; the next one is chosen only here, so that no call reserves a slot."""
+        loop = asyncio.get_running_loop()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
         while (waiter := self._queue.peek()) is not None:
-            if waiter.ready.done():  # cancelled, and its task has not come to taking it out
+            if waiter.ready.done():  # cancelled, and its task has not run since
                 self._queue.pop()
             elif (pause := self.paused) > PATIENCE:
-                refusal = ModelUnavailable(f"{self.name} asked us to wait", retry_after=pause)
+                refusal = ModelUnavailable(f"{self.name} asked to wait", retry_after=pause)
                 self._queue.pop().ready.set_exception(refusal)
             elif self._concurrency and self.active >= self._concurrency:
                 return
-            elif wait := max(pause, self._full_for(waiter.tokens)):
-                self._alarm = asyncio.get_running_loop().call_later(wait, self._serve)
+            elif wait := max(
+                pause,
+                self._requests.wait(1, loop.time()) if self._requests is not None else 0.0,
+                self._tokens.wait(waiter.tokens, loop.time()) if self._tokens is not None else 0.0,
+            ):
+                self._alarm = loop.call_later(wait, self._serve)
                 return
             else:
                 self._queue.pop().ready.set_result(self._count(waiter.tokens))
-
-    def _full_for(self, tokens: int) -> float:
-        """Seconds until the windows have room for a call."""
-        now = asyncio.get_running_loop().time()
-        windows = ((self._requests, 1), (self._tokens, tokens))
-        return max((window.wait(amount, now) for window, amount in windows if window is not None), default=0.0)
 
     def _count(self, tokens: int) -> UsageWindow | None:
         now = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""How a request is put to a library model: its parameters, and the forms a structured answer can be asked for in."""
+"""The parameters of a request to a library model, and the forms of a structured answer."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Form(StrEnum):
     TOOL = "tool"
     """The answer is the arguments of one call that must be made."""
     TEXT = "text"
-    """The schema is part of the prompt. Every model that writes can do it."""
+    """The schema is part of the prompt, which every model supports."""
 
 
 def best_form(model: Model[Any]) -> Form:
@@ -72,7 +72,7 @@ def _in_words(schema: Mapping[str, Any]) -> str:
 
 
 def _tool(spec: ToolSpec) -> ToolDefinition:
-    """Not strict: a strict schema would have to be rewritten, and arguments are checked by us in any case."""
+    """Not strict: a strict schema would have to be rewritten, and arguments are validated in any case."""
     return ToolDefinition(
         name=spec.name, description=spec.description, parameters_json_schema=dict(spec.parameters), strict=False
     )

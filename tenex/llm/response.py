@@ -1,4 +1,4 @@
-"""Turns an answer of pydantic-ai into a step of ours: text, thinking, calls with checked arguments, usage."""
+"""Converts an answer of pydantic-ai to a step: text, thinking, calls with checked arguments, usage."""
 
 import json
 from collections.abc import Sequence

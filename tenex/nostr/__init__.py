@@ -1,7 +1,8 @@
-"""Everything that speaks Nostr: keys and events, one relay, many relays as one, and the forms of conversation.
+"""The Nostr client: keys and events, relay connections, and the threading schemes of conversations.
 
-events keys            what is signed, and by whom
-filters wire           one connection as pure values: frames in, frames out
-session relay pool     the same on real sockets, kept alive through every fault we know of
-forms                  how a conversation looks in each of the kinds clients use
+events keys               what is signed, and by whom
+filters wire              the protocol of one connection without I/O: frames in, frames out
+connection relay pool     one socket, one relay across reconnects, several relays as one
+req history_buffer        subscriptions on one relay, and the stored events that are read for them
+threading                 how a conversation is read and written in each kind of event
 """

@@ -1,54 +1,67 @@
-"""Gives what we say the shape of the form its conversation subscriptions in.
+"""Turns outgoing messages into events of their conversation's threading scheme, and publishes them signed.
 
-The same draft always becomes the same events, so a journal may hold them before anything has been published.
+The same message always becomes the same events, so a journal may hold them before anything has been published.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
+from tenex.core.ids import PublicKey
+from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEvent
 from tenex.nostr.threading.base import Tag
 from tenex.nostr.threading.new_thread import begin
 
+from .events import sign
+from .keys import SecretKey
+from .pool import RelayPool
 from .threading import scheme_named
 from .urls import normalise_url
 
 _BY_A_MACHINE: Final[tuple[Tag, ...]] = (("L", "agent"), ("l", "ai", "agent"))
-"""NIP-32: what we publish says of itself that no person wrote it."""
+"""NIP-32 labels that mark every published message as written by an AI agent."""
 
 
 class NostrSealer(Sealer):
-    """Seals drafts in the form their address names."""
+    """Composes messages in the threading scheme their address names."""
 
     def __init__(self, relays: Sequence[str], *, project: str | None = None) -> None:
-        """Take the configured relays and the address of our project's event, where there is one.
+        """Take the configured relays and the address of the project's event, if there is one.
 
         Raises:
-            ConfigurationError: some of the relays are no relay urls; names each.
+            ConfigurationError: some of the relays are not relay URLs; names each.
         """
-        self._relays = _normalised(relays)
+        faults: list[str] = []
+        found: dict[str, None] = {}
+        for relay in relays:
+            try:
+                found[normalise_url(relay)] = None
+            except ValueError as fault:
+                faults.append(f"relays: {fault}")
+        if faults:
+            raise ConfigurationError(faults)
+        self._relays = tuple(found)
         self._marks: tuple[Tag, ...] = ((("a", project),) if project else ()) + _BY_A_MACHINE
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """Make the events of a draft, in order, a second apart; more than one where the text is too long for one.
 
         Raises:
-            Bug: the address names no form of ours, or the tags alone are too large.
+            InternalError: the address names an unknown threading scheme, or the tags alone are too large.
         """
         return scheme_named(draft.address.get("form")).seal(draft, self._marks)
 
     def begin(self, draft: OutgoingMessage, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
-        """Make the first event of a conversation of its own, and its address; `draft` names the one it comes from.
+        """Make the first event of a new conversation, and its address; `draft` names the conversation it comes from.
 
         Raises:
-            Bug: the address names no form of ours.
+            InternalError: the address names an unknown threading scheme.
         """
         return begin(replace(draft, tags=(*draft.tags, *self._marks)), title, tuple(people))
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """Name where the conversation was opened, where the asker wrote, then the configured relays; each once.
+        """List where the conversation was opened, where the asker wrote, then the configured relays; each once.
 
         What belongs to a group (NIP-29) goes to the group's relay only.
         """
@@ -59,21 +72,30 @@ class NostrSealer(Sealer):
         return tuple(dict.fromkeys((*opened_on, *asked_on, *self._relays)))
 
     def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """Name the relays that the message itself hints at, without those of `relays`; none within a group."""
+        """List the relays that the message itself hints at, without those of `relays`; none within a group."""
         if draft.address.get("group"):
             return ()
         known = self.relays(draft)
         return tuple(relay for relay in draft.reply_to.get("hints", ()) if relay not in known)
 
 
-def _normalised(relays: Sequence[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    faults: list[str] = []
-    for relay in relays:
+class Publisher:
+    """Signs events when they are sent and publishes them through a relay pool."""
+
+    def __init__(self, pool: RelayPool, keys: Mapping[PublicKey, SecretKey], kinds: Collection[int]) -> None:
+        """Sign events of these kinds only: a journal may come from elsewhere and hold others."""
+        self._pool = pool
+        self._keys = keys
+        self._kinds = kinds
+
+    async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
+        """Send until the relay has answered for good: the same bytes each time, also after a restart."""
+        if event.kind not in self._kinds:
+            return PublishOutcome(accepted=False, detail=f"tenex does not sign events of kind {event.kind}")
+        key = self._keys.get(event.pubkey)
+        if key is None:
+            return PublishOutcome(accepted=False, detail=f"the key {event.pubkey[:8]} is no longer in the key folder")
         try:
-            found[normalise_url(relay)] = None
-        except ValueError as fault:
-            faults.append(f"relays: {fault}")
-    if faults:
-        raise ConfigurationError(faults)
-    return tuple(found)
+            return await self._pool.publish(sign(event, key), relay)
+        except ValueError as fault:  # not a relay URL, or an event no relay accepts
+            return PublishOutcome(accepted=False, detail=str(fault))

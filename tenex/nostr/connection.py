@@ -22,7 +22,7 @@ from .wire import MAX_SUBSCRIPTIONS, AuthChallenge, Closed, Eose, EventFrame, No
 log = structlog.get_logger(__name__)
 
 Take = Callable[[dict[str, Any]], Awaitable[None] | None]
-"""Takes a raw event; what it returns is awaited before the next frame is read."""
+"""Takes a raw event; an awaitable it returns is awaited before the next frame is read."""
 
 SPARE: Final = 2
 """Subscriptions reserved for short requests: pages, fetches, probes."""
@@ -85,13 +85,13 @@ class ClientConnection:
         *,
         prefix: str,
         identity: SecretKey | None,
-        timings: RelayTimeouts,
+        timeouts: RelayTimeouts,
         now: Callable[[], float],
     ) -> None:
         self._ws = socket_
         self._url = url
         self._identity = identity
-        self._timings = timings
+        self._timeouts = timeouts
         self._now = now
         self._loop = asyncio.get_running_loop()
         self.wire = Wire(prefix)
@@ -104,7 +104,7 @@ class ClientConnection:
         self.is_flooded = False
         """It ended because the relay sent too many unrequested messages."""
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
-        self._pace = TokenBucket(timings.frames_per_second, self._loop.time())
+        self._pace = TokenBucket(timeouts.frames_per_second, self._loop.time())
         self._offers: set[str] = set()
         """Frames that were offered and are not sent yet."""
         self._offers_paused_until = 0.0
@@ -201,7 +201,7 @@ class ClientConnection:
         now = self._loop.time()
         if self.lost or now < self._offers_paused_until or sum(map(len, self._offers)) > SPARE_BYTES // 2:
             return False
-        return self._pace.left(now) - len(self._offers) > self._timings.frames_per_second / 2
+        return self._pace.left(now) - len(self._offers) > self._timeouts.frames_per_second / 2
 
     def offer(self, frame: str) -> bool:
         """Queue a frame without expecting an answer; False if there is no room and it is dropped."""
@@ -214,15 +214,15 @@ class ClientConnection:
     async def authenticate(self) -> str:
         """Authenticate (NIP-42); "" if accepted, else why not. A refusal is cached for `auth_timeout`."""
         if self._identity is None:
-            return "this connection has no key of ours to show"
+            return "this connection has no key to authenticate with"
         async with self._auth_lock:
             try:
-                async with asyncio.timeout(self._timings.auth_timeout):
+                async with asyncio.timeout(self._timeouts.auth_timeout):
                     challenge = await asyncio.shield(self._challenge)
             except TimeoutError:
                 return "it requires AUTH and sent no challenge"
             answered, why, at = self._authenticated
-            is_old = self._loop.time() - at > self._timings.auth_timeout
+            is_old = self._loop.time() - at > self._timeouts.auth_timeout
             if challenge != answered or (why and is_old):
                 why = await self._authenticate(self._identity, challenge)
                 self._authenticated = (challenge, why, self._loop.time())
@@ -241,13 +241,13 @@ class ClientConnection:
         tags = (("relay", self._url), ("challenge", challenge))
         event = sign(unsigned_event(identity.public, int(self._now()), AUTH_KIND, tags, ""), identity)
         try:
-            ok = await self.publish(event.id, auth_frame(to_wire(event)), self._timings.auth_timeout)
+            ok = await self.publish(event.id, auth_frame(to_wire(event)), self._timeouts.auth_timeout)
         except TimeoutError:
-            return "it did not answer our AUTH"
+            return "it did not answer the AUTH"
         except RelayUnavailable as fault:
             return str(fault)
         log.info("relay.authenticated", relay=self._url, accepted=ok.accepted, answer=printable(ok.text))
-        return "" if ok.accepted else printable(ok.text) or "it refused our AUTH"
+        return "" if ok.accepted else printable(ok.text) or "it refused the AUTH"
 
     def _handle(self, text: str | bytes) -> Awaitable[None] | None:
         frame = self.wire.receive(text)
@@ -270,10 +270,10 @@ class ClientConnection:
                     request.eose.set_result(None)
             case Closed(sub_id=sub_id, text=why):
                 self._requests.pop(sub_id).closed.set_result(why)
-            case Notice(text=words):
+            case Notice(text=notice):
                 self._notices += 1
                 level = log.warning if is_worth_logging(self._notices) else log.debug
-                level("relay.notice", relay=self._url, text=printable(words), notices=self._notices)
+                level("relay.notice", relay=self._url, text=printable(notice), notices=self._notices)
             case AuthChallenge(challenge=challenge):
                 if self._challenge.done():
                     self._challenge = self._loop.create_future()

@@ -14,7 +14,7 @@ from tenex.core.installation import pip_install
 
 HOST = "127.0.0.1"
 NOTES_PER_MINUTE = 1_000_000
-"""Its own default of about 60 is made for strangers; here one daemon speaks for all agents."""
+"""The library's default of about 60 is for public relays; here one daemon publishes for all agents."""
 
 _loops: Final[list[asyncio.AbstractEventLoop]] = []
 
@@ -23,7 +23,7 @@ _loops: Final[list[asyncio.AbstractEventLoop]] = []
 def callback_loop() -> Iterator[None]:
     """Have nostr_sdk's callbacks run in this event loop while the context lasts.
 
-    Its binding has one global loop: without one callbacks hang, and after the end of one they must not be called there.
+    The binding has one global loop: callbacks hang without one, and must not run in one that has ended.
     """
     import nostr_sdk
 
@@ -39,7 +39,7 @@ def callback_loop() -> Iterator[None]:
 
 @asynccontextmanager
 async def embedded_relay(port: int = 0, data: Path | None = None) -> AsyncIterator[str]:
-    """Run a relay while the context lasts; gives its url.
+    """Run a relay while the context lasts; yields its URL.
 
     Args:
         port: where to listen; 0 takes a free one.

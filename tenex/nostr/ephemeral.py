@@ -1,12 +1,12 @@
-"""Whispers: ephemeral events that say what is going on, for clients that show it.
+"""Ephemeral events that show current activity: typing indicators, streamed text, and the project's status.
 
-    24111 24112   an agent begins or ends to work; the content says at what
+    24111 24112   an agent starts or stops working; the content describes the work
     21111         in threads: the text so far of an answer being written
-    24135         in notes: the text since the last one
-    24133         who works on a conversation; nobody: it is idle
-    24010         who works for the project, with which models and tools
+    24135         in notes: the text since the previous such event
+    24133         the agents that work on a conversation; none means that it is idle
+    24010         the project's agents, with their models and tools
 
-Relays keep none of them, and nothing depends on one. Only forms that are open for all to read have whispers.
+Relays do not store them, and nothing depends on one. They are published for public conversations only.
 """
 
 import json
@@ -31,7 +31,7 @@ OPERATIONS: Final = 24133
 PROJECT_STATUS: Final = 24010
 
 MAX_TEXT_BYTES: Final = 60 * 1024
-"""Of content as it stands in JSON: relays stop at 64 KiB for the event, and the tags take less than the rest."""
+"""Of content encoded as JSON: relays accept events of 64 KiB, and the tags take less than the rest."""
 
 _LEFT_OUT: Final = "…"
 _BETWEEN: Final = "\n\n"
@@ -39,13 +39,13 @@ _BETWEEN: Final = "\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EphemeralPublisher:
-    """Who whispers, and where it belongs."""
+    """The agent that publishes ephemeral events, and the conversation they belong to."""
 
     speaker: PublicKey
     address: Mapping[str, Any]
-    """Where the conversation subscriptions (`ConversationStarted.address`)."""
+    """The conversation's address (`ConversationStarted.address`)."""
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """What is being answered (`MessageRecorded.origin`)."""
+    """The message being answered (`MessageRecorded.origin`)."""
     phase: str = ""
     project: str | None = None
     """The address of the project's event (`31933:<key>:<d>`), where there is one."""
@@ -53,7 +53,7 @@ class EphemeralPublisher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectStatus:
-    """Who works for a project, and with what; the first agent is the one people write to."""
+    """The agents, models and tools of a project; users write to the first agent."""
 
     speaker: PublicKey
     owners: tuple[PublicKey, ...]
@@ -66,27 +66,27 @@ class ProjectStatus:
 
 
 def is_public_address(address: Mapping[str, Any]) -> bool:
-    """Tell whether a conversation may be whispered in: never where it is encrypted, nor in a form unknown here."""
+    """Whether ephemeral events may be published for a conversation: not if it is encrypted or its scheme is unknown."""
     return address.get("form") in (NOTES.name, THREADS.name)
 
 
 def typing_event(who: EphemeralPublisher, doing: str, at: int) -> UnsignedEvent:
-    """Say what an agent has begun to do, in words people read; with "" that it has stopped."""
+    """Announce what an agent has started to do, in words for users; "" announces that it has stopped."""
     kind = TYPING_STARTS if doing else TYPING_STOPS
     return unsigned_event(who.speaker, at, kind, [*_place(who), *_phase(who)], clip(doing))
 
 
-def text_event(who: EphemeralPublisher, text: str, told: str, number: int, at: int) -> UnsignedEvent:
-    """Say what an agent is writing.
+def text_event(who: EphemeralPublisher, text: str, published: str, number: int, at: int) -> UnsignedEvent:
+    """Publish the text an agent is writing.
 
     Args:
         who: the agent.
         text: the text so far.
-        told: as much of it as the last of these events told; "" for the first of a text.
-        number: counts these events from 1, over all texts of an agent until it has had its say.
+        published: the part of it that the previous event covered; "" for the first event of a text.
+        number: counts these events from 1, over all texts of one turn of the agent.
         at: seconds.
     """
-    text, told = clean_text(text), clean_text(told)
+    text, published = clean_text(text), clean_text(published)
     if who.address.get("form") == THREADS.name:
         root = _root(who)
         tags = (
@@ -98,9 +98,9 @@ def text_event(who: EphemeralPublisher, text: str, told: str, number: int, at: i
             ("sequence", str(number)),
         )
         return unsigned_event(who.speaker, at, TEXT_SO_FAR, tags, _newest(text))
-    is_going_on = bool(told) and text.startswith(told)
-    # clients append in order until the agent's message is there, so a new text stands below the one before it
-    since = text[len(told) :] if is_going_on else (_BETWEEN if number > 1 else "") + text
+    is_continued = bool(published) and text.startswith(published)
+    # clients append in order until the agent's message is there, so a new text goes below the one before it
+    since = text[len(published) :] if is_continued else (_BETWEEN if number > 1 else "") + text
     tags = (*_place(who), *_phase(who), ("stream-seq", str(number)))
     return unsigned_event(who.speaker, at, TEXT_SINCE, tags, _newest(since))
 
@@ -108,7 +108,7 @@ def text_event(who: EphemeralPublisher, text: str, told: str, number: int, at: i
 def operations_event(
     who: EphemeralPublisher, active: Iterable[PublicKey], people: Iterable[PublicKey], at: int, status: str = ""
 ) -> UnsignedEvent:
-    """Say who works on a conversation now: nobody means that it is idle. `people` are those it is held with.
+    """List the agents that work on a conversation; none means that it is idle. `people` are its users.
 
     `status` is the conversation's: active, waiting (for a person) or ended.
     """
@@ -118,7 +118,7 @@ def operations_event(
 
 
 def status_event(status: ProjectStatus, at: int) -> UnsignedEvent:
-    """Say that the project is there, and who works for it; clients look for it by the owner's key."""
+    """Announce the project and its agents; clients look for it by the owner's key."""
     tags: list[Tag] = [("a", status.project)] if status.project else []
     tags += (("p", owner) for owner in status.owners[:MAX_PEOPLE])
     tags += (("agent", key, slug) for key, slug in status.agents)
@@ -133,7 +133,7 @@ def _place(who: EphemeralPublisher) -> tuple[Tag, ...]:
 
 
 def _root(who: EphemeralPublisher) -> str:
-    """Where the answer will stand: notes are answered in the thread they were written in."""
+    """The root of the thread the answer goes to: notes are answered in the thread they were written in."""
     return str(who.origin.get("root") or who.address["root"])
 
 
@@ -142,7 +142,7 @@ def _phase(who: EphemeralPublisher) -> tuple[Tag, ...]:
 
 
 def _newest(text: str) -> str:
-    """The end of a text, as much as an event may hold: what is written now stands there."""
+    """The end of a text, where new text appears, as much as an event may hold."""
     room = MAX_TEXT_BYTES - len(_LEFT_OUT.encode())
     rest = text[-room:]  # a character is a byte at least
     while (size := len(json.dumps(rest, ensure_ascii=False).encode())) > room:

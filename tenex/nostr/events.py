@@ -1,8 +1,7 @@
 """Events as NIP-01 has them: read strictly, identified, signed, verified.
 
-`parse_event` is the only door for what strangers send; behind it an `Event` always has the right shape and an id
-that is its hash. Whether its signature holds is a question of its own (`is_genuine`), because it costs ten times
-as much and a copy that has been seen needs no answer.
+`parse_event` is the only way in for received events: an `Event` always has the right shape and an id that is its hash.
+The signature is checked separately (`is_genuine`): that costs ten times as much and is not needed for duplicates.
 """
 
 import json.encoder
@@ -22,10 +21,10 @@ from tenex.core.ports import UnsignedEvent
 from .keys import SecretKey
 
 MAX_EVENT_BYTES: Final = 1024 * 1024
-"""As large an event as we take; relays stop at 64 or 128 KiB."""
+"""The largest event that is accepted; relays accept 64 or 128 KiB."""
 
 MAX_TAGS: Final = 2000
-"""strfry's limit; nobody who means well comes near it."""
+"""strfry's limit; no honest client comes near it."""
 
 MAX_SECONDS: Final = 2**53
 """Every JSON reader agrees on integers up to here."""
@@ -44,7 +43,7 @@ class Event(BaseModel):
     id: Annotated[EventId, Field(pattern=r"^[0-9a-f]{64}$")]
     pubkey: Annotated[PublicKey, Field(pattern=r"^[0-9a-f]{64}$")]
     created_at: Annotated[int, Field(ge=0, le=MAX_SECONDS)]
-    """Seconds, as the author's clock says."""
+    """Seconds, by the author's clock."""
     kind: Annotated[int, Field(ge=0, le=65535)]
     tags: Annotated[tuple[_Tag, ...], Strict(False), Field(max_length=MAX_TAGS)]
     content: str
@@ -66,7 +65,7 @@ def event_id(pubkey: str, created_at: int, kind: int, tags: Sequence[Sequence[st
 def unsigned_event(
     pubkey: PublicKey, created_at: int, kind: int, tags: Sequence[Sequence[str]], content: str
 ) -> UnsignedEvent:
-    """Fix an event's id; the signature may come at any later time and changes nothing."""
+    """Make an event with its id, to be signed at any later time."""
     return UnsignedEvent(
         id=event_id(pubkey, created_at, kind, tags, content),
         pubkey=pubkey,
@@ -82,9 +81,9 @@ _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def event_fields(raw: dict[str, Any]) -> dict[str, Any] | None:
-    """Keep an event's own fields, if each is of its type; None where one is not.
+    """Return the fields that NIP-01 names, if each has its type; None otherwise.
 
-    What passes may be kept: it takes at most ten times the memory of its text, and can be sorted by date and id.
+    The result takes at most ten times the memory of its text, and can be sorted by date and id.
     """
     fields = {name: raw.get(name) for name in _TYPES}
     for name, kind in _TYPES.items():
@@ -99,7 +98,7 @@ def event_fields(raw: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def parse_event(obj: object, max_bytes: int = MAX_EVENT_BYTES) -> Event:
-    """Read an event from decoded JSON; its signature is not looked at.
+    """Read an event from decoded JSON; its signature is not checked.
 
     Raises:
         InvalidEvent: a field has the wrong shape, the id is not the hash, or it is too large. The sentence names
@@ -112,7 +111,10 @@ def parse_event(obj: object, max_bytes: int = MAX_EVENT_BYTES) -> Event:
     try:
         event = Event.model_validate(obj)
     except ValidationError as fault:
-        raise InvalidEvent(_sentence(fault)) from None
+        # names the rule, never the input
+        first = fault.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "event"
+        raise InvalidEvent(f"{where}: {first['msg']}") from None
     serialised = _serialise(event.pubkey, event.created_at, event.kind, event.tags, event.content)
     if len(serialised) > max_bytes:
         raise InvalidEvent(f"the event is larger than {max_bytes} bytes")
@@ -122,7 +124,7 @@ def parse_event(obj: object, max_bytes: int = MAX_EVENT_BYTES) -> Event:
 
 
 def is_genuine(event: Event) -> bool:
-    """Tell whether the author signed this id; a key that is no point on the curve is no author."""
+    """Whether the author signed this id; False for a key that is not a point on the curve."""
     try:
         return bool(_verifier(event.pubkey).verify(bytes.fromhex(event.sig), bytes.fromhex(event.id)))
     except ValueError:
@@ -130,7 +132,7 @@ def is_genuine(event: Event) -> bool:
 
 
 def sign(unsigned: UnsignedEvent, key: SecretKey) -> Event:
-    """Sign without randomness: the same event and key give the same bytes, today and after a restart.
+    """Sign without randomness: the same event and key always give the same bytes.
 
     Raises:
         ValueError: the key is not the author's, or the id is not the event's hash.
@@ -152,7 +154,7 @@ def sign(unsigned: UnsignedEvent, key: SecretKey) -> Event:
 
 
 def to_wire(event: Event) -> dict[str, Any]:
-    """Give the JSON object a relay takes."""
+    """The JSON object that a relay takes."""
     return {
         "id": event.id,
         "pubkey": event.pubkey,
@@ -172,13 +174,6 @@ def _serialise(pubkey: str, created_at: int, kind: int, tags: Sequence[Sequence[
         raise InvalidEvent("content or tags: half of a surrogate pair cannot be written as UTF-8") from None
 
 
-def _sentence(fault: ValidationError) -> str:
-    """Say the first fault in words; pydantic's messages name rules, not input."""
-    first = fault.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "event"
-    return f"{where}: {first['msg']}"
-
-
-@lru_cache(maxsize=4096)  # about 1 MB; a busy daemon hears from fewer people than this in an hour
+@lru_cache(maxsize=4096)  # about 1 MB; a busy daemon receives from fewer authors than this in an hour
 def _verifier(pubkey: str) -> PublicKeyXOnly:
     return PublicKeyXOnly(bytes.fromhex(pubkey))

@@ -1,6 +1,6 @@
-"""Filters of NIP-01: read once, matched against raw events, laid out over REQs.
+"""NIP-01 filters: compiled once, matched against raw events, distributed over REQs.
 
-A relay is free to send anything under a subscription; what matches none of its filters is dropped here.
+A relay may send anything under a subscription; events that match none of its filters are dropped.
 """
 
 import json
@@ -18,7 +18,7 @@ DIRECT_KINDS: Final = frozenset({4, 1059})
 
 
 class Matcher:
-    """One filter, ready to be asked many times."""
+    """One compiled filter."""
 
     __slots__ = ("_authors", "_ids", "_kinds", "_since", "_tags", "_until")
 
@@ -31,7 +31,7 @@ class Matcher:
         self._tags = tuple((key[1:], frozenset(values)) for key, values in wanted.items() if key.startswith("#"))
 
     def matches(self, event: Mapping[str, Any]) -> bool:
-        """Tell whether a raw event is one this filter asks for.
+        """Whether a raw event matches this filter.
 
         Raises:
             TypeError: the event has values that cannot be compared; the caller counts it as no match.
@@ -64,7 +64,7 @@ class AnyOf:
         self._matchers = tuple(Matcher(wanted) for wanted in filters)
 
     def matches(self, event: object) -> bool:
-        """Tell whether anything here asks for this object; anything that is no event is not asked for."""
+        """Whether one of the filters matches this object; False for anything that is not an event."""
         if not isinstance(event, dict) or type(event.get("created_at")) is not int:  # NaN is within every range
             return False
         try:
@@ -77,12 +77,12 @@ class AnyOf:
 
 
 def lay_out(filters: Sequence[Filter], most: int = MAX_FILTERS) -> tuple[tuple[dict[str, Any], ...], ...]:
-    """Spread filters over REQs: direct messages in REQs of their own, at most `most` filters to each.
+    """Distribute filters over REQs: direct messages in REQs of their own, at most `most` filters to each.
 
-    A filter that asks for direct messages and other kinds becomes two. The result shares nothing with what was given.
+    A filter for direct messages and other kinds becomes two. The result shares nothing with the argument.
 
     Raises:
-        ValueError: a filter is nothing JSON can write.
+        ValueError: a filter cannot be written as JSON.
     """
     direct: list[dict[str, Any]] = []
     other: list[dict[str, Any]] = []

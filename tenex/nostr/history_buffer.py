@@ -1,11 +1,11 @@
-"""The past of one relay, held until all of it is there, so that what was written first is handed on first.
+"""Buffers the stored events of one relay until all are read, so that they are delivered in the order of writing.
 
-    pages, newest first ──► held ──all read, or no more room, or nothing more for a while──► sorted ──► taken
+    pages, newest first ──► buffered ──all read, or full, or nothing more for a while──► sorted ──► delivered
 
-Relays answer newest first, and a request and the `/stop` after it may come by different subscriptions. So all that one
-connection reads of the past is gathered here before any of it is decided about.
+Relays answer newest first, and a request and the `/stop` after it may arrive by different subscriptions. So all stored
+events that one connection reads are collected here before any of them is handled.
 
-What is new meanwhile waits here too, for `NEW_WAIT` seconds at most, so that it does not overtake what it answers.
+New events that arrive meanwhile wait here too, for at most `NEW_WAIT` seconds, so that none overtakes what it answers.
 """
 
 import asyncio
@@ -20,45 +20,44 @@ MAX_BUFFERED: Final = 5_000
 """Events: more than a project writes in a week, and about 10 MB of them."""
 
 NEW_WAIT: Final = 5.0
-"""Seconds a new event waits for the past to be read: ten pages of most relays, and a person still gets an answer."""
+"""Seconds a new event waits for stored ones to be read: ten pages of most relays, and users still get an answer."""
 
 MOST_CHARACTERS: Final = 8 * 1024 * 1024
-"""Of the frames they came in; parsed they may take ten times as much memory."""
+"""Of the frames that held the events; parsed they may take ten times as much memory."""
 
 AT_ONCE: Final = 20
-"""Events handed on before other tasks run again: the largest take some milliseconds each."""
+"""Events delivered before other tasks run again: the largest take some milliseconds each."""
 
 
 def in_order(batch: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Events by created_at; those of one second by id, but what answers another after it (created_at has no more)."""
+    """Sort events by created_at; within one second by id, but an answer after what it answers."""
     rest = sorted(batch, key=lambda raw: (raw["created_at"], str(raw.get("id"))))
     ordered: list[dict[str, Any]] = []
     for _, group in groupby(rest, key=lambda raw: raw["created_at"]):
         left: dict[str, list[dict[str, Any]]] = {}
-        for raw in group:  # nothing is verified yet: a forged copy must not take the place of the genuine one
+        for raw in group:  # nothing is verified yet: a forged copy must not replace the genuine event
             left.setdefault(str(raw.get("id")), []).append(raw)
         answers = {name: frozenset[str]().union(*map(_answered, raws)) - {name} for name, raws in left.items()}
         while left:
             free = [name for name in left if not answers[name] & left.keys()]
-            # a circle cannot be signed; if it could, ids decide
+            # a cycle cannot be signed; if it could, ids decide
             ordered.extend(raw for name in free or list(left) for raw in left.pop(name))
     return ordered
 
 
 def _answered(raw: dict[str, Any]) -> frozenset[str]:
-    """The events that one refers to, as far as its tags are any."""
+    """The ids an event refers to in well-formed e and E tags."""
     tags = raw.get("tags")
     pairs = (tag for tag in (tags if isinstance(tags, list) else ()) if isinstance(tag, list) and len(tag) > 1)
     return frozenset(tag[1] for tag in pairs if tag[0] in ("e", "E") and isinstance(tag[1], str))
 
 
 class HistoryBuffer:
-    """Events of the past on their way from the readers of one relay to `take`.
+    """Passes stored events from the readers of one relay to `take`.
 
-    They are handed on `in_order`, when the last reader has come to its end. Where there are more than
-    fit, or where nothing more has come for `patience` seconds though a reader is still at it, those that are there
-    are handed on in that order among themselves, and what comes later follows. What was taken before is not held: after
-    every reconnect relays send two days again, most of which is known. Nor is an identical copy of what is held.
+    They are delivered `in_order` once the last reader is done. If the buffer is full, or nothing has arrived for
+    `patience` seconds although a reader is not done, the buffered ones are delivered in that order; others follow.
+    Events that are known are not buffered: after every reconnect relays send two days again. Nor are identical copies.
     """
 
     def __init__(
@@ -78,13 +77,13 @@ class HistoryBuffer:
         self._readers: set[object] = set()
         self._buffered: list[dict[str, Any]] = []
         self._by_id: dict[str, list[dict[str, Any]]] = {}
-        """What is held; two of one id differ, for nothing is verified yet."""
+        """The buffered events; two of one id differ, because nothing is verified yet."""
         self._characters = 0
         self._added_at = 0.0
         self._new_due: float | None = None
-        """When the new events that are held are handed on, whether the past has been read or not."""
+        """When buffered new events are delivered, whether all stored ones have been read or not."""
         self._is_late = False
-        """The past took longer than new events wait: until it has been read they are not held any more."""
+        """Reading took longer than new events wait: until it ends they are no longer buffered."""
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._empty = asyncio.Event()
@@ -95,32 +94,30 @@ class HistoryBuffer:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether everything added has been taken."""
+        """Whether everything added has been delivered."""
         return self._empty.is_set()
 
     def expect(self, reader: object) -> None:
-        """Hold what comes until this reader is done too; a second call does nothing."""
+        """Buffer events until this reader is done too; a second call does nothing."""
         self._readers.add(reader)
         self._note_idle()
 
     def done(self, reader: object) -> None:
-        """Wait for this reader no longer; one that was not expected is fine."""
+        """Stop waiting for this reader; one that was not expected is ignored."""
         self._readers.discard(reader)
         self._is_late = self._is_late and bool(self._readers)
         self._note_idle()
         self._wake.set()
 
     def add(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
-        """Hold an event whose created_at is an int; what is returned waits for room."""
-        if raw in self._by_id.get(
-            str(raw.get("id")), ()
-        ):  # a page that is read again must not postpone what it brought before
+        """Buffer a stored event whose created_at is an int; an awaitable that is returned waits for room."""
+        if raw in self._by_id.get(str(raw.get("id")), ()):  # a page that is read again must not postpone delivery
             return None
         self._added_at = asyncio.get_running_loop().time()
         return None if self._is_known(raw) else self._buffer(raw, characters)
 
     def add_new(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
-        """Hand on an event that is new at the relay, or hold it while the past is read; waits as `add` does."""
+        """Deliver an event that is new at the relay, or buffer it while stored ones are read; waits as `add` does."""
         if self._is_late or self._idle.is_set():
             return self._take(raw)
         if self._is_known(raw):
@@ -147,16 +144,16 @@ class HistoryBuffer:
         self._wake.set()
         return self._until_room()
 
-    async def handed_on(self) -> None:
-        """Return once nothing is held."""
+    async def delivered(self) -> None:
+        """Return once the buffer is empty."""
         await self._empty.wait()
 
     async def idle(self) -> None:
-        """Return once every reader is done and nothing is held."""
+        """Return once every reader is done and the buffer is empty."""
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Hand events on, until cancelled."""
+        """Deliver events until cancelled."""
         while True:
             await self._until_due()
             batch, self._buffered, self._characters, self._new_due = self._buffered, [], 0, None

@@ -1,14 +1,14 @@
-"""Keys: how they are written down, kept in files, found in text.
+"""Keys: their encodings, their files, and their mentions in text.
 
-`SecretKey` is the only holder of a secret; what needs one is done inside it. bech32 is pynostr's, behind checks of
-our own for prefix and length, which its own functions leave out.
+Only `SecretKey` holds a secret, and every use of it is a method. bech32 is pynostr's; prefix and length, which it does
+not check, are checked here.
 """
 
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -28,11 +28,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _SUFFIX: Final = ".nsec"
 
 MAX_PROFILES: Final = 5
-"""nprofiles of one text that are decoded, a millisecond each at most; people write one or two."""
+"""nprofiles of one text that are decoded, a millisecond each at most; users write one or two."""
 
 
 class SecretKey:
-    """A secret key that signs. Its repr and str show whose it is, never what it is."""
+    """A secret key that signs. Its repr and str show the public key only."""
 
     __slots__ = ("_key", "public")
 
@@ -43,14 +43,14 @@ class SecretKey:
         """Take 32 bytes.
 
         Raises:
-            ValueError: they are no key of this curve.
+            ValueError: they are not a key of this curve.
         """
         if len(secret) != 32:
             raise ValueError(f"a secret key has 32 bytes, not {len(secret)}")
         try:
             self._key = coincurve.PrivateKey(secret)
         except ValueError:
-            raise ValueError("these 32 bytes are no secret key of this curve: zero, or too large") from None
+            raise ValueError("these 32 bytes are not a secret key of this curve: zero, or too large") from None
         self.public = PublicKey(self._key.public_key_xonly.format().hex())
 
     @classmethod
@@ -100,7 +100,7 @@ def npub(pubkey: PublicKey) -> str:
 
 
 def parse_public_key(text: str) -> PublicKey:
-    """Read a public key a person wrote: hex, npub or nprofile, with or without `nostr:`.
+    """Read a public key that a user wrote: hex, npub or nprofile, with or without `nostr:`.
 
     Raises:
         ValueError: it is none of them; an nsec is refused in a sentence that does not repeat it.
@@ -119,9 +119,9 @@ def parse_public_key(text: str) -> PublicKey:
 
 
 def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, ...]:
-    """Find which of these keys a text names (`nostr:npub1...`, `nostr:nprofile1...`, bare `npub1...`), in order.
+    """Find which of these keys a text mentions (`nostr:npub1...`, `nostr:nprofile1...`, bare `npub1...`), in order.
 
-    A text may name thousands: npubs are compared and not decoded, and of nprofiles only the first are decoded.
+    A text may mention thousands: npubs are compared, not decoded, and only the first nprofiles are decoded.
     """
     npubs = _npubs(frozenset(among))
     found: dict[PublicKey, None] = {}
@@ -131,7 +131,7 @@ def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, .
         key = npubs.get(word)
         if key is None and word.startswith("nprofile1") and profiles < MAX_PROFILES:
             profiles += 1
-            with suppress(ValueError):  # looks like a key and is none: ordinary text
+            with suppress(ValueError):  # looks like a key and is not one: ordinary text
                 key = parse_public_key(word)
         if key is not None and key in among:
             found[key] = None
@@ -185,14 +185,14 @@ class KeyRing:
             ) from None
 
     def get_or_create(self, name: str) -> SecretKey:
-        """Read a key, or make it durable and give it; two processes at once end up with the same one."""
+        """Read a key, or create and store it durably; two processes at once get the same one."""
         path = self._path(name)
         if not path.exists():
             self._create(path, SecretKey.generate())
         return self.get(name)
 
     def add(self, name: str, key: SecretKey) -> None:
-        """Keep a key that was made elsewhere.
+        """Store a key that was created elsewhere.
 
         Raises:
             ConfigurationError: the name already has another one, which is left as it is.
@@ -227,8 +227,8 @@ class KeyRing:
             finally:
                 os.close(folder)
         except OSError as fault:
-            mend = f"make room, or give {self.folder} to the user who runs tenex"
-            raise ConfigurationError([f"{path}: cannot be written ({fault.strerror}); {mend}"]) from fault
+            fix = f"make room, or give {self.folder} to the user who runs tenex"
+            raise ConfigurationError([f"{path}: cannot be written ({fault.strerror}); {fix}"]) from fault
 
 
 def _bech32(prefix: str, payload: bytes) -> str:
@@ -236,7 +236,7 @@ def _bech32(prefix: str, payload: bytes) -> str:
 
 
 def _payload(text: str, prefix: str, length: int | None) -> bytes:
-    """Undo bech32, with everything checked that pynostr leaves to its callers; never repeats the text."""
+    """Decode bech32 with all checks that pynostr leaves to its callers; errors never repeat the text."""
     found, words, encoding = bech32.bech32_decode(text)
     if found is None or encoding is not bech32.Encoding.BECH32:
         raise ValueError(f"this {prefix} is mistyped: its checksum does not hold")
@@ -253,28 +253,23 @@ _KNOWN: Final = frozenset({"npub", "nsec", "note", "nprofile", "nevent", "naddr"
 
 def _profile_key(payload: bytes) -> bytes:
     """The key in an nprofile: the first entry of type 0 (NIP-19)."""
-    for kind, value in _entries(payload):
-        if kind == 0:
-            if len(value) != 32:
-                raise ValueError("the key in this nprofile has the wrong length")
-            return value
-    raise ValueError("this nprofile names no key")
-
-
-def _entries(payload: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + 2 <= len(payload):
         kind, size = payload[at], payload[at + 1]
         value = payload[at + 2 : at + 2 + size]
         if len(value) != size:
-            raise ValueError("this nprofile breaks off")
-        yield kind, value
+            raise ValueError("this nprofile is truncated")
+        if kind == 0:
+            if size != 32:
+                raise ValueError("the key in this nprofile has the wrong length")
+            return value
         at += 2 + size
+    raise ValueError("this nprofile contains no key")
 
 
 def _on_curve(raw: bytes) -> PublicKey:
     try:
         coincurve.PublicKeyXOnly(raw)
     except ValueError:
-        raise ValueError("these 32 bytes are no public key of this curve") from None
+        raise ValueError("these 32 bytes are not a public key of this curve") from None
     return PublicKey(raw.hex())

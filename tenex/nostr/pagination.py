@@ -1,7 +1,7 @@
-"""Reading a relay's stored events backwards, page by page, through whatever clamp it puts on a page.
+"""Pagination of a relay's stored events, newest first, whatever limit the relay puts on a page.
 
-Relays return the newest N of what a filter matches and do not say that there was more. So each page is asked for
-up to the oldest event seen, that second included, until a page brings nothing new.
+Relays return the newest N matching events without a sign that there are more. So each page ends at the second of the
+oldest event seen, that second included, until a page contains nothing new.
 """
 
 from collections.abc import Iterable
@@ -10,16 +10,16 @@ from typing import Any, Final
 from .filters import Filter
 
 PAGE_LIMIT: Final = 500
-"""What strfry and most others give at most; asking for more gains nothing."""
+"""The most that strfry and most other relays return."""
 
 ALLOWANCE: Final = 50
-"""Events a relay may send beyond the limit it was asked for; new ones may come in between."""
+"""Events a relay may send beyond the requested limit; new ones may arrive in between."""
 
 MAX_UNLIMITED: Final = 5000
-"""Events taken for a filter without a limit; what asks for so many names a limit and pages."""
+"""Events accepted for a filter without a limit; requests for more set a limit and paginate."""
 
 MAX_PAGES: Final = 2000
-"""A million events; a relay that has more to say to us is making it up."""
+"""A million events; a relay that sends more is making them up."""
 
 
 class Pager:
@@ -35,7 +35,7 @@ class Pager:
         self._largest = 0
         self.pages = 0
         self.clamp: int | None = None
-        """The size of page the relay cuts at, once it has shown that it cuts below what we asked for."""
+        """The page size the relay enforces, once it is known to be below the requested one."""
 
     def next(self) -> dict[str, Any] | None:
         """The filter of the next page; None when all has been read."""
@@ -45,7 +45,7 @@ class Pager:
         return page if self._until is None else {**page, "until": self._until}
 
     def took(self, page: Iterable[tuple[str, int]]) -> None:
-        """Hear what one page brought: id and date of each event that matches its filter."""
+        """Take the result of one page: id and date of each event that matches its filter."""
         dates = dict(page)
         self.pages += 1
         if not dates or self.pages >= MAX_PAGES:
@@ -63,7 +63,7 @@ class Pager:
         elif len(dates) < self._largest:
             self._stop()
         else:
-            self._until = oldest - 1  # a whole page within one second: its other events cannot be had, go past it
+            self._until = oldest - 1  # a whole page within one second: its other events are out of reach, go past it
         self._largest = max(self._largest, len(dates))
 
     def _stop(self) -> None:

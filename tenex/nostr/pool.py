@@ -1,8 +1,8 @@
-"""Several relays as one: every event once, verified, in the order it was taken.
+"""Several relays as one: every event is delivered once, verified, in the order of arrival.
 
-    raw event -> known? -> author wanted? -> id -> known for good? -> signature -> remembered -> inbox -> `on_event`
+    raw event -> recent? -> author wanted? -> id -> seen before? -> signature -> remembered -> inbox -> `on_event`
 
-An id is remembered only after its signature has held, so a forged copy never keeps the genuine one out.
+An id is remembered only after its signature is verified, so a forged copy never keeps the genuine event out.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from .urls import normalise_url
 log = structlog.get_logger(__name__)
 
 OnEvent = Callable[[Event, str], Awaitable[None] | None]
-"""Takes a genuine event, once, and the url of the relay it came from first."""
+"""Takes a genuine event, once, and the URL of the relay that sent it first."""
 
 RECENT_IDS: Final = 10_000
-"""About 1.5 MB for both sets: some minutes of a very busy relay."""
+"""Some minutes of a very busy relay; about 1.5 MB for both sets."""
 
 _INBOX: Final = 1000
-"""Verified events that wait for `on_event`; beyond it sockets are no longer read, and relays wait."""
+"""Verified events that wait for `on_event`; beyond that sockets are not read, and relays wait."""
 
 
 class RecentIds:
@@ -72,7 +72,7 @@ class RelayPool:
         is_seen: Callable[[str], bool] = lambda _: False,
         is_wanted: Callable[[PublicKey], bool] = lambda _: True,
         identity: SecretKey | None = None,
-        timings: RelayTimeouts | None = None,
+        timeouts: RelayTimeouts | None = None,
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -85,18 +85,18 @@ class RelayPool:
             is_seen: whether an earlier process received this id; called only with valid ids.
             is_wanted: whether events of an author are wanted; others are dropped before verification.
             identity: the key shown to relays that ask.
-            timings: the durations.
+            timeouts: the durations.
             rng: for jitter.
             now: the wall clock, in seconds.
 
         Raises:
-            ValueError: one of the urls is no relay's.
+            ValueError: one of the URLs is not a relay URL.
         """
         self._on_event = on_event
         self._is_seen = is_seen
         self._is_wanted = is_wanted
         self._identity = identity
-        self._timings = timings or RelayTimeouts()
+        self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
         self._recent = RecentIds()
@@ -106,7 +106,7 @@ class RelayPool:
         self._is_clock_wrong = False
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._publish_only: dict[str, RelayConnection] = {}  # only to publish to
+        self._publish_only: dict[str, RelayConnection] = {}
         self._relays = {relay.url: relay for relay in map(self._connection, dict.fromkeys(map(normalise_url, urls)))}
 
     async def run(self) -> None:
@@ -130,7 +130,7 @@ class RelayPool:
         a replaced subscription is still read.
 
         Raises:
-            ValueError: no filters, filters that are no JSON, or more REQs than a connection carries.
+            ValueError: no filters, filters that are not JSON, or more REQs than a connection carries.
         """
         for relay in self._relays.values():
             relay.subscribe(name, filters, backlog_since)
@@ -141,12 +141,12 @@ class RelayPool:
             relay.unsubscribe(name)
 
     async def publish(self, event: Event, relay: str) -> PublishOutcome:
-        """Send to one relay until it has answered for good; one we do not know is connected to for it.
+        """Send to one relay until its answer is final; an unknown relay is connected to for this.
 
         Cancelling is safe: the same event may be published again at any time.
 
         Raises:
-            ValueError: the url is no relay's.
+            ValueError: the URL is not a relay URL.
         """
         return await self._relay(relay).publish(event)
 
@@ -156,10 +156,10 @@ class RelayPool:
         return known is not None and known.has_room
 
     def offer(self, event: Event, relay: str) -> bool:
-        """Send once to a relay that is connected, now or never; False where it was dropped.
+        """Send once to a relay if it is connected and has room; False if the event was dropped.
 
-        For ephemeral events on which nothing depends: it goes behind what waits to be sent there, and before whatever
-        is published later. `relay` is spelled canonically.
+        For ephemeral events, on which nothing depends. Frames already queued for the relay go first. `relay` is a
+        canonical URL.
         """
         known = self._relays.get(relay) or self._publish_only.get(relay)
         return known is not None and known.offer(event)
@@ -170,15 +170,15 @@ class RelayPool:
         timeout: float,  # noqa: ASYNC109  (part of the port)
         unread: list[str] | None = None,
     ) -> list[Event]:
-        """Ask all connected relays once for what they have stored: genuine events, each once, newest first.
+        """Fetch stored events from all connected relays: genuine ones, each once, newest first.
 
-        Returns as soon as all have answered, with what there is after `timeout` seconds. If no relay is connected the
-        first to connect is asked. What is fetched is not delivered to `on_event` and not remembered as seen.
+        Returns when all have answered, or what there is after `timeout` seconds. If no relay is connected the first to
+        connect is asked. Fetched events are not delivered to `on_event` and not remembered as seen.
 
         Args:
             filters: what is wanted.
             timeout: seconds.
-            unread: takes the urls of the relays that have not given all they have: away, too slow, or unwilling.
+            unread: receives the URLs of relays that have not sent everything: away, too slow, or refusing.
         """
         found: dict[str, Event] = {}
         read: set[str] = set()
@@ -242,9 +242,9 @@ class RelayPool:
         return statuses
 
     def _take(self, raw: dict[str, Any], relay: str) -> Awaitable[None] | None:
-        """Let a genuine, new event into the inbox; what is returned waits for room there."""
+        """Put a genuine, new event into the inbox; an awaitable that is returned waits for room there."""
         counts = self._counts[relay]
-        if self._is_recent(raw):
+        if raw["id"] in self._recent:
             counts["doubles"] += 1
             return None
         if not self._is_wanted(raw["pubkey"]):
@@ -268,16 +268,13 @@ class RelayPool:
     def _is_known(self, relay: str, raw: dict[str, Any]) -> bool:
         """Whether `_take` would drop this as a duplicate or unwanted; if so it is counted."""
         counts = self._counts[relay]
-        if self._is_recent(raw) or self._is_seen(raw["id"]):
+        if raw["id"] in self._recent or self._is_seen(raw["id"]):
             counts["doubles"] += 1
         elif not self._is_wanted(raw["pubkey"]):
             counts["unwanted"] += 1
         else:
             return False
         return True
-
-    def _is_recent(self, raw: dict[str, Any]) -> bool:
-        return raw["id"] in self._recent
 
     def _collect(self, found: dict[str, Event], relay: str, raw: dict[str, Any]) -> None:
         event = self._read(raw, relay)
@@ -346,7 +343,7 @@ class RelayPool:
             on_event=self._take,
             is_known=partial(self._is_known, url),
             identity=self._identity,
-            timings=self._timings,
+            timeouts=self._timeouts,
             rng=self._rng,
             now=self._now,
             connected=self._check_clock,
@@ -354,12 +351,12 @@ class RelayPool:
 
     @property
     def clock_ahead(self) -> float | None:
-        """By how many seconds our clock is ahead of the relays' (negative: behind); None unless it is wrong."""
+        """Seconds by which the local clock is ahead of the relays' (negative: behind); None unless it is wrong."""
         relays = (*self._relays.values(), *self._publish_only.values())
         return clock_ahead([ahead for relay in relays if (ahead := relay.clock_ahead) is not None])
 
     def _check_clock(self) -> None:
-        """Log once that our clock is wrong, and once that it is right again."""
+        """Log once that the local clock is wrong, and once that it is right again."""
         ahead = self.clock_ahead
         was_wrong, self._is_clock_wrong = self._is_clock_wrong, ahead is not None
         if ahead is not None and not was_wrong:
@@ -375,9 +372,9 @@ class RelayPool:
     async def _dismiss_idle(self) -> None:
         """Disconnect relays that were only published to, once they are idle."""
         while True:
-            await asyncio.sleep(self._timings.idle_after / 4)
+            await asyncio.sleep(self._timeouts.idle_after / 4)
             for url, relay in list(self._publish_only.items()):
-                if not relay.busy and self._now() - relay.idle_since > self._timings.idle_after:
+                if not relay.busy and self._now() - relay.idle_since > self._timeouts.idle_after:
                     del self._publish_only[url]
                     self._running.pop(url).cancel()
 
@@ -386,11 +383,11 @@ class RelayPool:
 
     def _unavailable(self, what: str) -> str:
         faults = [f"{status.url}: {'; '.join(status.refused) or status.fault}" for status in self.status()]
-        return f"{what} ({', '.join(faults) or 'there is none in the settings'})"
+        return f"{what} ({', '.join(faults) or 'no relay is configured'})"
 
 
 async def _first(waits: Iterable[Awaitable[Any]]) -> None:
-    """Return with the first that returns, and leave none behind; never, if there are none."""
+    """Return with the first that returns and cancel the others; never return if there are none."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         if not tasks:

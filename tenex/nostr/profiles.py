@@ -1,4 +1,4 @@
-"""What each key of ours says of itself: kind 0 (who it is) and kind 10002 (where it reads and writes, NIP-65)."""
+"""Profiles of the project's keys: kind 0 (name and description) and kind 10002 (relays, NIP-65)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,26 +16,26 @@ METADATA: Final = 0
 RELAY_LIST: Final = 10002
 PROFILE_KINDS: Final = (METADATA, RELAY_LIST)
 AGENT: Final = "agent"
-"""The tag by which a project names those who speak for it, here and in its status (kind 24010)."""
+"""The tag by which a project lists its agents, here and in its status (kind 24010)."""
 NAME_CHARACTERS: Final = 40
-"""Of a person's name: it stands before every message in prompts and on screens."""
+"""Of a user's name, which is shown before every message in prompts and on screens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A key of ours as people are to see it."""
+    """The public profile of one of the project's keys."""
 
     pubkey: PublicKey
     name: str
     about: str = ""
     picture: str = ""
-    """A url; empty leaves a picture that somebody set by hand."""
+    """A URL; empty keeps a picture that was set by hand."""
     agents: tuple[tuple[PublicKey, str], ...] = ()
-    """The keys and names that speak for a project, so that clients can tell them from strangers."""
+    """The keys and names of a project's agents, so that clients recognize them."""
 
 
 class Published(Protocol):
-    """What is known of an event that was published; an `Event` and an `UnsignedEvent` are both such."""
+    """An event known to be published; `Event` and `UnsignedEvent` both fit."""
 
     @property
     def created_at(self) -> int:
@@ -44,7 +44,7 @@ class Published(Protocol):
 
     @property
     def tags(self) -> tuple[tuple[str, ...], ...]:
-        """As NIP-01 has them."""
+        """As in NIP-01."""
         ...
 
     @property
@@ -58,24 +58,26 @@ def profile_events(
 ) -> list[UnsignedEvent]:
     """Make the profile events that differ from what is known to be published.
 
-    Fields of a kind 0 that are not ours (a NIP-05 name, a lightning address) stay as they are. `created_at` is later
+    Fields of a kind 0 of other origin (a NIP-05 name, a lightning address) stay as they are. `created_at` is later
     than the known event's, because relays keep only the latest.
 
     Args:
         identities: the project and the agents.
-        relays: the urls to announce; none announces nothing and withdraws nothing.
+        relays: the URLs to announce; with none, no relay list is published or withdrawn.
         now: seconds.
         known: the latest event of each key and kind.
 
     Raises:
-        ValueError: one of the relays is no relay url.
+        ValueError: one of the relays is not a relay URL.
     """
     listed = tuple(("r", url) for url in dict.fromkeys(normalise_url(relay) for relay in relays))
     events: list[UnsignedEvent] = []
     for identity in identities:
         last = known.get((identity.pubkey, METADATA))
         fields, before = _fields(last), last.tags if last is not None else ()
-        wanted = {**fields, **_described(identity)}
+        wanted = {**fields, "name": clean_text(identity.name), "about": clean_text(identity.about), "bot": True}
+        if identity.picture:
+            wanted["picture"] = clean_text(identity.picture)
         tags = (
             *(tag for tag in before if tag and tag[0] != AGENT),
             *((AGENT, key, clean_text(name)) for key, name in identity.agents),
@@ -84,19 +86,13 @@ def profile_events(
             content = json.dumps(wanted, ensure_ascii=False, separators=(",", ":"))
             events.append(unsigned_event(identity.pubkey, _later(now, last), METADATA, tags, content))
         last = known.get((identity.pubkey, RELAY_LIST))
-        if listed and (last is None or _relay_tags(last) != set(listed)):
+        if listed and (last is None or {tag for tag in last.tags if tag and tag[0] == "r"} != set(listed)):
             events.append(unsigned_event(identity.pubkey, _later(now, last), RELAY_LIST, listed, ""))
     return events
 
 
-def _described(identity: Identity) -> dict[str, Any]:
-    """Write down an identity as NIP-01 and NIP-24 do."""
-    about = {"name": clean_text(identity.name), "about": clean_text(identity.about), "bot": True}
-    return {**about, "picture": clean_text(identity.picture)} if identity.picture else about
-
-
 def _fields(last: Published | None) -> dict[str, Any]:
-    """Read the fields of a kind 0; what is no JSON object is replaced as if it held none."""
+    """Read the fields of a kind 0; empty if its content is not a JSON object."""
     if last is None:
         return {}
     try:
@@ -106,20 +102,16 @@ def _fields(last: Published | None) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _relay_tags(last: Published) -> set[tuple[str, ...]]:
-    return {tag for tag in last.tags if tag and tag[0] == "r"}
-
-
 def _later(now: int, last: Published | None) -> int:
     return now if last is None else max(now, last.created_at + 1)
 
 
 def agents_in(event: Published) -> list[PublicKey]:
-    """The keys that a project's kind 0 or 24010 names as its agents'."""
+    """The agents that a project's kind 0 or 24010 lists."""
     return [PublicKey(tag[1]) for tag in event.tags if len(tag) > 1 and tag[0] == AGENT]
 
 
 def name_in(event: Published) -> str:
-    """What the author of a kind 0 calls themselves, on one line and short; empty if they do not say."""
+    """The author's name in a kind 0, on one line and shortened; empty if there is none."""
     name = _fields(event).get("name")
     return " ".join(clean_text(name).split())[:NAME_CHARACTERS] if isinstance(name, str) else ""

@@ -36,11 +36,10 @@ from .wire import event_frame
 log = structlog.get_logger(__name__)
 
 TakeFrom = Callable[[dict[str, Any], str], Awaitable[None] | None]
-"""Takes a raw event and the url it came from; what it returns is awaited before the next frame is read."""
+"""Takes a raw event and the URL it came from; an awaitable it returns is awaited before the next frame is read."""
 
 _FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError)
-"""Errors of connections: TimeoutError is an OSError, and `websockets` asks for
-a package we do not bring where the environment names a SOCKS proxy."""
+"""Errors of connections. ImportError: `websockets` needs a package that is not installed if a SOCKS proxy is set."""
 
 _UNCLEAR_TRIES: Final = 8
 """Refusals without a NIP-01 reason after which an event counts as refused; about four minutes."""
@@ -52,7 +51,7 @@ class RelayStatus:
 
     url: str
     connected: bool
-    last_heard: float | None
+    last_received: float | None
     """Wall clock, seconds; None if never."""
     received_until: float | None = None
     """Wall clock, seconds, up to which every wanted event was handled; None while some past is unread."""
@@ -81,7 +80,7 @@ class RelayConnection:
         on_event: TakeFrom,
         is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
         identity: SecretKey | None = None,
-        timings: RelayTimeouts | None = None,
+        timeouts: RelayTimeouts | None = None,
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
         connected: Callable[[], None] = lambda: None,
@@ -90,16 +89,16 @@ class RelayConnection:
 
         Args:
             url: ws:// or wss://.
-            on_event: takes what matches a subscription; see `TakeFrom`. It must not wait for a publish of ours.
-            is_known: tells whether it would drop a raw event as one it has taken: such a one need not be held.
-            identity: the key shown where the relay asks who we are; a connection shows one key only.
-            timings: the durations.
+            on_event: takes what matches a subscription; see `TakeFrom`. It must not wait for a publish.
+            is_known: whether `on_event` would drop a raw event as a duplicate, so that it need not be buffered.
+            identity: the key for AUTH (NIP-42).
+            timeouts: the durations.
             rng: for jitter.
             now: the wall clock, in seconds.
             connected: called after each connection is made.
 
         Raises:
-            ValueError: the url is no relay's.
+            ValueError: the URL is not a relay URL.
         """
         self.url = normalise_url(url)
         self.connected = asyncio.Event()
@@ -109,30 +108,30 @@ class RelayConnection:
         self.idle_since = now()
         self._on_event = on_event
         self._identity = identity
-        self._timings = timings or RelayTimeouts()
+        self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
-        self._session: ClientConnection | None = None
+        self._connection: ClientConnection | None = None
         self._group: asyncio.TaskGroup | None = None
-        self._sessions = 0
+        self._connection_count = 0
         self._filters: dict[str, Sequence[Filter]] = {}
         self._subscriptions: dict[str, list[Subscription]] = {}
         self._subscription_tasks: dict[Subscription, asyncio.Task[None]] = {}
-        self._backlog = HistoryBuffer(self._take, self._timings.eose_timeout, is_known=self._is_known)
+        self._backlog = HistoryBuffer(self._take, self._timeouts.eose_timeout, is_known=self._is_known)
         self._knows = is_known
         self._limits = RelayLimits()
         self._is_simple = False
         self.has_answered = False
-        """Whether any REQ for what is new was answered on this connection."""
+        """Whether any REQ for new events was answered on this connection."""
         self._is_simple_proven = False
         self._served_from: float | None = None
-        """On the loop's clock, since when this connection serves us."""
+        """Since when this connection serves its subscriptions, on the loop's clock."""
         self._unresponsive_since: float | None = now()
         self._date: tuple[float, float] | None = None
-        """What the relay's clock said when we connected, and the loop's clock then."""
+        """The relay's date at the time of connecting, and the loop's clock at that time."""
         self._on_connected = connected
         self._fault = ""
-        self._last_heard: float | None = None
+        self._last_received: float | None = None
         self._counts: Counter[str] = Counter()
         self._log = log.bind(relay=self.url)
 
@@ -148,51 +147,48 @@ class RelayConnection:
                 await self._backlog.run()
             except Exception as fault:  # noqa: BLE001 as in `_stay_connected`
                 self._failed(fault)
-                await asyncio.sleep(self._timings.redo_first)
+                await asyncio.sleep(self._timeouts.redo_first)
 
     async def _stay_connected(self) -> None:
         loop = asyncio.get_running_loop()
-        reconnecting = Reconnecting(self._timings, self._rng, loop.time())
+        reconnecting = Reconnecting(self._timeouts, self._rng, loop.time())
         while True:
             self._served_from = None
             try:
-                socket = await self._connect()
+                socket = await open_websocket(
+                    self.url,
+                    open_timeout=self._timeouts.open_timeout,
+                    close_timeout=self._timeouts.close_timeout,
+                    ping_interval=self._timeouts.ping_interval,
+                    ping_timeout=self._timeouts.ping_timeout,
+                )
                 try:
-                    self._fault = await self._live_on(socket)
+                    self._fault = await self._serve(socket)
                 finally:
                     await self._close(socket)
             except _FAULTS as fault:
                 self._fault = printable(f"{type(fault).__name__}: {fault}")
-            except Exception as fault:  # noqa: BLE001 whatever is raised here must not end the other relays
+            except Exception as fault:  # noqa: BLE001 no error here may end the other relays
                 self._fault = self._failed(fault)
             pause = reconnecting.lost(loop.time(), self._served_for())
-            # the first tries at info; a relay that stays away is worth a warning, but not one a minute
+            # the first tries at info; a relay that stays away deserves one warning, not one a minute
             level = self._log.warning if reconnecting.tries == 4 else self._log.info
             level("relay.lost", why=self._fault, retry_in=round(pause, 2), tries=reconnecting.tries)
             await asyncio.sleep(pause)
 
     def _served_for(self) -> float:
-        """Seconds for which the connection that has ended served us."""
+        """Seconds for which the last connection served its subscriptions."""
         return 0.0 if self._served_from is None else asyncio.get_running_loop().time() - self._served_from
 
-    async def _connect(self) -> RelaySocket:
-        return await open_websocket(
-            self.url,
-            open_timeout=self._timings.open_timeout,
-            close_timeout=self._timings.close_timeout,
-            ping_interval=self._timings.ping_interval,
-            ping_timeout=self._timings.ping_timeout,
-        )
-
     async def _close(self, socket: RelaySocket) -> None:
-        """Close within a bounded time; nothing that goes wrong here matters, or may replace a cancellation."""
+        """Close within a bounded time; an error here does not matter and must not replace a cancellation."""
         with suppress(Exception):
-            async with asyncio.timeout(self._timings.close_timeout):
+            async with asyncio.timeout(self._timeouts.close_timeout):
                 await socket.close(1001, "stopping")  # does nothing where the other side has hung up
         socket.transport.abort()
 
     def _failed(self, fault: Exception) -> str:
-        """Count and log an exception that no fault of a connection explains; gives it as text."""
+        """Count and log an unexpected exception; returns it as text."""
         self._counts["failures"] += 1
         while isinstance(fault, ExceptionGroup):
             fault = fault.exceptions[0]
@@ -221,7 +217,7 @@ class RelayConnection:
         self._filters[name] = [wanted for group in groups for wanted in group]
         former = self._subscriptions.get(name, [])
         groups = lay_out(filters, 1 if self._is_simple else MAX_FILTERS)
-        kept, added = replace_subscriptions(former, name, groups, backlog_since, self._now(), self._timings.overlap)
+        kept, added = replace_subscriptions(former, name, groups, backlog_since, self._now(), self._timeouts.overlap)
         self._change_subscriptions(name, kept, added)
 
     def _use_style(self, *, is_simple: bool) -> None:
@@ -232,7 +228,7 @@ class RelayConnection:
             same = [subscription for subscription in self._subscriptions[name] if subscription.filters in groups]
             others = [subscription for subscription in self._subscriptions[name] if subscription not in same]
             new = [group for group in groups if all(subscription.filters != group for subscription in same)]
-            _, added = replace_subscriptions(others, name, new, None, self._now(), self._timings.overlap)
+            _, added = replace_subscriptions(others, name, new, None, self._now(), self._timeouts.overlap)
             self._change_subscriptions(name, same, added)
 
     def _change_subscriptions(self, name: str, kept: list[Subscription], added: list[Subscription]) -> None:
@@ -267,36 +263,36 @@ class RelayConnection:
     async def publish(self, event: Event) -> PublishOutcome:
         """Send the same bytes until the relay has accepted or refused; waits while it is away. Cancelling is safe."""
         frame = event_frame(to_wire(event))
-        patience = RetryPolicy(self._timings, self._rng)
-        silence = self._timings.ok_timeout
+        policy = RetryPolicy(self._timeouts, self._rng)
+        silence = self._timeouts.ok_timeout
         size = len(frame.encode())
         unclear = 0
         self.busy += 1
         try:
             while True:
-                session = await self._up()
+                connection = await self._up()
                 await self._may_publish.wait()
                 if size > self._limits.max_message_length:
-                    return _refused(f"invalid: the relay takes {self._limits.max_message_length} bytes to a message")
+                    return _refused(f"invalid: the relay takes {self._limits.max_message_length} bytes per message")
                 try:
-                    ok = await session.publish(event.id, frame, silence)
+                    ok = await connection.publish(event.id, frame, silence)
                 except TimeoutError:
                     self._log.warning("relay.no_ok", event_id=event.id, waited=silence)
-                    silence = min(silence * 2, self._timings.redo_most)
+                    silence = min(silence * 2, self._timeouts.redo_most)
                     continue
                 except RelayUnavailable:
-                    if session.oversized == event.id:
+                    if connection.oversized == event.id:
                         return _refused("invalid: the relay hung up on it because it is too big")
                     continue
                 answer = read_answer(ok.text)
-                if ok.accepted or answer.advice is ReasonAction.HAVE:
+                if ok.accepted or answer.action is ReasonAction.HAVE:
                     return PublishOutcome(accepted=True, detail=answer.text)
-                self._log.info("relay.refused_event", event_id=event.id, why=answer.text, advice=answer.advice.value)
+                self._log.info("relay.refused_event", event_id=event.id, why=answer.text, action=answer.action.value)
                 unclear += not answer.prefix
                 if unclear >= _UNCLEAR_TRIES:
                     return _refused(answer.text or "refused without a reason")
-                why = await patience.wait(answer, session.authenticate)
-                if why and not session.lost:
+                why = await policy.wait(answer, connection.authenticate)
+                if why and not connection.lost:
                     return _refused(why)
         finally:
             self.busy -= 1
@@ -304,87 +300,90 @@ class RelayConnection:
 
     @property
     def has_room(self) -> bool:
-        """Whether it is connected and takes what `offer` gives, as things stand."""
-        return self._session is not None and self._session.has_room
+        """Whether it is connected and `offer` would send now."""
+        return self._connection is not None and self._connection.has_room
 
     def offer(self, event: Event) -> bool:
-        """Send once, now or never, without waiting or asking what became of it; False where it was dropped."""
+        """Send once if there is room, without waiting for the answer; False if the event was dropped."""
         frame = event_frame(to_wire(event))
-        if self._session is None or len(frame.encode()) > self._limits.max_message_length:
+        if self._connection is None or len(frame.encode()) > self._limits.max_message_length:
             return False
-        return self._session.offer(frame)
+        return self._connection.offer(frame)
 
     async def fetch(self, filters: Sequence[Filter], take: Take) -> bool:
-        """Ask once for what is stored; True if all of it came. Waits while the relay is away."""
+        """Fetch stored events once; True if all arrived. Waits while the relay is away."""
         self.busy += 1
         try:
-            session = await self._up()
-            patience = RetryPolicy(self._timings, self._rng)
+            connection = await self._up()
+            policy = RetryPolicy(self._timeouts, self._rng)
             for group in lay_out(filters):
-                while (text := await self._fetch_group(session, group, take)) is not None:
-                    if session.lost or await patience.wait(read_answer(text), session.authenticate):
+                while (text := await self._fetch_group(connection, group, take)) is not None:
+                    if connection.lost or await policy.wait(read_answer(text), connection.authenticate):
                         return False
-            return not session.lost
+            return not connection.lost
         finally:
             self.busy -= 1
             self.idle_since = self._now()
 
     def note_forgery(self) -> None:
         """Count a forged event against what the relay may send before the connection is closed."""
-        if self._session is not None:
-            self._session.wire.dropped["forged"] += 1
+        if self._connection is not None:
+            self._connection.wire.dropped["forged"] += 1
 
     @property
     def clock_ahead(self) -> float | None:
-        """By how many seconds our clock is ahead of the relay's; None where it is not connected or does not say."""
+        """Seconds by which the local clock is ahead of the relay's; None if it is not connected or sent no date."""
         if self._date is None or not self.connected.is_set():
             return None
         date, at = self._date
         return self._now() - (date + asyncio.get_running_loop().time() - at)
 
     def status(self) -> RelayStatus:
-        """How things stand now."""
+        """The current status."""
         counts = Counter(self._counts)
-        if self._session is not None:
-            self._last_heard = self._session.received_at
-            counts += self._session.wire.dropped
+        if self._connection is not None:
+            self._last_received = self._connection.received_at
+            counts += self._connection.wire.dropped
         wanted = [subscription for subscriptions in self._subscriptions.values() for subscription in subscriptions]
+        covered = [until for subscription in wanted if (until := subscription.covered_until) is not None]
+        is_complete = bool(covered) and len(covered) == len(wanted) and self._backlog.is_empty
         return RelayStatus(
             url=self.url,
             connected=self.connected.is_set(),
-            last_heard=self._last_heard,
+            last_received=self._last_received,
             serves=self._serves(),
             publish_only=not wanted,
             unresponsive_since=self._unresponsive_since,
-            received_until=self._heard_until(wanted),
+            received_until=min(covered) if is_complete else None,
             refused=tuple(
                 f"{subscription.name}: {subscription.refused}" for subscription in wanted if subscription.refused
             ),
             fault=self._fault,
-            counters={"sessions": self._sessions, **counts},
+            counters={"sessions": self._connection_count, **counts},
         )
 
-    def _heard_until(self, wanted: Sequence[Subscription]) -> float | None:
-        covered = [until for subscription in wanted if (until := subscription.covered_until) is not None]
-        return min(covered) if covered and len(covered) == len(wanted) and self._backlog.is_empty else None
-
-    async def _live_on(self, socket: RelaySocket) -> str:
-        """Use a socket until it ends and say why it did."""
-        self._sessions += 1
-        session = ClientConnection(
-            socket, self.url, prefix=f"{self._sessions}.", identity=self._identity, timings=self._timings, now=self._now
+    async def _serve(self, socket: RelaySocket) -> str:
+        """Use a socket until it ends; returns the reason."""
+        self._connection_count += 1
+        connection = ClientConnection(
+            socket,
+            self.url,
+            prefix=f"{self._connection_count}.",
+            identity=self._identity,
+            timeouts=self._timeouts,
+            now=self._now,
         )
         why = ""
         try:
             async with asyncio.TaskGroup() as group:
-                self._session, self._group = session, group
-                chores = [group.create_task(session.write(), name=f"write {self.url}")]
-                if self._is_simple and not self._is_simple_proven:  # it was no help
+                self._connection, self._group = connection, group
+                chores = [group.create_task(connection.write(), name=f"write {self.url}")]
+                if self._is_simple and not self._is_simple_proven:  # it did not help
                     self._use_style(is_simple=False)
                 self.has_answered = False
                 self._start_subscriptions()
                 chores.append(group.create_task(self._read_limits(), name=f"limits {self.url}"))
-                self._log.info("relay.connected", sessions=self._sessions)
+                self._log.info("relay.connected", sessions=self._connection_count)
                 self.connected.set()
                 date = socket.server_date
                 self._date = None if date is None else (date, asyncio.get_running_loop().time())
@@ -393,35 +392,35 @@ class RelayConnection:
                     self._served_from = asyncio.get_running_loop().time()
                 self._note_serving()
                 chores.append(group.create_task(self._read_past_first(), name=f"past first {self.url}"))
-                why = await session.read()
+                why = await connection.read()
                 for task in (*chores, *self._subscription_tasks.values()):
                     task.cancel()
         finally:
             self.connected.clear()
             self._may_publish.clear()
-            self._session = self._group = None
-            if session.is_flooded:
+            self._connection = self._group = None
+            if connection.is_flooded:
                 self._served_from = None
             self._note_serving()
             self._subscription_tasks.clear()
-            self._last_heard = session.received_at
-            self._counts += session.wire.dropped
+            self._last_received = connection.received_at
+            self._counts += connection.wire.dropped
         return why
 
     async def _read_past_first(self) -> None:
-        """Allow publishing once the past has been read: new messages are known before old answers are repeated."""
+        """Allow publishing once stored events are read: new messages are known before old answers are repeated."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._timings.past_first):
+            async with asyncio.timeout(self._timeouts.past_first):
                 await self._backlog.idle()
         self._may_publish.set()
 
     async def _read_limits(self) -> None:
-        limits = await read_limits(self.url, self._timings.limits_timeout)
+        limits = await read_limits(self.url, self._timeouts.limits_timeout)
         if limits is not None:
             self._limits = limits
 
     def _start_subscriptions(self, after: Sequence[asyncio.Task[None]] = ()) -> None:
-        """Keep every subscription that is not kept yet, once `after` have ended, if there is a connection."""
+        """Start a task for every subscription without one, once `after` have ended, if there is a connection."""
         for subscription in [
             subscription
             for subscriptions in self._subscriptions.values()
@@ -431,7 +430,7 @@ class RelayConnection:
             self._start_subscription(subscription, after)
 
     def _start_subscription(self, subscription: Subscription, after: Sequence[asyncio.Task[None]]) -> None:
-        if self._session is None or self._group is None:
+        if self._connection is None or self._group is None:
             return
         room = self._limits.max_subscriptions - SPARE
         if len(self._subscription_tasks) >= room:
@@ -442,11 +441,11 @@ class RelayConnection:
             subscription.unresponsive = True
             return
         task_of = SubscriptionTask(
-            self._session,
+            self._connection,
             subscription,
             url=self.url,
             backlog=self._backlog,
-            timings=self._timings,
+            timeouts=self._timeouts,
             rng=self._rng,
             page_limit=lambda: self._limits.max_limit,
             style=self,
@@ -454,7 +453,7 @@ class RelayConnection:
         )
 
         async def keep() -> None:
-            if after:  # their REQs must be closed first, for a connection has room for ten
+            if after:  # their REQs must be closed first: a connection has room for ten
                 await asyncio.wait(after)
             await task_of.keep()
 
@@ -464,18 +463,18 @@ class RelayConnection:
 
     @property
     def is_simple(self) -> bool:
-        """Whether REQs for what is new carry one filter each and `limit: 1` (`subscriptions.RequestStyle`)."""
+        """Whether REQs for new events carry one filter each and `limit: 1` (`req.RequestStyle`)."""
         return self._is_simple
 
     def simplify(self) -> None:
-        """Ask so from now on, because the relay refused or did not answer the other form."""
+        """Use the simple style from now on, because the relay refused or did not answer the other."""
         if self._is_simple:
             return
         self._log.info("relay.simplified")
         self._use_style(is_simple=True)
 
     def answered(self) -> None:
-        """Note that a REQ for what is new was answered."""
+        """Note that a REQ for new events was answered."""
         self.has_answered = True
         self._is_simple_proven = self._is_simple_proven or self._is_simple
         if self._served_from is None:
@@ -519,18 +518,18 @@ class RelayConnection:
             self._unresponsive_since = self._now()
 
     async def _up(self) -> ClientConnection:
-        while self._session is None or self._session.lost:
+        while self._connection is None or self._connection.lost:
             self.connected.clear()
             await self.connected.wait()
-        return self._session
+        return self._connection
 
-    async def _fetch_group(self, session: ClientConnection, group: Sequence[Filter], take: Take) -> str | None:
-        async with session.spare:
-            request = session.request(group, take, most_events(group))
+    async def _fetch_group(self, connection: ClientConnection, group: Sequence[Filter], take: Take) -> str | None:
+        async with connection.spare:
+            request = connection.request(group, take, most_events(group))
             try:
-                answered = await request.settled(self._timings.eose_timeout)
+                answered = await request.settled(self._timeouts.eose_timeout)
             finally:
-                session.drop(request)
+                connection.drop(request)
         if request.eose.done():  # some relays close a REQ for ids themselves, right after its EOSE
             return None
         return request.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"

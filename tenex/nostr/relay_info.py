@@ -1,4 +1,4 @@
-"""What a relay says about its own limits (NIP-11), clamped to ours: advice, so a relay without it is no fault."""
+"""A relay's published limits (NIP-11), clamped to the client's own; a relay need not publish any."""
 
 import asyncio
 import json
@@ -21,42 +21,42 @@ _MOST_BYTES: Final = 128 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayLimits:
-    """The limits that change what we send."""
+    """The limits that change what is sent."""
 
     max_message_length: int = MAX_EVENT_BYTES
     """Bytes of one frame."""
     max_subscriptions: int = MAX_SUBSCRIPTIONS
     max_limit: int = PAGE_LIMIT
-    """Events to a page."""
+    """Events per page."""
 
 
 async def read_limits(url: str, timeout: float) -> RelayLimits | None:  # noqa: ASYNC109  (callers own no deadline)
-    """Ask a relay for its document; None where it has none, or none in time."""
+    """Fetch a relay's document; None if it has none, or not in time."""
     try:
         async with asyncio.timeout(timeout):
             raw = await _get(url)
         return limits_of(json.loads(raw))
-    except Exception as fault:  # noqa: BLE001 advice only: whatever is wrong with it, the relay is used without
+    except Exception as fault:  # noqa: BLE001 optional: whatever is wrong with it, the relay is used without
         log.debug("relay.no_document", relay=url, fault=type(fault).__name__)
         return None
 
 
 def limits_of(document: object) -> RelayLimits | None:
-    """Take the limits out of a document; numbers that would make a relay useless are not believed."""
+    """Read the limits of a document; numbers that would make a relay useless are ignored."""
     limitation = document.get("limitation") if isinstance(document, dict) else None
     if not isinstance(limitation, dict):
         return None
-    ours = RelayLimits()
+    own = RelayLimits()
     return RelayLimits(
-        max_message_length=_clamp(limitation, "max_message_length", 4096, ours.max_message_length),
-        max_subscriptions=_clamp(limitation, "max_subscriptions", 3, ours.max_subscriptions),
-        max_limit=_clamp(limitation, "max_limit", 10, ours.max_limit),
+        max_message_length=_clamp(limitation, "max_message_length", 4096, own.max_message_length),
+        max_subscriptions=_clamp(limitation, "max_subscriptions", 3, own.max_subscriptions),
+        max_limit=_clamp(limitation, "max_limit", 10, own.max_limit),
     )
 
 
 def _clamp(limitation: dict[str, Any], name: str, least: int, most: int) -> int:
-    said = limitation.get(name)
-    return max(least, min(said, most)) if type(said) is int and said > 0 else most
+    value = limitation.get(name)
+    return max(least, min(value, most)) if type(value) is int and value > 0 else most
 
 
 async def _get(url: str) -> bytes:

@@ -31,7 +31,7 @@ from .timeouts import RelayTimeouts
 log = structlog.get_logger(__name__)
 
 CLOCKS_DIFFER: Final = 60
-"""Seconds a sender's clock may be behind ours without the read after a silence missing their event."""
+"""Seconds a sender's clock may be behind without the read after a silence missing their event."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -53,9 +53,9 @@ class Subscription:
     refused: str = ""
     """The relay's reason for refusing it."""
     unresponsive: bool = False
-    """The last REQ for what is new was refused or not answered."""
+    """The last REQ for new events was refused or not answered."""
     listening: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while the relay has it open and has said so."""
+    """Set while the relay has confirmed that it is open."""
 
     @property
     def covered_until(self) -> float | None:
@@ -63,7 +63,7 @@ class Subscription:
         return self.covered if self.caught_up_on is None else self.caught_up_on.received_at
 
     def serves(self, filters: Sequence[Filter], backlog_since: int | None) -> bool:
-        """Tell whether this already asks for the same, at least as far back."""
+        """Whether this already requests the same filters, at least as far back."""
         if self.filters != filters:
             return False
         return backlog_since is None or (self.backlog_since is not None and self.backlog_since <= backlog_since)
@@ -133,11 +133,11 @@ def _share(these: Sequence[Filter], those: Sequence[Filter]) -> bool:
 
 
 class RequestStyle(Protocol):
-    """How REQs for what is new are asked on one relay."""
+    """How REQs for new events are made on one relay."""
 
     @property
     def is_simple(self) -> bool:
-        """Whether they are asked in the simple form."""
+        """Whether they use the simple style."""
         ...
 
     @property
@@ -146,7 +146,7 @@ class RequestStyle(Protocol):
         ...
 
     def simplify(self) -> None:
-        """Ask in the simple form from now on."""
+        """Use the simple style from now on."""
         ...
 
     def answered(self) -> None:
@@ -155,25 +155,25 @@ class RequestStyle(Protocol):
 
 
 class SubscriptionTask:
-    """Keeps one `Subscription` true on one session."""
+    """Keeps one `Subscription` open on one connection."""
 
     def __init__(
         self,
-        session: ClientConnection,
+        connection: ClientConnection,
         subscription: Subscription,
         *,
         url: str,
         backlog: HistoryBuffer,
-        timings: RelayTimeouts,
+        timeouts: RelayTimeouts,
         rng: Random,
         page_limit: Callable[[], int],
         style: RequestStyle,
         changed: Callable[[], None],
     ) -> None:
-        self._session = session
+        self._connection = connection
         self._subscription = subscription
         self._backlog = backlog
-        self._timings = timings
+        self._timeouts = timeouts
         self._rng = rng
         self._page_limit = page_limit
         self._style = style
@@ -187,22 +187,22 @@ class SubscriptionTask:
     async def keep(self) -> None:
         """Run until cancelled or the connection is lost; a refused REQ is sent again."""
         loop = asyncio.get_running_loop()
-        patience = RetryPolicy(self._timings, self._rng)
+        policy = RetryPolicy(self._timeouts, self._rng)
         while True:
             opened, was_simple = loop.time(), self._style.is_simple
             text = await self._serve()
             if text is None:
                 return
-            if loop.time() - opened >= self._timings.stable_after:
-                patience.reset()
+            if loop.time() - opened >= self._timeouts.stable_after:
+                policy.reset()
             answer = read_answer(text)
             self._log.info("relay.subscription_closed", text=answer.text)
-            if self._is_unanswered and not was_simple and answer.advice not in (ReasonAction.AUTH, ReasonAction.SLOWER):
+            if self._is_unanswered and not was_simple and answer.action not in (ReasonAction.AUTH, ReasonAction.SLOWER):
                 self._style.simplify()
                 await asyncio.sleep(0)  # this task is cancelled if the filters now go in several REQs
                 continue
-            await patience.wait_or_report(answer, self._session.authenticate, self._refuse)
-            if self._session.lost:
+            await policy.wait_or_report(answer, self._connection.authenticate, self._refuse)
+            if self._connection.lost:
                 return
 
     async def _serve(self) -> str | None:
@@ -216,38 +216,38 @@ class SubscriptionTask:
                 since = sys.maxsize
                 was_answered, unanswered = False, 0
                 while not self._request.closed.done():
-                    is_answered = await self._request.settled(self._timings.probe_timeout) or self._request.count > 0
+                    is_answered = await self._request.settled(self._timeouts.probe_timeout) or self._request.count > 0
                     if self._request.closed.done():
                         break
                     self._note_answer(is_answered)
                     was_answered = was_answered or is_answered
                     unanswered = 0 if is_answered else unanswered + 1
-                    if catching is None:  # without an answer too: it may serve the past all the same
+                    if catching is None:  # without an answer too: the relay may still serve stored events
                         catching = group.create_task(self._catch_up(), name=f"backlog {self._subscription.name}")
                     if not is_answered:
                         level = self._log.warning if unanswered == 1 else self._log.debug
                         level("relay.no_eose")
-                        if self._session.was_challenged:
-                            await self._session.authenticate()
+                        if self._connection.was_challenged:
+                            await self._connection.authenticate()
                         self._style.simplify()
                     is_quiet = await self._until_quiet(self._request, unanswered)
                     if is_quiet and await self._renew(self._request, may_hang_up=was_answered):
-                        silent = self._timings.probe_after + self._timings.probe_timeout + CLOCKS_DIFFER
+                        silent = self._timeouts.probe_after + self._timeouts.probe_timeout + CLOCKS_DIFFER
                         if looking is None or looking.done():
                             since = sys.maxsize
-                        else:  # a relay may refuse its past for ever: one look back at a time
+                        else:  # a relay may refuse stored events for ever: one look back at a time
                             looking.cancel()
-                        since = min(since, int(self._session.received_at - silent))
+                        since = min(since, int(self._connection.received_at - silent))
                         looking = group.create_task(self._read_past(since), name=f"look back {self._subscription.name}")
                 for task in (catching, looking):
                     if task is not None:
                         task.cancel()
             return self._request.closed.result()
         finally:
-            if self._subscription.caught_up_on is self._session:
-                self._subscription.covered, self._subscription.caught_up_on = self._session.received_at, None
+            if self._subscription.caught_up_on is self._connection:
+                self._subscription.covered, self._subscription.caught_up_on = self._connection.received_at, None
             self._subscription.listening.clear()
-            self._session.drop(self._request)
+            self._connection.drop(self._request)
 
     def _note_answer(self, is_answered: bool) -> None:
         self._is_unanswered = not is_answered
@@ -262,7 +262,7 @@ class SubscriptionTask:
 
     def _refuse(self, why: str) -> None:
         """Report why the relay does not serve this; others do not wait for its past."""
-        if self._session.lost:
+        if self._connection.lost:
             return
         level = self._log.debug if self._subscription.refused == why else self._log.error
         level("relay.refuses_subscription", why=why)
@@ -278,12 +278,12 @@ class SubscriptionTask:
         """
         loop = asyncio.get_running_loop()
         asked = loop.time()
-        pause = self._timings.probe_timeout * 2**unanswered if unanswered > 1 else 0.0
+        pause = self._timeouts.probe_timeout * 2**unanswered if unanswered > 1 else 0.0
         while not request.closed.done():
             due = (
-                asked + min(pause, self._timings.probe_after)
+                asked + min(pause, self._timeouts.probe_after)
                 if unanswered
-                else request.active_at + self._timings.probe_after
+                else request.active_at + self._timeouts.probe_after
             )
             if loop.time() >= due:
                 return True
@@ -295,32 +295,32 @@ class SubscriptionTask:
 
         Then the connection is closed, unless other REQs on it are answered and this one never was.
         """
-        async with self._session.spare:
+        async with self._connection.spare:
             renewed = self._ask_for_new()
-            if await renewed.settled(self._timings.probe_timeout) or renewed.count:
-                self._session.drop(request)
+            if await renewed.settled(self._timeouts.probe_timeout) or renewed.count:
+                self._connection.drop(request)
                 self._request = renewed
                 return True
-            self._session.drop(renewed)
+            self._connection.drop(renewed)
         self._note_answer(is_answered=False)
         if may_hang_up or not self._style.has_answered:
             self._log.warning(
                 "relay.unresponsive", silent_for=round(asyncio.get_running_loop().time() - request.active_at)
             )
-            self._session.abort()
-            await asyncio.wait({request.closed}, timeout=self._timings.close_timeout)
+            self._connection.abort()
+            await asyncio.wait({request.closed}, timeout=self._timeouts.close_timeout)
         return False
 
     async def _catch_up(self) -> None:
         """Read the missing past, with as many pauses as the relay asks for, and mark it as covered."""
-        since = self._subscription.missing_since(self._timings.overlap)
+        since = self._subscription.missing_since(self._timeouts.overlap)
         if since is None:
             self._backlog.done(self._subscription)
         elif not await self._read_past(since):
             return
-        await self._backlog.handed_on()
-        if not self._session.lost:
-            self._subscription.caught_up_on = self._session
+        await self._backlog.delivered()
+        if not self._connection.lost:
+            self._subscription.caught_up_on = self._connection
 
     async def _read_past(self, since: int) -> bool:
         """Read the past back to `since`; False if the connection was lost.
@@ -333,23 +333,23 @@ class SubscriptionTask:
             whole = await self._page_back(since)
         finally:
             self._readings -= 1
-        if not self._session.lost and not self._readings:
+        if not self._connection.lost and not self._readings:
             self._backlog.done(self._subscription)
         return whole
 
     async def _page_back(self, since: int) -> bool:
         """Page every filter back to `since`; False if the connection was lost."""
-        patience = RetryPolicy(self._timings, self._rng)
+        policy = RetryPolicy(self._timeouts, self._rng)
         for wanted in self._subscription.filters:
             pager = Pager(wanted, since, self._page_limit())
             while (page := pager.next()) is not None:
                 text = await self._read_page(page, pager)
                 if text:
-                    await patience.wait_or_report(read_answer(text), self._session.authenticate, self._refuse)
+                    await policy.wait_or_report(read_answer(text), self._connection.authenticate, self._refuse)
                 elif self._subscription.refused and not self._is_unanswered:
                     self._subscription.refused = ""
                     self._changed()
-                if self._session.lost:
+                if self._connection.lost:
                     return False
             if pager.clamp is not None:
                 self._log.info("relay.page_limited", page=pager.clamp, pages=pager.pages)
@@ -363,13 +363,13 @@ class SubscriptionTask:
             found.append((str(raw.get("id")), raw["created_at"]))
             return self._backlog.add(raw, request.size)
 
-        async with self._session.spare:
-            request = self._session.request([page], take, most=page["limit"] + ALLOWANCE)
+        async with self._connection.spare:
+            request = self._connection.request([page], take, most=page["limit"] + ALLOWANCE)
             try:
-                answered = await request.settled(self._timings.eose_timeout)
+                answered = await request.settled(self._timeouts.eose_timeout)
             finally:
-                self._session.drop(request)
-        if request.eose.done():  # whatever became of the REQ afterwards, the page is whole
+                self._connection.drop(request)
+        if request.eose.done():  # the page is complete, whatever happened to the REQ afterwards
             pager.took(found)
             return ""
         return request.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"
@@ -380,8 +380,8 @@ class SubscriptionTask:
         is_simple, opened = self._style.is_simple, loop.time()
 
         def take(raw: dict[str, Any]) -> Awaitable[None] | None:
-            is_stored = not request.eose.done() and loop.time() < opened + self._timings.probe_timeout
-            if is_simple and is_stored:  # it is among the past, which is read in order
+            is_stored = not request.eose.done() and loop.time() < opened + self._timeouts.probe_timeout
+            if is_simple and is_stored:  # stored events are read in order elsewhere
                 return None
             return self._backlog.add_new(raw, request.size)
 
@@ -391,5 +391,5 @@ class SubscriptionTask:
             {**{k: v for k, v in wanted.items() if k not in bare}, "limit": limit}
             for wanted in self._subscription.filters
         ]
-        request = self._session.request(new, take)
+        request = self._connection.request(new, take)
         return request

@@ -1,4 +1,4 @@
-"""What a relay means by the text of an OK or a CLOSED, and how long to wait before the next try."""
+"""The meaning of the text of an OK or a CLOSED, and how long to wait before the next try."""
 
 import asyncio
 import re
@@ -17,16 +17,16 @@ class ReasonAction(Enum):
     HAVE = "have"
     """The relay already has the event: success."""
     AUTH = "auth"
-    """Say who we are (NIP-42), then again."""
+    """Authenticate (NIP-42), then try again."""
     SLOWER = "slower"
-    """Wait as long as it asks, then again."""
+    """Wait as long as the relay asks, then try again."""
     AGAIN = "again"
-    """Back off, then again: it may pass."""
+    """Back off, then try again: the failure may be temporary."""
     FINAL = "final"
-    """Again would be no help; somebody must be told."""
+    """A retry would not help; the failure must be reported."""
 
 
-_ADVICE: Final = {
+_ACTIONS: Final = {
     "duplicate": ReasonAction.HAVE,
     "auth-required": ReasonAction.AUTH,
     "rate-limited": ReasonAction.SLOWER,
@@ -46,77 +46,77 @@ _MOST_ASKED: Final = 600.0  # a relay that asks for more than ten minutes is ask
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A refusal taken apart."""
+    """A parsed refusal."""
 
     prefix: str
-    """Empty where the relay gave none that NIP-01 knows."""
+    """Empty if the relay gave none of NIP-01's."""
     text: str
-    """The whole text, cut at 200 characters: it goes to logs and to the status."""
-    advice: ReasonAction
+    """The text, cut at 200 characters, for logs and the status."""
+    action: ReasonAction
     wait: float | None = None
-    """Seconds, where the relay said how long."""
+    """Seconds, if the relay gave a number."""
 
 
 def read_answer(text: str) -> Answer:
-    """Take the text of an OK or a CLOSED apart; one without a known prefix may pass by itself."""
+    """Parse the text of an OK or a CLOSED; a failure without a known prefix may be temporary."""
     match = _PREFIX.match(text)
-    prefix = match.group(1) if match and match.group(1) in _ADVICE else ""
-    advice = _ADVICE.get(prefix, ReasonAction.AGAIN)
-    asked = _SECONDS.search(text.lower()) if advice is ReasonAction.SLOWER else None
+    prefix = match.group(1) if match and match.group(1) in _ACTIONS else ""
+    action = _ACTIONS.get(prefix, ReasonAction.AGAIN)
+    asked = _SECONDS.search(text.lower()) if action is ReasonAction.SLOWER else None
     return Answer(
         prefix=prefix,
         text=printable(text),
-        advice=advice,
+        action=action,
         wait=min(float(asked.group(1)), _MOST_ASKED) if asked else None,
     )
 
 
 def printable(text: str) -> str:
-    """A relay's text as it may stand in a log: no control characters, at most 200 of the rest."""
+    """A relay's text made safe for logs: no control characters, at most 200 characters."""
     return "".join(char if char.isprintable() else " " for char in text[:200])
 
 
 def is_worth_logging(count: int) -> bool:
-    """Tell whether the count-th of many alike is worth more than a debug line: the 1st, 10th, 100th ... are."""
+    """Whether the count-th of many similar events deserves more than a debug line: the 1st, 10th, 100th ... do."""
     return count > 0 and set(str(count)[1:]) <= {"0"} and str(count)[0] == "1"
 
 
-_MOST_GREETINGS: Final = 2
-"""AUTH was accepted and the relay asks again: once may be a race, twice is a no."""
+_MOST_AUTHS: Final = 2
+"""The relay asks again after it accepted AUTH: once may be a race, twice is a refusal."""
 
 Authenticate = Callable[[], Awaitable[str]]
-"""Gives "" when the relay accepted who we are, else why it did not."""
+"""Returns "" if the relay accepted the AUTH, else why it did not."""
 
 
 class RetryPolicy:
-    """How often one thing has been refused, and so how long to wait."""
+    """Counts how often one request was refused, and waits accordingly."""
 
-    def __init__(self, timings: RelayTimeouts, rng: Random) -> None:
-        self._again = Backoff(timings.redo_first, timings.redo_most, rng)
-        self._slower = Backoff(timings.rate_limited, timings.redo_most, rng)
-        self._refused = Backoff(timings.refused_first, timings.refused_most, rng)
-        self._greetings = 0
+    def __init__(self, timeouts: RelayTimeouts, rng: Random) -> None:
+        self._again = Backoff(timeouts.redo_first, timeouts.redo_most, rng)
+        self._slower = Backoff(timeouts.rate_limited, timeouts.redo_most, rng)
+        self._refused = Backoff(timeouts.refused_first, timeouts.refused_most, rng)
+        self._auths = 0
 
     async def wait_or_report(self, answer: Answer, authenticate: Authenticate, refused: Callable[[str], None]) -> None:
-        """Return when the time to try again has come, whatever the answer; `refused` takes the reason of a no."""
+        """Return when it is time to try again, whatever the answer; `refused` receives the reason of a refusal."""
         why = await self.wait(answer, authenticate)
         if why:
             refused(why)
             await asyncio.sleep(self._refused.next())
-            self._greetings = 0
+            self._auths = 0
 
     async def wait(self, answer: Answer, authenticate: Authenticate) -> str:
-        """Do what the answer asks for and return "" when the time to try again has come; else why there is none."""
-        match answer.advice:
+        """Do what the answer asks for; "" when it is time to try again, else the reason not to."""
+        match answer.action:
             case ReasonAction.AUTH:
-                self._greetings += 1
-                if self._greetings > _MOST_GREETINGS:
-                    return f"{answer.text} (though it accepted our AUTH)"
+                self._auths += 1
+                if self._auths > _MOST_AUTHS:
+                    return f"{answer.text} (though it accepted the AUTH)"
                 why = await authenticate()
                 return f"{answer.text} ({why})" if why else ""
             case ReasonAction.SLOWER:
                 pause = self._slower.next()
-                # a share on top of what it asked for, so that those who were refused together do not return together
+                # jitter on top of what it asked for, so that clients refused together do not return together
                 await asyncio.sleep(pause if answer.wait is None else answer.wait + pause / 4)
                 return ""
             case ReasonAction.AGAIN:
@@ -125,11 +125,11 @@ class RetryPolicy:
             case ReasonAction.FINAL | ReasonAction.HAVE:
                 return answer.text
             case _:
-                assert_never(answer.advice)
+                assert_never(answer.action)
 
     def reset(self) -> None:
-        """Forget the refusals: it went well for long enough."""
+        """Forget the refusals after it has worked for long enough."""
         self._again.reset()
         self._slower.reset()
         self._refused.reset()
-        self._greetings = 0
+        self._auths = 0

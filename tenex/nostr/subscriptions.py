@@ -1,6 +1,7 @@
-"""What we listen for: what is addressed to our keys, and every answer in the threads we are in.
+"""The subscriptions of the daemon: events addressed to its keys, and every answer in its threads.
 
-Clients drop p tags in replies, so threads are followed by their roots too (PROTOCOL, "How a conversation starts").
+Clients drop p tags in replies, so threads are followed by their roots too (docs/protocol.md, "How a conversation
+starts").
 """
 
 import time
@@ -22,23 +23,23 @@ FOLLOWED: Final = 500
 PER_REQ: Final = 100
 BATCHES: Final = FOLLOWED // PER_REQ
 RECENT: Final = 600
-"""Seconds of a thread's past that are read at least when we begin to follow it: the clock of who opened it may be
-ahead of those who answer."""
+"""Seconds of a thread's past that are read at least when it is first followed: the clock of its author may be ahead of
+those who answer."""
 BEFORE: Final = 60
 """Seconds before a thread's first message from which its past is read, for the same reason."""
 FIRST: Final = 60
-"""Seconds before a first start: what was written while we connected is ours to answer, and clocks differ."""
+"""Seconds before a first start: messages written while the daemon connected are answered, and clocks differ."""
 OVERLAP: Final = 2 * 24 * 3600 + 3600
-"""Seconds before our last time of receipt from which the backlog is paged: gift wraps are dated up to two days back."""
+"""Seconds before the last receipt from which the backlog is read: gift wraps are dated up to two days back."""
 
 
 class Listener:
-    """Subscribes, reads forms, hands messages on."""
+    """Subscribes, reads events in their threading schemes, and passes the messages on."""
 
     def __init__(
         self,
         pool: RelayPool,
-        ours: Collection[PublicKey],
+        own_keys: Collection[PublicKey],
         slugs: Mapping[str, PublicKey],
         project: str | None,
         receive: Callable[[InboundMessage], object],
@@ -49,15 +50,15 @@ class Listener:
 
         Args:
             pool: the relays.
-            ours: our keys.
-            slugs: the agents' keys by the names people may call them.
-            project: the address of the project's event, where there is one.
+            own_keys: the keys of the project and its agents.
+            slugs: the agents' keys by the names users may write.
+            project: the address of the project's event, if there is one.
             receive: takes every message.
             now: the wall clock, in seconds.
-            people: whose notes are read even where they name us only in their text, which no filter can ask for.
+            people: users whose notes are read even if they mention a key only in the text, which no filter can match.
         """
         self._pool = pool
-        self._ours = frozenset(ours)
+        self._own_keys = frozenset(own_keys)
         self._slugs = slugs
         self._project = project
         self._receive = receive
@@ -65,9 +66,9 @@ class Listener:
         self._people = frozenset(people)
         self._batches: dict[int, set[str]] = {}  # the roots of each REQ; the batch filled last comes last
 
-    def start(self, last_heard: int | None, roots: Iterable[str] = ()) -> None:
-        """Subscribe; the backlog begins before `last_heard` (seconds), in a first life just before now."""
-        since = max(0, last_heard - OVERLAP) if last_heard is not None else int(self._now()) - FIRST
+    def start(self, last_received: int | None, roots: Iterable[str] = ()) -> None:
+        """Subscribe; the backlog begins before `last_received` (seconds), at a first start just before now."""
+        since = max(0, last_received - OVERLAP) if last_received is not None else int(self._now()) - FIRST
         self._subscribe_addressed(since)
         newest = list(roots)[-FOLLOWED:]
         for batch, first in enumerate(range(0, len(newest), PER_REQ)):
@@ -75,16 +76,16 @@ class Listener:
             self._subscribe(batch, since)
 
     def change(
-        self, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey], people: Collection[PublicKey] = ()
+        self, own_keys: Collection[PublicKey], slugs: Mapping[str, PublicKey], people: Collection[PublicKey] = ()
     ) -> None:
-        """Listen for other keys from now on; the threads that are followed stay so."""
-        is_new = frozenset(ours) != self._ours or frozenset(people) != self._people
-        self._ours, self._slugs, self._people = frozenset(ours), slugs, frozenset(people)
+        """Listen for other keys from now on; followed threads stay followed."""
+        is_new = frozenset(own_keys) != self._own_keys or frozenset(people) != self._people
+        self._own_keys, self._slugs, self._people = frozenset(own_keys), slugs, frozenset(people)
         if is_new:
             self._subscribe_addressed(int(self._now()) - FIRST)
 
     def _subscribe_addressed(self, since: int) -> None:
-        filters: list[Filter] = [{"kinds": list(KINDS), "#p": sorted(self._ours)}]
+        filters: list[Filter] = [{"kinds": list(KINDS), "#p": sorted(self._own_keys)}]
         if self._project:
             filters.append({"kinds": [11], "#a": [self._project]})
         if self._people:
@@ -92,11 +93,11 @@ class Listener:
         self._pool.subscribe("addressed", filters, since)
 
     def follow(self, root: str, since: int | None = None) -> None:
-        """Hear every answer in a thread, also those that came before we knew of it.
+        """Receive every answer in a thread, also those written before the thread was known.
 
         Args:
-            root: the thread; one we follow already costs nothing.
-            since: seconds; when its first message says it was written. None if that is not known.
+            root: the thread; nothing happens if it is followed already.
+            since: seconds; the date of its first message, None if unknown.
         """
         if any(root in roots for roots in self._batches.values()):
             return
@@ -121,7 +122,7 @@ class Listener:
         self._pool.subscribe(f"threads {batch}", filters, since)
 
     def on_event(self, event: Event, relay: str) -> None:
-        """Take a genuine event: read it in its form and hand it on."""
-        message = read_event(event, self._ours, self._slugs, relay, self._project)
+        """Read a genuine event in its threading scheme and pass the message on."""
+        message = read_event(event, self._own_keys, self._slugs, relay, self._project)
         if message is not None:
             self._receive(message)

@@ -1,4 +1,4 @@
-"""How long the client waits for what, and the two small pure machines of waiting: backoff and pace."""
+"""The client's timeouts, and its pure calculations of time: backoff, token bucket, clock skew."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from random import Random
 from typing import Final
 
 REFUSED_AHEAD: Final = 900.0
-"""Seconds: relays commonly take nothing that is dated further ahead than a quarter of an hour (NIP-22)."""
+"""Seconds: relays commonly reject events dated more than a quarter of an hour ahead (NIP-11)."""
 
 ONE_RELAY: Final = 3600.0
-"""Seconds our clock must differ from a relay's before that one alone is believed."""
+"""Seconds by which the local clock must differ from a single relay's before that relay is believed."""
 
 
 def clock_ahead(readings: Sequence[float]) -> float | None:
-    """Judge by how many seconds our clock is ahead (negative: behind), from what single relays' clocks say.
+    """Seconds by which the local clock is ahead (negative: behind), from its difference to each relay's clock.
 
-    None while it is not known to be wrong: where any relay agrees with it, or relays contradict each other.
+    None unless it is known to be wrong: not if any relay agrees with it, or if relays contradict each other.
     """
     closest = min(readings, key=abs, default=0.0)
     is_agreed = all((reading > 0) == (closest > 0) for reading in readings)
@@ -28,45 +28,45 @@ class RelayTimeouts:
     """Every duration of the client, in seconds; tests shorten them."""
 
     retry_first: float = 0.25
-    """Ceiling of the first pause before connecting again: well under the second a person notices."""
+    """Ceiling of the first pause before reconnecting: well under the second a user notices."""
     retry_most: float = 60.0
     retry_soon: float = 4.0
     """Ceiling of the pause while a relay has been away for less than eight times this, then an eighth of that time."""
     stable_after: float = 10.0
-    """A relay that has served for this long, in one connection or several, is connected to at once when it is lost."""
+    """A relay that has served for this long, in one connection or several, is reconnected to without a long pause."""
     open_timeout: float = 10.0
     close_timeout: float = 2.0
-    """A dead link must not hold up a stop."""
+    """A dead connection must not delay shutdown."""
     ping_interval: float = 20.0
     ping_timeout: float = 20.0
-    """Together: a frozen link is noticed within 40 s."""
+    """Together: a dead connection is noticed within 40 s."""
     ok_timeout: float = 10.0
     """No OK by then: the same bytes are sent again."""
     eose_timeout: float = 15.0
     """No EOSE by then: the relay does not serve stored events now."""
     auth_timeout: float = 10.0
     redo_first: float = 1.0
-    """Ceiling of the first pause before a REQ or an EVENT a relay refused for the moment is sent again."""
+    """Ceiling of the first pause before a temporarily refused REQ or EVENT is sent again."""
     refused_first: float = 5.0
-    """Ceiling of the first pause before a REQ that a relay refused for good is sent again: it may change its mind."""
+    """Ceiling of the first pause before a finally refused REQ is sent again: the relay's policy may change."""
     refused_most: float = 300.0
     rate_limited: float = 5.0
-    """The same where the relay says we are too fast: at 12 events a minute one becomes free every 5 s."""
+    """The same for `rate-limited`: at 12 events a minute one is allowed every 5 s."""
     redo_most: float = 60.0
     probe_after: float = 180.0
-    """A subscription silent for this long is asked whether it subscriptions."""
+    """A subscription silent for this long is probed with a new REQ."""
     probe_timeout: float = 15.0
-    """A REQ without an answer for this long is asked again, and then on a new connection."""
+    """A REQ without an answer for this long is sent again, and then on a new connection."""
     idle_after: float = 300.0
-    """A relay added only to publish there is let go after this long without work."""
+    """A relay used only for publishing is disconnected after this long without work."""
     overlap: float = 2 * 86_400 + 3_600
     """Gift wraps are dated up to two days back (NIP-59), and clocks differ by up to an hour."""
     frames_per_second: float = 90.0
     """One embedded relay resets a connection at its 6,001st frame of a minute."""
     past_first: float = 3.0
-    """What a relay has stored is read before anything is sent to it, for as long as this."""
+    """Stored events are read before anything is sent to a relay, for at most this long."""
     limits_timeout: float = 5.0
-    """For the relay's NIP-11 document, which is only advice."""
+    """For the relay's NIP-11 document, which is optional."""
 
 
 class Backoff:
@@ -92,32 +92,32 @@ class Backoff:
 
 
 class Reconnecting:
-    """Pauses between connections: longer with each loss, and as short as at first once the relay has served well."""
+    """Pauses between connections: longer with each loss, reset once the relay has served for long enough."""
 
-    __slots__ = ("_backoff", "_good_until", "_served", "_timings")
+    __slots__ = ("_backoff", "_good_until", "_served", "_timeouts")
 
-    def __init__(self, timings: RelayTimeouts, rng: Random, now: float) -> None:
-        self._timings = timings
-        self._backoff = Backoff(timings.retry_first, timings.retry_most, rng)
+    def __init__(self, timeouts: RelayTimeouts, rng: Random, now: float) -> None:
+        self._timeouts = timeouts
+        self._backoff = Backoff(timeouts.retry_first, timeouts.retry_most, rng)
         self._good_until = now
         self._served = 0.0
 
     @property
     def tries(self) -> int:
-        """Losses since it last served well."""
+        """Losses since it last served for long enough."""
         return self._backoff.tries
 
     def lost(self, now: float, served: float) -> float:
-        """Note the end of a connection that served for so many seconds; gives the pause before the next."""
+        """Note the end of a connection that served for so many seconds; returns the pause before the next."""
         self._served += served
-        if self._served >= self._timings.stable_after:
+        if self._served >= self._timeouts.stable_after:
             self._backoff.reset()
             self._served, self._good_until = 0.0, now
-        return min(self._backoff.next(), max(self._timings.retry_soon, (now - self._good_until) / 8))
+        return min(self._backoff.next(), max(self._timeouts.retry_soon, (now - self._good_until) / 8))
 
 
 class TokenBucket:
-    """A bucket of `rate` frames that fills at `rate` a second; whoever finds it empty is told how long to wait."""
+    """A token bucket: holds up to `rate` frames, refilled at `rate` a second."""
 
     __slots__ = ("_at", "_left", "_rate")
 
@@ -127,11 +127,11 @@ class TokenBucket:
         self._at = now
 
     def take(self, now: float) -> float:
-        """Take one frame's place and say in how many seconds it is due; places are given out in order."""
+        """Reserve one frame; returns the seconds until it may be sent. Reservations are in order."""
         self._left = min(self._rate, self._left + (now - self._at) * self._rate) - 1
         self._at = now
         return max(0.0, -self._left / self._rate)
 
     def left(self, now: float) -> float:
-        """Tell how many frames could go at once, and take no place."""
+        """How many frames could be sent now, without a reservation."""
         return min(self._rate, self._left + (now - self._at) * self._rate)

@@ -1,4 +1,4 @@
-"""Relay urls in one spelling, so that two of them are equal when they mean the same relay."""
+"""Canonical relay URLs: two are equal if they mean the same relay."""
 
 from functools import lru_cache
 from ipaddress import ip_address
@@ -9,28 +9,28 @@ _DEFAULT_PORT = {"ws": 80, "wss": 443}
 
 @lru_cache(maxsize=1024)  # the same few, for every event in and out
 def normalise_url(url: str) -> str:
-    """Give the canonical spelling: lower-case scheme and host, no default port, no lone slash, no fragment.
+    """The canonical spelling: lower-case scheme and host, no default port, no lone slash, no fragment.
 
     Raises:
-        ValueError: it is no ws:// or wss:// url; the sentence says what is wrong.
+        ValueError: it is not a ws:// or wss:// URL; the message is for the user.
     """
     text = url.strip()
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
     except ValueError as fault:
-        raise ValueError(f"{text!r} is no relay url: {fault}") from None
+        raise ValueError(f"{text!r} is not a relay URL: {fault}") from None
     scheme = parts.scheme.lower()
     if scheme not in _DEFAULT_PORT:
-        raise ValueError(f"{text!r} is no relay url: it must begin with wss:// or ws://")
+        raise ValueError(f"{text!r} is not a relay URL: it must begin with wss:// or ws://")
     if not host or any(not char.isprintable() or char.isspace() for char in text):
-        raise ValueError(f"{text!r} is no relay url: it names no host, or holds spaces")
+        raise ValueError(f"{text!r} is not a relay URL: it names no host, or holds spaces")
     if parts.username is not None or parts.password is not None:
         raise ValueError(f"the relay url for {host} holds a user or a password; relays know people by their keys")
     try:
         name = host.encode("idna").decode("ascii") if ":" not in host else f"[{host}]"
     except UnicodeError:
-        raise ValueError(f"{text!r} is no relay url: its host is no valid name") from None
+        raise ValueError(f"{text!r} is not a relay URL: its host is not a valid name") from None
     place = name if port is None or port == _DEFAULT_PORT[scheme] else f"{name}:{port}"
     path = parts.path if parts.path != "/" else ""
     query = f"?{parts.query}" if parts.query else ""
@@ -39,7 +39,7 @@ def normalise_url(url: str) -> str:
 
 @lru_cache(maxsize=1024)
 def is_loopback(url: str) -> bool:
-    """Tell whether a url names this machine, where no proxy stands between."""
+    """Whether a URL names this machine, so that no proxy is used."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True

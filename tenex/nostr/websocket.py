@@ -1,4 +1,4 @@
-"""Opens a websocket to a relay, with bounds on where the relay may send us and on what one message may take."""
+"""Opens a websocket to a relay, with bounds on redirects and on the size of messages."""
 
 from collections.abc import Generator
 from datetime import UTC
@@ -13,7 +13,7 @@ from websockets.streams import StreamReader
 from .urls import is_loopback, normalise_url
 
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
-"""Larger messages are skipped: twice the largest event we take, because JSON may escape its text."""
+"""Larger messages are skipped: twice the largest event, because JSON may escape its text."""
 
 
 class RelaySocket(ClientConnection):
@@ -32,7 +32,7 @@ class RelaySocket(ClientConnection):
     async def receive(self) -> str:
         """Receive one message as text; "" for one that was too large.
 
-        Bytes that are no UTF-8 are replaced, so that one bad event does not end the connection.
+        Bytes that are not UTF-8 are replaced, so that one bad event does not end the connection.
 
         Raises:
             ConnectionClosed: the connection has ended.
@@ -49,17 +49,17 @@ class RelaySocket(ClientConnection):
 
     @property
     def server_date(self) -> float | None:
-        """The `Date` of the relay's answer to the handshake, in seconds; None where it gave none that can be read."""
-        said = self.response.headers.get_all("Date") if self.response is not None else []
+        """The `Date` header of the handshake response, in seconds; None if it is missing or malformed."""
+        dates = self.response.headers.get_all("Date") if self.response is not None else []
         try:
-            date = parsedate_to_datetime(said[0])
+            date = parsedate_to_datetime(dates[0])
         except (IndexError, TypeError, ValueError, OverflowError):
             return None
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 class _SkippingReader(StreamReader):
-    """Gives nothing in place of a payload that is too large, without holding it."""
+    """Returns nothing in place of a payload that is too large, without buffering it."""
 
     def read_exact(self, n: int) -> Generator[None, None, bytearray]:
         if n <= MAX_MESSAGE_BYTES:
@@ -76,7 +76,7 @@ class _SkippingReader(StreamReader):
 
 class _Connect(connect):
     def process_redirect(self, exc: Exception) -> Exception | str:
-        """Follow a redirect only on the same host and port: a relay must not choose what we connect to."""
+        """Follow a redirect only on the same host and port: a relay must not choose what the client connects to."""
         try:
             target = super().process_redirect(exc)
             if isinstance(target, str) and _origin(target) != _origin(self.uri):
@@ -100,7 +100,7 @@ async def open_websocket(
     opened = await _Connect(
         url,
         create_connection=RelaySocket,
-        proxy=None if is_loopback(url) else True,  # True: as the environment says
+        proxy=None if is_loopback(url) else True,  # True: from the environment
         compression=None,
         max_size=None,  # `RelaySocket` bounds it
         open_timeout=open_timeout,

@@ -1,7 +1,7 @@
-"""One connection's conversation with a relay as pure values: text frames in, typed frames out.
+"""The protocol of one connection without I/O: text frames in, typed frames out.
 
-`Wire` knows which subscriptions are open and counts what it drops: frames that are no frames, events nobody asked
-for. A new connection is a new `Wire`.
+`Wire` knows which subscriptions are open, and counts the frames it drops: malformed ones and events that were not
+requested. A new connection is a new `Wire`.
 """
 
 import json
@@ -16,10 +16,10 @@ from .events import event_fields
 from .filters import MAX_FILTERS, AnyOf, Filter
 
 MAX_SUBSCRIPTIONS: Final = 10
-"""nostream takes no more on one connection."""
+"""The most nostream takes on one connection."""
 
 MAX_TEXT: Final = 1024
-"""Characters kept of what a relay says in an OK, CLOSED or NOTICE."""
+"""Characters kept of the text of an OK, CLOSED or NOTICE."""
 
 MAX_CHALLENGE: Final = 1024
 """Characters of an AUTH challenge; a longer one is not signed."""
@@ -29,7 +29,7 @@ _ID: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class EventFrame:
-    """An event some subscription of ours asks for: the fields of one (`event_fields`), not yet verified."""
+    """An event that matches an open subscription: its fields (`event_fields`), not yet verified."""
 
     sub_id: str
     raw: dict[str, Any]
@@ -37,7 +37,7 @@ class EventFrame:
 
 @dataclass(frozen=True, slots=True)
 class Eose:
-    """The relay has sent all it had stored; `more` is NIP-67's hint that it stopped before the end."""
+    """The relay has sent all stored events; `more` is NIP-67's hint that it stopped before the end."""
 
     sub_id: str
     more: bool = False
@@ -62,14 +62,14 @@ class Ok:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Text for users, tied to nothing."""
+    """Text for users, without relation to a request."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AuthChallenge:
-    """What an AUTH must repeat (NIP-42)."""
+    """The challenge that an AUTH must repeat (NIP-42)."""
 
     challenge: str
 
@@ -104,7 +104,7 @@ class Wire:
         return sub_id, encode_frame(["REQ", sub_id, *(dict(wanted) for wanted in filters)])
 
     def close(self, sub_id: str) -> str | None:
-        """Forget a subscription and give the frame that ends it; None if it is not open."""
+        """Forget a subscription; returns the frame that ends it, None if it is not open."""
         return encode_frame(["CLOSE", sub_id]) if self._open.pop(sub_id, None) else None
 
     def receive(self, text: str | bytes) -> Frame | None:
@@ -113,7 +113,7 @@ class Wire:
             frame = _read(text) if isinstance(text, str) else None
         except (ValueError, RecursionError):
             frame = None
-        if type(frame) is list and len(frame) == 3 and frame[0] == "EVENT":  # nearly all there is: the short way
+        if type(frame) is list and len(frame) == 3 and frame[0] == "EVENT":  # nearly all frames: the fast path
             _, sub_id, raw = frame
             if type(sub_id) is str and type(raw) is dict:
                 return self._event(sub_id, raw)
@@ -161,7 +161,7 @@ def event_frame(event: Mapping[str, Any]) -> str:
 
 
 def auth_frame(event: Mapping[str, Any]) -> str:
-    """The frame that says who we are (NIP-42)."""
+    """The frame that authenticates (NIP-42)."""
     return encode_frame(["AUTH", event])
 
 
@@ -173,7 +173,7 @@ _decode: Final = json.JSONDecoder().raw_decode
 
 
 def _read(text: str) -> Any:
-    """What `json.loads` gives, without its search for spaces around a text that has none."""
+    """`json.loads` without its search for spaces around a text that has none."""
     try:
         value, end = _decode(text)
     except ValueError:

@@ -17,7 +17,6 @@ import tenex.workflows  # noqa: F401 registers the kinds of conversation
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.dispatch import decide
 from tenex.core.decide.rollback import state_at
 from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, TurnId
@@ -26,7 +25,7 @@ from tenex.core.signals import RollBack
 from tenex.core.state.conversation import title_of
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, undone
 from tenex.nostr.compose import NostrSealer
-from tenex.runtime.actor import dated
+from tenex.runtime.actor import decide_and_apply, sealed
 from tenex.store.archive import plain
 from tenex.store.atomic_folder import create
 from tenex.store.disk import Disk
@@ -170,10 +169,7 @@ class RollbackService:
         try:
             state = fold(conversation, records)
             rules = Policy(roster={}, tools={}, project=self._project)
-            decided: list[r.Record] = []
-            for record in decide(state, order, rules, self._clock.now()):
-                decided.append(self._sealed(state, record))
-                state.apply(decided[-1])
+            decided = decide_and_apply(state, order, rules, self._clock.now(), self._seal)
             await journal.append([decided])
         finally:
             await journal.close()
@@ -196,19 +192,8 @@ class RollbackService:
                 "its conversation, or try again when it is done."
             ) from fault
 
-    def _sealed(self, state: Conversation, record: r.Record) -> r.Record:
-        if not isinstance(record, r.MessageSent):
-            return record
-        draft = OutgoingMessage(
-            speaker=record.speaker,
-            text=record.text,
-            tags=record.tags,
-            created_at=dated(state, record),
-            address=state.address,
-            reply_to=state.origin,
-        )
-        sealer = self._sealer
-        return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
+    def _seal(self, state: Conversation, record: r.Record) -> r.Record:
+        return sealed(state, record, self._sealer) if isinstance(record, r.MessageSent) else record
 
     def _records_of_fork(self, then: Conversation, now: Millis) -> tuple[ConversationForked, r.MessageSent]:
         title = title_of(then.title if then.title.startswith(_FORK) else f"{_FORK}{then.title or 'Untitled'}")

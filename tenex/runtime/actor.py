@@ -16,6 +16,7 @@ from itertools import islice
 import structlog
 
 from tenex.core import records as r
+from tenex.core.config import Policy
 from tenex.core.context.prompt_lookup import prompted
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide, unwanted_cost
@@ -23,7 +24,7 @@ from tenex.core.effects import Effect
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
-from tenex.core.ports import Journal, OutgoingMessage
+from tenex.core.ports import Journal, OutgoingMessage, Sealer
 from tenex.core.signals import (
     ClockJumped,
     ModelAnswered,
@@ -316,12 +317,8 @@ class ConversationActor:
         rules, now = self._deps.rules(), self._deps.clock.now()
         decisions: list[list[r.Record]] = []
         for signal in batch:
-            decision: list[r.Record] = []
             # each signal is decided once, so the cost of a late answer is recorded once
-            for record in decide(state, unwanted_cost(state, signal) or signal, rules, now):
-                sealed = self._seal(state, record)
-                state.apply(sealed)
-                decision.append(sealed)
+            decision = decide_and_apply(state, unwanted_cost(state, signal) or signal, rules, now, self._seal)
             if decision:
                 decisions.append(decision)
                 self._inflight.append((signal, decision[-1]))
@@ -331,18 +328,7 @@ class ConversationActor:
         """Add what the core leaves open: the events of a message, the prompt of a run."""
         match record:
             case r.MessageSent():
-                draft = OutgoingMessage(
-                    speaker=record.speaker,
-                    text=record.text,
-                    tags=record.tags,
-                    created_at=dated(state, record),
-                    address=state.address,
-                    reply_to=state.origin,
-                )
-                sealer = self._deps.sealer
-                return replace(
-                    record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft)
-                )
+                return sealed(state, record, self._deps.sealer)
             case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
                 return prompted(state, record, self._deps.prompter.work)
         return record
@@ -438,6 +424,34 @@ def _log_notable(conversation: ConversationId, records: Sequence[r.Record]) -> N
                     target=target,
                     error=error.partition(":")[0],
                 )
+
+
+def decide_and_apply(
+    state: Conversation,
+    signal: Signal,
+    rules: Policy,
+    now: Millis,
+    seal: Callable[[Conversation, r.Record], r.Record],
+) -> list[r.Record]:
+    """Decide a signal, and apply each record once `seal` has added what the core leaves open."""
+    decision: list[r.Record] = []
+    for record in decide(state, signal, rules, now):
+        decision.append(seal(state, record))
+        state.apply(decision[-1])
+    return decision
+
+
+def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.MessageSent:
+    """A message with its events and their relays."""
+    draft = OutgoingMessage(
+        speaker=record.speaker,
+        text=record.text,
+        tags=record.tags,
+        created_at=dated(state, record),
+        address=state.address,
+        reply_to=state.origin,
+    )
+    return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
 
 
 def dated(state: Conversation, record: r.MessageSent) -> int:

@@ -27,6 +27,7 @@ class ActorDependencies:
     rules: Callable[[], Policy]
     observers: Sequence[Observer]
     spawn: Spawn
-    idle: float = IDLE
+    idle: float | None = IDLE
+    """None: an actor never ends by itself."""
     views_due: set[ConversationId] = field(default_factory=set)
     """Conversations whose readable view is scheduled."""

@@ -1,46 +1,39 @@
-"""Runs one conversation in this process, without a daemon: signal, decide, append, apply, pending.
+"""Runs one conversation in this process, without a daemon: the daemon's actor on a given journal.
 
-It uses the daemon's core on a given journal. `LocalMission` runs a mission, `agents.standalone.LocalAgent` an agent,
-`speakers.runner.LocalSpeakers` a workflow of speakers.
+`LocalMission` runs a mission, `agents.standalone.LocalAgent` an agent, `speakers.runner.LocalSpeakers` a workflow.
 """
 
 import asyncio
-import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
 
-from tenex.core.config import Policy
-from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.dispatch import decide
-from tenex.core.effects import Effect, Key, NodeRun, Timer
+from tenex.core.config import Limits, PeerGroup, Policy
+from tenex.core.context.window import CONTEXT_TOKENS
+from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError, UsageError, words_of
-from tenex.core.ids import ConversationId, Millis
-from tenex.core.pending import pending
-from tenex.core.ports import Clock, Journals, Missions, NodeTask
+from tenex.core.ids import ConversationId
+from tenex.core.ports import Clock, Journals, Missions, Model, Notice, OutgoingMessage, Prompter, Tools
 from tenex.core.records import Record
-from tenex.core.signals import ContinueRequested, MissionRequested, Opened, Signal, TimerFired
+from tenex.core.signals import ContinueRequested, MissionRequested, Opened, Signal
 from tenex.core.state.agent import AgentPhaseState
-
-Work = Callable[[], Awaitable[Signal]]
+from tenex.runtime.actor import ConversationActor
+from tenex.runtime.daily_limits import DailyLimits
+from tenex.runtime.dependencies import ActorDependencies
+from tenex.runtime.executors import Executors
+from tenex.runtime.outbox import Outbox
+from tenex.runtime.undeliverable import Undeliverable
 
 CALLER = "the caller"
 
 CANCEL_TIMEOUT = 10.0
 """Seconds a cancelled node may take to clean up; one that takes longer is abandoned."""
 
-
-class MonotonicClock:
-    """Wall-clock time, and waits by the time that passes."""
-
-    def now(self) -> Millis:
-        """Milliseconds since the epoch."""
-        return Millis(time.time_ns() // 1_000_000)
-
-    async def sleep_until(self, due: Millis) -> None:
-        """Return when as much time has passed as `due` is away now."""
-        await asyncio.sleep(max(0, due - self.now()) / 1000)
+_ZERO: dict[str, Any] = {limit.name: 0 for limit in fields(Limits) if "_day" in limit.name}
+NO_DAILY_LIMITS: Final = Limits(**_ZERO)
+"""A process that runs one conversation does not know what others have cost today."""
 
 
 class MemoryJournals:
@@ -77,184 +70,159 @@ class MemoryJournal:
         """Nothing to close."""
 
 
-class LocalRun(ABC):
-    """One conversation, run until nothing is pending."""
+class Absent:
+    """The ports that a local run does not use: no message has an event, and what wants another port fails."""
 
-    def __init__(self, journals: Journals, rules: Policy, clock: Clock) -> None:
-        self._journals = journals
+    def seal(self, _draft: OutgoingMessage) -> tuple[()]:
+        """No event: nothing is published."""
+        return ()
+
+    relays = others = seal
+
+    def open_notices(self) -> Iterable[Notice]:
+        """None."""
+        return ()
+
+    def __getattr__(self, name: str) -> Any:
+        raise InternalError(f"a run without a daemon has no `{name}`")
+
+
+class LocalRun(ConversationActor):
+    """One conversation, run by its caller until nothing is left to wait for; errors are raised, not retried."""
+
+    def __init__(
+        self,
+        conversation: ConversationId,
+        journals: Journals,
+        rules: Policy,
+        clock: Clock,
+        *,
+        model: Model | None = None,
+        tools: Tools | None = None,
+        prompter: Prompter | None = None,
+        missions: Missions | None = None,
+        budget: Callable[[], int] = lambda: CONTEXT_TOKENS,
+        people: PeerGroup | None = None,
+    ) -> None:
+        absent: Any = Absent()
+        group = people or PeerGroup()
+        executors = Executors(
+            clock=clock,
+            model=model or absent,
+            tools=tools or absent,
+            prompter=prompter or absent,
+            outbox=Outbox(absent),
+            daily=DailyLimits(clock, lambda: NO_DAILY_LIMITS, lambda: group),
+            rules=lambda: rules,
+            budget=budget,
+            missions=missions,
+        )
+        deps = ActorDependencies(
+            journals=journals,
+            executors=executors,
+            sealer=absent,
+            notices=absent,
+            prompter=prompter or absent,
+            clock=clock,
+            rules=lambda: rules,
+            observers=(),
+            spawn=self._spawn,
+            idle=None,
+        )
+        undeliverable = Undeliverable(absent, absent, executors.outbox, lambda: rules, self._spawn)
+        super().__init__(conversation, deps, undeliverable, lambda _: None)
         self._rules = rules
         self._clock = clock
-        self._inbox: deque[Signal] = deque()
-        self._wakeup = asyncio.Event()
-        self._tasks: dict[Key, asyncio.Task[None]] = {}
-        self._nodes: dict[Key, NodeTask] = {}
         self.agent_states: Mapping[str, AgentPhaseState] = {}
         """Phase and state of the agents, as journaled."""
-        self._ended: set[Key] = set()
-        self._cancelled: set[asyncio.Task[None]] = set()
-        """Cancelled tasks that have not ended."""
-        self._fault: Exception | None = None
-        """Of work that raised instead of returning a signal."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        """All that have not ended, cancelled ones too."""
+        self._faults: list[BaseException] = []
+        """Of tasks that raised instead of posting a signal."""
 
     @abstractmethod
-    def _start(self, state: Conversation) -> None:
-        """Post the signals that start or continue it."""
+    def _begin(self, state: Conversation) -> Iterable[Signal]:
+        """The signals that start or continue it."""
 
     @abstractmethod
     def _is_active(self, state: Conversation) -> bool:
         """Whether there is more to wait for."""
 
-    @abstractmethod
-    def _prepare(self, effect: Effect, state: Conversation) -> Work:
-        """What carries an effect out, given the conversation as it is now; called later, or never."""
-
-    def _fill_in(self, record: Record, _state: Conversation) -> Record:
-        """Return the record with what the core leaves open, as it is applied and written."""
-        return record
-
-    def post(self, signal: Signal) -> None:
-        """Hand a signal in."""
-        self._inbox.append(signal)
-        self._wakeup.set()
-
-    async def run(self, conversation: ConversationId) -> Conversation:
+    async def run_to_rest(self) -> Conversation:
         """Begin, or go on where the journal ends.
 
         Raises:
             UsageError: the journal is of something else.
             AppendFailed: the disk did not take a record; run it again to go on.
-            InternalError: work raised instead of returning a signal.
+            InternalError: a task raised.
         """
-        self._fault = None
-        journal, records = await self._journals.open(conversation)
+        self._faults.clear()
         try:
-            state = fold(conversation, records)
-            self._start(state)
+            await self._open()
+            assert self._state is not None
+            state = self._state
+            self._inbox.extend(self._begin(state))
             while self._inbox or self._is_active(state):
-                await self._wait_for_signal()
-                written = self._decide(state)
-                if written:
-                    await journal.append(written)
+                await self._step()
                 self.agent_states = dict(state.agent_states)
-                self._reconcile(state)
+                for fault in self._faults:
+                    error = f"{type(fault).__name__}: {words_of(fault)}"
+                    raise InternalError(f"Work failed with {error}. What is journaled stays.") from fault
             await self._cancel()
-            if self._inbox and (written := self._decide(state)):  # cancelled work reports its cost
-                await journal.append(written)
-            await self._journals.show(state)
+            await self._append(state, self._decide(state, tuple(self._inbox)))  # cancelled work reports its cost
+            await self._show(state)
         finally:
             await self._cancel()
-            await journal.close()
+            await self._close()
+            self._inbox = deque([Opened()])
         return state
 
-    async def _wait_for_signal(self) -> None:
-        while not self._inbox and self._fault is None:
-            self._wakeup.clear()
-            await self._wakeup.wait()
-        if self._fault is not None:
-            kind = type(self._fault).__name__
-            raise InternalError(
-                f"Work failed with {kind}: {words_of(self._fault)}. What is journaled stays."
-            ) from self._fault
-
-    def _decide(self, state: Conversation) -> list[list[Record]]:
-        decisions: list[list[Record]] = []
-        now = self._clock.now()
-        while self._inbox:
-            signal = self._inbox.popleft()
-            decision = [self._applied(state, record) for record in decide(state, signal, self._rules, now)]
-            if decision:
-                decisions.append(decision)
-            key = getattr(signal, "key", None)
-            if key in self._ended:
-                self._forget(key)
-        return decisions
-
-    def _applied(self, state: Conversation, record: Record) -> Record:
-        sealed = self._fill_in(record, state)
-        state.apply(sealed)
-        return sealed
-
-    def _reconcile(self, state: Conversation) -> None:
-        wanted = pending(state)
-        for key in [key for key in self._tasks if key not in wanted]:
-            task = self._forget(key)
-            task.cancel()
-            self._cancelled.add(task)
-            task.add_done_callback(self._cancelled.discard)
-        for key, effect in wanted.items():
-            if key not in self._tasks:
-                self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(effect, state)))
-            elif isinstance(effect, NodeRun):
-                self._nodes[key].see(effect)
-
-    async def _carry_out(self, key: Key, work: Work) -> None:
-        try:
-            signal = await work()
-        except Exception as error:  # noqa: BLE001 - it is raised where the run is awaited, who would wait for ever else
-            self._fault = error
-            self._wakeup.set()
-            return
-        if self._tasks.get(key) is asyncio.current_task():  # else it was released already
-            self._ended.add(key)
-        self.post(signal)
-
-    async def _sleep(self, effect: Timer) -> Signal:
-        await self._clock.sleep_until(effect.due)
-        return TimerFired(key=effect.key)
-
-    def _forget(self, key: Key) -> "asyncio.Task[None]":
-        self._ended.discard(key)
-        self._nodes.pop(key, None)
-        return self._tasks.pop(key)
-
     async def _cancel(self) -> None:
-        tasks = [*self._tasks.values(), *self._cancelled]
-        for task in tasks:
+        self._reconciler.reconcile({})
+        for task in self._tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=CANCEL_TIMEOUT)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CANCEL_TIMEOUT)
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None:
+            self._faults.append(fault)
+            self._wakeup.set()
 
 
 class LocalMission(LocalRun):
-    """One mission, run until it has ended or is paused."""
+    """One mission, run until it has ended or is paused; a paused one goes on when it is run again."""
 
     def __init__(
-        self, journals: Journals, missions: Missions, rules: Policy, clock: Clock, asked: MissionRequested
+        self,
+        conversation: ConversationId,
+        journals: Journals,
+        missions: Missions,
+        rules: Policy,
+        clock: Clock,
+        asked: MissionRequested,
     ) -> None:
-        super().__init__(journals, rules, clock)
-        self._missions = missions
+        super().__init__(conversation, journals, rules, clock, missions=missions)
         self._asked = asked
 
-    async def run(self, conversation: ConversationId) -> Conversation:
-        """Begin the mission, or go on with it where its journal ends; a paused one goes on. See `LocalRun.run`."""
-        state = await super().run(conversation)
-        if state.mission is None:
-            raise InternalError(f"the mission {self._asked.workflow} was not begun at {self._asked.node}")
-        return state
-
-    def _start(self, state: Conversation) -> None:
+    def _begin(self, state: Conversation) -> Iterable[Signal]:
         mission = state.mission
         if mission is None:
-            self.post(self._asked)
-            return
+            return [self._asked]
         if mission.workflow != self._asked.workflow:
             raise UsageError(
                 f"This journal is of the workflow {mission.workflow}, not of {self._asked.workflow}; give the mission "
                 "another name."
             )
-        if mission.is_open:
-            self.post(Opened())
-        if mission.is_paused:
-            self.post(ContinueRequested(by=CALLER))
+        return [ContinueRequested(by=CALLER)] if mission.is_paused else []
 
     def _is_active(self, state: Conversation) -> bool:
         return state.mission is not None and state.mission.is_open and not state.mission.is_paused
-
-    def _prepare(self, effect: Effect, _state: Conversation) -> Work:
-        match effect:
-            case NodeRun():
-                self._nodes[effect.key] = node = self._missions.prepare(effect, self.post)
-                return node
-            case Timer():
-                return partial(self._sleep, effect)
-        raise InternalError(f"a mission without a daemon cannot run {effect.key.work}")

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.app.run_indicator import (
+from tenex.app.typing_indicators import (
     GRACE,
     LEAD,
     LOCAL_INTERVAL,
@@ -59,7 +59,9 @@ def indicator_of(fake: FakeRelay, relay: str = NEAR_RELAY) -> RunIndicator:
     return RunIndicator(WHO, StatusChannel(fake, {KEY.public: KEY}, [relay], VirtualClock()))
 
 
-def play(scene: Callable[[FakeRelay, RunIndicator], Coroutine[Any, Any, None]], relay: str = NEAR_RELAY) -> FakeRelay:
+def scenario(
+    scene: Callable[[FakeRelay, RunIndicator], Coroutine[Any, Any, None]], relay: str = NEAR_RELAY
+) -> FakeRelay:
     """Play a scene on virtual time."""
     fake = FakeRelay()
 
@@ -89,7 +91,7 @@ def test_typing_text_and_stop_in_this_order() -> None:
         await asyncio.sleep(1)
         indicator.stop()
 
-    fake = play(scene)
+    fake = scenario(scene)
     assert fake.published == [(STARTS, TYPING), (TEXT, "Once"), (TEXT, " upon a time"), (STOPS, "")]
     assert fake.received[0][0] == GRACE
     assert fake.received[2][0] == 1.0, "a text that was not written in haste is published at once"
@@ -106,7 +108,7 @@ def test_what_is_over_at_once_is_not_heard_at_all() -> None:
         indicator.stop()
         await asyncio.sleep(2 * REFRESH)
 
-    assert play(scene).received == []
+    assert scenario(scene).received == []
 
 
 @given(st.lists(st.floats(0.0, 0.5), min_size=1, max_size=60), st.sampled_from([NEAR_RELAY, FAR_RELAY]))
@@ -125,7 +127,7 @@ def test_the_newest_text_wins_and_never_more_often_than_the_pace(pauses: list[fl
         await asyncio.sleep(2)
         indicator.stop()
 
-    fake = play(scene, relay)
+    fake = scenario(scene, relay)
     times = [at for at, event in fake.received if event.kind == TEXT]
     assert "".join(event.content for _, event in fake.received if event.kind == TEXT) == text
     least = LOCAL_INTERVAL if relay == NEAR_RELAY else REMOTE_INTERVAL
@@ -147,7 +149,7 @@ def test_after_the_stop_nothing_comes_however_late_a_model_speaks() -> None:
         on_text("Once upon a time")
         await asyncio.sleep(3 * REFRESH)
 
-    assert play(scene).published[-1] == (STOPS, "")
+    assert scenario(scene).published[-1] == (STOPS, "")
 
 
 def test_a_call_that_was_given_up_is_not_listened_to() -> None:
@@ -163,7 +165,7 @@ def test_a_call_that_was_given_up_is_not_listened_to() -> None:
         new("words of a step that is over")
         await asyncio.sleep(1)
 
-    assert play(scene).published == [(STARTS, TYPING), (TEXT, "new words"), (STARTS, "Executor uses shell")]
+    assert scenario(scene).published == [(STARTS, TYPING), (TEXT, "new words"), (STARTS, "Executor uses shell")]
 
 
 def test_a_deaf_relay_gets_the_newest_when_it_hears_again() -> None:
@@ -179,7 +181,7 @@ def test_a_deaf_relay_gets_the_newest_when_it_hears_again() -> None:
         fake.is_full = False
         await asyncio.sleep(1)
 
-    assert play(scene).published == [(STARTS, TYPING), (TEXT, "abc")]
+    assert scenario(scene).published == [(STARTS, TYPING), (TEXT, "abc")]
 
 
 def test_long_work_is_told_again_for_who_comes_late() -> None:
@@ -190,7 +192,7 @@ def test_long_work_is_told_again_for_who_comes_late() -> None:
         await asyncio.sleep(3.5 * REFRESH)
         indicator.stop()
 
-    fake = play(scene)
+    fake = scenario(scene)
     assert [kind for kind, _ in fake.published] == [STARTS] * 4 + [STOPS]
     assert len({event.id for _, event in fake.received}) == 5
 
@@ -208,7 +210,7 @@ def test_words_whispered_in_haste_never_starve() -> None:
         await asyncio.sleep(0.001)
         assert fake.published[1][0] == TEXT
 
-    play(scene)
+    scenario(scene)
 
 
 def test_dates_count_up_and_stay_near() -> None:

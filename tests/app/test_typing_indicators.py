@@ -9,8 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from tenex.app import open_application
-from tenex.app.run_indicator import GRACE
-from tenex.app.typing_indicators import PULSE, TypingIndicators, project_status
+from tenex.app.typing_indicators import GRACE, PULSE, TypingIndicators, project_status
 from tenex.cli.init import prepare
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
@@ -22,7 +21,7 @@ from tenex.nostr.compose import NostrSealer
 from tenex.nostr.ephemeral import ProjectStatus
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import load
-from tests.fakes.play import Play, rules, says
+from tests.fakes.scenario import Scenario, reply, rules
 from tests.fakes.virtual import VirtualClock, run
 
 from .test_run_indicator import FakeRelay
@@ -45,37 +44,39 @@ class Scene:
     """A conversation whose every step a test takes, and a relay that hears what is whispered of it."""
 
     def __init__(self, worker: Callable[[Conversation, ModelCall], ModelStep], **options: Any) -> None:
-        self.play = Play(lambda _: {"agents": ["executor"], "phase": "execute", "reason": "work"}, worker, config=RULES)
+        self.scenario = Scenario(
+            lambda _: {"agents": ["executor"], "phase": "execute", "reason": "work"}, worker, config=RULES
+        )
         self.relay = FakeRelay()
         self.indicators = listening(self.relay, **options)
 
     def starts(self, address: dict[str, Any] | None = None) -> None:
         """A person writes."""
-        self.play.person("Write something")
+        self.scenario.user_writes("Write something")
         home = {"form": "notes", "root": ROOT, "root_relay": NEAR, "relays": [NEAR]}
-        self.play.conversation.address = address or home
+        self.scenario.conversation.address = address or home
         self.tell()
 
     def tell(self) -> None:
         """The actor has appended."""
-        self.indicators.on_records(self.play.conversation, [])
+        self.indicators.on_records(self.scenario.conversation, [])
 
     def step(self, kind: type[Any]) -> None:
         """One piece of work of that kind ends."""
-        assert self.play.step(lambda effects: next(effect for effect in effects if isinstance(effect, kind)))
+        assert self.scenario.step(lambda effects: next(effect for effect in effects if isinstance(effect, kind)))
         self.tell()
 
     async def routed(self) -> None:
         """The router has named the executor, whose model is wanted."""
         self.starts()
         await asyncio.sleep(1)
-        self.play.step()
+        self.scenario.step()
         self.tell()
 
     @property
     def call(self) -> ModelCall:
         """The model call that is wanted."""
-        return next(e for e in pending(self.play.conversation).values() if isinstance(e, ModelCall))
+        return next(e for e in pending(self.scenario.conversation).values() if isinstance(e, ModelCall))
 
     def published(self, *kinds: int) -> list[tuple[int, str]]:
         """What was heard of these kinds: who is active for 24133, else the words."""
@@ -105,10 +106,10 @@ def asks_once(conversation: Conversation, call: ModelCall) -> ModelStep:
     """Ask, then write, then have done."""
     results = sum(type(entry).__name__ == "CallResult" for entry in call.entries)
     calls: list[tuple[str, dict[str, Any]]] = [("ask", {"question": "Which name?"}), ("write_file", {"path": "f"})]
-    return says("It is done.") if results >= len(calls) else says("One moment.", calls[results])
+    return reply("It is done.") if results >= len(calls) else reply("One moment.", calls[results])
 
 
-def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def scenario(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     run(main)
 
 
@@ -119,24 +120,24 @@ def test_a_run_is_heard_from_its_beginning_over_a_question_to_its_end() -> None:
     async def main() -> None:
         await scene.routed()
         await asyncio.sleep(1)
-        scene.indicators.on_text(scene.play.conversation, scene.call)("One mo")
+        scene.indicators.on_text(scene.scenario.conversation, scene.call)("One mo")
         await asyncio.sleep(1)
         scene.step(ModelCall)
-        assert scene.play.conversation.is_parked
+        assert scene.scenario.conversation.is_parked
         await asyncio.sleep(1)
         asked = len(scene.relay.received)
         await asyncio.sleep(60)
         assert len(scene.relay.received) == asked, "while a person is waited for nothing is whispered"
-        scene.play.person("greeter.py")
+        scene.scenario.user_writes("greeter.py")
         scene.tell()
         await asyncio.sleep(1)
         scene.step(ModelCall)
         await asyncio.sleep(1)
-        scene.play.settle()
+        scene.scenario.settle()
         scene.tell()
         await asyncio.sleep(1)
 
-    play(main)
+    scenario(main)
     assert scene.published(STARTS, STOPS, TEXT) == [
         *ROUTED,
         (STARTS, "Executor is typing"),
@@ -150,19 +151,19 @@ def test_a_run_is_heard_from_its_beginning_over_a_question_to_its_end() -> None:
 
 def test_who_is_active_is_told_when_it_changes() -> None:
     """The orchestrator while it decides, then the agent, then nobody; and then nothing is kept in mind."""
-    scene = Scene(lambda *_: says("It is done."))
+    scene = Scene(lambda *_: reply("It is done."))
 
     async def main() -> None:
         await scene.routed()
         await asyncio.sleep(1)
         scene.step(ModelCall)
         await asyncio.sleep(1)
-        scene.play.person("/stop")
+        scene.scenario.user_writes("/stop")
         scene.tell()
         await asyncio.sleep(1)
         assert scene.indicators._conversations == {}
 
-    play(main)
+    scenario(main)
     assert scene.published(OPERATIONS) == [
         (OPERATIONS, PROJECT[:4]),
         (OPERATIONS, EXECUTOR[:4]),
@@ -180,16 +181,16 @@ def test_a_stop_silences_a_model_that_goes_on_writing() -> None:
 
     async def main() -> None:
         await scene.routed()
-        on_text = scene.indicators.on_text(scene.play.conversation, scene.call)
+        on_text = scene.indicators.on_text(scene.scenario.conversation, scene.call)
         on_text("Once")
         await asyncio.sleep(1)
         on_text("Once upon")
-        scene.play.person("/stop")
+        scene.scenario.user_writes("/stop")
         scene.tell()
         on_text("Once upon a time")
         await asyncio.sleep(60)
 
-    play(main)
+    scenario(main)
     own = [(STARTS, "Executor is typing"), (TEXT, "Once"), (STOPS, "")]
     assert scene.published(STARTS, STOPS, TEXT) == [*ROUTED, *own]
 
@@ -204,13 +205,13 @@ def test_where_it_is_whispered(mode: str, relays: tuple[str, ...], heard: bool) 
 
     async def main() -> None:
         scene.starts({"form": "notes", "root": ROOT, "root_relay": relays[0], "relays": list(relays)})
-        scene.play.step()
+        scene.scenario.step()
         scene.tell()
-        on_text = scene.indicators.on_text(scene.play.conversation, scene.call)
+        on_text = scene.indicators.on_text(scene.scenario.conversation, scene.call)
         assert (on_text is not ignore_text) is heard
         await asyncio.sleep(1)
 
-    play(main)
+    scenario(main)
     assert bool(scene.relay.received) is heard
 
 
@@ -236,12 +237,12 @@ def test_what_is_encrypted_is_never_whispered_of(address: dict[str, Any]) -> Non
 
     async def main() -> None:
         scene.starts(address or {"form": ""})
-        scene.play.step()
+        scene.scenario.step()
         scene.tell()
-        assert scene.indicators.on_text(scene.play.conversation, scene.call) is ignore_text
+        assert scene.indicators.on_text(scene.scenario.conversation, scene.call) is ignore_text
         await asyncio.sleep(1)
 
-    play(main)
+    scenario(main)
     assert scene.relay.received == []
 
 
@@ -260,13 +261,13 @@ def test_a_conversation_that_was_read_again_is_heard_without_being_told() -> Non
     async def main() -> None:
         scene.indicators = listening(FakeRelay())
         scene.starts()
-        scene.play.step()
+        scene.scenario.step()
         scene.indicators = listening(scene.relay)
-        on_text = scene.indicators.on_text(scene.play.conversation, scene.call)
+        on_text = scene.indicators.on_text(scene.scenario.conversation, scene.call)
         on_text("Once")
         await asyncio.sleep(2 * GRACE)
 
-    play(main)
+    scenario(main)
     assert scene.published(STARTS, TEXT) == [(STARTS, "Executor is typing"), (TEXT, "Once")]
 
 
@@ -303,7 +304,7 @@ def test_when_the_daemon_stops_everybody_is_silent() -> None:
         await asyncio.sleep(120)
         assert len(scene.relay.received) == heard
 
-    play(main)
+    scenario(main)
     assert scene.published(STARTS, STOPS)[-1] == (STOPS, "")
 
 

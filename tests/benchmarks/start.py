@@ -29,7 +29,7 @@ from tenex.store.index_reader import open_catalogue
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.search_words import match_of
-from tests.fakes.play import Play, diligent
+from tests.fakes.scenario import Scenario, diligent
 from tests.store.kit import StillClock
 
 from .daemon import Instant
@@ -57,11 +57,11 @@ class Lives:
             who = ["USER"] if question["turns"] else ["project-manager"]
             return {"agents": who, "reason": "talk"}
 
-        play = Play(router, diligent)
-        play.person("hello")
+        scenario = Scenario(router, diligent)
+        scenario.user_writes("hello")
         if ends:
-            play.settle()
-        return play.journal
+            scenario.settle()
+        return scenario.journal
 
     def make(self, root: Path, count: int, unfinished: int) -> None:
         """Write so many conversations, with views that are newer than their journals."""

@@ -12,8 +12,7 @@ from tenex.core.messages import Shown, UserText
 from tenex.core.phases import Phase
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import ConversationPrompter
-from tests.core.kit import WAITS, Script, go, plain, standing
-from tests.fakes.play import Play
+from tests.fakes.scenario import WAITS, Router, Scenario, plain_model, route, scenario_at
 
 
 def library() -> PromptLibrary:
@@ -30,19 +29,21 @@ def test_B05_the_routers_prompt_does_not_ask_for_what_its_schema_forbids() -> No
 
 def test_B23_each_message_is_shown_once() -> None:
     """An agent that came back was shown the whole history, and again what it had missed."""
-    play = Play(Script(go(None, "project-manager"), WAITS, go(None, "project-manager"), WAITS), plain)
+    scenario = Scenario(
+        Router(route(None, "project-manager"), WAITS, route(None, "project-manager"), WAITS), plain_model
+    )
     for text in ("first wish", "second wish", "third wish"):
-        play.person(text)
-        play.settle()
-    for started in play.all(r.RunStarted):
+        scenario.user_writes(text)
+        scenario.settle()
+    for started in scenario.records(r.RunStarted):
         shown = [entry.seq for entry in started.entries if isinstance(entry, Shown)]
         assert len(set(shown)) == len(shown)
-    last = play.all(r.RunStarted)[-1]
-    messages = {record.seq for record in play.all(r.MessageRecorded)} | {
-        record.seq for record in play.all(r.MessageSent)
+    last = scenario.records(r.RunStarted)[-1]
+    messages = {record.seq for record in scenario.records(r.MessageRecorded)} | {
+        record.seq for record in scenario.records(r.MessageSent)
     }
     assert {entry.seq for entry in last.entries if isinstance(entry, Shown)} <= messages
-    assert len(play.all(r.RunStarted)) > 1, "one that came back"
+    assert len(scenario.records(r.RunStarted)) > 1, "one that came back"
 
 
 def test_B26_lessons_are_shown_as_they_were_recorded() -> None:
@@ -59,12 +60,12 @@ def test_B28_making_a_prompt_fetches_nothing() -> None:
     assert not inspect.iscoroutinefunction(ConversationPrompter.work), "without awaiting there is no network"
     assert not inspect.iscoroutinefunction(ConversationPrompter.route)
     linked = "What does nostr:nevent1qqsabc say?"
-    play = standing(Phase.CHAT, Script(go(None, "project-manager"), WAITS), text=linked)
-    play.settle()
-    run_id = play.all(r.RunStarted)[-1].run
-    play.person("go on", addressed=("project-manager",))
-    run = next(iter(play.conversation.runs.values()))
+    scenario = scenario_at(Phase.CHAT, Router(route(None, "project-manager"), WAITS), text=linked)
+    scenario.settle()
+    run_id = scenario.records(r.RunStarted)[-1].run
+    scenario.user_writes("go on", addressed=("project-manager",))
+    run = next(iter(scenario.conversation.runs.values()))
     texts = [entry.text for entry in run.entries if isinstance(entry, UserText)]
     assert linked in texts, "a link is shown as the person wrote it"
-    assert entries_for(play.conversation, run) == entries_for(play.conversation, run)
+    assert entries_for(scenario.conversation, run) == entries_for(scenario.conversation, run)
     assert run_id != run.id

@@ -14,10 +14,9 @@ from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import read_event
 from tenex.store.format import CONVERSATION
-from tests.core.kit import ENDS, WAITS, go
 from tests.fakes.faultrelay import FaultRelay
-from tests.fakes.play import ALICE, says, seven_phases
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ALICE, ENDS, WAITS, reply, route, seven_phases
 from tests.fakes.virtual import run
 from tests.nostr.kit import BOB, FAST, NOW, Heard, note, running
 from tests.nostr.test_sealing import ADDRESS, draft
@@ -32,7 +31,7 @@ async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
     async with FaultRelay(clamp=3) as relay:
         missed = [note(at=NOW - 1_000 + number, tags=[["p", BOB.public]]) for number in range(20)]
         relay.stored.extend(to_wire(event) for event in missed)
-        pool = RelayPool([relay.url], on_event=heard, timings=FAST, rng=Random(7), now=lambda: float(NOW))
+        pool = RelayPool([relay.url], on_event=heard, timeouts=FAST, rng=Random(7), now=lambda: float(NOW))
         Listener(pool, [BOB.public], {}, None, lambda message: None, now=lambda: float(NOW)).start(NOW - 2_000)
         async with running(pool):
             await heard.has(*missed)
@@ -43,7 +42,7 @@ async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
 
 def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
     """Whoever tagged the project could talk to agents and change their models."""
-    world = World(lambda question: WAITS, lambda request: says("done"))
+    world = World(lambda question: WAITS, lambda request: reply("done"))
 
     async def main() -> None:
         async with world.daemon() as daemon:
@@ -73,7 +72,9 @@ def test_B18_whatever_is_said_is_published_and_names_the_project() -> None:
 
 def test_B29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_taken_in() -> None:
     """A conversation was made of it, and then nobody was asked."""
-    world = World(lambda question: WAITS if question["turns"] else go(None, "project-manager"), lambda q: says("done"))
+    world = World(
+        lambda question: WAITS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
+    )
 
     async def main() -> None:
         async with world.daemon() as daemon:
@@ -98,7 +99,9 @@ def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -
     tags = [["e", "d" * 64, "", "root"], ["e", "e" * 64, "", "reply"], ["p", BOB.public]]
     incoming = read_event(sign(unsigned_event(key.public, NOW, 1, tags, "go on"), key), [BOB.public], {}, "", None)
     assert incoming is not None
-    world = World(lambda question: ENDS if question["turns"] else go(None, "project-manager"), lambda q: says("done"))
+    world = World(
+        lambda question: ENDS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
+    )
 
     async def main() -> None:
         async with world.daemon() as daemon:

@@ -9,8 +9,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import DECISION_SCHEMA, parse
-from tests.core.kit import ENDS, WAITS, Script, go, plain, standing
-from tests.fakes.play import Play
+from tests.fakes.scenario import ENDS, WAITS, Router, Scenario, plain_model, route, scenario_at
 
 FORBIDDEN = [
     (here, there)
@@ -23,37 +22,39 @@ FORBIDDEN = [
 @pytest.mark.parametrize(("here", "there"), FORBIDDEN, ids=lambda phase: phase.value)
 def test_B01_the_table_is_asked_before_every_transition(here: Phase, there: Phase) -> None:
     """Its function always said yes, or nobody called it."""
-    play = standing(here, Script(go(there, "executor"), WAITS))
-    entered = len(play.all(r.PhaseTransition))
-    play.settle()
-    assert play.conversation.phase is here
-    assert len(play.all(r.PhaseTransition)) == entered
-    assert len(play.all(r.RouteRejected)) == 1
+    scenario = scenario_at(here, Router(route(there, "executor"), WAITS))
+    entered = len(scenario.records(r.PhaseTransition))
+    scenario.settle()
+    assert scenario.conversation.phase is here
+    assert len(scenario.records(r.PhaseTransition)) == entered
+    assert len(scenario.records(r.RouteRejected)) == 1
 
 
 def test_B02_agents_of_a_rejected_decision_do_not_run() -> None:
     """The router went on with them as if the phase had changed."""
-    play = Play(Script(go("verification", "executor")), plain)
-    play.person("build it")
-    play.settle()
-    assert play.all(r.RouteRejected)
-    assert not play.all(r.RunStarted)
-    assert play.conversation.phase is Phase.CHAT
-    assert play.conversation.status == "waiting"
+    scenario = Scenario(Router(route("verification", "executor")), plain_model)
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert scenario.records(r.RouteRejected)
+    assert not scenario.records(r.RunStarted)
+    assert scenario.conversation.phase is Phase.CHAT
+    assert scenario.conversation.status == "waiting"
 
 
 def test_B03_end_leaves_nothing_open() -> None:
     """END was a turn that nobody completed, so every later message found the orchestrator busy."""
-    play = Play(Script(go(None, "project-manager"), ENDS, go(None, "project-manager"), WAITS), plain)
-    play.person("hello")
-    play.settle()
-    assert play.refold().status == "ended"
-    assert play.refold().turn is None
-    assert all("END" not in turn.agents for turn in play.conversation.turns)
-    play.person("and again")
-    play.settle()
-    assert play.conversation.cycle == 2
-    assert [turn.agents for turn in play.conversation.turns] == [("project-manager",)]
+    scenario = Scenario(
+        Router(route(None, "project-manager"), ENDS, route(None, "project-manager"), WAITS), plain_model
+    )
+    scenario.user_writes("hello")
+    scenario.settle()
+    assert scenario.refold().status == "ended"
+    assert scenario.refold().turn is None
+    assert all("END" not in turn.agents for turn in scenario.conversation.turns)
+    scenario.user_writes("and again")
+    scenario.settle()
+    assert scenario.conversation.cycle == 2
+    assert [turn.agents for turn in scenario.conversation.turns] == [("project-manager",)]
 
 
 def test_B05_an_empty_list_of_agents_is_forbidden_by_schema_and_rules_alike() -> None:
@@ -61,21 +62,21 @@ def test_B05_an_empty_list_of_agents_is_forbidden_by_schema_and_rules_alike() ->
     agents: dict[str, Any] = DECISION_SCHEMA["properties"]["agents"]
     assert agents["minItems"] == 1
     assert isinstance(parse('{"agents": [], "reason": "wait"}'), str)
-    play = Play(Script({"agents": [], "reason": "wait"}, go(None, "project-manager"), WAITS), plain)
-    play.person("hello")
-    play.settle()
-    (rejected,) = play.all(r.RouteRejected)
+    scenario = Scenario(Router({"agents": [], "reason": "wait"}, route(None, "project-manager"), WAITS), plain_model)
+    scenario.user_writes("hello")
+    scenario.settle()
+    (rejected,) = scenario.records(r.RouteRejected)
     assert "USER" in rejected.sentence, "the refusal names the way to wait"
-    assert play.all(r.TurnClosed)
+    assert scenario.records(r.TurnClosed)
 
 
 def test_B06_the_router_is_shown_every_message_of_the_cycle() -> None:
     """It saw the first one only, so what a person added was never routed."""
-    script = Script(go(None, "project-manager"), WAITS)
-    play = Play(script, plain)
+    script = Router(route(None, "project-manager"), WAITS)
+    scenario = Scenario(script, plain_model)
     for text in ("a page about cats", "no, about dogs", "in German"):
-        play.person(text)
-        play.settle()
+        scenario.user_writes(text)
+        scenario.settle()
     assert [message["text"] for message in script.asked[-1]["messages"]] == [
         "a page about cats",
         "no, about dogs",
@@ -85,30 +86,30 @@ def test_B06_the_router_is_shown_every_message_of_the_cycle() -> None:
 
 def test_B08_a_corrected_decision_is_a_decision_like_any_other() -> None:
     """It opened no turn, changed no phase, knew no END, and what was to be learned of it was only logged."""
-    script = Script(go("execute", "excutor"), go("execute", "executor"), WAITS)
-    play = Play(script, plain)
-    play.person("build it")
-    play.settle()
-    assert play.phases() == [Phase.EXECUTE]
-    (turn,) = play.all(r.TurnOpened)
+    script = Router(route("execute", "excutor"), route("execute", "executor"), WAITS)
+    scenario = Scenario(script, plain_model)
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert scenario.phases() == [Phase.EXECUTE]
+    (turn,) = scenario.records(r.TurnOpened)
     assert turn.agents == ("executor",)
-    (lesson,) = play.all(r.RouterCorrected)
+    (lesson,) = scenario.records(r.RouterCorrected)
     assert "excutor" in lesson.lesson
     assert script.asked[-1]["lessons"] == [lesson.lesson], "the next question shows it"
 
 
 def test_B08_END_after_a_correction_ends() -> None:
-    play = standing(Phase.CHAT, Script({"agents": ["nobody"], "reason": "x"}, ENDS))
-    play.settle()
-    assert play.conversation.status == "ended"
+    scenario = scenario_at(Phase.CHAT, Router({"agents": ["nobody"], "reason": "x"}, ENDS))
+    scenario.settle()
+    assert scenario.conversation.status == "ended"
 
 
 def test_B09_a_hand_off_carries_what_was_done_though_the_router_writes_no_summary() -> None:
     """It needed a summary from the router, whose answer has no such field."""
-    play = standing(Phase.PLAN, Script(go("execute", "executor"), WAITS))
-    assert play.conversation.last_turn is not None
-    done = play.conversation.last_turn.completions[0].text
-    play.settle()
-    opened = play.all(r.TurnOpened)[-1]
+    scenario = scenario_at(Phase.PLAN, Router(route("execute", "executor"), WAITS))
+    assert scenario.conversation.last_turn is not None
+    done = scenario.conversation.last_turn.completions[0].text
+    scenario.settle()
+    opened = scenario.records(r.TurnOpened)[-1]
     assert opened.handoff is not None
     assert done in opened.handoff.summary

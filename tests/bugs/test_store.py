@@ -19,9 +19,8 @@ from tenex.store.index_reader import open_catalogue
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.search_words import match_of
-from tests.core.kit import ENDS, WAITS, go
-from tests.fakes.play import ID, Play, says
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ENDS, ID, WAITS, Scenario, reply, route
 from tests.fakes.virtual import run
 from tests.store.kit import StillClock, asked, started
 
@@ -41,18 +40,20 @@ async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
 
 
 @pytest.fixture
-async def held(tmp_path: Path) -> AsyncIterator[tuple[ConversationFolder, Play]]:
+async def held(tmp_path: Path) -> AsyncIterator[tuple[ConversationFolder, Scenario]]:
     """A conversation of a person with the planner, and one in which nobody has worked."""
     disk = Disk()
     folder = ConversationFolder(tmp_path / "held", disk, StillClock())
     answer = "The weather service answers in Kelvin, so I convert it"
-    play = Play(lambda question: WAITS if question["turns"] else go("plan", "planner"), lambda *_: says(answer))
-    play.person("Show the temperature in the corridor")
-    play.settle()
-    for name, decisions in ((ID, play.journal), (NAMES[0], [(started(NAMES[0]), asked(2))])):
+    scenario = Scenario(
+        lambda question: WAITS if question["turns"] else route("plan", "planner"), lambda *_: reply(answer)
+    )
+    scenario.user_writes("Show the temperature in the corridor")
+    scenario.settle()
+    for name, decisions in ((ID, scenario.journal), (NAMES[0], [(started(NAMES[0]), asked(2))])):
         journal, _ = await folder.open(name)
         await journal.append(decisions)
-    yield folder, play
+    yield folder, scenario
     await folder.close()
     disk.close()
 
@@ -102,9 +103,9 @@ def test_B12_a_conversation_that_has_ended_is_found_where_it_was() -> None:
     """An archived one was looked for where the others lie, and could not be loaded."""
 
     def router(question: dict[str, Any]) -> dict[str, Any]:
-        return ENDS if question["turns"] else go(None, "project-manager")
+        return ENDS if question["turns"] else route(None, "project-manager")
 
-    world = World(router, lambda request: says("done"))
+    world = World(router, lambda request: reply("done"))
 
     async def main() -> None:
         async with world.daemon() as daemon:
@@ -117,7 +118,7 @@ def test_B12_a_conversation_that_has_ended_is_found_where_it_was() -> None:
     run(main)
 
 
-async def test_B13_words_in_the_middle_of_any_message_are_found(held: tuple[ConversationFolder, Play]) -> None:
+async def test_B13_words_in_the_middle_of_any_message_are_found(held: tuple[ConversationFolder, Scenario]) -> None:
     """Search looked at titles only."""
     async with open_catalogue(held[0]) as catalogue:
         for words in ("temperature", "kelvin convert", '"service answers"', "corr"):
@@ -125,10 +126,10 @@ async def test_B13_words_in_the_middle_of_any_message_are_found(held: tuple[Conv
         assert await catalogue.search(match_of("fahrenheit"), Filter(), 20) == []
 
 
-async def test_B13_the_agent_asked_for_is_heeded(held: tuple[ConversationFolder, Play]) -> None:
+async def test_B13_the_agent_asked_for_is_heeded(held: tuple[ConversationFolder, Scenario]) -> None:
     """A search for an agent's key found the conversations of all."""
-    folder, play = held
-    (run,) = play.all(r.RunStarted)
+    folder, scenario = held
+    (run,) = scenario.records(r.RunStarted)
     async with open_catalogue(folder) as catalogue:
         assert {row.id for row in await catalogue.rows(Filter())} == {NAMES[0], ID}
         for agent in ("planner", run.pubkey):
@@ -139,7 +140,7 @@ async def test_B13_the_agent_asked_for_is_heeded(held: tuple[ConversationFolder,
 
 def test_B14_an_event_counts_as_heard_only_once_it_is_on_disk() -> None:
     """Its id was kept before it was dealt with: after a crash it was neither handled nor heard again."""
-    world = World(lambda question: WAITS, lambda request: says("done"))
+    world = World(lambda question: WAITS, lambda request: reply("done"))
     world.append_time = 60.0
 
     async def main() -> None:

@@ -13,23 +13,22 @@ from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tests.core.kit import WAITS, Script, go, mind, standing, until, work
-from tests.fakes.play import says
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import WAITS, Router, in_flight, model_by_phase, reply, route, scenario_at, step_until
 from tests.fakes.virtual import run
 
 
 def test_B04_a_completion_that_arrives_twice_counts_once() -> None:
     """The tool counted it, and its echo from the relay counted it again."""
-    play = standing(Phase.CHAT, Script(go("execute", "executor", "helper"), WAITS))
-    until(play, lambda p: any(isinstance(e, ModelCall) for e in p.running.values()))
-    call = next(e for e in play.running.values() if isinstance(e, ModelCall))
-    answer = play.perform(call)
-    play.hear(answer)
-    assert play.hear(answer) == []
-    play.settle()
-    assert play.conversation.last_turn is not None
-    agents = [done.agent for done in play.conversation.last_turn.completions]
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS))
+    step_until(scenario, lambda p: any(isinstance(e, ModelCall) for e in p.running.values()))
+    call = next(e for e in scenario.running.values() if isinstance(e, ModelCall))
+    answer = scenario.perform(call)
+    scenario.handle(answer)
+    assert scenario.handle(answer) == []
+    scenario.settle()
+    assert scenario.conversation.last_turn is not None
+    agents = [done.agent for done in scenario.conversation.last_turn.completions]
     assert sorted(agents) == ["executor", "helper"]
 
 
@@ -37,18 +36,18 @@ def test_B04_a_completion_that_arrives_twice_counts_once() -> None:
 def test_B04_B10_a_completion_counts_and_is_seen_however_it_is_given(calls_complete: bool) -> None:
     """Those of some agents were never counted; those made up by the program stopped the work, and nobody saw them."""
     step = (
-        says("", ("complete", {"response": "it is there", "summary": "done"}))
+        reply("", ("complete", {"response": "it is there", "summary": "done"}))
         if calls_complete
-        else says("it is there")
+        else reply("it is there")
     )
-    play = standing(Phase.CHAT, Script(go("execute", "executor"), WAITS), mind(execute=[step]))
-    play.settle()
-    closed = play.conversation.last_turn
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[step]))
+    scenario.settle()
+    closed = scenario.conversation.last_turn
     assert closed is not None
     assert closed.phase is Phase.EXECUTE
     assert [(done.agent, done.text) for done in closed.completions] == [("executor", "it is there")]
-    assert [said.text for said in play.all(r.MessageSent) if said.purpose == "completion"][-1] == "it is there"
-    assert play.conversation.status == "waiting", "the router was asked again, and waits"
+    assert [said.text for said in scenario.records(r.MessageSent) if said.purpose == "completion"][-1] == "it is there"
+    assert scenario.conversation.status == "waiting", "the router was asked again, and waits"
 
 
 def test_B07_agents_of_a_turn_run_at_the_same_time_and_the_router_waits_for_the_last() -> None:
@@ -58,7 +57,7 @@ def test_B07_agents_of_a_turn_run_at_the_same_time_and_the_router_waits_for_the_
 
     def router(question: dict[str, Any]) -> dict[str, Any]:
         asked_meanwhile.append(set(thinking))
-        return WAITS if question["turns"] else go("execute", "executor", "helper", "planner")
+        return WAITS if question["turns"] else route("execute", "executor", "helper", "planner")
 
     async def slow(world: World, request: ModelRequest, *more: Any) -> ModelStep:
         thinking.add(request.agent)
@@ -74,7 +73,7 @@ def test_B07_agents_of_a_turn_run_at_the_same_time_and_the_router_waits_for_the_
         async def step(self, request: ModelRequest, *more: Any) -> ModelStep:
             return await slow(self, request, *more)
 
-    world = Slow(router, lambda request: says(f"{request.agent} is done"))
+    world = Slow(router, lambda request: reply(f"{request.agent} is done"))
 
     async def main() -> float:
         async with world.daemon() as daemon:
@@ -91,45 +90,49 @@ def test_B07_agents_of_a_turn_run_at_the_same_time_and_the_router_waits_for_the_
 @pytest.mark.parametrize("stage", ["router", "agents", "tools"])
 def test_B19_stop_ends_whatever_is_at_work(stage: str) -> None:
     """Only one kind of agent could be stopped, and the orchestrator never."""
-    write = says("", ("write_file", {"path": "f"}))
-    play = standing(Phase.CHAT, Script(go("execute", "executor", "helper"), WAITS), mind(execute=[write]))
+    write = reply("", ("write_file", {"path": "f"}))
+    scenario = scenario_at(
+        Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS), model_by_phase(execute=[write])
+    )
     if stage == "agents":
-        until(play, lambda p: sum(isinstance(e, ModelCall) for e in p.running.values()) == 2)
+        step_until(scenario, lambda p: sum(isinstance(e, ModelCall) for e in p.running.values()) == 2)
     elif stage == "tools":
-        until(play, lambda p: any(c.state == "permitted" for x in p.conversation.runs.values() for c in x.calls))
-    assert work(play)
-    play.person("/stop")
-    assert not work(play)
-    assert play.conversation.status == "waiting"
-    assert play.conversation.turn is None
+        step_until(
+            scenario, lambda p: any(c.state == "permitted" for x in p.conversation.runs.values() for c in x.calls)
+        )
+    assert in_flight(scenario)
+    scenario.user_writes("/stop")
+    assert not in_flight(scenario)
+    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.turn is None
 
 
 def test_B20_time_stops_with_the_work() -> None:
     """The clock of an execution ran on after it had succeeded."""
-    play = standing(Phase.CHAT, Script(go("execute", "executor"), WAITS))
-    play.settle()
-    assert play.conversation.status == "waiting"
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
+    scenario.settle()
+    assert scenario.conversation.status == "waiting"
     assert not [
-        e for e in pending(play.conversation).values() if isinstance(e, Timer) and e.key.part in ("warn", "close")
+        e for e in pending(scenario.conversation).values() if isinstance(e, Timer) and e.key.part in ("warn", "close")
     ]
-    (started,) = [record for record in play.all(r.RunStarted) if record.agent == "executor"][-1:]
-    (ended,) = play.all(r.RunEnded)[-1:]
+    (started,) = [record for record in scenario.records(r.RunStarted) if record.agent == "executor"][-1:]
+    (ended,) = scenario.records(r.RunEnded)[-1:]
     assert ended.run == started.run
-    play.now = Millis(play.now + 3_600_000)
-    play.person("/status")
-    assert not play.all(r.RunWarned), "an hour of waiting is nobody's work"
+    scenario.now = Millis(scenario.now + 3_600_000)
+    scenario.user_writes("/status")
+    assert not scenario.records(r.RunWarned), "an hour of waiting is nobody's work"
 
 
 def test_B21_what_a_run_waits_for_survives_a_restart() -> None:
     """Whom it waited for was kept in memory, in a value that could not be written."""
-    asks = says("", ("ask", {"question": "Which colour?"}))
+    asks = reply("", ("ask", {"question": "Which colour?"}))
 
     def worker(request: ModelRequest) -> ModelStep:
         stepped = any(isinstance(entry, ModelStep) for entry in request.entries)
-        return says("It is done.") if request.phase != "execute" or stepped else asks
+        return reply("It is done.") if request.phase != "execute" or stepped else asks
 
     def router(question: dict[str, Any]) -> dict[str, Any]:
-        return WAITS if question["turns"] else go("execute", "executor")
+        return WAITS if question["turns"] else route("execute", "executor")
 
     world = World(router, worker)
 
@@ -152,11 +155,11 @@ def test_B21_what_a_run_waits_for_survives_a_restart() -> None:
 def test_B25_how_long_a_call_took_is_measured() -> None:
     """Every call was logged with a duration of one second."""
     world = World(
-        lambda question: WAITS if question["turns"] else go("execute", "executor"),
+        lambda question: WAITS if question["turns"] else route("execute", "executor"),
         lambda request: (
-            says("done")
+            reply("done")
             if any(isinstance(e, ModelStep) for e in request.entries)
-            else says("", ("read_file", {"path": "a"}), ("send", {"path": "b"}))
+            else reply("", ("read_file", {"path": "a"}), ("send", {"path": "b"}))
         ),
     )
     world.work = 7.0
@@ -174,10 +177,10 @@ def test_B25_how_long_a_call_took_is_measured() -> None:
 
 
 def test_B04_a_completion_that_comes_after_a_stop_counts_for_nothing() -> None:
-    play = standing(Phase.CHAT, Script(go("execute", "executor"), WAITS))
-    until(play, lambda p: any(isinstance(e, ModelCall) for e in p.running.values()))
-    late = play.perform(next(e for e in play.running.values() if isinstance(e, ModelCall)))
-    play.person("/stop")
-    assert play.hear(late) == []
-    assert play.conversation.last_turn is not None
-    assert [done.outcome for done in play.conversation.last_turn.completions] == ["stopped"]
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
+    step_until(scenario, lambda p: any(isinstance(e, ModelCall) for e in p.running.values()))
+    late = scenario.perform(next(e for e in scenario.running.values() if isinstance(e, ModelCall)))
+    scenario.user_writes("/stop")
+    assert scenario.handle(late) == []
+    assert scenario.conversation.last_turn is not None
+    assert [done.outcome for done in scenario.conversation.last_turn.completions] == ["stopped"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.nursery import run
+from tests.fakes.forkserver import run
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(sys.executable).with_name("tenex")

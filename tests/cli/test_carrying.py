@@ -10,16 +10,16 @@ from tenex.cli.main import main
 from tenex.core.ids import Millis
 from tenex.store import view
 from tenex.store.archive import packed
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    play = Play(seven_phases, diligent)
-    play.person("I want something nice")
-    play.settle()
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("I want something nice")
+    scenario.settle()
     file = tmp_path / "carried.jsonl"
-    file.write_bytes(packed(ID, [record for decision in play.journal for record in decision], Millis(1)))
+    file.write_bytes(packed(ID, [record for decision in scenario.journal for record in decision], Millis(1)))
     return file
 
 

@@ -84,7 +84,7 @@ async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPat
             tags = [["e", event.id, url, "root"]]
             daemon.offer(note("Good day", by=PROJECT, at=event.created_at + 1, tags=tags), relay)
 
-        daemon = RelayPool([url], on_event=reply, timings=FAST)
+        daemon = RelayPool([url], on_event=reply, timeouts=FAST)
         daemon.subscribe("inbox", [{"kinds": [1], "#p": [PROJECT.public]}], 0)
         async with running(daemon):
             await _Chat(Shown(answered), tmp_path / "none").run(url, PERSON, PROJECT.public, 0.0, "")

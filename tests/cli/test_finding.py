@@ -23,7 +23,7 @@ from tenex.store.index import Index
 from tenex.store.journal_reader import JOURNAL, MARK
 from tenex.store.repository import ConversationFolder
 from tenex.store.view_json import SEGMENT
-from tests.fakes.play import Play, diligent, seven_phases
+from tests.fakes.scenario import Scenario, diligent, seven_phases
 from tests.store.kit import StillClock, going_on
 from tests.store.test_stats import lived
 
@@ -74,10 +74,10 @@ def keyed(decisions: list[tuple[Record, ...]]) -> list[tuple[Record, ...]]:
 
 
 def talked() -> list[tuple[Record, ...]]:
-    play = Play(seven_phases, diligent)
-    play.person("I want something nice")
-    play.settle()
-    return play.journal
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("I want something nice")
+    scenario.settle()
+    return scenario.journal
 
 
 def index(data: Path) -> None:

@@ -18,9 +18,9 @@ from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from
 from tenex.core.errors import UsageError
 from tenex.nostr.keys import KeyRing
 from tenex.settings import load
+from tests.fakes.forkserver import run
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import ModelServer, model_server
-from tests.fakes.nursery import run
 from tests.service.test_terminal import Terminal
 
 from .conftest import environment
@@ -71,7 +71,7 @@ async def test_a_model_that_answers_is_written_and_its_key_kept_apart(server: Mo
 async def test_a_key_that_is_refused_makes_nothing(server: ModelServer, tmp_path: Path) -> None:
     code, out, said = await init(tmp_path / "data", *own(server), key="sk-of-somebody-else-0000000\n")
     assert (code, out) == (1, "")
-    assert "does not accept our key" in said
+    assert "does not accept the key" in said
     assert "--no-check" in said
     assert "sk-of-somebody-else" not in said
     assert not (tmp_path / "data").exists()

@@ -17,10 +17,10 @@ from tenex.core.messages import CallResult, ModelRequest, ModelStep
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import load
-from tests.fakes.agents import Mind, calls, results
-from tests.fakes.modelminds import Asked, decision
 from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelscripts import Asked, decision
 from tests.fakes.modelserver import model_server, text_of
+from tests.fakes.python_agents import ScriptedModel, calls, results
 from tests.service import person
 from tests.service.kit import of_kind
 from tests.service.loopback import MODEL, minded
@@ -48,7 +48,7 @@ def checks(request: ModelRequest) -> ModelStep:
 
 
 def test_the_shipped_fact_checker_goes_through_its_phases_with_its_colleague(tmp_path: Path) -> None:
-    mind = Mind(checks, router="fact-checker")
+    mind = ScriptedModel(checks, router="fact-checker")
     assert main(["--data", str(tmp_path), "agents", "add", "--like", "fact-checker"]) == 0
 
     async def hold() -> None:
@@ -59,9 +59,9 @@ def test_the_shipped_fact_checker_goes_through_its_phases_with_its_colleague(tmp
             state = await person.until(partial(rests, tmp_path, note["id"]))
             said = [event["content"] for event in await person.stored(url, authors=[ring.get("fact-checker").public])]
             assert "One claim holds, one does not." in said
-            standing = state.agent_states["fact-checker"]
-            assert [move.target for move in standing.history] == ["checking", "concluding"]
-            assert standing.values["verdicts"] == {
+            agent_state = state.agent_states["fact-checker"]
+            assert [move.target for move in agent_state.history] == ["checking", "concluding"]
+            assert agent_state.values["verdicts"] == {
                 CLAIMS[0]: "true: it grows",
                 CLAIMS[1]: "false: it is green or black",
             }

@@ -15,7 +15,7 @@ from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
 from tenex.settings import load
-from tests.fakes.play import says
+from tests.fakes.scenario import reply
 from tests.service import person
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
@@ -32,19 +32,19 @@ class Researcher:
         if request.purpose == "route":
             question = json.loads(next(entry.text for entry in request.entries if isinstance(entry, Note)))
             go = {"agents": ["researcher"], "phase": "execute", "reason": "research is wanted"}
-            return says(json.dumps({"agents": ["USER"], "reason": "it is answered"} if question["turns"] else go))
+            return reply(json.dumps({"agents": ["USER"], "reason": "it is answered"} if question["turns"] else go))
         self.requests.append(request)
         find = [("append_state", {"field": "data", "value": f"finding {n}"}) for n in range(3)]
         steps = [
-            says("", ("read_file", {"path": "a.txt"}), ("set_state", {"field": "research_plan", "value": "read a"})),
-            says("", ("read_file", {"path": "a.txt"}), ("write_file", {"path": "b.txt", "content": "x"}), *find),
-            says(
+            reply("", ("read_file", {"path": "a.txt"}), ("set_state", {"field": "research_plan", "value": "read a"})),
+            reply("", ("read_file", {"path": "a.txt"}), ("write_file", {"path": "b.txt", "content": "x"}), *find),
+            reply(
                 "",
                 ("append_state", {"field": "data", "value": "finding 3"}),
                 ("write_file", {"path": "b.txt", "content": "what follows"}),
             ),
         ]
-        return steps[len(self.requests) - 1] if len(self.requests) <= len(steps) else says("It follows that a.")
+        return steps[len(self.requests) - 1] if len(self.requests) <= len(steps) else reply("It follows that a.")
 
 
 class Heard:

@@ -21,14 +21,14 @@ from tenex.nostr.keys import KeyRing
 from tenex.settings import load, resolve_paths
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import peek
-from tests.fakes.agents import Mind, manages, researches
+from tests.fakes.python_agents import ScriptedModel, manages, researches
 from tests.service import person
 
 PAGES = Path(__file__).parents[1] / "workflows" / "pages"
 
 
 @asynccontextmanager
-async def serving(data: Path, mind: Mind, *pages: str) -> AsyncIterator[tuple[Application, str, Path]]:
+async def serving(data: Path, mind: ScriptedModel, *pages: str) -> AsyncIterator[tuple[Application, str, Path]]:
     """A daemon in this process whose folder of agents holds these pages."""
     async with embedded_relay() as url:
         prepare(data, None, [url])
@@ -60,7 +60,7 @@ def rests(data: Path, name: str) -> Conversation | None:
 
 
 def test_the_page_s_agent_works_in_a_conversation_over_a_relay(tmp_path: Path) -> None:
-    mind = Mind(researches, router="research-agent")
+    mind = ScriptedModel(researches, router="research-agent")
 
     async def main() -> None:
         async with serving(tmp_path, mind, "research_agent.py") as (_, url, _):
@@ -71,8 +71,8 @@ def test_the_page_s_agent_works_in_a_conversation_over_a_relay(tmp_path: Path) -
             state = await person.until(partial(rests, tmp_path, note["id"]))
             said = [event["content"] for event in await person.stored(url, authors=[ring.get("research-agent").public])]
             assert "Done: Analysis of 3 data points" in said
-            standing = state.agent_states["research-agent"]
-            assert (standing.phase, len(standing.values["data"])) == ("analysis", 3)
+            agent_state = state.agent_states["research-agent"]
+            assert (agent_state.phase, len(agent_state.values["data"])) == ("analysis", 3)
 
     asyncio.run(main())
     own = [[name for name in names if name in ("create_plan", "gather_data", "analyze")] for names in mind.tools]
@@ -82,7 +82,7 @@ def test_the_page_s_agent_works_in_a_conversation_over_a_relay(tmp_path: Path) -
 
 
 def test_the_page_s_agent_calls_its_colleagues_over_a_relay(tmp_path: Path) -> None:
-    mind = Mind(manages, router="project-agent")
+    mind = ScriptedModel(manages, router="project-agent")
 
     async def main() -> None:
         async with serving(tmp_path, mind, "project_agent.py") as (_, url, _):
@@ -109,7 +109,7 @@ def test_the_page_s_agent_calls_its_colleagues_over_a_relay(tmp_path: Path) -> N
 
 def test_files_are_read_again_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     async def main() -> None:
-        async with serving(tmp_path, Mind(researches), "research_agent.py") as (app, _, agents):
+        async with serving(tmp_path, ScriptedModel(researches), "research_agent.py") as (app, _, agents):
             before = app.current.now
             assert before.rules.roster[Slug("research-agent")].name == "Research Agent"
             offered = [spec.name for spec in before.tools.specs(Phase.CHAT, Slug("research-agent"))]

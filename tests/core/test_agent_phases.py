@@ -21,30 +21,28 @@ from tenex.core.workflow.conditions import Predicate
 from tenex.store.format import CONVERSATION
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflows.speakers import TransitionGraph as Rounds
-from tests.fakes.agency import program, with_program
-from tests.fakes.linked import cast, link
-from tests.fakes.play import ID, Play, says
+from tests.fakes.agent_phases import program, with_program
+from tests.fakes.scenario import ID, WAITS, Router, Scenario, check_invariants, reply, route
+from tests.fakes.subagents import link, model_by_agent
 from tests.fakes.workflows import NAME
-from tests.fakes.workflows import play as of_rounds
-
-from .kit import WAITS, Script, check_sound, go
+from tests.fakes.workflows import workflow_scenario as of_rounds
 
 ENDS = {"agents": ["USER"], "reason": "the person is next"}
 
 
-def play(*steps: Any, of: Program | None = None) -> Play:
+def scenario(*steps: Any, of: Program | None = None) -> Scenario:
     """An executor with phases of its own answers this, one after the other; then it is done."""
     script = list(steps)
 
     def worker(conversation: Any, call: Any) -> ModelStep:
-        return script.pop(0) if script else says("done")
+        return script.pop(0) if script else reply("done")
 
-    one = Play(
-        lambda question: ENDS if question["turns"] else go("execute", "executor"),
+    one = Scenario(
+        lambda question: ENDS if question["turns"] else route("execute", "executor"),
         worker,
         config=with_program(of or program()),
     )
-    one.person("research it")
+    one.user_writes("research it")
     return one
 
 
@@ -52,29 +50,29 @@ def sets(field: str, value: Any) -> tuple[str, dict[str, Any]]:
     return ("set_state", {"field": field, "value": value})
 
 
-def standing(one: Play) -> AgentPhaseState:
+def state_of(one: Scenario) -> AgentPhaseState:
     return one.conversation.agent_states["executor"]
 
 
-def moves(one: Play) -> list[tuple[str, str]]:
-    return [(record.source, record.target) for record in one.all(r.AgentPhaseChanged)]
+def moves(one: Scenario) -> list[tuple[str, str]]:
+    return [(record.source, record.target) for record in one.records(r.AgentPhaseChanged)]
 
 
 def test_it_stands_at_its_beginning_at_its_first_run_and_keeps_its_standing_over_turns_and_processes() -> None:
-    one = play(says("", sets("plan", "read")))
+    one = scenario(reply("", sets("plan", "read")))
     one.settle()
     assert moves(one) == [("planning", "research")]
-    assert [record.phase for record in one.all(r.AgentStateInitialized)] == ["planning"]
+    assert [record.phase for record in one.records(r.AgentStateInitialized)] == ["planning"]
     one.crash()
-    assert standing(one).phase == "research"
-    assert standing(one).values == {"plan": "read", "data": []}
-    assert [move.trigger for move in standing(one).history] == ["planning_to_research"]
-    one.router = lambda question: ENDS if len(question["turns"]) > 1 else go(None, "executor")
-    one.person("go on")
+    assert state_of(one).phase == "research"
+    assert state_of(one).values == {"plan": "read", "data": []}
+    assert [move.trigger for move in state_of(one).history] == ["planning_to_research"]
+    one.router = lambda question: ENDS if len(question["turns"]) > 1 else route(None, "executor")
+    one.user_writes("go on")
     one.settle()
-    assert len(one.all(r.AgentStateInitialized)) == 1
-    assert standing(one).phase == "research"
-    check_sound(one)
+    assert len(one.records(r.AgentStateInitialized)) == 1
+    assert state_of(one).phase == "research"
+    check_invariants(one)
 
 
 def test_one_step_an_evaluation_and_only_edges_of_the_phase_are_asked() -> None:
@@ -88,12 +86,12 @@ def test_one_step_an_evaluation_and_only_edges_of_the_phase_are_asked() -> None:
         return holds
 
     chain = program((("a", "b", ask("ab")), ("b", "c", ask("bc")), ("c", "d", ask("cd"))))
-    one = play(says("", ("read_file", {})), of=chain)
+    one = scenario(reply("", ("read_file", {})), of=chain)
     one.step()
-    while not one.all(r.ModelResponded):
+    while not one.records(r.ModelResponded):
         one.step()
     assert moves(one) == [("a", "b")], "the answer"
-    while not one.all(r.ToolCallCompleted):
+    while not one.records(r.ToolCallCompleted):
         one.step()
     assert moves(one) == [("a", "b"), ("b", "c")], "the result of the call"
     assert asked == ["ab", "bc"]
@@ -102,16 +100,16 @@ def test_one_step_an_evaluation_and_only_edges_of_the_phase_are_asked() -> None:
 
 
 def test_the_first_true_edge_in_the_order_of_the_list_is_taken() -> None:
-    one = play(of=program((("a", "b", lambda me: False), ("a", "c", None), ("a", "d", None), ("b", "a", None))))
+    one = scenario(of=program((("a", "b", lambda me: False), ("a", "c", None), ("a", "d", None), ("b", "a", None))))
     one.settle()
     assert moves(one) == [("a", "c")]
 
 
 @pytest.mark.parametrize("tool", ["send", "write_file"])
 def test_a_call_out_of_phase_is_refused_with_the_phase_and_what_is_there(tool: str) -> None:
-    one = play(says("", (tool, {})))
+    one = scenario(reply("", (tool, {})))
     one.settle()
-    (refused,) = one.all(r.ToolCallRejected)
+    (refused,) = one.records(r.ToolCallRejected)
     assert refused.sentence.startswith(f"The tool {tool} is not there for you now: it belongs to ")
     assert "You are in your phase planning. You may use: append_state, ask, check, complete, " in refused.sentence
     assert "send" not in refused.sentence.split("You may use")[1]
@@ -119,20 +117,22 @@ def test_a_call_out_of_phase_is_refused_with_the_phase_and_what_is_there(tool: s
 
 
 def test_a_call_after_one_that_changed_the_phase_is_held_to_the_new_phase() -> None:
-    one = play(says("", ("check", {}), sets("plan", "p"), ("send", {}), ("check", {})))
+    one = scenario(reply("", ("check", {}), sets("plan", "p"), ("send", {}), ("check", {})))
     one.settle()
-    assert [record.tool for record in one.all(r.ToolCallStarted)] == ["check", "send"]
-    (refused,) = one.all(r.ToolCallRejected)
+    assert [record.tool for record in one.records(r.ToolCallStarted)] == ["check", "send"]
+    (refused,) = one.records(r.ToolCallRejected)
     assert refused.tool == "check"
     assert "You are in your phase research." in refused.sentence
 
 
 def test_phases_and_condition_must_both_hold() -> None:
     both = Scope(phases=frozenset({"planning"}), when=Predicate(lambda me: me.data))
-    one = play(says("", ("send", {})), says("", sets("data", [1]), ("send", {})), of=program(scopes={"send": both}))
+    one = scenario(
+        reply("", ("send", {})), reply("", sets("data", [1]), ("send", {})), of=program(scopes={"send": both})
+    )
     one.settle()
-    assert "its condition does not hold" in one.all(r.ToolCallRejected)[0].sentence
-    assert [record.tool for record in one.all(r.ToolCallStarted)] == ["send"]
+    assert "its condition does not hold" in one.records(r.ToolCallRejected)[0].sentence
+    assert [record.tool for record in one.records(r.ToolCallStarted)] == ["send"]
 
 
 def test_a_condition_that_raises_is_not_true_and_is_told_once_for_each_edge_of_a_run() -> None:
@@ -140,24 +140,24 @@ def test_a_condition_that_raises_is_not_true_and_is_told_once_for_each_edge_of_a
         (("a", "b", lambda me: me.nothing), ("a", "c", lambda me: me.plan), ("b", "a", None)),
         scopes={"send": Scope(when=Predicate(lambda me: 1 / 0))},
     )
-    one = play(says("", ("send", {})), says("", sets("plan", "p")), of=broken)
+    one = scenario(reply("", ("send", {})), reply("", sets("plan", "p")), of=broken)
     one.settle()
-    (failed,) = one.all(r.ConditionFailed)
+    (failed,) = one.records(r.ConditionFailed)
     assert (failed.source, failed.target) == ("a", "b")
     assert "AttributeError" in failed.error
-    assert "its condition failed (ZeroDivisionError: division by zero)" in one.all(r.ToolCallRejected)[0].sentence
+    assert "its condition failed (ZeroDivisionError: division by zero)" in one.records(r.ToolCallRejected)[0].sentence
     assert moves(one) == [("a", "c")]
-    assert one.said()[-1] == "done"
+    assert one.sent_texts()[-1] == "done"
 
 
 def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
-    def blind(standing: AgentPhaseState, conversation: Any) -> Any:
+    def blind(agent_state: AgentPhaseState, conversation: Any) -> Any:
         raise RuntimeError("no")
 
-    one = play(says("", ("read_file", {})), of=Program(graph=program().graph, defaults={}, schema={}, look=blind))
+    one = scenario(reply("", ("read_file", {})), of=Program(graph=program().graph, defaults={}, schema={}, look=blind))
     one.settle()
-    assert [(record.target, record.error) for record in one.all(r.ConditionFailed)] == [("", "RuntimeError: no")]
-    assert standing(one).phase == "planning"
+    assert [(record.target, record.error) for record in one.records(r.ConditionFailed)] == [("", "RuntimeError: no")]
+    assert state_of(one).phase == "planning"
 
 
 @pytest.mark.parametrize(
@@ -176,31 +176,31 @@ def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
 def test_a_change_of_state_that_cannot_be_is_refused_and_changes_nothing(
     tool: str, arguments: dict[str, Any], said: str
 ) -> None:
-    one = play(says("", (tool, arguments)))
+    one = scenario(reply("", (tool, arguments)))
     one.settle()
-    assert said in one.all(r.ToolCallRejected)[0].sentence
-    assert standing(one).values == {"plan": "", "data": []}
+    assert said in one.records(r.ToolCallRejected)[0].sentence
+    assert state_of(one).values == {"plan": "", "data": []}
 
 
 def test_a_list_grows_item_by_item() -> None:
-    one = play(says("", *(("append_state", {"field": "data", "value": n}) for n in range(3))))
+    one = scenario(reply("", *(("append_state", {"field": "data", "value": n}) for n in range(3))))
     one.settle()
-    assert standing(one).values["data"] == [0, 1, 2]
+    assert state_of(one).values["data"] == [0, 1, 2]
 
 
 def test_a_program_without_settable_state_has_no_calls_about_it() -> None:
-    one = play(says("", sets("plan", "p")), of=program(is_settable=False))
+    one = scenario(reply("", sets("plan", "p")), of=program(is_settable=False))
     one.settle()
-    assert "There is no tool set_state." in one.all(r.ToolCallRejected)[0].sentence
+    assert "There is no tool set_state." in one.records(r.ToolCallRejected)[0].sentence
 
 
 def test_a_trigger_is_the_name_of_the_pair_and_guarded_by_its_condition() -> None:
     of = program(
         (("a", "b", lambda me: me.plan == "go"), ("b", "c", None), ("a", "c", lambda me: False)), has_triggers=True
     )
-    one = play(says("", ("a_to_b", {}), ("b_to_c", {}), ("a_to_c", {})), of=of)
+    one = scenario(reply("", ("a_to_b", {}), ("b_to_c", {}), ("a_to_c", {})), of=of)
     one.settle()
-    told = [record.sentence for record in one.all(r.ToolCallRejected)]
+    told = [record.sentence for record in one.records(r.ToolCallRejected)]
     assert told == [
         "a_to_b is not permitted: its condition does not hold.",
         "b_to_c leads from b, and you are in a.",
@@ -213,40 +213,40 @@ def test_a_trigger_is_the_name_of_the_pair_and_guarded_by_its_condition() -> Non
         schema={"plan": {"type": "string"}},
         has_triggers=True,
     )
-    two = play(says("", ("b_to_a", {})), of=several)
+    two = scenario(reply("", ("b_to_a", {})), of=several)
     two.settle()
     assert moves(two)[:2] == [("a", "b"), ("b", "a")]
-    assert two.all(r.ToolCallCompleted)[0].content == "You are in a now."
+    assert two.records(r.ToolCallCompleted)[0].content == "You are in a now."
 
 
 def test_what_a_tool_changes_is_kept_and_may_move_the_agent() -> None:
-    one = play(says("", ("check", {})))
-    while not one.all(r.ToolCallStarted):
+    one = scenario(reply("", ("check", {})))
+    while not one.records(r.ToolCallStarted):
         one.step()
     effect = next(effect for effect in one.running.values() if isinstance(effect, ToolCall))
-    assert effect.context.standing is not None
-    assert effect.context.standing.phase == "planning"
-    one.hear(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
-    assert standing(one).phase == "research"
-    assert one.all(r.ToolCallCompleted)[0].values == {"plan": "p"}
-    check_sound(one)
+    assert effect.context.agent_state is not None
+    assert effect.context.agent_state.phase == "planning"
+    one.handle(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
+    assert state_of(one).phase == "research"
+    assert one.records(r.ToolCallCompleted)[0].values == {"plan": "p"}
+    check_invariants(one)
 
 
 @pytest.mark.parametrize("values", [{"unknown": 1}, {"plan": "x" * LARGEST}, {"plan": float("nan")}])
 def test_what_a_tool_may_not_change_makes_its_result_a_failure_that_says_so(values: dict[str, Any]) -> None:
-    one = play(says("", ("check", {})))
-    while not one.all(r.ToolCallStarted):
+    one = scenario(reply("", ("check", {})))
+    while not one.records(r.ToolCallStarted):
         one.step()
     effect = next(effect for key, effect in one.running.items() if key.work == "tool")
-    one.hear(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values=values)))
-    (returned,) = one.all(r.ToolCallCompleted)
+    one.handle(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values=values)))
+    (returned,) = one.records(r.ToolCallCompleted)
     assert not returned.ok
     assert not returned.values
-    assert standing(one).values["plan"] == ""
+    assert state_of(one).values["plan"] == ""
 
 
 def test_a_changed_program_keeps_what_fits() -> None:
-    one = play(says("", sets("plan", "p"), sets("data", [1])))
+    one = scenario(reply("", sets("plan", "p"), sets("data", [1])))
     one.settle()
     text = {"type": "string"}
     one.rules = with_program(
@@ -256,13 +256,13 @@ def test_a_changed_program_keeps_what_fits() -> None:
             schema={"plan": text, "data": text, "new": {"type": "integer"}},
         )
     )
-    one.router = lambda question: ENDS if len(question["turns"]) > 1 else go(None, "executor")
-    one.person("go on")
+    one.router = lambda question: ENDS if len(question["turns"]) > 1 else route(None, "executor")
+    one.user_writes("go on")
     one.settle()
-    assert standing(one).phase == "start"
-    assert standing(one).values == {"plan": "p", "data": "none", "new": 0}
-    assert [move.target for move in standing(one).history] == ["research"], "what was is not forgotten"
-    assert len(one.all(r.AgentStateInitialized)) == 2
+    assert state_of(one).phase == "start"
+    assert state_of(one).values == {"plan": "p", "data": "none", "new": 0}
+    assert [move.target for move in state_of(one).history] == ["research"], "what was is not forgotten"
+    assert len(one.records(r.AgentStateInitialized)) == 2
 
 
 def test_a_schema_of_several_types_is_not_looked_at() -> None:
@@ -271,8 +271,8 @@ def test_a_schema_of_several_types_is_not_looked_at() -> None:
 
 
 def test_what_is_offered_is_what_the_gate_lets_through() -> None:
-    one = play(says("", sets("plan", "p")))
-    while not one.all(r.RunStarted):
+    one = scenario(reply("", sets("plan", "p")))
+    while not one.records(r.RunStarted):
         one.step()
     specs = [_spec(name) for name in ("check", "send", "read_file")]
     state = one.conversation
@@ -291,15 +291,15 @@ def _spec(name: str) -> Any:
 
 
 def test_the_standing_is_written_and_read_whole_and_a_fork_takes_it_along() -> None:
-    one = play(
-        says("", sets("plan", "p"), ("send", {})),
+    one = scenario(
+        reply("", sets("plan", "p"), ("send", {})),
         of=program(
             (("planning", "research", lambda me: me.plan), ("planning", "lost", lambda me: me.no)),
             defaults={"plan": "", "none": 0, "no": False},
             scopes={},
         ),
     )
-    while not one.all(r.AgentPhaseChanged):
+    while not one.records(r.AgentPhaseChanged):
         one.step()
     encoded = CONVERSATION.encode_decisions(one.journal)
     read, length, fault = CONVERSATION.decode_lines(encoded)
@@ -315,8 +315,8 @@ def test_the_standing_is_written_and_read_whole_and_a_fork_takes_it_along() -> N
 
 
 def test_a_call_that_one_before_it_makes_room_for_waits_for_that() -> None:
-    one = play(
-        says("", ("check", {}), ("read_file", {}), ("send", {}), ("write_file", {})),
+    one = scenario(
+        reply("", ("check", {}), ("read_file", {}), ("send", {}), ("write_file", {})),
         of=program(
             scopes={
                 "check": Scope(phases=frozenset({"planning"})),
@@ -326,15 +326,15 @@ def test_a_call_that_one_before_it_makes_room_for_waits_for_that() -> None:
             }
         ),
     )
-    while not one.all(r.ToolCallStarted):
+    while not one.records(r.ToolCallStarted):
         one.step()
-    assert not one.all(r.ToolCallRejected), "whether they may run is not known before what came first has returned"
+    assert not one.records(r.ToolCallRejected), "whether they may run is not known before what came first has returned"
     effect = next(effect for effect in one.running.values() if isinstance(effect, ToolCall))
-    one.hear(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
+    one.handle(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
     one.settle()
-    assert [record.tool for record in one.all(r.ToolCallStarted)] == ["check", "read_file", "send"]
-    assert [record.tool for record in one.all(r.ToolCallRejected)] == ["write_file"]
-    check_sound(one)
+    assert [record.tool for record in one.records(r.ToolCallStarted)] == ["check", "read_file", "send"]
+    assert [record.tool for record in one.records(r.ToolCallRejected)] == ["write_file"]
+    check_invariants(one)
 
 
 @pytest.mark.parametrize("call", [("set_state", {"field": "plan", "value": "p"}), ("research_to_planning", {})])
@@ -344,25 +344,25 @@ def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_i
         initial_speaker="writer",
         default_target=TerminateTarget("enough"),
     )
-    one = of_rounds(graph, {"writer": [says("", call)]})
+    one = of_rounds(graph, {"writer": [reply("", call)]})
     writer = one.rules.roster[Slug("writer")]
     edges = (("planning", "research", lambda me: not me.plan), ("research", "planning", lambda me: True))
     told = dataclasses.replace(writer, program=program(edges, scopes={}, has_triggers=True))
     one.rules = dataclasses.replace(one.rules, roster={**one.rules.roster, writer.slug: told})
-    one.person("Make it good", addressed=(NAME,))
+    one.user_writes("Make it good", addressed=(NAME,))
     one.settle()
-    assert [record.content for record in one.all(r.ToolCallCompleted)] in (
+    assert [record.content for record in one.records(r.ToolCallCompleted)] in (
         ["plan is set."],
         ["You are in planning now."],
     )
-    assert [record.speaker for record in one.all(r.RoundClosed)][:2] == ["writer", "checker"]
+    assert [record.speaker for record in one.records(r.RoundClosed)][:2] == ["writer", "checker"]
 
 
 def test_a_call_is_not_let_in_by_what_stands_after_it() -> None:
     scopes = {"send": Scope(phases=frozenset({"research"}))}
-    one = play(says("", ("read_file", {}), ("send", {}), sets("plan", "p")), of=program(scopes=scopes))
+    one = scenario(reply("", ("read_file", {}), ("send", {}), sets("plan", "p")), of=program(scopes=scopes))
     one.settle()
-    assert [record.tool for record in one.all(r.ToolCallRejected)] == ["send"]
+    assert [record.tool for record in one.records(r.ToolCallRejected)] == ["send"]
     assert moves(one) == [("planning", "research")]
 
 
@@ -372,23 +372,28 @@ def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpo
     own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
     known = with_program(program(edges, links={"to_helper": link("helper")}, **own))
     helper = dataclasses.replace(known.roster[Slug("helper")], program=program(edges, **own))
-    minds = cast(
-        executor=[says("", sets("n", 1), ("to_helper", {"message": "look"})), says("", sets("n", 0))],
-        helper=[says("", sets("n", 1))],
+    minds = model_by_agent(
+        executor=[reply("", sets("n", 1), ("to_helper", {"message": "look"})), reply("", sets("n", 0))],
+        helper=[reply("", sets("n", 1))],
     )
-    one = Play(Script(WAITS), minds, config=dataclasses.replace(known, roster={**known.roster, helper.slug: helper}))
+    one = Scenario(
+        Router(WAITS), minds, config=dataclasses.replace(known, roster={**known.roster, helper.slug: helper})
+    )
     records, checkpoints = [], []
     for _ in range(2):
         for _ in range(40):
-            one.router, before = Script(go("execute" if not one.journal else None, "executor"), WAITS), len(one.journal)
-            one.person("again")
+            one.router, before = (
+                Router(route("execute" if not one.journal else None, "executor"), WAITS),
+                len(one.journal),
+            )
+            one.user_writes("again")
             one.settle()
         records.append(len(CONVERSATION.encode_decisions(one.journal[before:])))
         state = dataclasses.replace(StateSnapshot.of(one.conversation).state, seen={}, history=None)
         taken = dataclasses.replace(StateSnapshot.of(one.conversation), state=state)
         checkpoints.append(len(CONVERSATION.encode_decisions([[taken]])))
-    assert len(one.all(r.AgentPhaseChanged)) == 80 * 3
+    assert len(one.records(r.AgentPhaseChanged)) == 80 * 3
     assert {*one.conversation.agent_states} == {"executor"}
-    assert len(standing(one).history) == HISTORY
+    assert len(state_of(one).history) == HISTORY
     assert records[1] < records[0] * 1.02, "a digit more here and there"
     assert checkpoints[1] < checkpoints[0] * 1.02

@@ -15,9 +15,8 @@ from tenex.core.messages import CallRequest, CallResult, ModelStep, UserText
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
-from tests.fakes.play import says
+from tests.fakes.scenario import in_flight, reply
 
-from .kit import work
 from .test_runs import at_work, ended, finish, results
 
 # ---- calls --------------------------------------------------------------------------------------------------------
@@ -31,33 +30,33 @@ def with_ids(step: ModelStep, *ids: str) -> ModelStep:
 
 def test_duplicate_call_ids_are_told_apart_within_and_across_answers() -> None:
     read = ("read_file", {"path": "a"})
-    play = at_work(
-        with_ids(says("", read, read, read), "x", "x", ""), with_ids(says("", read, read), "x", ""), says("done")
+    scenario = at_work(
+        with_ids(reply("", read, read, read), "x", "x", ""), with_ids(reply("", read, read), "x", ""), reply("done")
     )
-    play.settle()
-    ids = [record.call for record in play.all(r.ToolCallStarted)]
+    scenario.settle()
+    ids = [record.call for record in scenario.records(r.ToolCallStarted)]
     assert len(ids) == 5 == len(set(ids))
-    assert [name for name, *_ in results(play)] == ids
-    assert ended(play)[0].outcome == "finished"
+    assert [name for name, *_ in results(scenario)] == ids
+    assert ended(scenario)[0].outcome == "finished"
 
 
 def test_of_hundreds_of_calls_in_one_answer_the_first_are_carried_out() -> None:
-    play = at_work(says("", *[("read_file", {"path": f"f{n}"}) for n in range(CALLS + 30)]), says("done"))
-    play.settle()
-    assert len(play.all(r.ToolCallStarted)) == CALLS
-    assert {record.sentence for record in play.all(r.ToolCallRejected)} == {
+    scenario = at_work(reply("", *[("read_file", {"path": f"f{n}"}) for n in range(CALLS + 30)]), reply("done"))
+    scenario.settle()
+    assert len(scenario.records(r.ToolCallStarted)) == CALLS
+    assert {record.sentence for record in scenario.records(r.ToolCallRejected)} == {
         f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
     }
-    assert len(play.all(r.ToolCallRejected)) == 30
-    assert ended(play)[0].outcome == "finished"
+    assert len(scenario.records(r.ToolCallRejected)) == 30
+    assert ended(scenario)[0].outcome == "finished"
 
 
 def test_an_unknown_tool_is_refused_with_what_there_is_and_the_model_goes_on() -> None:
-    play = at_work(says("", ("teleport", {}), ("read_file", {})), says("done"))
-    play.settle()
-    assert results(play)[0][2].startswith("There is no tool teleport. You may use: ")
-    assert [record.tool for record in play.all(r.ToolCallStarted)] == ["read_file"]
-    assert ended(play)[0].outcome == "finished"
+    scenario = at_work(reply("", ("teleport", {}), ("read_file", {})), reply("done"))
+    scenario.settle()
+    assert results(scenario)[0][2].startswith("There is no tool teleport. You may use: ")
+    assert [record.tool for record in scenario.records(r.ToolCallStarted)] == ["read_file"]
+    assert ended(scenario)[0].outcome == "finished"
 
 
 @pytest.mark.parametrize(
@@ -74,144 +73,145 @@ def test_an_unknown_tool_is_refused_with_what_there_is_and_the_model_goes_on() -
     ],
 )
 def test_a_tool_the_phase_forbids_does_not_run_even_when_the_model_names_it(phase: str, tool: str) -> None:
-    play = at_work(says("", (tool, {"path": "a"})), says("done"), phase=phase)
-    play.settle()
-    assert f"may not be used by executor in the {phase} phase; nothing was done" in results(play)[0][2]
-    assert play.all(r.ToolCallStarted) == []
-    assert not play.ran
+    scenario = at_work(reply("", (tool, {"path": "a"})), reply("done"), phase=phase)
+    scenario.settle()
+    assert f"may not be used by executor in the {phase} phase; nothing was done" in results(scenario)[0][2]
+    assert scenario.records(r.ToolCallStarted) == []
+    assert not scenario.ran
 
 
 def test_the_gate_is_asked_again_when_a_call_is_about_to_start() -> None:
     """Two changes in one answer; the phase changes between them; the second is refused."""
-    play = at_work(says("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), says("done"))
-    play.step()
-    (first,) = work(play)
+    scenario = at_work(reply("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), reply("done"))
+    scenario.step()
+    (first,) = in_flight(scenario)
     moved = r.PhaseTransition(
-        seq=play.conversation.next_seq,
-        at=play.now,
+        seq=scenario.conversation.next_seq,
+        at=scenario.now,
         from_=Phase.EXECUTE,
         to=Phase.VERIFICATION,
         message="",
         reason="",
-        agent_pubkey=play.rules.project.pubkey,
+        agent_pubkey=scenario.rules.project.pubkey,
         agent_name="",
         summary="",
-        announce_at=Millis(play.now + 1),
+        announce_at=Millis(scenario.now + 1),
     )
-    play.conversation.apply(moved)
-    play.journal.append((moved,))
-    finish(play, first.key)
-    assert [ok for _, ok, _ in results(play)] == [True, False]
-    assert "in the verification phase" in results(play)[1][2]
-    assert [record.call for record in play.all(r.ToolCallStarted)] == ["k0"]
+    scenario.conversation.apply(moved)
+    scenario.journal.append((moved,))
+    finish(scenario, first.key)
+    assert [ok for _, ok, _ in results(scenario)] == [True, False]
+    assert "in the verification phase" in results(scenario)[1][2]
+    assert [record.call for record in scenario.records(r.ToolCallStarted)] == ["k0"]
 
 
 def test_an_agent_taken_out_of_the_roster_in_mid_work_runs_nothing_more() -> None:
-    play = at_work(says("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), says("done"))
-    play.step()
-    roster = {slug: member for slug, member in play.rules.roster.items() if slug != "executor"}
-    play.rules = dataclasses.replace(play.rules, roster=roster)
-    play.settle()
-    assert [ok for _, ok, _ in results(play)] == [True, False]
-    assert ended(play)[0].outcome == "finished"
+    scenario = at_work(reply("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), reply("done"))
+    scenario.step()
+    roster = {slug: member for slug, member in scenario.rules.roster.items() if slug != "executor"}
+    scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
+    scenario.settle()
+    assert [ok for _, ok, _ in results(scenario)] == [True, False]
+    assert ended(scenario)[0].outcome == "finished"
 
 
 def test_reads_start_together_and_changes_one_by_one_in_order() -> None:
     calls = [("read_file", {"path": "a"}), ("write_file", {"path": "b"}), ("read_file", {"path": "c"}), ("check", {})]
-    play = at_work(says("", *calls), says("done"))
-    play.step()
-    assert [effect.request.id for effect in work(play) if isinstance(effect, ToolCall)] == ["k0", "k1", "k2"]
-    finish(play, work(play)[1].key)
-    assert [effect.request.id for effect in work(play) if isinstance(effect, ToolCall)] == ["k0", "k2", "k3"]
+    scenario = at_work(reply("", *calls), reply("done"))
+    scenario.step()
+    assert [effect.request.id for effect in in_flight(scenario) if isinstance(effect, ToolCall)] == ["k0", "k1", "k2"]
+    finish(scenario, in_flight(scenario)[1].key)
+    assert [effect.request.id for effect in in_flight(scenario) if isinstance(effect, ToolCall)] == ["k0", "k2", "k3"]
 
 
 def test_complete_beside_other_calls_ends_the_run_after_them() -> None:
-    play = at_work(says("", ("complete", {"response": "done"}), ("write_file", {"path": "a"}), ("read_file", {})))
-    play.step()
-    assert ended(play) == []
-    while work(play) and isinstance(work(play)[0], ToolCall):
-        assert ended(play) == []
-        finish(play, work(play)[0].key)
-    assert (ended(play)[0].text, ended(play)[0].outcome) == ("done", "finished")
-    assert play.conversation.touched == {"a"}
+    scenario = at_work(reply("", ("complete", {"response": "done"}), ("write_file", {"path": "a"}), ("read_file", {})))
+    scenario.step()
+    assert ended(scenario) == []
+    while in_flight(scenario) and isinstance(in_flight(scenario)[0], ToolCall):
+        assert ended(scenario) == []
+        finish(scenario, in_flight(scenario)[0].key)
+    assert (ended(scenario)[0].text, ended(scenario)[0].outcome) == ("done", "finished")
+    assert scenario.conversation.touched == {"a"}
 
 
 def test_the_first_of_two_completions_counts() -> None:
-    play = at_work(says("", ("complete", {"response": "one"}), ("complete", {"response": "two"})))
-    play.settle()
-    assert ended(play)[0].text == "one"
-    assert len(ended(play)) == 1
+    scenario = at_work(reply("", ("complete", {"response": "one"}), ("complete", {"response": "two"})))
+    scenario.settle()
+    assert ended(scenario)[0].text == "one"
+    assert len(ended(scenario)) == 1
 
 
 @pytest.mark.parametrize(
     ("step", "text"),
     [
-        (says("said", ("complete", {})), "said"),
-        (says("said", ("complete", {"response": "written"})), "written"),
-        (says("", ("complete", {"summary": "short"})), "short"),
-        (says("said", ("complete", {"issues": "and this"})), "said\n\nand this"),
+        (reply("said", ("complete", {})), "said"),
+        (reply("said", ("complete", {"response": "written"})), "written"),
+        (reply("", ("complete", {"summary": "short"})), "short"),
+        (reply("said", ("complete", {"issues": "and this"})), "said\n\nand this"),
     ],
 )
 def test_what_a_person_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
-    play = at_work(step)
-    play.settle()
-    assert ended(play)[0].text == text
-    assert text in play.said()
+    scenario = at_work(step)
+    scenario.settle()
+    assert ended(scenario)[0].text == text
+    assert text in scenario.sent_texts()
 
 
 @pytest.mark.parametrize(
     "arguments", [{}, {"question": ""}, {"question": "  "}, {"question": 7}, {"question": ["a"]}, {"q": "x"}]
 )
 def test_a_question_without_words_is_refused(arguments: dict[str, Any]) -> None:
-    play = at_work(says("", ("ask", arguments)), says("done"))
-    play.settle()
-    assert "`ask` needs `question`" in results(play)[0][2]
-    assert play.all(r.QuestionAsked) == []
-    assert ended(play)[0].outcome == "finished"
+    scenario = at_work(reply("", ("ask", arguments)), reply("done"))
+    scenario.settle()
+    assert "`ask` needs `question`" in results(scenario)[0][2]
+    assert scenario.records(r.QuestionAsked) == []
+    assert ended(scenario)[0].outcome == "finished"
 
 
 @pytest.mark.parametrize("options", [None, "yes or no", 7, {"a": 1}])
 def test_options_that_are_no_list_are_left_out(options: Any) -> None:
-    play = at_work(says("", ("ask", {"question": "Which?", "options": options})))
-    play.step()
-    assert play.all(r.QuestionAsked)[0].question == "Which?"
+    scenario = at_work(reply("", ("ask", {"question": "Which?", "options": options})))
+    scenario.step()
+    assert scenario.records(r.QuestionAsked)[0].question == "Which?"
 
 
 def test_options_are_listed_below_the_question() -> None:
-    play = at_work(says("", ("ask", {"question": "Which?", "options": ["red", 2]})))
-    play.step()
-    assert play.said()[-1] == "Which?\n- red\n- 2"
+    scenario = at_work(reply("", ("ask", {"question": "Which?", "options": ["red", 2]})))
+    scenario.step()
+    assert scenario.sent_texts()[-1] == "Which?\n- red\n- 2"
 
 
 def test_results_are_shown_in_the_order_of_the_calls_and_then_what_people_wrote() -> None:
-    play = at_work(says("", ("read_file", {}), ("teleport", {}), ("write_file", {"path": "a"})), says("done"))
-    play.step()
-    play.person("make it green")
-    for effect in reversed(work(play)):
-        finish(play, effect.key)
-    (call,) = work(play)
+    scenario = at_work(reply("", ("read_file", {}), ("teleport", {}), ("write_file", {"path": "a"})), reply("done"))
+    scenario.step()
+    scenario.user_writes("make it green")
+    for effect in reversed(in_flight(scenario)):
+        finish(scenario, effect.key)
+    (call,) = in_flight(scenario)
     assert isinstance(call, ModelCall)
     assert [entry.id for entry in call.entries[-4:-1] if isinstance(entry, CallResult)] == ["k0", "k1", "k2"]
     assert call.entries[-1] == UserText(author="alice", text="make it green", role="owner", key="a" * 64)
 
 
 def test_a_failed_call_is_a_result_like_any_other() -> None:
-    play = at_work(says("", ("read_file", {"path": "a"})), says("done"))
-    play.step()
-    (call,) = work(play)
-    play.hear(ToolReturned(key=call.key, result=ToolResult(ok=False, content="no such file")))
-    assert results(play)[-1] == ("k0", False, "no such file")
-    play.settle()
-    assert ended(play)[0].outcome == "finished"
+    scenario = at_work(reply("", ("read_file", {"path": "a"})), reply("done"))
+    scenario.step()
+    (call,) = in_flight(scenario)
+    scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=False, content="no such file")))
+    assert results(scenario)[-1] == ("k0", False, "no such file")
+    scenario.settle()
+    assert ended(scenario)[0].outcome == "finished"
 
 
 def test_arguments_of_any_shape_reach_the_tool_as_they_are() -> None:
     odd = {"path": "\ud800", "n": 10**40, "deep": [[[[{}]]]], "": None}
-    play = at_work(
-        dataclasses.replace(says(""), calls=(CallRequest(id=CallId("k"), tool="read_file", arguments=odd),)), says("ok")
+    scenario = at_work(
+        dataclasses.replace(reply(""), calls=(CallRequest(id=CallId("k"), tool="read_file", arguments=odd),)),
+        reply("ok"),
     )
-    play.step()
-    (call,) = work(play)
+    scenario.step()
+    (call,) = in_flight(scenario)
     assert isinstance(call, ToolCall)
     assert call.request.arguments == odd
 
@@ -219,47 +219,49 @@ def test_arguments_of_any_shape_reach_the_tool_as_they_are() -> None:
 # ---- `complete` beside other calls --------------------------------------------------------------------------------
 
 
-def fails(play: Any) -> None:
+def fails(scenario: Any) -> None:
     """The call that runs gives a failure."""
-    (call,) = (effect for effect in work(play) if isinstance(effect, ToolCall))
-    play.running.pop(call.key)
-    play.hear(ToolReturned(key=call.key, result=ToolResult(ok=False, content="exit status 1")))
+    (call,) = (effect for effect in in_flight(scenario) if isinstance(effect, ToolCall))
+    scenario.running.pop(call.key)
+    scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=False, content="exit status 1")))
 
 
 DONE = ("complete", {"response": "All tests pass.", "verdict": "verified"})
 
 
 def test_a_report_written_before_a_call_of_the_same_answer_failed_does_not_count() -> None:
-    play = at_work(says("", ("write_file", {"path": "a"}), DONE), says("", DONE))
-    play.step()
-    fails(play)
-    assert results(play)[-1][2] == (
+    scenario = at_work(reply("", ("write_file", {"path": "a"}), DONE), reply("", DONE))
+    scenario.step()
+    fails(scenario)
+    assert results(scenario)[-1][2] == (
         "write_file in the same answer did not succeed. Look at its result first, then call `complete`."
     )
-    assert not ended(play)
-    play.settle()
-    assert [done.outcome for done in ended(play)] == ["finished"]
+    assert not ended(scenario)
+    scenario.settle()
+    assert [done.outcome for done in ended(scenario)] == ["finished"]
 
 
 def test_of_two_reports_the_first_counts() -> None:
-    play = at_work(says("", DONE, ("complete", {"response": "No.", "verdict": "issues"})))
-    play.settle()
-    assert [done.text for done in ended(play)] == ["All tests pass."]
-    assert [record.sentence for record in play.all(r.ToolCallRejected)] == ["The first `complete` of an answer counts."]
+    scenario = at_work(reply("", DONE, ("complete", {"response": "No.", "verdict": "issues"})))
+    scenario.settle()
+    assert [done.text for done in ended(scenario)] == ["All tests pass."]
+    assert [record.sentence for record in scenario.records(r.ToolCallRejected)] == [
+        "The first `complete` of an answer counts."
+    ]
 
 
 def test_a_refused_call_beside_the_report_has_to_be_looked_at_too() -> None:
-    play = at_work(says("", ("learn", {"lesson": "x"}), DONE), says("", DONE))
-    play.settle()
-    assert [done.outcome for done in ended(play)] == ["finished"]
-    assert len([record for record in play.all(r.ToolCallRejected) if record.tool == "complete"]) == 1
+    scenario = at_work(reply("", ("learn", {"lesson": "x"}), DONE), reply("", DONE))
+    scenario.settle()
+    assert [done.outcome for done in ended(scenario)] == ["finished"]
+    assert len([record for record in scenario.records(r.ToolCallRejected) if record.tool == "complete"]) == 1
 
 
 def test_at_the_limit_of_steps_the_report_counts_whatever_failed_beside_it() -> None:
-    play = at_work(says("", ("write_file", {"path": "a"}), DONE), limits=Limits(steps_per_run=1))
-    play.step()
-    fails(play)
-    assert [done.outcome for done in ended(play)] == ["finished"]
+    scenario = at_work(reply("", ("write_file", {"path": "a"}), DONE), limits=Limits(steps_per_run=1))
+    scenario.step()
+    fails(scenario)
+    assert [done.outcome for done in ended(scenario)] == ["finished"]
 
 
 # ---- what people write meanwhile -----------------------------------------------------------------------------------
@@ -267,12 +269,14 @@ def test_at_the_limit_of_steps_the_report_counts_whatever_failed_beside_it() -> 
 
 def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> None:
     """Words of people are never left out of a request, so a long one must not be whole in it."""
-    play = at_work(says("", ("ask", {"question": "Which?"})), says("", ("ask", {"question": "And?"})), says("done"))
-    play.step()
+    scenario = at_work(
+        reply("", ("ask", {"question": "Which?"})), reply("", ("ask", {"question": "And?"})), reply("done")
+    )
+    scenario.step()
     log = "x" * 200_000
-    play.person("a log: " + log, addressed=("planner",))
-    play.person("answer: " + log, reply_to=next(iter(play.conversation.asks)))
-    call = next(effect for effect in play.running.values() if isinstance(effect, ModelCall))
+    scenario.user_writes("a log: " + log, addressed=("planner",))
+    scenario.user_writes("answer: " + log, reply_to=next(iter(scenario.conversation.asks)))
+    call = next(effect for effect in scenario.running.values() if isinstance(effect, ModelCall))
     words = [entry.text for entry in call.entries if isinstance(entry, UserText)]
     answers = [entry.content for entry in call.entries if isinstance(entry, CallResult)]
     assert [text[:5] for text in words[-1:]] == ["a log"]

@@ -7,7 +7,7 @@ import pytest
 from tenex.core.config import Expectation, Limits, PeerGroup, Policy, Role
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
-from tests.fakes.play import agent, rules
+from tests.fakes.scenario import agent, rules
 
 KEY = str(agent("executor").pubkey)
 NPUB = "npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"

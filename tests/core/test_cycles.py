@@ -5,96 +5,107 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.phases import Phase
-from tests.fakes.play import Play, RouterMind, rules, says
+from tests.fakes.scenario import (
+    ENDS,
+    WAITS,
+    Router,
+    RouterModel,
+    Scenario,
+    model_by_phase,
+    plain_model,
+    reply,
+    route,
+    rules,
+    scenario_at,
+    step_until,
+)
 
-from .kit import ENDS, WAITS, Script, go, mind, plain, standing, until
 
-
-def refusals(play: Play) -> list[str]:
+def refusals(scenario: Scenario) -> list[str]:
     """The sentences of all refusals, in order."""
-    return [record.sentence for record in play.all(r.RouteRejected)]
+    return [record.sentence for record in scenario.records(r.RouteRejected)]
 
 
 # ---- cycles -------------------------------------------------------------------------------------------------------
 
 
-def whole_cycle(router: RouterMind | None = None) -> Play:
+def whole_cycle(router: RouterModel | None = None) -> Scenario:
     """A cycle that went the whole way and is over, with a file read and one changed."""
-    reads = [says("", ("read_file", {"path": "a"}), ("write_file", {"path": "a"})), says("built")]
-    play = Play(
-        Script(
-            go("execute", "executor"),
-            go("verification", "executor"),
-            go("chores", "executor"),
-            go("reflection", "executor"),
+    reads = [reply("", ("read_file", {"path": "a"}), ("write_file", {"path": "a"})), reply("built")]
+    scenario = Scenario(
+        Router(
+            route("execute", "executor"),
+            route("verification", "executor"),
+            route("chores", "executor"),
+            route("reflection", "executor"),
             ENDS,
         ),
-        mind(execute=reads),
+        model_by_phase(execute=reads),
     )
-    play.person("build it")
-    play.settle()
-    assert play.conversation.status == "ended"
-    play.router = router or Script(go(None, "project-manager"), WAITS)
-    return play
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert scenario.conversation.status == "ended"
+    scenario.router = router or Router(route(None, "project-manager"), WAITS)
+    return scenario
 
 
 def test_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
-    play = whole_cycle()
-    assert play.conversation.touched == {"a"}
-    play.person("/quick")  # no waiver of a cycle that is over may leak into the next
-    play.person("and now a poem")
-    conversation = play.conversation
+    scenario = whole_cycle()
+    assert scenario.conversation.touched == {"a"}
+    scenario.user_writes("/quick")  # no waiver of a cycle that is over may leak into the next
+    scenario.user_writes("and now a poem")
+    conversation = scenario.conversation
     assert (conversation.cycle, conversation.phase, conversation.status) == (2, Phase.CHAT, "active")
     assert (conversation.read_files, conversation.touched) == ({}, frozenset())
     assert (conversation.waivers, conversation.participants, conversation.gates_met) == ((), (), frozenset())
     assert not conversation.executed
     assert [message.text for message in conversation.messages] == ["and now a poem"]
-    assert play.phases()[-1] is Phase.CHAT, "reflection -> chat is an edge of the table, so it is a transition"
-    play.settle()
-    assert play.conversation.waiting_for == "user"
+    assert scenario.phases()[-1] is Phase.CHAT, "reflection -> chat is an edge of the table, so it is a transition"
+    scenario.settle()
+    assert scenario.conversation.waiting_for == "user"
 
 
 def test_the_next_cycle_has_all_its_gates_again() -> None:
-    play = whole_cycle(Script(go("execute", "executor"), ENDS, WAITS))
-    play.person("again")
-    play.settle()
-    assert refusals(play)[-1].startswith("END is refused")
-    assert "verification, chores, reflection" in refusals(play)[-1]
+    scenario = whole_cycle(Router(route("execute", "executor"), ENDS, WAITS))
+    scenario.user_writes("again")
+    scenario.settle()
+    assert refusals(scenario)[-1].startswith("END is refused")
+    assert "verification, chores, reflection" in refusals(scenario)[-1]
 
 
 def test_a_message_while_end_is_decided_gives_the_end_and_a_new_cycle_in_one_append() -> None:
-    play = whole_cycle()
-    play = standing(Phase.REFLECTION)
+    scenario = whole_cycle()
+    scenario = scenario_at(Phase.REFLECTION)
 
     def ending(question: dict[str, Any]) -> Any:
-        play.router = Script(go(None, "project-manager"), WAITS)
-        play.person("one more thing: make it green")
+        scenario.router = Router(route(None, "project-manager"), WAITS)
+        scenario.user_writes("one more thing: make it green")
         return ENDS
 
-    play.router = ending
-    play.settle()
-    append = next(decision for decision in play.journal if any(isinstance(rec, r.Ended) for rec in decision))
+    scenario.router = ending
+    scenario.settle()
+    append = next(decision for decision in scenario.journal if any(isinstance(rec, r.Ended) for rec in decision))
     kinds = [type(record).__name__ for record in append]
     assert kinds == ["Routed", "Ended", "PhaseTransition", "CycleStarted", "RouteRequested"]
-    assert [message.text for message in play.conversation.messages] == ["one more thing: make it green"]
-    assert play.conversation.cycle == 2
-    assert play.all(r.TurnOpened)[-1].phase is Phase.CHAT
-    assert play.conversation.waiting_for == "user"
+    assert [message.text for message in scenario.conversation.messages] == ["one more thing: make it green"]
+    assert scenario.conversation.cycle == 2
+    assert scenario.records(r.TurnOpened)[-1].phase is Phase.CHAT
+    assert scenario.conversation.waiting_for == "user"
 
 
 def test_chat_entered_from_reflection_begins_a_cycle() -> None:
-    play = standing(Phase.REFLECTION, Script(go("chat", "project-manager"), WAITS))
-    play.settle()
-    assert play.conversation.cycle == 2
-    assert play.phases()[-1] is Phase.CHAT
-    assert not play.conversation.executed
+    scenario = scenario_at(Phase.REFLECTION, Router(route("chat", "project-manager"), WAITS))
+    scenario.settle()
+    assert scenario.conversation.cycle == 2
+    assert scenario.phases()[-1] is Phase.CHAT
+    assert not scenario.conversation.executed
 
 
 def test_chat_entered_from_execute_is_the_same_cycle_and_keeps_its_gates() -> None:
-    play = standing(Phase.EXECUTE, Script(go("chat", "project-manager"), ENDS, WAITS))
-    play.settle()
-    assert play.conversation.cycle == 1
-    assert refusals(play)[-1].startswith("END is refused")
+    scenario = scenario_at(Phase.EXECUTE, Router(route("chat", "project-manager"), ENDS, WAITS))
+    scenario.settle()
+    assert scenario.conversation.cycle == 1
+    assert refusals(scenario)[-1].startswith("END is refused")
 
 
 def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
@@ -109,71 +120,75 @@ def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
 
     def round_and_round(question: dict[str, Any]) -> Any:
         target = ring[question["phase"]]
-        return go(target, *(question["still_to_reflect"] if target == "reflection" else ["executor"]))
+        return route(target, *(question["still_to_reflect"] if target == "reflection" else ["executor"]))
 
-    play = Play(round_and_round, plain)
-    play.person("build it")
-    play.settle()
-    assert play.conversation.turn_count == play.rules.limits.turns_per_message
-    assert play.conversation.waiting_for == "limit"
+    scenario = Scenario(round_and_round, plain_model)
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert scenario.conversation.turn_count == scenario.rules.limits.turns_per_message
+    assert scenario.conversation.waiting_for == "limit"
 
 
 def test_a_cycle_that_ends_in_plan_begins_anew_without_a_forged_transition() -> None:
-    play = standing(Phase.PLAN, Script(ENDS))
-    play.settle()
-    play.router = Script(go(None, "project-manager"), WAITS)
-    play.person("something else")
-    play.settle()
-    assert play.phases() == [Phase.PLAN], "plan -> chat is not in the table"
-    assert play.conversation.phase is Phase.CHAT
-    assert play.conversation.previous_phase is Phase.PLAN
-    assert play.all(r.TurnOpened)[-1].handoff is None, "what the last cycle planned is not handed to the new one"
+    scenario = scenario_at(Phase.PLAN, Router(ENDS))
+    scenario.settle()
+    scenario.router = Router(route(None, "project-manager"), WAITS)
+    scenario.user_writes("something else")
+    scenario.settle()
+    assert scenario.phases() == [Phase.PLAN], "plan -> chat is not in the table"
+    assert scenario.conversation.phase is Phase.CHAT
+    assert scenario.conversation.previous_phase is Phase.PLAN
+    assert scenario.records(r.TurnOpened)[-1].handoff is None, (
+        "what the last cycle planned is not handed to the new one"
+    )
 
 
 def test_an_answer_to_a_question_is_no_new_request_at_the_end() -> None:
     """An agent asked, the person answered, the agent finished: END ends, and no second cycle answers it again."""
-    asks = [says("", ("ask", {"question": "Which colour?"})), says("blue it is")]
-    play = Play(Script(go(None, "project-manager"), ENDS), mind(chat=asks))
-    play.person("which colours can I have?")
-    play.settle()
-    play.person("blue")
-    play.settle()
-    assert play.conversation.status == "ended"
-    assert play.conversation.cycle == 1
+    asks = [reply("", ("ask", {"question": "Which colour?"})), reply("blue it is")]
+    scenario = Scenario(Router(route(None, "project-manager"), ENDS), model_by_phase(chat=asks))
+    scenario.user_writes("which colours can I have?")
+    scenario.settle()
+    scenario.user_writes("blue")
+    scenario.settle()
+    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle == 1
 
 
 def test_what_was_written_before_a_new_is_not_carried_into_the_next_cycle() -> None:
-    play = Play(Script("hm"), plain)
-    play.person("make it red")
-    play.settle()
-    assert play.conversation.waiting_for == "fallback"
-    play.person("/new")
-    play.person("make it blue")
-    assert [message.text for message in play.conversation.messages] == ["make it blue"]
+    scenario = Scenario(Router("hm"), plain_model)
+    scenario.user_writes("make it red")
+    scenario.settle()
+    assert scenario.conversation.waiting_for == "fallback"
+    scenario.user_writes("/new")
+    scenario.user_writes("make it blue")
+    assert [message.text for message in scenario.conversation.messages] == ["make it blue"]
 
 
 # ---- hand-offs ----------------------------------------------------------------------------------------------------
 
 
 def test_a_transition_carries_its_reason_the_request_and_what_was_done() -> None:
-    play = Play(Script(go(None, "project-manager"), go("execute", "executor"), WAITS), plain)
-    play.person("build it")
-    play.settle()
-    moved = play.all(r.PhaseTransition)[0]
+    scenario = Scenario(Router(route(None, "project-manager"), route("execute", "executor"), WAITS), plain_model)
+    scenario.user_writes("build it")
+    scenario.settle()
+    moved = scenario.records(r.PhaseTransition)[0]
     assert moved.reason == "on to execute"
     assert moved.message == "on to execute\n\nRequest: build it"
     assert moved.summary == "project-manager: project-manager has done its part of chat"
-    assert (moved.agent_name, moved.agent_pubkey) == (play.rules.project.name, play.rules.project.pubkey)
-    handed = play.all(r.TurnOpened)[-1].handoff
+    assert (moved.agent_name, moved.agent_pubkey) == (scenario.rules.project.name, scenario.rules.project.pubkey)
+    handed = scenario.records(r.TurnOpened)[-1].handoff
     assert handed is not None
     assert (handed.from_, handed.to, handed.summary) == (Phase.CHAT, Phase.EXECUTE, moved.summary)
 
 
 def test_an_old_transition_is_not_handed_on() -> None:
-    play = standing(Phase.EXECUTE, Script(go(None, "helper"), WAITS), config=rules(limits=Limits(handoff_window=5)))
-    until(play, lambda it: it.conversation.turn is not None)
-    assert play.all(r.TurnOpened)[-1].handoff is not None, "a hand-off within the phase is fresh"
-    play.settle()
-    play.now = type(play.now)(play.now + 60_000)
-    play.person("@planner what do you think?", addressed=("planner",))
-    assert play.all(r.TurnOpened)[-1].handoff is None
+    scenario = scenario_at(
+        Phase.EXECUTE, Router(route(None, "helper"), WAITS), config=rules(limits=Limits(handoff_window=5))
+    )
+    step_until(scenario, lambda it: it.conversation.turn is not None)
+    assert scenario.records(r.TurnOpened)[-1].handoff is not None, "a hand-off within the phase is fresh"
+    scenario.settle()
+    scenario.now = type(scenario.now)(scenario.now + 60_000)
+    scenario.user_writes("@planner what do you think?", addressed=("planner",))
+    assert scenario.records(r.TurnOpened)[-1].handoff is None

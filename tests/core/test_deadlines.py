@@ -12,26 +12,26 @@ from tenex.core.signals import ClockJumped, ModelFailed, RollBack
 from tenex.core.state.rollback import RolledBack
 from tenex.core.workflow_config import Within
 from tenex.workflows.speakers import AgentTarget, FromSpeaker, Transition, TransitionGraph
-from tests.fakes.play import Play, says
-from tests.fakes.workflows import TRIO, begun, calls, house, session, workflow
+from tests.fakes.scenario import Scenario, reply
+from tests.fakes.workflows import TRIO, calls, session, started, workflow, workflow_policy
 
 LINE = TransitionGraph.sequence(TRIO)
 TALK = TransitionGraph.round_robin(["person", "writer"], max_turns=20)
 
 
-def timers(one: Play) -> dict[str, Timer]:
+def timers(one: Scenario) -> dict[str, Timer]:
     """The timers of its expectations, by name."""
     return {e.key.part: e for e in one.running.values() if isinstance(e, Timer) and "." in e.key.part}
 
 
-def missed(one: Play) -> list[tuple[str, str]]:
+def missed(one: Scenario) -> list[tuple[str, str]]:
     """What was missed, in order."""
-    return [(record.expectation, record.action) for record in one.all(r.ExpectationMissed)]
+    return [(record.expectation, record.action) for record in one.records(r.ExpectationMissed)]
 
 
-def reason(one: Play) -> str:
+def reason(one: Scenario) -> str:
     """Why it ended; it did, once."""
-    (closed,) = one.all(r.WorkflowClosed)
+    (closed,) = one.records(r.WorkflowClosed)
     assert one.conversation.status == "ended"
     assert not timers(one)
     assert session(one).speakers.pending_close_reason == closed.reason
@@ -40,28 +40,28 @@ def reason(one: Play) -> str:
 
 
 def test_1_3_c_a_round_is_expected_within_120_s_and_600_s_by_default_and_both_fire() -> None:
-    one = begun(LINE)
-    turn = one.all(r.TurnOpened)[0]
+    one = started(LINE)
+    turn = one.records(r.TurnOpened)[0]
     assert timers(one)["turn_within.warn"].due == turn.at + 120_000
     assert timers(one)["turn_within.close"].due == turn.at + 600_000
     one.fire("turn_within.warn")
-    assert "writer has not answered within 2 min. It ends in 8 min." in one.said()[-1]
+    assert "writer has not answered within 2 min. It ends in 8 min." in one.sent_texts()[-1]
     assert "turn_within.warn" not in timers(one)
     one.fire("turn_within.close")
     assert missed(one) == [("turn_within", "warn"), ("turn_within", "close")]
     assert reason(one) == "turn_within"
-    assert one.all(r.RunEnded)[0].outcome == "timed_out"
-    assert any("I could not finish: writer has not answered within 10 min." in text for text in one.said())
+    assert one.records(r.RunEnded)[0].outcome == "timed_out"
+    assert any("I could not finish: writer has not answered within 10 min." in text for text in one.sent_texts())
     assert not one.running or all(not isinstance(effect, ModelCall) for effect in one.running.values())
 
 
 def test_1_3_c_it_also_fires_while_the_model_is_away() -> None:
-    one = Play(
+    one = Scenario(
         lambda _: {},
         lambda c, call: ModelFailed(key=call.key, message="away", retryable=True),
-        config=house(workflow(LINE)),
+        config=workflow_policy(workflow(LINE)),
     )
-    one.person("go", addressed=("review",))
+    one.user_writes("go", addressed=("review",))
     one.settle()
     assert "turn_within.close" in timers(one)
     one.fire("turn_within.close")
@@ -69,7 +69,7 @@ def test_1_3_c_it_also_fires_while_the_model_is_away() -> None:
 
 
 def test_a_watch_survives_a_restart_and_does_not_fire_twice() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     one.fire("turn_within.warn")
     due = timers(one)["turn_within.close"].due
     one.now = Millis(one.now + 50_000)
@@ -83,18 +83,18 @@ def test_a_watch_survives_a_restart_and_does_not_fire_twice() -> None:
 
 def test_1_3_f_a_round_that_fails_says_so_and_the_rules_go_on() -> None:
     lines: Any = {"writer": [ModelFailed(key=Key("model", 0), message="no", retryable=False)] * 3}  # type: ignore[arg-type]
-    one = begun(LINE, lines)
+    one = started(LINE, lines)
     one.settle()
-    assert "I could not finish: no" in one.said()
-    assert [record.outcome for record in one.all(r.RoundClosed)] == ["failed", "finished", "finished"]
+    assert "I could not finish: no" in one.sent_texts()
+    assert [record.outcome for record in one.records(r.RoundClosed)] == ["failed", "finished", "finished"]
     assert reason(one) == "sequence_complete"
 
 
 def test_1_3_f_a_model_that_is_away_is_asked_again_by_the_table() -> None:
     away = ModelFailed(key=Key("model", 0), message="away", retryable=True)  # type: ignore[arg-type]
     answers = iter([away, away])
-    one = Play(lambda _: {}, lambda c, k: next(answers, says("here")), config=house(workflow(LINE)))
-    one.person("go", addressed=("review",))
+    one = Scenario(lambda _: {}, lambda c, k: next(answers, reply("here")), config=workflow_policy(workflow(LINE)))
+    one.user_writes("go", addressed=("review",))
     for _ in range(2):
         one.settle()
         one.fire("retry")
@@ -103,21 +103,21 @@ def test_1_3_f_a_model_that_is_away_is_asked_again_by_the_table() -> None:
 
 
 def test_ttl_ends_it_also_while_somebody_speaks() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     one.fire("ttl.close")
     assert reason(one) == "ttl"
-    assert one.said()[-1].startswith("The time of the workflow is up: ")
-    assert one.all(r.RunEnded)[0].outcome == "stopped"
-    assert one.all(r.RoundClosed) == []
+    assert one.sent_texts()[-1].startswith("The time of the workflow is up: ")
+    assert one.records(r.RunEnded)[0].outcome == "stopped"
+    assert one.records(r.RoundClosed) == []
 
 
 def test_1_3_g_a_round_of_the_person_is_the_reply_that_was_expected() -> None:
-    one = begun(TALK, None, "person", "writer", expectations={"reply_within": Within(warn=1_000, close=5_000)})
+    one = started(TALK, None, "person", "writer", expectations={"reply_within": Within(warn=1_000, close=5_000)})
     assert "reply_within.warn" not in timers(one)
     one.settle()
     one.fire("reply_within.warn")
-    assert one.said()[-1].startswith("A person's answer is awaited for ")
-    one.person("here I am")
+    assert one.sent_texts()[-1].startswith("A person's answer is awaited for ")
+    one.user_writes("here I am")
     one.settle()
     assert set(timers(one)) == {"reply_within.warn", "reply_within.close", "ttl.close"}, "counted anew for the next"
     one.fire("reply_within.close")
@@ -126,92 +126,94 @@ def test_1_3_g_a_round_of_the_person_is_the_reply_that_was_expected() -> None:
 
 def test_1_3_g_so_is_an_answer_to_a_question_whose_time_is_the_persons_and_not_the_speakers() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
-    one = begun(LINE, lines, expectations={"reply_within": Within(warn=1_000)})
+    one = started(LINE, lines, expectations={"reply_within": Within(warn=1_000)})
     one.settle()
     assert set(timers(one)) == {"reply_within.warn", "ttl.close"}
-    one.person("the first")
+    one.user_writes("the first")
     assert {"turn_within.warn", "turn_within.close", "ttl.close"} == set(timers(one))
     one.settle()
     assert reason(one) == "sequence_complete"
 
 
 def test_silence_is_counted_from_the_last_word() -> None:
-    one = begun(TALK, None, "person", "writer", expectations={"max_silence": Within(close=9_000)})
+    one = started(TALK, None, "person", "writer", expectations={"max_silence": Within(close=9_000)})
     one.settle()
-    assert timers(one)["max_silence.close"].due == one.all(r.RoundClosed)[-1].at + 9_000
+    assert timers(one)["max_silence.close"].due == one.records(r.RoundClosed)[-1].at + 9_000
     one.fire("max_silence.close")
     assert reason(one) == "max_silence"
-    assert one.said()[-1].startswith("No one has written for 0.15 min.")
+    assert one.sent_texts()[-1].startswith("No one has written for 0.15 min.")
 
 
 def test_a_question_or_a_person_in_anothers_round_breaks_the_silence() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
-    one = begun(LINE, lines, expectations={"max_silence": Within(close=9_000)})
+    one = started(LINE, lines, expectations={"max_silence": Within(close=9_000)})
     one.now = Millis(one.now + 5_000)
-    one.person("I look on")
+    one.user_writes("I look on")
     assert timers(one)["max_silence.close"].due == one.now + 9_000
     one.now = Millis(one.now + 5_000)
     one.settle()
-    assert timers(one)["max_silence.close"].due == one.all(r.QuestionAsked)[0].at + 9_000
+    assert timers(one)["max_silence.close"].due == one.records(r.QuestionAsked)[0].at + 9_000
     one.fire("max_silence.close")
     assert reason(one) == "max_silence"
 
 
 def test_after_the_end_nothing_is_expected() -> None:
-    one = begun(LINE, expectations={"max_silence": Within(close=9_000)})
+    one = started(LINE, expectations={"max_silence": Within(close=9_000)})
     one.settle()
-    one.person("thank you")
+    one.user_writes("thank you")
     assert not session(one).watches
 
 
 def test_a_call_under_way_when_the_time_is_up_has_a_result() -> None:
-    one = begun(LINE, {"writer": [calls(("check", {}))]})
+    one = started(LINE, {"writer": [calls(("check", {}))]})
     one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
-    assert one.all(r.ToolCallStarted)
+    assert one.records(r.ToolCallStarted)
     one.fire("turn_within.close")
-    assert [(record.ok, record.content) for record in one.all(r.ToolCallCompleted)] == [(False, STOPPED)]
+    assert [(record.ok, record.content) for record in one.records(r.ToolCallCompleted)] == [(False, STOPPED)]
     assert reason(one) == "turn_within"
 
 
 def test_whoever_was_invited_and_is_not_there_is_waited_for_until_the_time_is_up() -> None:
     graph = TransitionGraph("writer", [Transition(FromSpeaker("writer"), AgentTarget("editor"))])
     for comes in (True, False):
-        config = house(workflow(graph, "writer", "editor", expectations={"acks_within": Within(close=60_000)}))
+        config = workflow_policy(
+            workflow(graph, "writer", "editor", expectations={"acks_within": Within(close=60_000)})
+        )
         full = config.roster
-        config = house(*config.workflows.values(), config=config)
+        config = workflow_policy(*config.workflows.values(), config=config)
         object.__setattr__(config, "roster", {slug: known for slug, known in full.items() if slug != "editor"})
-        one = Play(lambda _: {}, lambda c, k: says("said"), config=config)
-        one.person("go", addressed=("review",))
+        one = Scenario(lambda _: {}, lambda c, k: reply("said"), config=config)
+        one.user_writes("go", addressed=("review",))
         assert session(one).missing == ("editor",)
-        assert one.all(r.TurnOpened) == []
+        assert one.records(r.TurnOpened) == []
         if comes:
             object.__setattr__(config, "roster", full)
-            one.person("/continue")
+            one.user_writes("/continue")
             one.settle()
             assert "acks_within.close" not in timers(one)
-            assert len(one.all(r.RoundClosed)) == 2
+            assert len(one.records(r.RoundClosed)) == 2
         else:
             one.fire("acks_within.close")
             assert reason(one) == "acks_within"
-            assert one.said()[-1].startswith("Not everybody was there within 1 min.")
+            assert one.sent_texts()[-1].startswith("Not everybody was there within 1 min.")
 
 
 @pytest.mark.parametrize("name", ["reply_within", "acks_within"])
 def test_what_was_expected_of_somebody_is_again_once_it_goes_back_counted_from_then(name: str) -> None:
-    config = house(workflow(TALK, "person", "writer", expectations={name: Within(warn=1_000, close=5_000)}))
+    config = workflow_policy(workflow(TALK, "person", "writer", expectations={name: Within(warn=1_000, close=5_000)}))
     if name == "acks_within":
         roster = {slug: known for slug, known in config.roster.items() if slug != "writer"}
         object.__setattr__(config, "roster", roster)
-    one = Play(lambda _: {}, lambda c, k: says("said"), config=config)
-    one.person("go", addressed=("review",))
+    one = Scenario(lambda _: {}, lambda c, k: reply("said"), config=config)
+    one.user_writes("go", addressed=("review",))
     one.settle()
     then = one.refold()
     to = then.next_seq - 1
     assert f"{name}.close" in timers(one)
     one.now = Millis(one.now + 4_000)
     one.fire(f"{name}.warn")
-    one.hear(RollBack(to=to, then=then, by="olga"))
-    (back,) = one.all(RolledBack)
+    one.handle(RollBack(to=to, then=then, by="olga"))
+    (back,) = one.records(RolledBack)
     assert {"ttl.close", f"{name}.warn", f"{name}.close"} == set(timers(one))
     assert timers(one)[f"{name}.close"].due == back.at + 5_000
     one.fire(f"{name}.close")
@@ -219,28 +221,28 @@ def test_what_was_expected_of_somebody_is_again_once_it_goes_back_counted_from_t
 
 
 def test_a_clock_that_is_set_moves_every_watch() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     before = {name: watch.due for name, watch in session(one).watches.items()}
-    one.hear(ClockJumped(by=3_600_000))
+    one.handle(ClockJumped(by=3_600_000))
     assert {name: watch.due - 3_600_000 for name, watch in session(one).watches.items()} == before
 
 
 @pytest.mark.parametrize("name", ["turn_within", "ttl"])
 def test_an_expectation_of_zero_is_none(name: str) -> None:
-    one = begun(LINE, expectations={name: Within()})
+    one = started(LINE, expectations={name: Within()})
     assert not [part for part in timers(one) if part.startswith(name)]
 
 
 def test_1_3_g_while_one_of_two_questions_is_open_the_time_is_still_the_persons() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which?"}), ("ask", {"question": "When?"})), "thanks"]}
-    one = begun(LINE, lines, expectations={"reply_within": Within(close=9_000)})
+    one = started(LINE, lines, expectations={"reply_within": Within(close=9_000)})
     one.settle()
-    first, second = (said.events[0].id for said in one.all(r.MessageSent) if said.purpose == "question")
+    first, second = (said.events[0].id for said in one.records(r.MessageSent) if said.purpose == "question")
     due = timers(one)["reply_within.close"].due
-    one.person("the first", reply_to=first)
+    one.user_writes("the first", reply_to=first)
     assert set(timers(one)) == {"reply_within.close", "ttl.close"}
     assert timers(one)["reply_within.close"].due > due, "who answers is given as long for the next"
-    one.person("now", reply_to=second)
+    one.user_writes("now", reply_to=second)
     assert set(timers(one)) == {"turn_within.warn", "turn_within.close", "ttl.close"}
     one.settle()
     assert reason(one) == "sequence_complete"

@@ -9,10 +9,10 @@ from tenex.core.effects import Key, ModelCall, Work
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, ModelStep, Note, Usage
 from tenex.core.signals import ModelFailed
-from tests.fakes.play import Play, rules, says
+from tests.fakes.scenario import Scenario, reply, rules
 
 NO_KEY = Key(Work.MODEL, 0)
-"""The play puts the real key in."""
+"""The scenario puts the real key in."""
 COST = Usage(input_tokens=70, output_tokens=30, cost_usd=0.5)
 
 
@@ -31,69 +31,69 @@ def refused() -> ModelFailed:
 def test_an_answer_of_no_use_is_asked_for_again_with_the_reason() -> None:
     def worker(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
         told = [entry for entry in call.entries if isinstance(entry, Note) and "filtered" in entry.text]
-        return says("It is built.") if told else refused()
+        return reply("It is built.") if told else refused()
 
-    play = Play(to_execute, worker)
-    play.person("build it")
-    play.settle()
-    assert [ended.outcome for ended in play.all(r.RunEnded)] == ["finished"]
-    assert len(play.all(r.ModelReprompted)) == 1
+    scenario = Scenario(to_execute, worker)
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert [ended.outcome for ended in scenario.records(r.RunEnded)] == ["finished"]
+    assert len(scenario.records(r.ModelReprompted)) == 1
 
 
 def test_an_agent_whose_answers_stay_of_no_use_fails_with_the_reason() -> None:
-    play = Play(to_execute, lambda conversation, call: refused())
-    play.person("build it")
-    play.settle()
-    ended = play.all(r.RunEnded)[0]
+    scenario = Scenario(to_execute, lambda conversation, call: refused())
+    scenario.user_writes("build it")
+    scenario.settle()
+    ended = scenario.records(r.RunEnded)[0]
     assert (ended.outcome, ended.error) == ("failed", "The answer was filtered.")
-    assert play.conversation.status == "waiting"
+    assert scenario.conversation.status == "waiting"
 
 
 def test_what_failed_calls_cost_is_counted() -> None:
-    play = Play(to_execute, lambda conversation, call: refused())
-    play.person("build it")
-    play.settle()
+    scenario = Scenario(to_execute, lambda conversation, call: refused())
+    scenario.user_writes("build it")
+    scenario.settle()
     routed = Usage(input_tokens=10, output_tokens=5)
-    assert play.conversation.usage == COST + COST + COST + routed + routed
-    assert play.refold() == play.conversation
+    assert scenario.conversation.usage == COST + COST + COST + routed + routed
+    assert scenario.refold() == scenario.conversation
 
 
 def test_what_a_failed_try_cost_is_counted_with_the_wait_for_the_next() -> None:
     answers: list[ModelStep | ModelFailed] = [
         ModelFailed(key=NO_KEY, message="cut off", retryable=True, usage=COST),
-        says("done"),
+        reply("done"),
     ]
-    play = Play(to_execute, lambda conversation, call: answers.pop(0))
-    play.person("build it")
-    play.settle()
-    play.fire("retry")
-    play.settle()
-    assert play.conversation.usage.input_tokens == 70 + 3 * 10
-    assert play.conversation.usage.calls == 4
+    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))
+    scenario.user_writes("build it")
+    scenario.settle()
+    scenario.fire("retry")
+    scenario.settle()
+    assert scenario.conversation.usage.input_tokens == 70 + 3 * 10
+    assert scenario.conversation.usage.calls == 4
 
 
 def test_what_an_answer_of_the_router_cost_is_counted_where_it_is_of_no_use() -> None:
     first = [refused()]
-    play = Play(
-        lambda question: first.pop() if first else to_execute(question), lambda conversation, call: says("done")
+    scenario = Scenario(
+        lambda question: first.pop() if first else to_execute(question), lambda conversation, call: reply("done")
     )
-    play.person("hello")
-    play.settle()
-    assert play.conversation.usage.cost_usd == 0.5
-    assert "filtered" in play.all(r.RouteRejected)[0].sentence
+    scenario.user_writes("hello")
+    scenario.settle()
+    assert scenario.conversation.usage.cost_usd == 0.5
+    assert "filtered" in scenario.records(r.RouteRejected)[0].sentence
 
 
 def test_what_is_said_carries_all_that_the_run_cost() -> None:
     """The tags of an answer, or of a failure, are what was paid for it, failed and refused calls included."""
     gone = ModelFailed(key=NO_KEY, message="cut off", retryable=True, usage=COST, model="big")
-    for last, words in ((says("done"), "done"), (refused(), "I could not finish: The answer was filtered.")):
+    for last, words in ((reply("done"), "done"), (refused(), "I could not finish: The answer was filtered.")):
         answers: list[ModelStep | ModelFailed] = [gone, refused(), refused(), last]
-        play = Play(to_execute, lambda conversation, call: answers.pop(0))  # noqa: B023  played out within the loop
-        play.person("build it")
-        play.settle()
-        play.fire("retry")
-        play.settle()
-        (said,) = [record for record in play.all(r.MessageSent) if record.text == words]
+        scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))  # noqa: B023  played out within the loop
+        scenario.user_writes("build it")
+        scenario.settle()
+        scenario.fire("retry")
+        scenario.settle()
+        (said,) = [record for record in scenario.records(r.MessageSent) if record.text == words]
         own = 10 + 5 if words == "done" else 100
         assert dict(tag for tag in said.tags if len(tag) == 2)["llm-total-tokens"] == str(300 + own)
 
@@ -105,46 +105,46 @@ def test_a_failed_call_says_which_model_it_was() -> None:
         ModelFailed(key=NO_KEY, message="filtered", retryable=False, usage=COST, model="big"),
         ModelFailed(key=NO_KEY, message="filtered", retryable=False, usage=COST, model="last"),
     ]
-    play = Play(to_execute, lambda conversation, call: answers.pop(0))
-    play.person("build it")
-    play.settle()
-    play.fire("retry")
-    play.settle()
+    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))
+    scenario.user_writes("build it")
+    scenario.settle()
+    scenario.fire("retry")
+    scenario.settle()
     assert [
-        record.model for kind in (r.RetryScheduled, r.ModelReprompted, r.RunEnded) for record in play.all(kind)
+        record.model for kind in (r.RetryScheduled, r.ModelReprompted, r.RunEnded) for record in scenario.records(kind)
     ] == ["small", "big", "big", "last"]
 
 
 def test_a_sentence_about_an_answer_ends_before_the_next_begins() -> None:
     stopped = ModelFailed(key=NO_KEY, message="the filter stopped it", retryable=False)
-    answers: list[ModelStep | ModelFailed] = [stopped, says("done")]
-    play = Play(to_execute, lambda conversation, call: answers.pop(0))
-    play.person("build it")
-    play.settle()
-    assert "the filter stopped it. Answer again" in play.all(r.ModelReprompted)[0].text
+    answers: list[ModelStep | ModelFailed] = [stopped, reply("done")]
+    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert "the filter stopped it. Answer again" in scenario.records(r.ModelReprompted)[0].text
 
 
 def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
     """The model was reached: the next fault of transport is the first again."""
     gone = ModelFailed(key=NO_KEY, message="gone", retryable=True)
-    answers: list[ModelStep | ModelFailed] = [gone, gone, gone, refused(), gone, says("done")]
-    play = Play(to_execute, lambda conversation, call: answers.pop(0))
-    play.person("build it")
-    play.settle()
+    answers: list[ModelStep | ModelFailed] = [gone, gone, gone, refused(), gone, reply("done")]
+    scenario = Scenario(to_execute, lambda conversation, call: answers.pop(0))
+    scenario.user_writes("build it")
+    scenario.settle()
     for _ in range(4):
-        play.fire("retry")
-        play.settle()
-    assert [(record.attempt, record.on_hold) for record in play.all(r.RetryScheduled)][3:] == [(1, False)]
+        scenario.fire("retry")
+        scenario.settle()
+    assert [(record.attempt, record.on_hold) for record in scenario.records(r.RetryScheduled)][3:] == [(1, False)]
 
 
 def test_a_held_run_says_why_and_when_it_goes_on() -> None:
     gone = ModelFailed(key=NO_KEY, message="nobody listens at 127.0.0.1:9", retryable=True)
-    play = Play(to_execute, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
-    play.person("build it")
-    play.settle()
-    assert "nobody listens at 127.0.0.1:9" in play.said()[-1]
-    play.person("/status")
-    assert "Executor: its model cannot be reached; the next try is in 300 s" in play.said()[-1]
+    scenario = Scenario(to_execute, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert "nobody listens at 127.0.0.1:9" in scenario.sent_texts()[-1]
+    scenario.user_writes("/status")
+    assert "Executor: its model cannot be reached; the next try is in 300 s" in scenario.sent_texts()[-1]
 
 
 @pytest.mark.parametrize("tool", ["write_file", "complete"])
@@ -153,36 +153,38 @@ def test_a_call_whose_arguments_cannot_be_used_is_refused_with_the_reason(tool: 
 
     def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
         steps = conversation.runs[call.run].steps
-        return ModelStep(calls=(broken,), model="m") if steps == 0 else says("done another way")
+        return ModelStep(calls=(broken,), model="m") if steps == 0 else reply("done another way")
 
-    play = Play(to_execute, worker)
-    play.person("build it")
-    play.settle()
-    assert [refusal.sentence for refusal in play.all(r.ToolCallRejected)] == ["The arguments of the call are no JSON."]
-    assert not play.ran
-    assert [ended.text for ended in play.all(r.RunEnded)] == ["done another way"]
+    scenario = Scenario(to_execute, worker)
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert [refusal.sentence for refusal in scenario.records(r.ToolCallRejected)] == [
+        "The arguments of the call are no JSON."
+    ]
+    assert not scenario.ran
+    assert [ended.text for ended in scenario.records(r.RunEnded)] == ["done another way"]
 
 
 def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_person_is_asked() -> None:
     """A run of fifty steps must not spend many times what a cycle may."""
 
     def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
-        return says("", ("read_file", {"path": "a"}))
+        return reply("", ("read_file", {"path": "a"}))
 
     again = {"agents": ["executor"], "phase": "execute", "reason": "build it"}
-    play = Play(
+    scenario = Scenario(
         lambda question: again if question["phase"] == "chat" else {"agents": ["executor"], "reason": "go on"},
         worker,
         config=rules(limits=Limits(tokens_per_cycle=60)),
     )
-    play.person("build it")
-    play.settle()
-    assert len(play.all(r.ModelResponded)) == 3
-    assert [limit.limit for limit in play.all(r.LimitReached)] == ["tokens_per_cycle"]
-    assert play.conversation.status == "waiting"
-    play.person("/continue")
-    play.settle()
-    assert len(play.all(r.ModelResponded)) > 3
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert len(scenario.records(r.ModelResponded)) == 3
+    assert [limit.limit for limit in scenario.records(r.LimitReached)] == ["tokens_per_cycle"]
+    assert scenario.conversation.status == "waiting"
+    scenario.user_writes("/continue")
+    scenario.settle()
+    assert len(scenario.records(r.ModelResponded)) > 3
 
 
 def test_agents_of_one_turn_that_share_a_dead_provider_are_told_of_once() -> None:
@@ -191,8 +193,8 @@ def test_agents_of_one_turn_that_share_a_dead_provider_are_told_of_once() -> Non
     def both(question: dict[str, object]) -> dict[str, object]:
         return {"agents": ["executor", "helper"], "phase": "execute", "reason": "build it"}
 
-    play = Play(both, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
-    play.person("build it")
-    play.settle()
-    assert len([retry for retry in play.all(r.RetryScheduled) if retry.on_hold]) == 2
-    assert len([text for text in play.said() if "cannot be reached" in text]) == 1
+    scenario = Scenario(both, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
+    scenario.user_writes("build it")
+    scenario.settle()
+    assert len([retry for retry in scenario.records(r.RetryScheduled) if retry.on_hold]) == 2
+    assert len([text for text in scenario.sent_texts() if "cannot be reached" in text]) == 1

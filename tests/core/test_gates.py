@@ -5,7 +5,7 @@ import pytest
 from tenex.core.config import Kind
 from tenex.core.decide.permissions import may_use, refusal
 from tenex.core.phases import Access, Phase
-from tests.fakes.play import TOOLS, agent, rules
+from tests.fakes.scenario import TOOLS, agent, rules
 
 USES = {
     Phase.CHAT: {"complete", "ask"},

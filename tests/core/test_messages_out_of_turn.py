@@ -9,7 +9,7 @@ from tenex.core.config import Role
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.workflow_config import View
 from tenex.workflows.speakers import FromSpeaker, TerminateTarget, Transition, TransitionGraph
-from tests.fakes.workflows import NAME, TRIO, begun, calls, house, play, session, workflow
+from tests.fakes.workflows import NAME, TRIO, calls, session, started, workflow, workflow_policy, workflow_scenario
 
 from .test_speakers_rounds import closed, speakers
 
@@ -17,90 +17,92 @@ LINE = TransitionGraph.sequence(TRIO)
 
 
 def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     while one.conversation.turn is None or one.conversation.turn.agents != ("checker",):
         assert one.step()
-    one.person("and mind the title")
+    one.user_writes("and mind the title")
     one.settle()
     assert closed(one) == "sequence_complete"
-    assert "No one has read what was written since checker began" in one.said()[-1]
-    quiet = begun(LINE)
+    assert "No one has read what was written since checker began" in one.sent_texts()[-1]
+    quiet = started(LINE)
     quiet.settle()
-    assert "No one has read" not in quiet.said()[-1]
+    assert "No one has read" not in quiet.sent_texts()[-1]
 
 
 def test_who_closes_it_is_not_told_that_something_was_left_unread() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     while one.conversation.turn is None or one.conversation.turn.agents != ("checker",):
         assert one.step()
-    one.person("mind the title")
-    one.person("/new")
+    one.user_writes("mind the title")
+    one.user_writes("/new")
     assert closed(one) == "closed"
-    assert "No one has read" not in one.said()[-1]
+    assert "No one has read" not in one.sent_texts()[-1]
 
 
 def test_a_round_of_the_person_that_ends_it_was_read() -> None:
     graph = TransitionGraph("person", [Transition(FromSpeaker("person"), TerminateTarget("told"))])
-    one = begun(graph, None, "person", "writer")
+    one = started(graph, None, "person", "writer")
     assert closed(one) == "told"
-    assert "No one has read" not in one.said()[-1]
+    assert "No one has read" not in one.sent_texts()[-1]
 
 
 def test_a_text_that_crossed_with_the_round_before_the_persons_is_no_round_and_they_are_told() -> None:
-    one = begun(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
-    one.person("wait, one thing more")
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
+    one.user_writes("wait, one thing more")
     one.settle()
     assert speakers(one) == ["person", "writer"]
     assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "user")
-    assert "It is your turn" in one.said()[-1]
-    before = len(one.said())
-    one.person("/continue")
-    assert len(one.said()) == before + 1, "once is enough"
-    one.person("go on")
+    assert "It is your turn" in one.sent_texts()[-1]
+    before = len(one.sent_texts())
+    one.user_writes("/continue")
+    assert len(one.sent_texts()) == before + 1, "once is enough"
+    one.user_writes("go on")
     one.settle()
     assert speakers(one) == ["person", "writer", "person", "writer"]
 
 
 def test_somebody_else_is_told_whose_turn_it_is() -> None:
-    one = begun(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
     one.settle()
-    one.person("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
-    assert "It is the turn of the user who started this" in one.said()[-1]
+    one.user_writes("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
+    assert "It is the turn of the user who started this" in one.sent_texts()[-1]
     assert one.conversation.status == "waiting"
 
 
 def test_an_owner_stands_in_for_the_person_who_began_it() -> None:
-    one = begun(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
     one.settle()
-    one.person("may I?", role=Role.OWNER, author=PublicKey("b" * 64))
+    one.user_writes("may I?", role=Role.OWNER, author=PublicKey("b" * 64))
     one.settle()
     assert speakers(one) == ["person", "writer", "person", "writer"]
 
 
 def test_an_answer_to_a_question_was_read_by_whoever_asked() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which title?"})), "the blue one, then"]}
-    one = begun(TransitionGraph.round_robin(["person", "writer"], max_turns=9), lines, "person", "writer")
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), lines, "person", "writer")
     one.settle()
-    one.person("the blue one")
+    one.user_writes("the blue one")
     one.settle()
     assert speakers(one) == ["person", "writer"]
-    assert one.said()[-1] == "the blue one, then", "nothing is kept for the next speaker"
+    assert one.sent_texts()[-1] == "the blue one, then", "nothing is kept for the next speaker"
 
 
 @pytest.mark.parametrize("view", ["full", "windowed", "summary"])
 def test_out_of_turn_text_is_shown_in_every_view(view: View) -> None:
-    one = begun(LINE, view=view)
-    one.person("mind the title")
+    one = started(LINE, view=view)
+    one.user_writes("mind the title")
     one.settle()
-    wrote = one.all(r.MessageRecorded)[-1]
-    shown = {rec.agent: [entry.seq for entry in rec.entries if hasattr(entry, "seq")] for rec in one.all(r.RunStarted)}
+    wrote = one.records(r.MessageRecorded)[-1]
+    shown = {
+        rec.agent: [entry.seq for entry in rec.entries if hasattr(entry, "seq")] for rec in one.records(r.RunStarted)
+    }
     assert wrote.seq in shown["editor"]
 
 
 def test_every_other_workflow_that_is_named_is_told_to_begin_elsewhere() -> None:
-    one = play(LINE)
+    one = workflow_scenario(LINE)
     other = dataclasses.replace(workflow(LINE), slug=Slug("other"))
-    one.rules = house(workflow(LINE), other)
-    one.person("both of you", addressed=(NAME, "other"))
+    one.rules = workflow_policy(workflow(LINE), other)
+    one.user_writes("both of you", addressed=(NAME, "other"))
     assert session(one).slug == NAME
-    assert "@other is a workflow; it begins in a thread of its own" in one.said()[0]
+    assert "@other is a workflow; it begins in a thread of its own" in one.sent_texts()[0]

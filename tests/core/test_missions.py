@@ -35,7 +35,7 @@ from tenex.core.state.mission import Mission
 from tenex.core.state.rollback import of_fork
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
-from tests.fakes.play import ID, Play, diligent, rules, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
 
 GRAPH = TransitionGraph(
     nodes=("First", "Second", "Mend"),
@@ -66,15 +66,15 @@ def config(**limits: Any) -> Policy:
     return dataclasses.replace(rules(limits=Limits(**limits)), missions={"m": RULE})
 
 
-class Tale(Play):
-    """A play with a mission in it."""
+class Tale(Scenario):
+    """A scenario with a mission in it."""
 
     def __init__(self, config_: Policy | None = None) -> None:
         super().__init__(seven_phases, diligent, config=config_ or config())
 
     def begin(self) -> "Tale":
         """Open the mission at its first node."""
-        self.hear(MissionRequested(workflow="m", node="First", data={"x": 1}, state=STATE, by="alice"))
+        self.handle(MissionRequested(workflow="m", node="First", data={"x": 1}, state=STATE, by="alice"))
         return self
 
     @property
@@ -90,21 +90,21 @@ class Tale(Play):
 
     def ask(self, step: str, replay: Replay = Replay.ONCE) -> list[r.Record]:
         """The node wants a step."""
-        return self.hear(StepRequested(node=self.run.key, step=step, replay=replay))
+        return self.handle(StepRequested(node=self.run.key, step=step, replay=replay))
 
     def done(self, step: str, *, ok: bool = True, result: Any = None, **state: Any) -> list[r.Record]:
         """The step is done."""
         whole = {**self.mission.state, **state}
-        return self.hear(StepFinished(node=self.run.key, step=step, ok=ok, result=result, state=whole))
+        return self.handle(StepFinished(node=self.run.key, step=step, ok=ok, result=result, state=whole))
 
     def returns(self, to: str, result: Any = None, **state: Any) -> list[r.Record]:
         """The node returns."""
         whole = {**self.mission.state, **state}
-        return self.hear(NodeReturned(key=self.run.key, to=to, result=result, state=whole))
+        return self.handle(NodeReturned(key=self.run.key, to=to, result=result, state=whole))
 
     def fails(self, who: Any = "author") -> list[r.Record]:
         """The node fails."""
-        return self.hear(NodeFailed(key=self.run.key, who=who, kind="ValueError", message="no good"))
+        return self.handle(NodeFailed(key=self.run.key, who=who, kind="ValueError", message="no good"))
 
     def missions_timers(self) -> dict[str, Timer]:
         """The timers of the mission, by their part."""
@@ -121,7 +121,7 @@ class Tale(Play):
 
     def last_words(self) -> str:
         """What was said last."""
-        return str(self.all(r.MessageSent)[-1].text)
+        return str(self.records(r.MessageSent)[-1].text)
 
 
 def test_a_mission_goes_from_node_to_node_and_keeps_its_phases() -> None:
@@ -140,24 +140,24 @@ def test_a_mission_goes_from_node_to_node_and_keeps_its_phases() -> None:
 
 def test_a_mission_that_is_open_is_not_begun_again() -> None:
     tale = Tale().begin()
-    assert tale.hear(MissionRequested(workflow="m", node="First", data={}, state=STATE, by="bob")) == []
+    assert tale.handle(MissionRequested(workflow="m", node="First", data={}, state=STATE, by="bob")) == []
     for workflow, node in (("other", "First"), ("m", "Ghost")):
-        assert Tale().hear(MissionRequested(workflow=workflow, node=node, data={}, state=STATE, by="bob")) == []
+        assert Tale().handle(MissionRequested(workflow=workflow, node=node, data={}, state=STATE, by="bob")) == []
 
 
 def test_only_what_changed_in_the_state_is_recorded() -> None:
     tale = Tale().begin()
     tale.ask("s")
     tale.done("s", n=7)
-    assert tale.all(r.StepCompleted)[0].changed == {"n": 7}
+    assert tale.records(r.StepCompleted)[0].changed == {"n": 7}
     tale.returns("Second", n=7)
-    assert tale.all(r.NodeCompleted)[0].changed == {"phases_completed": ["first"]}
+    assert tale.records(r.NodeCompleted)[0].changed == {"phases_completed": ["first"]}
 
 
 def test_an_undeclared_edge_is_the_nodes_failure_and_names_what_is_permitted() -> None:
     tale = Tale().begin()
     tale.returns("Second")
-    tale.hear(NodeReturned(key=tale.run.key, to="Mend", state=tale.mission.state))
+    tale.handle(NodeReturned(key=tale.run.key, to="Mend", state=tale.mission.state))
     assert tale.mission.outcome == "failed"
     assert tale.mission.kind == "UndeclaredEdge"
     assert "Second cannot be followed by Mend; it may be followed by: First, END." in tale.last_words()
@@ -183,7 +183,7 @@ def test_what_may_pass_is_tried_again_by_the_table_and_then_given_up() -> None:
         timer = tale.missions_timers()["node-retry"]
         waits.append(timer.due - tale.now)
         tale.now = timer.due
-        tale.hear(TimerFired(key=timer.key))
+        tale.handle(TimerFired(key=timer.key))
         assert (tale.run.attempt, tale.run.node) == (attempt, "First")
     assert waits == [1_000, 4_000]
     tale.fails("world")
@@ -192,7 +192,7 @@ def test_what_may_pass_is_tried_again_by_the_table_and_then_given_up() -> None:
 
 def test_a_wait_that_was_asked_for_is_kept() -> None:
     tale = Tale().begin()
-    tale.hear(NodeFailed(key=tale.run.key, who="world", kind="Busy", message="later", retry_after=90_000))
+    tale.handle(NodeFailed(key=tale.run.key, who="world", kind="Busy", message="later", retry_after=90_000))
     assert tale.missions_timers()["node-retry"].due == tale.now + 90_000
 
 
@@ -202,7 +202,7 @@ def test_a_steps_result_outlives_a_retry_and_a_failed_one_runs_again() -> None:
         tale.ask(step, replay)
         tale.done(step, ok=ok, result=1)
     tale.fails("world")
-    tale.hear(TimerFired(key=tale.missions_timers()["node-retry"].key))
+    tale.handle(TimerFired(key=tale.missions_timers()["node-retry"].key))
     assert list(tale.run.steps) == ["a", "c"]
 
 
@@ -213,13 +213,13 @@ def test_the_deadline_counts_work_and_neither_waits_nor_pauses() -> None:
     tale.fails("world")
     assert "node-close" not in tale.missions_timers()
     tale.now = Millis(tale.now + 500_000)
-    tale.hear(TimerFired(key=tale.missions_timers()["node-retry"].key))
+    tale.handle(TimerFired(key=tale.missions_timers()["node-retry"].key))
     again = tale.missions_timers()["node-close"]
     assert again.due - first.due == pytest.approx(500_000, abs=10)
     assert again.key != first.key, "the old timer waits for the old time"
-    tale.hear(PauseRequested(by="bob", reason="lunch"))
+    tale.handle(PauseRequested(by="bob", reason="lunch"))
     tale.now = Millis(tale.now + 3_600_000)
-    tale.hear(ContinueRequested(by="bob"))
+    tale.handle(ContinueRequested(by="bob"))
     assert tale.missions_timers()["node-close"].due - again.due == pytest.approx(3_600_000, abs=10)
 
 
@@ -227,8 +227,8 @@ def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
     tale = Tale().begin()
     tale.ask("pay")
     close = tale.missions_timers()["node-close"]
-    tale.hear(TimerFired(key=close.key))
-    returned = tale.all(r.StepCompleted)[0]
+    tale.handle(TimerFired(key=close.key))
+    returned = tale.records(r.StepCompleted)[0]
     assert (returned.ok, returned.kind) == (False, "OutcomeUnknown")
     assert (tale.run.node, tale.run.data["error"]["kind"]) == ("Mend", "TimedOut")
 
@@ -236,20 +236,20 @@ def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
 def test_time_nobody_was_there_and_a_clock_that_is_set_move_the_deadline() -> None:
     tale = Tale().begin()
     due = tale.missions_timers()["node-close"].due
-    tale.hear(ClockJumped(by=3_600_000))
+    tale.handle(ClockJumped(by=3_600_000))
     assert tale.missions_timers()["node-close"].due == due + 3_600_000
     tale.now = Millis(tale.now + 50_000_000)
-    tale.hear(Opened())
+    tale.handle(Opened())
     assert tale.missions_timers()["node-close"].due > tale.now
 
 
 def test_time_nobody_was_there_in_a_pause_is_given_back_once() -> None:
     tale = Tale().begin()
     left = tale.missions_timers()["node-close"].due - tale.now
-    tale.hear(PauseRequested(by="alice", reason="lunch"))
+    tale.handle(PauseRequested(by="alice", reason="lunch"))
     tale.now = Millis(tale.now + 50_000_000)
-    tale.hear(Opened())
-    tale.hear(ContinueRequested(by="alice"))
+    tale.handle(Opened())
+    tale.handle(ContinueRequested(by="alice"))
     assert tale.missions_timers()["node-close"].due - tale.now == pytest.approx(left, abs=10)  # it ticks by the signal
 
 
@@ -257,19 +257,19 @@ def test_time_nobody_was_there_in_a_pause_is_given_back_once() -> None:
 def test_a_clock_that_is_set_in_a_pause_or_a_wait_gives_and_takes_no_time(by: int) -> None:
     tale = Tale().begin()
     left = tale.missions_timers()["node-close"].due - tale.now
-    tale.hear(PauseRequested(by="alice", reason="lunch"))
+    tale.handle(PauseRequested(by="alice", reason="lunch"))
     tale.now = Millis(tale.now + by)
-    tale.hear(ClockJumped(by=by))
-    tale.hear(ContinueRequested(by="alice"))
+    tale.handle(ClockJumped(by=by))
+    tale.handle(ContinueRequested(by="alice"))
     assert tale.missions_timers()["node-close"].due - tale.now == pytest.approx(left, abs=10)  # it ticks by the signal
     tale.fails("world")
     before = tale.missions_timers()["node-retry"].due - tale.now
     tale.now = Millis(tale.now + by)
-    tale.hear(ClockJumped(by=by))
+    tale.handle(ClockJumped(by=by))
     again = tale.missions_timers()["node-retry"]
     assert again.due - tale.now == pytest.approx(before, abs=10)
     tale.now = again.due
-    tale.hear(TimerFired(key=again.key))
+    tale.handle(TimerFired(key=again.key))
     assert tale.missions_timers()["node-close"].due - tale.now == pytest.approx(left, abs=20)
 
 
@@ -289,7 +289,7 @@ def test_a_process_that_goes_on_knows_nothing_of_a_step_that_may_not_run_twice()
 def test_a_pause_lets_a_step_return_and_begins_no_other() -> None:
     tale = Tale().begin()
     tale.ask("a")
-    tale.hear(PauseRequested(by="bob", reason="lunch"))
+    tale.handle(PauseRequested(by="bob", reason="lunch"))
     assert tale.run.steps, "the step may return"
     tale.done("a", result=5)
     assert tale.is_paused()
@@ -297,14 +297,14 @@ def test_a_pause_lets_a_step_return_and_begins_no_other() -> None:
     assert not [effect for effect in pending(tale.conversation).values() if isinstance(effect, NodeRun | Timer)]
     tale.crash()
     assert tale.is_paused(), "a restart is nobody's word"
-    tale.hear(ContinueRequested(by="bob"))
+    tale.handle(ContinueRequested(by="bob"))
     assert tale.run.steps["a"].result == 5
 
 
 def test_a_pause_that_was_asked_for_without_a_reason_is_one() -> None:
     tale = Tale().begin()
     tale.ask("a")
-    tale.hear(PauseRequested(by="bob", reason=""))
+    tale.handle(PauseRequested(by="bob", reason=""))
     tale.done("a")
     assert tale.is_paused()
 
@@ -312,7 +312,7 @@ def test_a_pause_that_was_asked_for_without_a_reason_is_one() -> None:
 def test_a_step_asked_for_after_the_pause_was_wanted_makes_it_begin() -> None:
     tale = Tale().begin()
     tale.ask("a", Replay.READ)
-    tale.hear(PauseRequested(by="bob", reason="lunch"))
+    tale.handle(PauseRequested(by="bob", reason="lunch"))
     tale.ask("b")
     assert not tale.is_paused(), "a is still under way"
     tale.done("a")
@@ -323,48 +323,48 @@ def test_a_step_asked_for_after_the_pause_was_wanted_makes_it_begin() -> None:
 def test_a_pause_that_was_wanted_is_kept_through_a_crash_and_a_failure() -> None:
     tale = Tale().begin()
     tale.ask("pay")
-    tale.hear(PauseRequested(by="bob", reason="lunch"))
+    tale.handle(PauseRequested(by="bob", reason="lunch"))
     tale.crash()
     assert tale.is_paused(), "what was under way is over"
     for who in ("world", "author"):
         tale = Tale().begin()
         tale.ask("look", Replay.READ)
-        tale.hear(PauseRequested(by="bob", reason="lunch"))
+        tale.handle(PauseRequested(by="bob", reason="lunch"))
         tale.fails(who)
         assert tale.is_paused()
-        assert tale.all(r.MissionPaused)[0].by == "bob"
+        assert tale.records(r.MissionPaused)[0].by == "bob"
 
 
 def test_a_pause_of_the_nodes_own_is_passed_when_it_goes_on() -> None:
     tale = Tale().begin()
-    tale.hear(PauseRequested(by="node", reason="look at it", node=tale.run.key, step="pause"))
+    tale.handle(PauseRequested(by="node", reason="look at it", node=tale.run.key, step="pause"))
     assert tale.is_paused()
-    tale.hear(ContinueRequested(by="bob"))
+    tale.handle(ContinueRequested(by="bob"))
     assert tale.run.steps["pause"].ok
 
 
 def test_stop_pauses_continue_goes_on_new_ends_it_and_words_are_kept() -> None:
     tale = Tale().begin()
     tale.ask("pay")
-    tale.person("how is it going?")
+    tale.user_writes("how is it going?")
     assert "is at work in First" in tale.last_words()
-    tale.person("/stop")
+    tale.user_writes("/stop")
     assert tale.is_paused()
     assert "Stopped: the mission m" in tale.last_words()
     assert tale.mission.steps["pay"].kind == "OutcomeUnknown"
-    tale.person("hello?")
+    tale.user_writes("hello?")
     assert "is paused at First" in tale.last_words()
     assert tale.status() == "waiting"
     assert not any(isinstance(effect, Route | ModelCall) for effect in pending(tale.conversation).values())
-    tale.person("/continue")
+    tale.user_writes("/continue")
     assert tale.run.node == "First"
-    tale.person("/status")
+    tale.user_writes("/status")
     assert "is at work in First" in tale.last_words()
-    tale.person("/new")
+    tale.user_writes("/new")
     assert tale.mission.outcome == "stopped"
     assert tale.status() == "ended"
     assert [message.text for message in tale.conversation.recent if message.role] == ["how is it going?", "hello?"]
-    tale.person("something else")
+    tale.user_writes("something else")
     tale.settle()
     assert tale.conversation.turns, "the router is asked again once the mission is over"
 
@@ -374,8 +374,8 @@ def test_the_limit_of_nodes_asks_first_and_begins_anew_when_let_go_on() -> None:
     tale.returns("Second")
     tale.returns("First")
     assert tale.is_paused()
-    assert tale.all(r.LimitReached)[0].limit == "nodes_per_mission"
-    tale.person("/continue")
+    assert tale.records(r.LimitReached)[0].limit == "nodes_per_mission"
+    tale.user_writes("/continue")
     assert tale.run.node == "First", "the node it was about to enter"
     tale.returns("Second")
     assert not tale.is_paused()
@@ -408,18 +408,18 @@ def test_a_workflow_that_is_gone_or_lost_the_node_waits_for_it_and_loses_nothing
         tale.crash()
         assert tale.is_paused()
         tale.rules = known
-        tale.hear(ContinueRequested(by="bob"))
+        tale.handle(ContinueRequested(by="bob"))
         assert tale.run.steps["a"].result == 1
     tale.fails("operator")
     assert tale.is_paused()
-    tale.hear(ContinueRequested(by="bob"))
+    tale.handle(ContinueRequested(by="bob"))
     tale.rules = dataclasses.replace(known, missions={"m": less})
     tale.returns("Second")
     assert tale.is_paused(), "a node nobody knows any more has no edges to be held against"
     tale.rules = known
-    tale.hear(ContinueRequested(by="bob"))
+    tale.handle(ContinueRequested(by="bob"))
     tale.rules = dataclasses.replace(known, missions={})
-    tale.hear(TimerFired(key=tale.missions_timers()["node-close"].key))
+    tale.handle(TimerFired(key=tale.missions_timers()["node-close"].key))
     assert tale.is_paused()
 
 
@@ -449,13 +449,13 @@ def test_one_goes_back_to_every_record_and_on_to_the_end_from_there() -> None:
         then = state_at(ID, whole, to)
         again = Tale()
         again.journal, again.conversation = [tuple(whole)], fold(ID, whole)
-        if not again.hear(RollBack(to=then.next_seq - 1, then=then, by="bob")):
+        if not again.handle(RollBack(to=then.next_seq - 1, then=then, by="bob")):
             continue
         if not then.has_mission:
             continue
         assert again.mission.is_paused
         assert again.mission.node == then.mission.node  # type: ignore[union-attr]
-        again.hear(ContinueRequested(by="bob"))
+        again.handle(ContinueRequested(by="bob"))
         assert again.run.key.seq not in keys, "a key never means two things"
         assert not any(step.replay is Replay.ONCE for step in again.mission.open_steps)
         assert again.mission.state["n"] == then.mission.state["n"]  # type: ignore[union-attr]
@@ -522,7 +522,7 @@ def live(data: st.DataObject) -> None:
         before = dict(pending(tale.conversation))
         signal = data.draw(signals(tale.conversation))
         twice = decide(tale.conversation, signal, tale.rules, Millis(tale.now + 1))
-        records = tale.hear(signal)
+        records = tale.handle(signal)
         assert len(twice) == len(records), "deciding is pure"
         ended = getattr(signal, "key", None)
         if ended in before:

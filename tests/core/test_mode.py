@@ -16,9 +16,7 @@ from tenex.core.state.conversation import State
 from tenex.workflows.missions.mode import MissionsMode
 from tenex.workflows.phases.mode import PhasesMode
 from tenex.workflows.speakers.mode import SpeakersMode
-from tests.fakes.play import Play, says
-
-from .kit import Script, plain
+from tests.fakes.scenario import Router, Scenario, plain_model, reply
 
 
 class OneAgentMode(Mode):
@@ -55,16 +53,16 @@ def unused(question: object) -> object:
 
 @pytest.mark.usefixtures("one_agent")
 def test_a_kind_is_one_class_and_one_registration() -> None:
-    play = Play(unused, lambda conversation, call: says(f"step {conversation.turn_count}"))
-    play.person("hello")
-    play.settle()
-    play.person("and again")
-    play.settle()
-    assert [turn.agents for turn in play.conversation.turns] == [("executor",), ("executor",)]
-    assert play.conversation.status == "waiting"
-    play.person("/status")
-    play.settle()
-    assert "I wait for you." in play.said()[-1]
+    scenario = Scenario(unused, lambda conversation, call: reply(f"step {conversation.turn_count}"))
+    scenario.user_writes("hello")
+    scenario.settle()
+    scenario.user_writes("and again")
+    scenario.settle()
+    assert [turn.agents for turn in scenario.conversation.turns] == [("executor",), ("executor",)]
+    assert scenario.conversation.status == "waiting"
+    scenario.user_writes("/status")
+    scenario.settle()
+    assert "I wait for you." in scenario.sent_texts()[-1]
 
 
 @pytest.mark.usefixtures("one_agent")
@@ -73,17 +71,17 @@ def test_a_kind_is_one_class_and_one_registration() -> None:
     [("/quick", "no quality gates"), ("/set a=1", "Only a workflow"), ("/pause", "Only a mission")],
 )
 def test_the_kernel_answers_commands_that_a_kind_has_not(command: str, answer: str) -> None:
-    play = Play(unused, plain)
-    play.person("hello")
-    play.settle()
-    play.person(command)
-    play.settle()
-    assert answer in play.said()[-1]
+    scenario = Scenario(unused, plain_model)
+    scenario.user_writes("hello")
+    scenario.settle()
+    scenario.user_writes(command)
+    scenario.settle()
+    assert answer in scenario.sent_texts()[-1]
 
 
 def test_the_phases_own_what_no_other_kind_owns() -> None:
     assert [type(mode) for mode in all_modes()] == [SpeakersMode, MissionsMode, PhasesMode]
-    assert isinstance(mode_of(Play(Script({}), plain).conversation), PhasesMode)
+    assert isinstance(mode_of(Scenario(Router({}), plain_model).conversation), PhasesMode)
 
 
 def test_without_a_registered_kind_the_error_tells_what_to_import(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,10 @@ from tenex.core.state.rollback import OVER, STAYS, THEN, ConversationForked, Rol
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.workflows.speakers import TransitionGraph
-from tests.fakes import agency, linked
-from tests.fakes.agency import with_program
-from tests.fakes.play import ID, Play, diligent, says, seven_phases
-from tests.fakes.workflows import TRIO, begun
-
-from .kit import check_sound, work
+from tests.fakes import agent_phases, subagents
+from tests.fakes.agent_phases import with_program
+from tests.fakes.scenario import ID, Scenario, check_invariants, diligent, in_flight, reply, seven_phases
+from tests.fakes.workflows import TRIO, started
 
 EXPIRY = (Work.TIMER, "expire")
 OTHER = ConversationId("f" * 64)
@@ -55,40 +53,40 @@ def patient(question: dict[str, Any]) -> dict[str, Any]:
     return seven_phases(question)
 
 
-def whole() -> Play:
+def whole() -> Scenario:
     """A conversation that has gone through all seven phases."""
-    play = Play(patient, diligent)
-    lead_to_end(play)
-    return play
+    scenario = Scenario(patient, diligent)
+    lead_to_end(scenario)
+    return scenario
 
 
-def lead_to_end(play: Play) -> None:
+def lead_to_end(scenario: Scenario) -> None:
     """Alice says what a person would, until the cycle has ended."""
     for text in ("I want something nice", "let us think", "plan it", "blue", "go on", "and on", "again", "once more"):
-        play.person(text)
-        play.settle()
-        if play.conversation.status == "ended":
+        scenario.user_writes(text)
+        scenario.settle()
+        if scenario.conversation.status == "ended":
             return
     raise AssertionError("it never comes to its end")
 
 
-def records_of(play: Play) -> list[r.Record]:
-    return [record for decision in play.journal for record in decision]
+def records_of(scenario: Scenario) -> list[r.Record]:
+    return [record for decision in scenario.journal for record in decision]
 
 
-def twin_of(play: Play) -> Play:
+def twin_of(scenario: Scenario) -> Scenario:
     """The same conversation in another life, its journal shared by value."""
-    twin = Play(play.router, play.worker, config=play.rules)
-    twin.journal, twin.now, twin.count = list(play.journal), play.now, play.count
+    twin = Scenario(scenario.router, scenario.worker, config=scenario.rules)
+    twin.journal, twin.now, twin.count = list(scenario.journal), scenario.now, scenario.count
     twin.conversation = twin.refold()
     twin.reconcile()
     return twin
 
 
-def back(play: Play, to: int, **more: Any) -> list[r.Record]:
+def back(scenario: Scenario, to: int, **more: Any) -> list[r.Record]:
     """The operator goes back."""
-    then = state_at(ID, records_of(play), to)
-    return play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", **more))
+    then = state_at(ID, records_of(scenario), to)
+    return scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", **more))
 
 
 WHOLE = whole()
@@ -110,30 +108,30 @@ def spread(first: int, last: int, step: int) -> list[Any]:
 
 @pytest.mark.parametrize("to", spread(1, LAST - 2, 3))
 def test_after_going_back_nothing_is_pending_and_the_end_is_reached_again(to: int) -> None:
-    play = twin_of(WHOLE)
-    before, then = play.conversation.fork(), state_at(ID, records_of(play), to)
+    scenario = twin_of(WHOLE)
+    before, then = scenario.conversation.fork(), state_at(ID, records_of(scenario), to)
     assert to < then.next_seq <= to + 3
-    play.settle()
-    wrote = back(play, to)
+    scenario.settle()
+    wrote = back(scenario, to)
     assert isinstance(wrote[-1], r.MessageSent)
-    state = play.conversation
-    assert {(e.key.work, e.key.part) for e in play.running.values() if not isinstance(e, Publish)} <= {EXPIRY}
+    state = scenario.conversation
+    assert {(e.key.work, e.key.part) for e in scenario.running.values() if not isinstance(e, Publish)} <= {EXPIRY}
     assert state.status == ("ended" if then.status in ("new", "ended") else "waiting")
     assert (state.phase, state.cycle, state.executed) == (then.phase, then.cycle, then.executed)
     assert (state.usage, state.turn_count, dict(state.seen)) == (before.usage, before.turn_count, dict(before.seen))
-    check_keys(play)
-    play.settle()
-    lead_to_end(play)
-    check_sound(play)
-    check_keys(play)
-    turns = [record.turn_id for record in play.all(r.TurnOpened)]
+    check_keys(scenario)
+    scenario.settle()
+    lead_to_end(scenario)
+    check_invariants(scenario)
+    check_keys(scenario)
+    turns = [record.turn_id for record in scenario.records(r.TurnOpened)]
     assert len(turns) == len(set(turns)), "a turn's name is used once"
-    assert max(play.ran.values()) == 1, "no call that was done is done again under its key"
+    assert max(scenario.ran.values()) == 1, "no call that was done is done again under its key"
 
 
-def check_keys(play: Play) -> None:
+def check_keys(scenario: Scenario) -> None:
     """No two records are of the same seq, so no key means two things."""
-    assert [record.seq for record in records_of(play)] == list(range(1, play.conversation.next_seq))
+    assert [record.seq for record in records_of(scenario)] == list(range(1, scenario.conversation.next_seq))
 
 
 @pytest.mark.parametrize("at", spread(1, LAST, 4))
@@ -142,32 +140,32 @@ def test_going_back_in_the_middle_of_work_stops_it_and_late_results_say_nothing(
     cut = [decision for decision in WHOLE.journal if decision[-1].seq <= at]
     if not cut or cut[-1][-1].seq < 4:
         return
-    play = Play(patient, diligent)
-    play.journal, play.count = list(cut), 10
-    play.conversation = play.refold()
-    play.reconcile()
-    running = dict(play.running)
-    had = play.conversation.turn
-    wrote = back(play, max(1, cut[-1][-1].seq // 2))
-    assert not work(play)
+    scenario = Scenario(patient, diligent)
+    scenario.journal, scenario.count = list(cut), 10
+    scenario.conversation = scenario.refold()
+    scenario.reconcile()
+    running = dict(scenario.running)
+    had = scenario.conversation.turn
+    wrote = back(scenario, max(1, cut[-1][-1].seq // 2))
+    assert not in_flight(scenario)
     assert isinstance(wrote[-2], RolledBack)
     if had is not None:
         assert isinstance(wrote[0], r.Stopped)
         closed = next(record for record in wrote if isinstance(record, r.TurnClosed))
         assert closed.turn_id == had.turn_id
-        assert had.turn_id in play.conversation.history.rollbacks[-1].undone  # type: ignore[union-attr]
-        assert had.turn_id in play.said()[-1]
+        assert had.turn_id in scenario.conversation.history.rollbacks[-1].undone  # type: ignore[union-attr]
+        assert had.turn_id in scenario.sent_texts()[-1]
     for effect in running.values():
-        if not isinstance(effect, Publish) and effect.key not in play.running:
-            assert play.hear(late(play, effect)) == []
-    lead_to_end(play)
-    check_sound(play)
+        if not isinstance(effect, Publish) and effect.key not in scenario.running:
+            assert scenario.handle(late(scenario, effect)) == []
+    lead_to_end(scenario)
+    check_invariants(scenario)
 
 
-def late(play: Play, effect: Effect) -> Signal:
+def late(scenario: Scenario, effect: Effect) -> Signal:
     """How a piece of work ends that nobody wants any more."""
     if isinstance(effect, Timer):
-        return play.perform(effect)
+        return scenario.perform(effect)
     if isinstance(effect, ToolCall):
         return ToolReturned(key=effect.key, result=ToolResult(ok=True, content="late"))
     return ModelFailed(key=effect.key, message="late", retryable=False)
@@ -175,11 +173,11 @@ def late(play: Play, effect: Effect) -> Signal:
 
 @pytest.mark.parametrize("to", [-1, 0, LAST, LAST + 1, LAST + 100])
 def test_an_order_that_means_nothing_gives_no_record(to: int) -> None:
-    play = twin_of(WHOLE)
-    then = replace(StateSnapshot.of(play.conversation).state, next_seq=to + 1)
-    assert play.hear(RollBack(to=to, then=then, by="x")) == []
-    assert play.hear(RollBack(to=5, then=replace(then, next_seq=6, id=OTHER), by="x")) == []
-    assert play.hear(RollBack(to=5, then=replace(then, next_seq=9), by="x")) == []
+    scenario = twin_of(WHOLE)
+    then = replace(StateSnapshot.of(scenario.conversation).state, next_seq=to + 1)
+    assert scenario.handle(RollBack(to=to, then=then, by="x")) == []
+    assert scenario.handle(RollBack(to=5, then=replace(then, next_seq=6, id=OTHER), by="x")) == []
+    assert scenario.handle(RollBack(to=5, then=replace(then, next_seq=9), by="x")) == []
 
 
 def moment(where: Callable[[r.Record], bool]) -> int:
@@ -190,11 +188,11 @@ BEFORE_VERIFICATION = moment(lambda x: isinstance(x, r.PhaseTransition) and x.to
 
 
 def test_the_history_tells_what_was_undone_and_undoing_that_brings_it_back() -> None:
-    play = twin_of(WHOLE)
-    turns = [turn.turn_id for turn in play.conversation.history.turns]  # type: ignore[union-attr]
-    at_end = play.conversation.next_seq - 1
-    back(play, BEFORE_VERIFICATION, reason="again, with tests")
-    known = play.conversation.history
+    scenario = twin_of(WHOLE)
+    turns = [turn.turn_id for turn in scenario.conversation.history.turns]  # type: ignore[union-attr]
+    at_end = scenario.conversation.next_seq - 1
+    back(scenario, BEFORE_VERIFICATION, reason="again, with tests")
+    known = scenario.conversation.history
     assert known is not None
     (first,) = known.rollbacks
     assert first.undone == tuple(turns[4:])
@@ -205,34 +203,34 @@ def test_the_history_tells_what_was_undone_and_undoing_that_brings_it_back() -> 
         at_end + 1,
     )
     assert [turn.turn_id for turn in known.turns] == turns, "what happened stays a fact"
-    assert "again, with tests" in play.said()[-1]
-    back(play, at_end)
-    assert play.conversation.history is not None
-    assert play.conversation.history.rollbacks[-1].undone == ()
-    assert (play.conversation.status, play.conversation.phase) == ("ended", Phase.REFLECTION)
-    back(play, 2)
-    assert play.conversation.history.rollbacks[-1].undone == tuple(turns)
-    assert list(undone(play.conversation.history, 1, play.conversation.next_seq)) == []
+    assert "again, with tests" in scenario.sent_texts()[-1]
+    back(scenario, at_end)
+    assert scenario.conversation.history is not None
+    assert scenario.conversation.history.rollbacks[-1].undone == ()
+    assert (scenario.conversation.status, scenario.conversation.phase) == ("ended", Phase.REFLECTION)
+    back(scenario, 2)
+    assert scenario.conversation.history.rollbacks[-1].undone == tuple(turns)
+    assert list(undone(scenario.conversation.history, 1, scenario.conversation.next_seq)) == []
 
 
 def test_rollbacks_that_are_remembered_are_bounded() -> None:
-    play = twin_of(WHOLE)
+    scenario = twin_of(WHOLE)
     for number in range(ROLLBACKS + 5):
-        back(play, 5 + number)
-    assert len(play.conversation.history.rollbacks) == ROLLBACKS  # type: ignore[union-attr]
-    assert fold(ID, [StateSnapshot.of(play.conversation)]) == play.conversation
+        back(scenario, 5 + number)
+    assert len(scenario.conversation.history.rollbacks) == ROLLBACKS  # type: ignore[union-attr]
+    assert fold(ID, [StateSnapshot.of(scenario.conversation)]) == scenario.conversation
 
 
 def test_files_that_stay_as_they_are_are_still_changed() -> None:
     early = moment(lambda x: isinstance(x, r.TurnOpened) and x.phase is Phase.EXECUTE)
-    play = twin_of(WHOLE)
-    assert play.conversation.touched == {"a", "m", "h"}
-    back(play, early)
-    assert play.conversation.touched == {"a", "m", "h"}
-    play = twin_of(WHOLE)
-    back(play, early, tree="t" * 40, was="w" * 40, files="2 files were put back.")
-    assert play.conversation.touched == frozenset()
-    assert "2 files were put back." in play.said()[-1]
+    scenario = twin_of(WHOLE)
+    assert scenario.conversation.touched == {"a", "m", "h"}
+    back(scenario, early)
+    assert scenario.conversation.touched == {"a", "m", "h"}
+    scenario = twin_of(WHOLE)
+    back(scenario, early, tree="t" * 40, was="w" * 40, files="2 files were put back.")
+    assert scenario.conversation.touched == frozenset()
+    assert "2 files were put back." in scenario.sent_texts()[-1]
 
 
 def test_of_the_cycle_gone_back_to_the_files_are_known_again_and_its_money_stays_spent() -> None:
@@ -247,86 +245,86 @@ def test_of_the_cycle_gone_back_to_the_files_are_known_again_and_its_money_stays
     assert of_then(then, later, Millis(1), with_files=True).touched == {"a"}
 
 
-def busy_colleagues() -> tuple[Play, int]:
+def busy_colleagues() -> tuple[Scenario, int]:
     """A conversation at its end, and a record of it at which a colleague stood on its own, called by a phased agent."""
     edges = (("alone", "asking", lambda me: me.n), ("asking", "done", lambda me: me.n > 1))
     own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
-    known = with_program(agency.program(edges, links={"to_helper": linked.link("helper")}, **own))
-    helper = replace(known.roster[Slug("helper")], program=agency.program(edges, **own))
-    minds = linked.cast(
-        executor=[says("", ("set_state", {"field": "n", "value": 1}), *linked.to("helper")), "built"],
-        helper=[says("", ("set_state", {"field": "n", "value": 1}), ("ask", {"question": "Which colour?"}))],
+    known = with_program(agent_phases.program(edges, links={"to_helper": subagents.link("helper")}, **own))
+    helper = replace(known.roster[Slug("helper")], program=agent_phases.program(edges, **own))
+    minds = subagents.model_by_agent(
+        executor=[reply("", ("set_state", {"field": "n", "value": 1}), *subagents.calls_to("helper")), "built"],
+        helper=[reply("", ("set_state", {"field": "n", "value": 1}), ("ask", {"question": "Which colour?"}))],
     )
-    play = Play(
+    scenario = Scenario(
         lambda q: {"agents": ["USER"], "reason": "done"} if q["turns"] else {"agents": ["executor"], "reason": "go"},
         minds,
         config=replace(known, roster={**known.roster, helper.slug: helper}),
     )
-    play.person("build it")
-    play.settle()
-    at = play.conversation.next_seq - 1
-    assert {name.rpartition(".")[2] for name in play.conversation.agent_states} == {"executor", "helper"}
-    assert play.conversation.is_parked
-    play.person("blue")
-    play.settle()
-    return play, at
+    scenario.user_writes("build it")
+    scenario.settle()
+    at = scenario.conversation.next_seq - 1
+    assert {name.rpartition(".")[2] for name in scenario.conversation.agent_states} == {"executor", "helper"}
+    assert scenario.conversation.is_parked
+    scenario.user_writes("blue")
+    scenario.settle()
+    return scenario, at
 
 
 def test_who_was_called_at_the_moment_gone_back_to_stands_nowhere_and_its_caller_where_it_stood() -> None:
-    play, at = busy_colleagues()
-    then = state_at(ID, records_of(play), at)
-    forked = of_fork(then, play.now, id=OTHER, address={}, title="other")
-    back(play, at)
-    for state in (play.conversation, forked):
+    scenario, at = busy_colleagues()
+    then = state_at(ID, records_of(scenario), at)
+    forked = of_fork(then, scenario.now, id=OTHER, address={}, title="other")
+    back(scenario, at)
+    for state in (scenario.conversation, forked):
         assert {name: one.phase for name, one in state.agent_states.items()} == {"executor": "asking"}
         assert (state.runs, state.asks) == ({}, {})
-    again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions(play.journal))[0])
-    assert again == play.conversation
-    play.person("/retry")
-    play.settle()
-    assert play.conversation.is_parked, "who is called anew asks anew"
-    play.person("green")
-    play.settle()
-    check_sound(play)
-    check_keys(play)
-    assert play.conversation.agent_states.keys() == {"executor"}
+    again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions(scenario.journal))[0])
+    assert again == scenario.conversation
+    scenario.user_writes("/retry")
+    scenario.settle()
+    assert scenario.conversation.is_parked, "who is called anew asks anew"
+    scenario.user_writes("green")
+    scenario.settle()
+    check_invariants(scenario)
+    check_keys(scenario)
+    assert scenario.conversation.agent_states.keys() == {"executor"}
 
 
 def test_the_turn_that_was_open_then_can_be_tried_again() -> None:
     """What was done in it is known, the rest counts as stopped."""
     opened = moment(lambda x: isinstance(x, r.TurnOpened) and x.phase is Phase.EXECUTE)
     ended = moment(lambda x: isinstance(x, r.RunEnded) and x.seq > opened)
-    play = twin_of(WHOLE)
-    back(play, ended)
-    last = play.conversation.last_turn
+    scenario = twin_of(WHOLE)
+    back(scenario, ended)
+    last = scenario.conversation.last_turn
     assert last is not None
     assert sorted(done.outcome for done in last.completions) == ["finished", "stopped"]
-    play.person("/retry")
-    assert play.conversation.turn is not None
-    assert play.conversation.turn.agents == last.agents
-    play.settle()
-    lead_to_end(play)
-    check_sound(play)
+    scenario.user_writes("/retry")
+    assert scenario.conversation.turn is not None
+    assert scenario.conversation.turn.agents == last.agents
+    scenario.settle()
+    lead_to_end(scenario)
+    check_invariants(scenario)
 
 
 def test_a_phase_that_was_left_by_going_back_has_its_stay_counted() -> None:
-    play = twin_of(WHOLE)
-    play.now = Millis(play.now + 5_000)
-    before = play.conversation.metrics
-    back(play, BEFORE_VERIFICATION)
-    after = play.conversation.metrics
+    scenario = twin_of(WHOLE)
+    scenario.now = Millis(scenario.now + 5_000)
+    before = scenario.conversation.metrics
+    back(scenario, BEFORE_VERIFICATION)
+    after = scenario.conversation.metrics
     assert after[Phase.REFLECTION].visits == before.get(Phase.REFLECTION, after[Phase.REFLECTION]).visits + (
         Phase.REFLECTION in before
     )
     assert after[Phase.REFLECTION].duration >= 5_000
-    assert play.conversation.phase_started_at == play.all(RolledBack)[0].at
+    assert scenario.conversation.phase_started_at == scenario.records(RolledBack)[0].at
 
 
 @pytest.mark.parametrize("at", spread(1, LAST, 4))
 def test_a_fork_from_every_record_is_at_rest_and_comes_to_its_own_end(at: int) -> None:
-    play = forked(at)
+    scenario = forked(at)
     then = state_at(ID, records_of(WHOLE), at)
-    state = play.conversation
+    state = scenario.conversation
     assert not pending(state)
     assert (state.id, state.next_seq, state.title) == (OTHER, 2, "Fork of it")
     assert (state.phase, state.cycle) == (then.phase, then.cycle)
@@ -334,16 +332,16 @@ def test_a_fork_from_every_record_is_at_rest_and_comes_to_its_own_end(at: int) -
     assert not state.spending, "what the day has cost is counted in the conversation it was forked from"
     assert state.forked_from is not None
     assert (state.forked_from.id, state.forked_from.seq) == (ID, then.next_seq - 1)
-    lead_to_end(play)
-    check_sound(play)
-    assert play.conversation.history is not None
-    assert play.conversation.history.turns_before == 0
-    keys = [key for key in play.ran if not key.startswith(OTHER)]
+    lead_to_end(scenario)
+    check_invariants(scenario)
+    assert scenario.conversation.history is not None
+    assert scenario.conversation.history.turns_before == 0
+    keys = [key for key in scenario.ran if not key.startswith(OTHER)]
     assert not keys, "no key of the other conversation is used"
 
 
-class OtherPlay(Play):
-    """A play of the fork."""
+class OtherPlay(Scenario):
+    """A scenario of the fork."""
 
     def refold(self) -> Conversation:
         return fold(OTHER, [record for decision in self.journal for record in decision])
@@ -351,13 +349,13 @@ class OtherPlay(Play):
 
 def forked(at: int) -> OtherPlay:
     then = state_at(ID, records_of(WHOLE), at)
-    play = OtherPlay(patient, diligent)
-    play.now, play.count = Millis(WHOLE.now + 60_000), 50
-    state = of_fork(then, play.now, id=OTHER, address={"form": "notes"}, title="Fork of it")
-    record = ConversationForked(seq=1, at=play.now, id=OTHER, origin=ID, at_seq=at, title="Fork of it", state=state)
-    play.journal = [(record,)]
-    play.conversation = play.refold()
-    return play
+    scenario = OtherPlay(patient, diligent)
+    scenario.now, scenario.count = Millis(WHOLE.now + 60_000), 50
+    state = of_fork(then, scenario.now, id=OTHER, address={"form": "notes"}, title="Fork of it")
+    record = ConversationForked(seq=1, at=scenario.now, id=OTHER, origin=ID, at_seq=at, title="Fork of it", state=state)
+    scenario.journal = [(record,)]
+    scenario.conversation = scenario.refold()
+    return scenario
 
 
 def test_a_fork_stands_at_the_beginning_of_its_own_journal_only() -> None:
@@ -383,43 +381,45 @@ def test_a_fork_holds_no_more_than_its_own_newest_history() -> None:
 
 def test_what_was_said_before_a_fork_is_never_taken_for_what_is_said_in_it() -> None:
     """Its records are numbered from 1 again: a message of before that had a higher number hid the new ones."""
-    play = forked(LAST * 3 // 4)
-    assert play.conversation.status == "waiting"
-    known = [turn.turn_id for turn in play.conversation.turns]
+    scenario = forked(LAST * 3 // 4)
+    assert scenario.conversation.status == "waiting"
+    known = [turn.turn_id for turn in scenario.conversation.turns]
     assert known
-    old = [message.text for message in play.conversation.recent]
-    play.person("one thing more")
-    assert [message.text for message in play.conversation.unanswered] == ["one thing more"]
-    assert [message.text for message in play.conversation.newer_than_last_turn()] == ["one thing more"]
-    play.settle()
-    recent = play.conversation.recent
+    old = [message.text for message in scenario.conversation.recent]
+    scenario.user_writes("one thing more")
+    assert [message.text for message in scenario.conversation.unanswered] == ["one thing more"]
+    assert [message.text for message in scenario.conversation.newer_than_last_turn()] == ["one thing more"]
+    scenario.settle()
+    recent = scenario.conversation.recent
     assert [message.text for message in recent[: len(old) + 1]] == [*old, "one thing more"]
     assert [message.seq for message in recent] == sorted({message.seq for message in recent})
-    then = state_at(OTHER, records_of(play), 2)
-    play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator"))
-    assert play.conversation.history is not None
-    turned = [turn.turn_id for turn in play.conversation.history.turns]
-    assert list(play.conversation.history.rollbacks[-1].undone) == turned[len(known) :], "nothing of before the fork"
+    then = state_at(OTHER, records_of(scenario), 2)
+    scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator"))
+    assert scenario.conversation.history is not None
+    turned = [turn.turn_id for turn in scenario.conversation.history.turns]
+    assert list(scenario.conversation.history.rollbacks[-1].undone) == turned[len(known) :], (
+        "nothing of before the fork"
+    )
 
 
 def test_keys_of_before_and_after_are_never_the_same() -> None:
-    play = twin_of(WHOLE)
-    before = {Key(Work.TOOL, record.seq) for record in play.all(r.ToolCallStarted)}
-    back(play, 3)
-    lead_to_end(play)
-    after = {Key(Work.TOOL, record.seq) for record in play.all(r.ToolCallStarted)}
+    scenario = twin_of(WHOLE)
+    before = {Key(Work.TOOL, record.seq) for record in scenario.records(r.ToolCallStarted)}
+    back(scenario, 3)
+    lead_to_end(scenario)
+    after = {Key(Work.TOOL, record.seq) for record in scenario.records(r.ToolCallStarted)}
     assert before < after
 
 
 @pytest.mark.parametrize("kind", ["workflow", "phases"])
 def test_a_word_that_was_said_at_the_end_of_a_run_counts_as_its_end(kind: str) -> None:
     if kind == "workflow":
-        play = begun(TransitionGraph.sequence(TRIO))
-        play.settle()
+        scenario = started(TransitionGraph.sequence(TRIO))
+        scenario.settle()
     else:
-        play = twin_of(WHOLE)
-    first = next(record for record in play.all(r.MessageSent) if record.purpose == "completion")
-    then = state_at(ID, records_of(play), first.seq)
+        scenario = twin_of(WHOLE)
+    first = next(record for record in scenario.records(r.MessageSent) if record.purpose == "completion")
+    then = state_at(ID, records_of(scenario), first.seq)
     assert then.turn is None
     assert [done.outcome for done in then.turns[-1].completions] == ["finished"]
     if then.workflow is not None:
@@ -427,19 +427,19 @@ def test_a_word_that_was_said_at_the_end_of_a_run_counts_as_its_end(kind: str) -
 
 
 def test_between_the_end_of_a_workflow_and_that_of_its_conversation_there_is_nothing_to_wait_for() -> None:
-    play = begun(TransitionGraph.sequence(TRIO))
-    play.settle()
-    (closed,) = play.all(r.WorkflowClosed)
-    back(play, closed.seq)
-    assert play.conversation.status == "ended"
+    scenario = started(TransitionGraph.sequence(TRIO))
+    scenario.settle()
+    (closed,) = scenario.records(r.WorkflowClosed)
+    back(scenario, closed.seq)
+    assert scenario.conversation.status == "ended"
 
 
 def test_a_conversation_of_a_workflow_stays_one_however_far_it_goes_back() -> None:
-    whole = begun(TransitionGraph.sequence(TRIO))
+    whole = started(TransitionGraph.sequence(TRIO))
     for to in range(1, whole.conversation.next_seq - 1):
-        play = twin_of(whole)
-        back(play, to)
-        assert play.conversation.workflow is not None, to
-        play.person("Make it good")
-        play.settle()
-        assert [record.speaker for record in play.all(r.RoundClosed)] == list(TRIO)
+        scenario = twin_of(whole)
+        back(scenario, to)
+        assert scenario.conversation.workflow is not None, to
+        scenario.user_writes("Make it good")
+        scenario.settle()
+        assert [record.speaker for record in scenario.records(r.RoundClosed)] == list(TRIO)

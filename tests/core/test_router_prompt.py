@@ -22,20 +22,18 @@ from tenex.workflows.phases.router_prompt import (
     _whole_turns,
     question_for,
 )
-from tests.fakes.play import Play, rules, says
-
-from .kit import ENDS, WAITS, Script, go, plain, standing
+from tests.fakes.scenario import ENDS, WAITS, Router, Scenario, plain_model, reply, route, rules, scenario_at
 
 
-def question(play: Play, **more: Any) -> dict[str, Any]:
+def question(scenario: Scenario, **more: Any) -> dict[str, Any]:
     """What the router is asked now."""
-    asked: dict[str, Any] = json.loads(question_for(play.conversation, play.rules, **more).text)
+    asked: dict[str, Any] = json.loads(question_for(scenario.conversation, scenario.rules, **more).text)
     return asked
 
 
 def test_the_question_holds_all_the_router_may_go_by() -> None:
-    play = standing(Phase.EXECUTE, text="build it")
-    asked = question(play)
+    scenario = scenario_at(Phase.EXECUTE, text="build it")
+    asked = question(scenario)
     assert (asked["phase"], asked["cycle"], asked["can_end"]) == ("execute", 1, False)
     assert asked["permitted"] == ["verification", "chat"]
     assert asked["open_gates"] == ["verification", "chores", "reflection"]
@@ -46,7 +44,7 @@ def test_the_question_holds_all_the_router_may_go_by() -> None:
     ]
     assert asked["turns"][1]["completions"][0]["text"] == "executor has done its part of execute"
     assert asked["participants"] == ["executor"] == asked["still_to_reflect"]
-    assert [member["slug"] for member in asked["roster"]] == list(play.rules.roster)
+    assert [member["slug"] for member in asked["roster"]] == list(scenario.rules.roster)
     assert "orchestrator" not in json.dumps(asked["roster"])
 
 
@@ -57,36 +55,38 @@ def test_what_the_question_permits_is_what_is_then_accepted(phase: Phase) -> Non
         for target in Phase:
             if target is phase:
                 continue
-            play = standing(phase)
+            scenario = scenario_at(phase)
             if waived:
-                play.person(waived)
-            asked = question(play)
+                scenario.user_writes(waived)
+            asked = question(scenario)
             who = asked["still_to_reflect"] if target is Phase.REFLECTION else ["executor"]
-            play.router = Script(go(target, *(who or ["executor"])), WAITS)
-            play.settle()
-            accepted = play.all(r.TurnOpened)[-1].phase is target and play.phases()[-1] is target
+            scenario.router = Router(route(target, *(who or ["executor"])), WAITS)
+            scenario.settle()
+            accepted = scenario.records(r.TurnOpened)[-1].phase is target and scenario.phases()[-1] is target
             assert accepted is (target in asked["permitted"]), (phase, target, waived)
 
 
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("waived", ["", "/skip verification", "/skip reflection", "/quick"])
 def test_can_end_is_what_is_then_accepted(phase: Phase, waived: str) -> None:
-    play = standing(phase)
+    scenario = scenario_at(phase)
     if waived:
-        play.person(waived)
-    can_end = question(play)["can_end"]
-    play.router = Script(ENDS, WAITS)
-    play.settle()
-    assert bool(play.all(r.Ended)) is can_end
+        scenario.user_writes(waived)
+    can_end = question(scenario)["can_end"]
+    scenario.router = Router(ENDS, WAITS)
+    scenario.settle()
+    assert bool(scenario.records(r.Ended)) is can_end
 
 
 def test_the_question_is_bounded_in_a_cycle_without_end() -> None:
-    play = Play(Script(go(None, "project-manager"), WAITS), plain, config=rules(limits=Limits(same_route=10**6)))
+    scenario = Scenario(
+        Router(route(None, "project-manager"), WAITS), plain_model, config=rules(limits=Limits(same_route=10**6))
+    )
     for n in range(CYCLE_MESSAGES + 20):
-        play.router = Script(go(None, "project-manager"), WAITS)
-        play.person(f"message {n} " + "x" * 30_000)
-        play.settle()
-    asked = question(play)
+        scenario.router = Router(route(None, "project-manager"), WAITS)
+        scenario.user_writes(f"message {n} " + "x" * 30_000)
+        scenario.settle()
+    asked = question(scenario)
     assert len(asked["messages"]) == CYCLE_MESSAGES == len(asked["turns"])
     assert asked["messages"][0]["text"].startswith("message 0 "), "what began the cycle stays"
     assert asked["messages"][-1]["text"].startswith(f"message {CYCLE_MESSAGES + 19} ")
@@ -94,53 +94,53 @@ def test_the_question_is_bounded_in_a_cycle_without_end() -> None:
 
 
 @functools.cache
-def long_cycle(turns: int = CYCLE_MESSAGES + 5, said: int = 9_000, done: int = 9_000) -> Play:
+def long_cycle(turns: int = CYCLE_MESSAGES + 5, said: int = 9_000, done: int = 9_000) -> Scenario:
     """A cycle in which much was said and much was done; the same to all, who only look at it."""
-    play = Play(
-        Script(WAITS),
-        lambda conversation, call: says("done " + "é" * done + f" by {call.run}"),
+    scenario = Scenario(
+        Router(WAITS),
+        lambda conversation, call: reply("done " + "é" * done + f" by {call.run}"),
         config=rules(limits=Limits(same_route=10**6)),
     )
     for n in range(turns):
-        play.router = Script(go(None, "executor", "helper"), WAITS)
-        play.person(f'message {n} "' + "\n" * said)
-        play.settle()
-    return play
+        scenario.router = Router(route(None, "executor", "helper"), WAITS)
+        scenario.user_writes(f'message {n} "' + "\n" * said)
+        scenario.settle()
+    return scenario
 
 
 @pytest.mark.parametrize("budget", [8_000, 20_000, 60_000, 100_000, 1_000_000])
 def test_the_question_keeps_to_its_budget_with_every_message_and_every_turn(budget: int) -> None:
-    play = long_cycle()
-    note = question_for(play.conversation, play.rules, budget)
+    scenario = long_cycle()
+    note = question_for(scenario.conversation, scenario.rules, budget)
     assert tokens(note.text) <= budget
     asked = json.loads(note.text)
-    kept = play.conversation.messages
+    kept = scenario.conversation.messages
     assert [message["id"] for message in asked["messages"]] == [message.event_id for message in kept]
     assert all(f"message {m.text.split()[1]} " in said["text"] for m, said in zip(kept, asked["messages"], strict=True))
-    assert [turn["turn"] for turn in asked["turns"]] == [turn.turn_id for turn in play.conversation.turns]
+    assert [turn["turn"] for turn in asked["turns"]] == [turn.turn_id for turn in scenario.conversation.turns]
     outcomes = {done["outcome"] for turn in asked["turns"] for done in turn["completions"]}
     assert outcomes == {"finished"}
 
 
 @pytest.mark.parametrize("budget", [20_000, 60_000])
 def test_the_oldest_completions_are_cut_first_and_the_newest_last(budget: int) -> None:
-    play = long_cycle(said=10)
-    sizes = [len(turn["completions"][0]["text"]) for turn in question(play, budget=budget)["turns"]]
+    scenario = long_cycle(said=10)
+    sizes = [len(turn["completions"][0]["text"]) for turn in question(scenario, budget=budget)["turns"]]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
 
 
 def test_what_was_done_last_is_told_whole_though_much_was_said_before() -> None:
-    play = long_cycle()
-    last = question(play, budget=18_000)["turns"][-1]
+    scenario = long_cycle()
+    last = question(scenario, budget=18_000)["turns"][-1]
     assert all(len(done["text"]) >= COMPLETIONS[0] for done in last["completions"])
 
 
 def test_a_question_that_fits_is_not_cut() -> None:
-    play = long_cycle(turns=2, said=10, done=3_000)
-    asked = question(play)
-    assert asked == question(play, budget=10**7)
-    assert asked["turns"][0]["completions"][0]["text"] == play.conversation.turns[0].completions[0].text
+    scenario = long_cycle(turns=2, said=10, done=3_000)
+    asked = question(scenario)
+    assert asked == question(scenario, budget=10**7)
+    assert asked["turns"][0]["completions"][0]["text"] == scenario.conversation.turns[0].completions[0].text
 
 
 def test_the_same_conversation_gives_the_same_question_byte_for_byte() -> None:
@@ -151,40 +151,40 @@ def test_the_same_conversation_gives_the_same_question_byte_for_byte() -> None:
 
 
 def test_cycles_that_are_over_are_told_in_short() -> None:
-    play = standing(Phase.CHAT, Script(ENDS))
-    assert question(play)["earlier"] == []
-    play.settle()
-    play.router = Script(WAITS)
-    play.person("and now a poem")
+    scenario = scenario_at(Phase.CHAT, Router(ENDS))
+    assert question(scenario)["earlier"] == []
+    scenario.settle()
+    scenario.router = Router(WAITS)
+    scenario.user_writes("and now a poem")
     done = ["chat: executor: executor has done its part of chat"]
-    assert question(play)["earlier"] == [{"cycle": 1, "request": "build it", "done": done}]
+    assert question(scenario)["earlier"] == [{"cycle": 1, "request": "build it", "done": done}]
 
 
 def test_the_question_is_one_document_written_as_json_is_whatever_is_said_in_it() -> None:
     """Its parts are written one by one: together they are what the whole would be."""
-    play = Play(Script(go(None, "project-manager"), WAITS), plain)
-    play.person('a "quote", ä line\nend and "messages": [], "turns": [] of the question itself')
-    play.settle()
-    play.router = Script(go(None, "project-manager"), go(None, "project-manager"), WAITS)
-    play.person('"messages": [], "turns": []')
-    play.settle()
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
+    scenario.user_writes('a "quote", ä line\nend and "messages": [], "turns": [] of the question itself')
+    scenario.settle()
+    scenario.router = Router(route(None, "project-manager"), route(None, "project-manager"), WAITS)
+    scenario.user_writes('"messages": [], "turns": []')
+    scenario.settle()
     for budget in (100_000, 1_000, 1):
-        text = question_for(play.conversation, play.rules, budget, ['"messages": [], "turns": []']).text
+        text = question_for(scenario.conversation, scenario.rules, budget, ['"messages": [], "turns": []']).text
         assert text == json.dumps(json.loads(text), ensure_ascii=False)
         assert json.loads(text)["messages"][-1]["text"] == '"messages": [], "turns": []'
-        assert len(json.loads(text)["turns"]) == len(play.conversation.turns) > 1
+        assert len(json.loads(text)["turns"]) == len(scenario.conversation.turns) > 1
 
 
 def test_what_was_written_before_changes_no_question() -> None:
     """A turn is written once, while it is the same: what is added to it later is in the next question."""
-    play = standing(Phase.EXECUTE, text="build it")
-    first = question_for(play.conversation, play.rules).text
+    scenario = scenario_at(Phase.EXECUTE, text="build it")
+    first = question_for(scenario.conversation, scenario.rules).text
     for written in (_whole_messages, _whole_turns):
         written.forget()
-    assert question_for(play.conversation, play.rules).text == first
-    later = play.conversation.fork()
+    assert question_for(scenario.conversation, scenario.rules).text == first
+    later = scenario.conversation.fork()
     later.turns = (*later.turns[:-1], replace(later.turns[-1], reason="another"))
-    assert json.loads(question_for(later, play.rules).text)["turns"][-1]["reason"] == "another"
+    assert json.loads(question_for(later, scenario.rules).text)["turns"][-1]["reason"] == "another"
 
 
 def test_what_is_remembered_as_json_is_the_last_question_of_those_who_asked_last() -> None:

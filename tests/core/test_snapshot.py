@@ -9,39 +9,39 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import CallId, ConversationId, Millis
 from tenex.core.state.conversation import BLOCK, READ_FILES, SYSTEMS
 from tenex.core.state.snapshot import StateSnapshot
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 
-def begun() -> Play:
-    play = Play(seven_phases, diligent)
-    play.person("build it")
-    play.settle()
-    return play
+def begun() -> Scenario:
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("build it")
+    scenario.settle()
+    return scenario
 
 
 def test_what_happens_after_a_checkpoint_was_taken_does_not_show_in_it() -> None:
-    play = begun()
-    seq, taken = play.conversation.next_seq - 1, StateSnapshot.of(play.conversation)
+    scenario = begun()
+    seq, taken = scenario.conversation.next_seq - 1, StateSnapshot.of(scenario.conversation)
     before = replace(taken)
     for text in ("let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
+        scenario.user_writes(text)
+        scenario.settle()
     assert taken == before
     assert (taken.seq, taken.state.next_seq) == (seq, seq + 1)
-    assert fold(ID, [taken]) == fold(ID, [record for d in play.journal for record in d if record.seq <= seq])
+    assert fold(ID, [taken]) == fold(ID, [record for d in scenario.journal for record in d if record.seq <= seq])
 
 
 def test_a_checkpoint_on_the_way_says_nothing_new() -> None:
-    play = begun()
-    records = [record for decision in play.journal for record in decision]
+    scenario = begun()
+    records = [record for decision in scenario.journal for record in decision]
     for seq in range(1, len(records) + 1):
         inserted = [*records[:seq], StateSnapshot.of(fold(ID, records[:seq])), *records[seq:]]
-        assert fold(ID, inserted) == play.conversation
+        assert fold(ID, inserted) == scenario.conversation
 
 
 def test_a_checkpoint_of_anything_else_is_refused_and_changes_nothing() -> None:
-    play = begun()
-    good = StateSnapshot.of(play.conversation)
+    scenario = begun()
+    good = StateSnapshot.of(scenario.conversation)
     beside = Conversation(id=ConversationId("d" * 64))
     with pytest.raises(ValueError, match="another conversation"):
         beside.apply(good)
@@ -53,9 +53,9 @@ def test_a_checkpoint_of_anything_else_is_refused_and_changes_nothing() -> None:
 
 
 def test_the_history_keeps_the_newest_from_one_block_to_two() -> None:
-    play = begun()
-    turn, step = play.conversation.last_turn, play.conversation.last_transition
-    history = play.conversation.history
+    scenario = begun()
+    turn, step = scenario.conversation.last_turn, scenario.conversation.last_transition
+    history = scenario.conversation.history
     assert turn is not None
     assert history is not None
     assert step is None
@@ -65,7 +65,7 @@ def test_the_history_keeps_the_newest_from_one_block_to_two() -> None:
         from_=turn.phase,
         to=turn.phase,
         message="",
-        agent_pubkey=play.rules.project.pubkey,
+        agent_pubkey=scenario.rules.project.pubkey,
         agent_name="",
         reason="",
         summary="",
@@ -82,12 +82,12 @@ def test_the_history_keeps_the_newest_from_one_block_to_two() -> None:
         assert history.turns[-1].seq == history.transitions[-1].seq == number
 
 
-def running() -> tuple[Play, r.RunStarted, Conversation]:
-    """A play, its first `RunStarted`, and the state just before that."""
-    play = begun()
-    records = [record for decision in play.journal for record in decision]
+def running() -> tuple[Scenario, r.RunStarted, Conversation]:
+    """A scenario, its first `RunStarted`, and the state just before that."""
+    scenario = begun()
+    records = [record for decision in scenario.journal for record in decision]
     started = next(record for record in records if isinstance(record, r.RunStarted))
-    return play, started, fold(ID, records[: started.seq - 1])
+    return scenario, started, fold(ID, records[: started.seq - 1])
 
 
 def test_the_prompts_longest_unused_are_forgotten_and_recorded_again_when_they_are_needed() -> None:

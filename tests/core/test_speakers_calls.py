@@ -11,8 +11,8 @@ from tenex.core.signals import ToolReturned
 from tenex.core.workflow.rounds import Finish, Handoff
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition, TransitionGraph
 from tenex.workflows.speakers.calls import LARGEST, specs
-from tests.fakes.play import says
-from tests.fakes.workflows import TRIO, begun, calls, session
+from tests.fakes.scenario import reply
+from tests.fakes.workflows import TRIO, calls, session, started
 
 LINE = TransitionGraph.sequence(TRIO)
 
@@ -36,29 +36,29 @@ LINE = TransitionGraph.sequence(TRIO)
 def test_what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing(
     tool: str, arguments: dict[str, Any], said: str
 ) -> None:
-    one = begun(LINE, {"writer": [calls((tool, arguments)), "done"]}, context={"kept": 1})
+    one = started(LINE, {"writer": [calls((tool, arguments)), "done"]}, context={"kept": 1})
     one.settle()
-    (refused,) = one.all(r.ToolCallRejected)
+    (refused,) = one.records(r.ToolCallRejected)
     assert said in refused.sentence
     assert session(one).speakers.context_vars == {"kept": 1}
-    assert [record.speaker for record in one.all(r.RoundClosed)] == list(TRIO)
+    assert [record.speaker for record in one.records(r.RoundClosed)] == list(TRIO)
 
 
 def test_a_name_is_read_without_case_where_it_leaves_no_doubt() -> None:
-    one = begun(LINE, {"writer": [calls(("handoff", {"target": " @Checker"})), "done"]})
+    one = started(LINE, {"writer": [calls(("handoff", {"target": " @Checker"})), "done"]})
     one.settle()
-    assert one.all(r.RoundClosed)[0].handoff == "checker"
+    assert one.records(r.RoundClosed)[0].handoff == "checker"
 
 
 def test_a_speaker_who_only_hands_over_has_said_why() -> None:
-    one = begun(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), says("")]})
+    one = started(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), reply("")]})
     one.settle()
-    assert one.said()[0] == "yours now"
-    assert not one.all(r.ModelReprompted)
+    assert one.sent_texts()[0] == "yours now"
+    assert not one.records(r.ModelReprompted)
 
 
 def test_every_speaker_is_offered_the_words_of_a_workflow_and_a_routing_tool_only_after_whom_it_can_route() -> None:
-    one = begun(TransitionGraph.star("writer", {"call": "editor"}))
+    one = started(TransitionGraph.star("writer", {"call": "editor"}))
     offered = {name: [spec.name for spec in specs(session(one), name)] for name in ("writer", "editor", "planner")}  # type: ignore[arg-type]
     own = ["handoff", "finish", "set_context", "delete_context"]
     assert offered == {"writer": [*own, "call"], "editor": own, "planner": []}
@@ -68,9 +68,9 @@ def test_every_speaker_is_offered_the_words_of_a_workflow_and_a_routing_tool_onl
 
 
 def test_a_workflows_words_are_no_tools_where_there_is_none() -> None:
-    one = begun(LINE, {"writer": [calls(("ask_editor", {})), "done"]})
+    one = started(LINE, {"writer": [calls(("ask_editor", {})), "done"]})
     one.settle()
-    assert "There is no tool ask_editor" in one.all(r.ToolCallRejected)[0].sentence
+    assert "There is no tool ask_editor" in one.records(r.ToolCallRejected)[0].sentence
 
 
 def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> None:
@@ -84,43 +84,43 @@ def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> 
         ([calls(("write_file", {"path": "a"}), ("read_file", {"path": "b"})), "done"], "checker"),
         ([calls(("check", {})), "done"], ""),
     ):
-        one = begun(graph, {"writer": steps})
+        one = started(graph, {"writer": steps})
         one.settle()
-        assert one.all(r.RoundClosed)[0].next == speaker
+        assert one.records(r.RoundClosed)[0].next == speaker
 
 
 def test_a_call_that_was_let_through_and_failed_counts_whatever_was_called_after_it() -> None:
     rules = [Transition(ToolCalled("check"), AgentTarget("checker"))]
-    one = begun(
+    one = started(
         TransitionGraph("writer", rules, TerminateTarget("none")),
         {"writer": [calls(("check", {}), ("read_file", {"path": "a"})), "done"]},
     )
     one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
     check, _ = (effect for effect in one.running.values() if isinstance(effect, ToolCall))
-    one.hear(ToolReturned(key=check.key, result=ToolResult(ok=False, content="red")))
+    one.handle(ToolReturned(key=check.key, result=ToolResult(ok=False, content="red")))
     one.settle()
-    assert one.all(r.RoundClosed)[0].next == "checker"
+    assert one.records(r.RoundClosed)[0].next == "checker"
 
 
 def test_a_round_says_why_its_speaker_is_next() -> None:
-    one = begun(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), "done"]})
+    one = started(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), "done"]})
     one.settle()
-    reasons = [record.reason for record in one.all(r.TurnOpened)]
+    reasons = [record.reason for record in one.records(r.TurnOpened)]
     assert reasons[:2] == ["Review begins", "writer handed over to checker: yours now"]
 
 
 def test_complete_is_a_tool_that_rules_can_name() -> None:
     graph = TransitionGraph("writer", [Transition(ToolCalled("complete"), AgentTarget("checker"))])
-    one = begun(graph, {"writer": [calls(("complete", {"response": "here", "summary": "s"}))]})
+    one = started(graph, {"writer": [calls(("complete", {"response": "here", "summary": "s"}))]})
     one.settle()
-    assert one.all(r.RoundClosed)[0].next == "checker"
+    assert one.records(r.RoundClosed)[0].next == "checker"
 
 
 def test_a_call_after_the_end_changes_nothing() -> None:
-    one = begun(LINE, {"writer": [calls(("set_context", {"key": "a", "value": 1}))]})
+    one = started(LINE, {"writer": [calls(("set_context", {"key": "a", "value": 1}))]})
     one.fire("ttl.close")
     one.settle()
-    assert not one.all(r.ContextSet)
+    assert not one.records(r.ContextSet)
 
 
 @pytest.mark.parametrize("second", [("handoff", {"target": "editor"}), ("finish", {"summary": "x"}), ("route", {})])
@@ -128,21 +128,21 @@ def test_a_call_after_the_end_changes_nothing() -> None:
 def test_who_asks_twice_who_is_next_is_told_that_the_first_counts(first: Any, second: Any) -> None:
     rules = [Transition(ToolCalled(name), AgentTarget("checker")) for name in ("route", "write_file")]
     graph = TransitionGraph("writer", rules, TerminateTarget("none"))
-    one = begun(graph, {"writer": [calls(first), calls(("set_context", {"key": "a", "value": 1}), second), "done"]})
+    one = started(graph, {"writer": [calls(first), calls(("set_context", {"key": "a", "value": 1}), second), "done"]})
     one.settle()
-    (refused,) = one.all(r.ToolCallRejected)
+    (refused,) = one.records(r.ToolCallRejected)
     assert refused.tool == second[0]
     assert f"`{first[0]}` was called first in this turn and decides what follows" in refused.sentence
-    assert one.all(r.RoundClosed)[0].next == "checker"
+    assert one.records(r.RoundClosed)[0].next == "checker"
 
 
 def returning(result: ToolResult) -> Any:
-    """A play in which the first speaker's call of a tool returns this result."""
+    """A scenario in which the first speaker's call of a tool returns this result."""
     graph = TransitionGraph("writer", [Transition(ToolCalled("check"), AgentTarget("editor"))], max_turns=2)
-    one = begun(graph, {"writer": [calls(("check", {})), "done"]}, context={"kept": 1, "old": 2})
+    one = started(graph, {"writer": [calls(("check", {})), "done"]}, context={"kept": 1, "old": 2})
     one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
     (check,) = (effect for effect in one.running.values() if isinstance(effect, ToolCall))
-    one.hear(ToolReturned(key=check.key, result=result))
+    one.handle(ToolReturned(key=check.key, result=result))
     one.crash()  # what the result asks for is in the journal
     one.settle()
     assert one.refold() == one.conversation
@@ -151,17 +151,17 @@ def returning(result: ToolResult) -> Any:
 
 def test_what_a_tool_returns_routes_before_a_rule_that_names_the_tool() -> None:
     one = returning(ToolResult(ok=True, content="sent", route=Handoff("Checker", "knows it")))
-    first = one.all(r.RoundClosed)[0]
+    first = one.records(r.RoundClosed)[0]
     assert (first.next, first.handoff, first.reason) == ("checker", "checker", "knows it")
     one = returning(ToolResult(ok=True, content="closed", route=Finish("all done", "solved")))
-    (closed,) = one.all(r.WorkflowClosed)
+    (closed,) = one.records(r.WorkflowClosed)
     assert (closed.reason, closed.summary) == ("solved", "all done")
 
 
 def test_a_handoff_of_a_tool_to_somebody_else_is_refused_and_the_rules_decide() -> None:
     one = returning(ToolResult(ok=True, content="sent", route=Handoff("ghost")))
-    assert "refused: those who take part are" in one.all(r.ToolCallCompleted)[0].content
-    assert one.all(r.RoundClosed)[0].next == "editor"
+    assert "refused: those who take part are" in one.records(r.ToolCallCompleted)[0].content
+    assert one.records(r.RoundClosed)[0].next == "editor"
 
 
 def test_a_tool_sets_and_deletes_variables_and_too_large_ones_are_refused() -> None:
@@ -169,4 +169,4 @@ def test_a_tool_sets_and_deletes_variables_and_too_large_ones_are_refused() -> N
     assert session(one).speakers.context_vars == {"kept": 1, "new": [3]}
     one = returning(ToolResult(ok=True, content="noted", context={"new": "x" * LARGEST}))
     assert session(one).speakers.context_vars == {"kept": 1, "old": 2}
-    assert "new is not set: all variables together" in one.all(r.ToolCallCompleted)[0].content
+    assert "new is not set: all variables together" in one.records(r.ToolCallCompleted)[0].content

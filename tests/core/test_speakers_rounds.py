@@ -23,29 +23,42 @@ from tenex.workflows.speakers import (
     Transition,
     TransitionGraph,
 )
-from tests.fakes.play import RELAY, Play, agent
-from tests.fakes.workflows import NAME, TRIO, Cast, asks_nobody, begun, calls, house, play, session, workflow
+from tests.fakes.scenario import RELAY, WAITS, Router, Scenario, agent, plain_model
+from tests.fakes.workflows import (
+    NAME,
+    TRIO,
+    ScriptedSpeakers,
+    calls,
+    session,
+    started,
+    unused_router,
+    workflow,
+    workflow_policy,
+    workflow_scenario,
+)
 
 LINE = TransitionGraph.sequence(TRIO)
 
 
-def speakers(one: Play) -> list[str]:
+def speakers(one: Scenario) -> list[str]:
     """Who closed a round, in order."""
-    return [record.speaker for record in one.all(r.RoundClosed)]
+    return [record.speaker for record in one.records(r.RoundClosed)]
 
 
-def closed(one: Play) -> str:
+def closed(one: Scenario) -> str:
     """The reason of the one end there was."""
-    (record,) = one.all(r.WorkflowClosed)
-    (said,) = [record for record in one.all(r.MessageSent) if "close-reason" in dict(tag[:2] for tag in record.tags)]
+    (record,) = one.records(r.WorkflowClosed)
+    (said,) = [
+        record for record in one.records(r.MessageSent) if "close-reason" in dict(tag[:2] for tag in record.tags)
+    ]
     assert dict(tag[:2] for tag in said.tags)["close-reason"] == record.reason
-    assert one.all(r.MessageSent)[-1] is said, "the reason stands in the last message"
+    assert one.records(r.MessageSent)[-1] is said, "the reason stands in the last message"
     assert one.conversation.status == "ended"
     return str(record.reason)
 
 
 def test_a_mention_opens_it_everybody_acknowledges_and_the_first_round_begins_in_one_append() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     (append,) = one.journal
     kinds = [type(record).__name__ for record in append]
     assert kinds == [
@@ -64,19 +77,21 @@ def test_a_mention_opens_it_everybody_acknowledges_and_the_first_round_begins_in
 
 
 def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_nothing() -> None:
-    config = dataclasses.replace(house(), disabled={Slug(NAME): ("review.toml: line 1.", "review.toml: line 2.")})
-    one = Play(asks_nobody, Cast(), config=config)
-    one.person("Make it good", addressed=(NAME,))
+    config = dataclasses.replace(
+        workflow_policy(), disabled={Slug(NAME): ("review.toml: line 1.", "review.toml: line 2.")}
+    )
+    one = Scenario(unused_router, ScriptedSpeakers(), config=config)
+    one.user_writes("Make it good", addressed=(NAME,))
     one.settle()
-    (said,) = one.all(r.MessageSent)
+    (said,) = one.records(r.MessageSent)
     assert said.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
     assert one.conversation.status == "ended"
-    assert not one.all(r.WorkflowOpened)
+    assert not one.records(r.WorkflowOpened)
     assert one.refold() == one.conversation
 
 
 def test_a_sequence_runs_to_its_end_without_asking_a_model_who_is_next() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     one.settle()
     assert speakers(one) == list(TRIO)
     assert closed(one) == "sequence_complete"
@@ -85,7 +100,7 @@ def test_a_sequence_runs_to_its_end_without_asking_a_model_who_is_next() -> None
 
 
 def test_a_round_counts_in_the_append_of_its_words() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     one.settle()
     for append in one.journal:
         kinds = [type(record) for record in append]
@@ -96,15 +111,15 @@ def test_a_round_counts_in_the_append_of_its_words() -> None:
 
 
 def test_1_3_b_the_last_round_and_the_end_are_one_append_so_no_crash_lets_anybody_speak() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     one.settle()
     (last,) = [append for append in one.journal if any(isinstance(record, r.WorkflowClosed) for record in append)]
     assert any(isinstance(record, r.RoundClosed) and record.turn_count == 3 for record in last)
     one.crash()
-    one.person("one more?")
+    one.user_writes("one more?")
     one.settle()
     assert speakers(one) == list(TRIO)
-    assert "has ended (sequence_complete)" in one.said()[-1]
+    assert "has ended (sequence_complete)" in one.sent_texts()[-1]
     assert one.conversation.status == "ended"
 
 
@@ -119,12 +134,12 @@ def test_1_3_e_a_crash_at_any_append_resumes_the_round_and_repeats_no_effect(whe
         TerminateTarget("done"),
     )
     lines = {"writer": [calls(("set_context", {"key": "draft", "value": 1}), ("send", {"path": "m"})), "written"]}
-    whole = begun(graph, lines)
+    whole = started(graph, lines)
     whole.settle()
     for at in itertools.count(1):
-        one = play(graph, lines)
+        one = workflow_scenario(graph, lines)
         one.crash_at = (at, when)
-        one.person("Make it good", addressed=(NAME,))
+        one.user_writes("Make it good", addressed=(NAME,))
         one.settle()
         if not one.crashed:
             break
@@ -132,7 +147,7 @@ def test_1_3_e_a_crash_at_any_append_resumes_the_round_and_repeats_no_effect(whe
         assert closed(one) == "done"
         assert all(count == 1 for key, count in one.ran.items()), "a call that may not be repeated ran once"
         assert session(one).speakers.context_vars == {"draft": 1}
-        assert [text for text in one.said() if "spoken" in text or text == "written"] == [
+        assert [text for text in one.sent_texts() if "spoken" in text or text == "written"] == [
             "written",
             "checker has spoken",
         ]
@@ -145,66 +160,66 @@ def test_a_handoff_beats_a_tool_and_the_first_call_in_emission_order_counts() ->
         "writer", [Transition(ToolCalled("escalate"), AgentTarget("editor"))], TerminateTarget("over")
     )
     for target in ("Checker", "@checker,", "`checker`", str(agent("checker").pubkey)):
-        named = begun(graph, {"writer": [calls(("handoff", {"target": target})), "take it"]})
+        named = started(graph, {"writer": [calls(("handoff", {"target": target})), "take it"]})
         named.settle()
         assert speakers(named) == ["writer", "checker"]
-    one = begun(graph, {"writer": [calls(("handoff", {"target": "checker", "reason": "it is ready"})), "take it"]})
+    one = started(graph, {"writer": [calls(("handoff", {"target": "checker", "reason": "it is ready"})), "take it"]})
     one.settle()
     assert speakers(one) == ["writer", "checker"]
-    first = one.all(r.RoundClosed)[0]
+    first = one.records(r.RoundClosed)[0]
     assert (first.tool, first.handoff, first.reason) == ("handoff", "checker", "it is ready")
-    other = begun(graph, {"writer": [calls(("escalate", {}), ("handoff", {"target": "checker"})), "up"]})
+    other = started(graph, {"writer": [calls(("escalate", {}), ("handoff", {"target": "checker"})), "up"]})
     other.settle()
     assert speakers(other) == ["writer", "editor"], "the call that was made first counts"
 
 
 def test_finish_ends_it_with_its_reason_and_its_summary_is_said() -> None:
-    one = begun(LINE, {"writer": [calls(("finish", {"summary": "Nothing to do.", "reason": "void"})), "bye"]})
+    one = started(LINE, {"writer": [calls(("finish", {"summary": "Nothing to do.", "reason": "void"})), "bye"]})
     one.settle()
     assert closed(one) == "void"
-    assert "Nothing to do." in one.said()[-1]
+    assert "Nothing to do." in one.sent_texts()[-1]
 
 
 def test_max_turns_ends_it() -> None:
-    one = begun(TransitionGraph("writer", [Transition(Always(), StayTarget())], max_turns=4))
+    one = started(TransitionGraph("writer", [Transition(Always(), StayTarget())], max_turns=4))
     one.settle()
     assert (speakers(one), closed(one)) == (["writer"] * 4, "max_turns")
 
 
 def test_an_owner_closes_it_also_while_somebody_speaks() -> None:
-    one = begun(LINE)
-    one.person("/new")
+    one = started(LINE)
+    one.user_writes("/new")
     one.settle()
     assert closed(one) == "closed"
     assert speakers(one) == []
-    assert one.all(r.RunEnded)[0].outcome == "stopped"
+    assert one.records(r.RunEnded)[0].outcome == "stopped"
 
 
 def test_a_stopped_round_does_not_count_and_is_done_again() -> None:
-    one = begun(LINE)
-    one.person("/stop")
+    one = started(LINE)
+    one.user_writes("/stop")
     assert (one.conversation.status, session(one).expected) == ("waiting", "writer")
-    one.person("/continue")
+    one.user_writes("/continue")
     one.settle()
     assert speakers(one) == list(TRIO)
 
 
 def test_1_3_d_a_handoff_to_a_stranger_is_refused_in_its_result_and_the_rules_decide() -> None:
-    one = begun(LINE, {"writer": [calls(("handoff", {"target": "ghost"})), "then not"]})
+    one = started(LINE, {"writer": [calls(("handoff", {"target": "ghost"})), "then not"]})
     one.settle()
-    (refused,) = one.all(r.ToolCallRejected)
+    (refused,) = one.records(r.ToolCallRejected)
     assert "'ghost' is refused: those who take part are writer, editor, checker" in refused.sentence
     assert speakers(one) == list(TRIO)
 
 
 def test_1_3_d_a_call_that_was_refused_decides_nothing() -> None:
-    def routed_by(tool: str) -> Play:
+    def routed_by(tool: str) -> Scenario:
         graph = TransitionGraph(
             "editor", [Transition(ToolCalled(tool), TerminateTarget("seen"))], TerminateTarget("no")
         )
-        one = begun(graph, {"editor": [calls(("learn", {"lesson": "x"}), ("write_file", {"path": "a"})), "done"]})
+        one = started(graph, {"editor": [calls(("learn", {"lesson": "x"}), ("write_file", {"path": "a"})), "done"]})
         one.settle()
-        assert [record.tool for record in one.all(r.ToolCallRejected)] == ["learn"]
+        assert [record.tool for record in one.records(r.ToolCallRejected)] == ["learn"]
         return one
 
     assert closed(routed_by("learn")) == "no"
@@ -219,10 +234,10 @@ def test_variables_hold_at_once_whoever_sets_them_and_the_rules_of_the_same_roun
         "writer": [calls(("set_context", {"key": "route", "value": "b"})), "go"],
         "checker": [calls(("delete_context", {"key": "route"})), "stop"],
     }
-    one = begun(graph, lines, context={"tries": 0})
+    one = started(graph, lines, context={"tries": 0})
     one.settle()
     assert (speakers(one), closed(one)) == (["writer", "checker"], "unset")
-    assert [(record.set_, record.delete) for record in one.all(r.ContextSet)] == [
+    assert [(record.set_, record.delete) for record in one.records(r.ContextSet)] == [
         ({"route": "b"}, ()),
         ({}, ("route",)),
     ]
@@ -232,7 +247,7 @@ def test_variables_hold_at_once_whoever_sets_them_and_the_rules_of_the_same_roun
 def test_a_star_is_driven_by_tools_that_exist_only_because_a_rule_names_them() -> None:
     graph = TransitionGraph.star("writer", ["editor", "checker"])
     lines = {"writer": [calls(("ask_checker", {})), "check this", calls(("ask_editor", {})), "edit this", "all done"]}
-    one = begun(graph, lines)
+    one = started(graph, lines)
     one.settle()
     assert speakers(one) == ["writer", "checker", "writer", "editor", "writer"]
     assert closed(one) == "star_complete"
@@ -249,13 +264,13 @@ def test_a_person_takes_part_opens_with_the_first_round_and_is_waited_for() -> N
         ],
     )
     lines = {"writer": ["a draft", calls(("set_context", {"key": "ok", "value": True})), "a better one"]}
-    one = begun(graph, lines, "person", "writer")
+    one = started(graph, lines, "person", "writer")
     assert speakers(one) == ["person"], "the opening message is turn 1"
     one.settle()
     assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "user")
-    one.person("better, please")
+    one.user_writes("better, please")
     one.settle()
-    one.person("yes")
+    one.user_writes("yes")
     one.settle()
     assert (speakers(one), closed(one)) == (["person", "writer", "person", "writer", "person"], "agreed")
     assert one.refold() == one.conversation
@@ -263,53 +278,53 @@ def test_a_person_takes_part_opens_with_the_first_round_and_is_waited_for() -> N
 
 def test_somebody_elses_text_is_no_round_of_the_person_and_leaves_it_waiting() -> None:
     graph = TransitionGraph.round_robin(["person", "writer"], max_turns=9)
-    one = begun(graph, None, "person", "writer")
+    one = started(graph, None, "person", "writer")
     one.settle()
-    before = len(one.all(r.RoundClosed))
-    one.person("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
+    before = len(one.records(r.RoundClosed))
+    one.user_writes("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
     one.settle()
-    assert len(one.all(r.RoundClosed)) == before
+    assert len(one.records(r.RoundClosed)) == before
     assert one.conversation.status == "waiting"
-    one.person("yes, they may", role=Role.MEMBER)
+    one.user_writes("yes, they may", role=Role.MEMBER)
     one.settle()
-    assert len(one.all(r.RoundClosed)) == before + 2
+    assert len(one.records(r.RoundClosed)) == before + 2
 
 
 def test_out_of_turn_text_is_held_until_the_round_has_closed() -> None:
-    one = begun(LINE)
-    one.person("mind the title")
+    one = started(LINE)
+    one.user_writes("mind the title")
     run = next(iter(one.conversation.runs.values()))
     assert run.unseen == ()
     one.settle()
     assert speakers(one) == list(TRIO)
-    editor = next(record for record in one.all(r.RunStarted) if record.agent == "editor")
-    wrote = one.all(r.MessageRecorded)[-1]
+    editor = next(record for record in one.records(r.RunStarted) if record.agent == "editor")
+    wrote = one.records(r.MessageRecorded)[-1]
     assert wrote.seq in [entry.seq for entry in editor.entries if hasattr(entry, "seq")], "the next speaker is shown it"
 
 
 def test_a_workflow_that_is_mentioned_in_an_old_thread_does_not_begin_there() -> None:
-    one = Play(lambda _: {"agents": ["USER"], "reason": "x"}, lambda c, k: None, config=house(workflow(LINE)))  # type: ignore[arg-type, return-value]
-    one.person("hello")
-    one.person("now you", addressed=(NAME,))
+    one = Scenario(Router(WAITS), plain_model, config=workflow_policy(workflow(LINE)))
+    one.user_writes("hello")
+    one.user_writes("now you", addressed=(NAME,))
     assert one.conversation.workflow is None
-    assert "begins in a thread of its own" in one.said()[-1]
+    assert "begins in a thread of its own" in one.sent_texts()[-1]
 
 
 def test_a_speaker_who_left_the_roster_is_waited_for_and_comes_back() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     without = {slug: known for slug, known in one.rules.roster.items() if slug != "editor"}
     full, one.rules = one.rules, dataclasses.replace(one.rules, roster=without)
     one.settle()
     assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "fallback")
-    assert "editor is to speak, and is no agent here any more" in one.said()[-1]
+    assert "editor is to speak, and is no agent here any more" in one.sent_texts()[-1]
     one.rules = full
-    one.person("/continue")
+    one.user_writes("/continue")
     one.settle()
     assert closed(one) == "sequence_complete"
 
 
 def test_the_graph_it_was_opened_with_goes_on_when_the_configured_one_has_changed_or_is_gone() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     one.rules = dataclasses.replace(one.rules, workflows={})
     one.settle()
     assert closed(one) == "sequence_complete"
@@ -317,53 +332,53 @@ def test_the_graph_it_was_opened_with_goes_on_when_the_configured_one_has_change
 
 def test_rules_without_a_bound_stop_at_the_limit_of_turns_and_those_with_one_do_not() -> None:
     limits = Limits(turns_per_message=5)
-    one = begun(TransitionGraph("writer", [Transition(Always(), StayTarget())]), limits=limits)
+    one = started(TransitionGraph("writer", [Transition(Always(), StayTarget())]), limits=limits)
     one.settle()
     assert (len(speakers(one)), one.conversation.waiting_for) == (5, "limit")
-    one.person("/continue")
+    one.user_writes("/continue")
     one.settle()
     assert len(speakers(one)) == 10
-    bounded = begun(TransitionGraph.round_robin(TRIO, max_turns=12), limits=limits)
+    bounded = started(TransitionGraph.round_robin(TRIO, max_turns=12), limits=limits)
     bounded.settle()
     assert closed(bounded) == "max_turns"
 
 
 def test_the_limit_of_what_a_cycle_uses_stands_above_rules_with_a_bound() -> None:
-    one = begun(TransitionGraph.round_robin(TRIO, max_turns=12), limits=Limits(tokens_per_cycle=1))
+    one = started(TransitionGraph.round_robin(TRIO, max_turns=12), limits=Limits(tokens_per_cycle=1))
     one.settle()
     assert (len(speakers(one)), one.conversation.waiting_for) == (1, "limit")
-    assert "tokens" in one.said()[-1]
+    assert "tokens" in one.sent_texts()[-1]
 
 
 def test_where_nothing_may_be_spent_what_costs_nothing_goes_on() -> None:
-    one = begun(LINE, limits=Limits(cost_per_cycle_usd=0.0))
+    one = started(LINE, limits=Limits(cost_per_cycle_usd=0.0))
     one.settle()
     assert closed(one) == "sequence_complete"
 
 
 def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_voice() -> None:
-    one = begun(LINE)
-    one.person("/status")
+    one = started(LINE)
+    one.user_writes("/status")
     one.settle()
-    for said in one.all(r.MessageSent):
+    for said in one.records(r.MessageSent):
         assert ("workflow", NAME) in said.tags
         assert not [tag for tag in said.tags if tag[0] == "phase"]
         assert said.relays == (RELAY,)
-    assert one.all(r.MessageSent)[0].text.startswith("Workflow Review: round 1 of at most 3, writer's turn")
-    assert one.all(r.MessageSent)[-1].name == "Review"
+    assert one.records(r.MessageSent)[0].text.startswith("Workflow Review: round 1 of at most 3, writer's turn")
+    assert one.records(r.MessageSent)[-1].name == "Review"
 
 
 def test_a_failing_rule_ends_it_and_says_which() -> None:
     graph = TransitionGraph("writer", [Transition(ContextEquals("x", 1), AgentTarget("editor"))], AgentTarget("ghost"))
-    one = begun(graph)
+    one = started(graph)
     one.settle()
     assert closed(one) == "unknown_speaker"
-    assert "ghost, who does not take part" in "".join(one.said())
+    assert "ghost, who does not take part" in "".join(one.sent_texts())
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_order_in_which_work_ends_makes_no_difference(seed: int) -> None:
-    one = begun(TransitionGraph.round_robin(TRIO, max_turns=7), expectations={"ttl": Within(close=10**9)})
+    one = started(TransitionGraph.round_robin(TRIO, max_turns=7), expectations={"ttl": Within(close=10**9)})
     one.settle(seed)
     assert speakers(one) == [*TRIO, *TRIO, "writer"]
     assert closed(one) == "max_turns"
@@ -371,35 +386,35 @@ def test_the_order_in_which_work_ends_makes_no_difference(seed: int) -> None:
 
 @pytest.mark.parametrize("command", ["/new", "/continue", "/retry", "/stop", "/quick"])
 def test_after_the_end_a_command_is_answered_and_opens_nothing(command: str) -> None:
-    one = begun(LINE)
+    one = started(LINE)
     one.settle()
-    before = len(one.said())
-    one.person(command)
+    before = len(one.sent_texts())
+    one.user_writes(command)
     one.settle()
-    assert len(one.said()) == before + 1
-    assert (one.conversation.status, len(one.all(r.WorkflowClosed))) == ("ended", 1)
+    assert len(one.sent_texts()) == before + 1
+    assert (one.conversation.status, len(one.records(r.WorkflowClosed))) == ("ended", 1)
 
 
 def test_who_says_continue_when_it_is_their_turn_is_told_so() -> None:
-    one = begun(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
     one.settle()
-    one.person("/continue")
-    assert one.said()[-1].startswith("It is your turn")
+    one.user_writes("/continue")
+    assert one.sent_texts()[-1].startswith("It is your turn")
     assert one.conversation.status == "waiting"
 
 
 def test_nobody_is_set_to_work_while_the_rules_cannot_be_read() -> None:
-    one = begun(LINE)
+    one = started(LINE)
     full, one.rules = one.rules, dataclasses.replace(one.rules, compile_graph=no_graphs)
     one.settle()
-    assert "The rules of Review cannot be read any more" in one.said()[-1]
-    turns = len(one.all(r.TurnOpened))
-    one.person("/continue")
-    one.person("go on")
+    assert "The rules of Review cannot be read any more" in one.sent_texts()[-1]
+    turns = len(one.records(r.TurnOpened))
+    one.user_writes("/continue")
+    one.user_writes("go on")
     one.settle()
-    assert len(one.all(r.TurnOpened)) == turns, "its round could not be counted"
-    assert "The rules of Review cannot be read any more" in one.said()[-1]
+    assert len(one.records(r.TurnOpened)) == turns, "its round could not be counted"
+    assert "The rules of Review cannot be read any more" in one.sent_texts()[-1]
     one.rules = full
-    one.person("/continue")
+    one.user_writes("/continue")
     one.settle()
     assert closed(one) == "sequence_complete"

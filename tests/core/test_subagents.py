@@ -23,15 +23,26 @@ from tenex.core.state.subagents import link_specs
 from tenex.core.workflow.conditions import Predicate
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflows.speakers import TransitionGraph as Rounds
-from tests.fakes.linked import cast, link, linked, to
-from tests.fakes.play import Play, rules, says
+from tests.fakes.scenario import (
+    WAITS,
+    Router,
+    Scenario,
+    check_idle,
+    check_invariants,
+    in_flight,
+    reply,
+    route,
+    rules,
+    scenario_at,
+    step_until,
+)
+from tests.fakes.subagents import calls_to, link, model_by_agent, with_subagents
 from tests.fakes.workflows import NAME, TRIO
-from tests.fakes.workflows import play as of_rounds
+from tests.fakes.workflows import workflow_scenario as of_rounds
 
-from .kit import WAITS, Script, check_rest, check_sound, go, standing, until, work
 from .test_runs import results
 
-LEAD = says("I ask around", *to("helper"))
+LEAD = reply("I ask around", *calls_to("helper"))
 CALM = Limits(default_expectation=Expectation(warn_after=20_000, close_after=60_000))
 
 
@@ -42,59 +53,59 @@ def at_work(
     limits: Limits | None = None,
     agents: tuple[str, ...] = ("executor",),
     **steps: Any,
-) -> Play:
-    """A play in which the executor may call the helper, and a turn in execute has just been opened."""
-    config = config or linked(rules(limits=limits), executor=["helper"])
-    play = standing(Phase.CHAT, Script(go(phase, *agents), WAITS), config=config)
-    until(play, lambda it: it.conversation.turn is not None)
-    play.worker = cast(**steps)
-    return play
+) -> Scenario:
+    """A scenario in which the executor may call the helper, and a turn in execute has just been opened."""
+    config = config or with_subagents(rules(limits=limits), executor=["helper"])
+    scenario = scenario_at(Phase.CHAT, Router(route(phase, *agents), WAITS), config=config)
+    step_until(scenario, lambda it: it.conversation.turn is not None)
+    scenario.worker = model_by_agent(**steps)
+    return scenario
 
 
-def of(play: Play, agent: str) -> Run:
+def of(scenario: Scenario, agent: str) -> Run:
     """The open run of an agent."""
-    return next(run for run in play.conversation.runs.values() if run.agent == agent)
+    return next(run for run in scenario.conversation.runs.values() if run.agent == agent)
 
 
-def outcomes(play: Play) -> dict[str, str]:
+def outcomes(scenario: Scenario) -> dict[str, str]:
     """What became of each agent's runs in the turn, the last of each."""
-    return {run_agent(done.run): done.outcome for done in play.all(r.RunEnded) if done.run.startswith("turn-2")}
+    return {run_agent(done.run): done.outcome for done in scenario.records(r.RunEnded) if done.run.startswith("turn-2")}
 
 
-def step_until_called(play: Play, agent: str = "helper") -> Run:
-    until(play, lambda it: any(run.agent == agent for run in it.conversation.runs.values()))
-    return of(play, agent)
+def step_until_called(scenario: Scenario, agent: str = "helper") -> Run:
+    step_until(scenario, lambda it: any(run.agent == agent for run in it.conversation.runs.values()))
+    return of(scenario, agent)
 
 
 # ---- a call, and what comes of it ---------------------------------------------------------------------------------
 
 
 def test_a_call_of_a_colleague_is_a_run_whose_text_is_the_result() -> None:
-    play = at_work(executor=[LEAD, "built"], helper=["use green"])
-    child = step_until_called(play)
+    scenario = at_work(executor=[LEAD, "built"], helper=["use green"])
+    child = step_until_called(scenario)
     assert (child.parent, child.call) == ("turn-2.executor", "k0")
-    assert [effect.run for effect in work(play) if isinstance(effect, ModelCall)] == [child.id]
-    play.settle()
-    assert results(play) == [("k0", True, "use green")]
-    assert outcomes(play) == {"executor": "finished", "helper": "finished"}
-    check_rest(play)
-    check_sound(play)
+    assert [effect.run for effect in in_flight(scenario) if isinstance(effect, ModelCall)] == [child.id]
+    scenario.settle()
+    assert results(scenario) == [("k0", True, "use green")]
+    assert outcomes(scenario) == {"executor": "finished", "helper": "finished"}
+    check_idle(scenario)
+    check_invariants(scenario)
 
 
 def test_nothing_of_it_is_part_of_the_turn_or_said_to_people() -> None:
-    play = at_work(executor=[LEAD, "built"], helper=["use green"])
-    play.settle()
-    turn = play.conversation.last_turn
+    scenario = at_work(executor=[LEAD, "built"], helper=["use green"])
+    scenario.settle()
+    turn = scenario.conversation.last_turn
     assert turn is not None
     assert [done.agent for done in turn.completions] == ["executor"]
-    assert "helper" not in play.conversation.participants
-    assert "use green" not in play.said()
-    assert "built" in play.said()
+    assert "helper" not in scenario.conversation.participants
+    assert "use green" not in scenario.sent_texts()
+    assert "built" in scenario.sent_texts()
 
 
 def test_it_sees_the_message_of_its_caller_and_not_the_conversation() -> None:
-    play = at_work(executor=[says("", *to("helper", message="which colour?")), "built"])
-    child = step_until_called(play)
+    scenario = at_work(executor=[reply("", *calls_to("helper", message="which colour?")), "built"])
+    child = step_until_called(scenario)
     note, words = child.entries
     assert isinstance(note, Note)
     assert "Executor has called you" in note.text
@@ -102,128 +113,134 @@ def test_it_sees_the_message_of_its_caller_and_not_the_conversation() -> None:
 
 
 def test_what_a_person_writes_meanwhile_reaches_it_as_it_reaches_everybody_at_work() -> None:
-    play = at_work(executor=[LEAD, "built"], helper=[says("", ("read_file", {"path": "a"})), "use green"])
-    step_until_called(play)
-    play.person("make it green")
-    until(play, lambda it: of(it, "helper").steps == 1 and of(it, "helper").wants is not None)
-    assert any(isinstance(entry, UserText) and entry.text == "make it green" for entry in of(play, "helper").entries)
+    scenario = at_work(executor=[LEAD, "built"], helper=[reply("", ("read_file", {"path": "a"})), "use green"])
+    step_until_called(scenario)
+    scenario.user_writes("make it green")
+    step_until(scenario, lambda it: of(it, "helper").steps == 1 and of(it, "helper").wants is not None)
+    assert any(
+        isinstance(entry, UserText) and entry.text == "make it green" for entry in of(scenario, "helper").entries
+    )
 
 
 def test_its_tools_run_like_anybody_s_and_what_it_costs_counts() -> None:
-    play = at_work(executor=[LEAD, "built"], helper=[says("", ("send", {"path": "m"})), "sent"])
-    before = play.conversation.cycle_usage.calls
-    until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
-    (call,) = [effect for effect in play.running.values() if isinstance(effect, ToolCall)]
+    scenario = at_work(executor=[LEAD, "built"], helper=[reply("", ("send", {"path": "m"})), "sent"])
+    before = scenario.conversation.cycle_usage.calls
+    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    (call,) = [effect for effect in scenario.running.values() if isinstance(effect, ToolCall)]
     assert call.context.agent == "helper"
-    until(play, lambda it: it.conversation.turn is None)
-    assert play.conversation.cycle_usage.calls == before + 4, "two of each"
-    assert play.conversation.touched == {"m"}
-    check_sound(play)
+    step_until(scenario, lambda it: it.conversation.turn is None)
+    assert scenario.conversation.cycle_usage.calls == before + 4, "two of each"
+    assert scenario.conversation.touched == {"m"}
+    check_invariants(scenario)
 
 
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
         (ModelFailed(key=None, message="filtered", retryable=False), "Helper failed: filtered"),  # type: ignore[arg-type]
-        (says(""), "Helper failed: its model gave empty answers"),
+        (reply(""), "Helper failed: its model gave empty answers"),
     ],
 )
 def test_one_that_fails_is_a_failed_result_and_its_caller_goes_on(fault: Any, told: str) -> None:
-    play = at_work(executor=[LEAD, "built alone"], helper=[fault] * 3)
-    play.settle()
-    assert results(play) == [("k0", False, told)]
-    assert outcomes(play) == {"executor": "finished", "helper": "failed"}
-    assert not any("could not finish" in text for text in play.said())
+    scenario = at_work(executor=[LEAD, "built alone"], helper=[fault] * 3)
+    scenario.settle()
+    assert results(scenario) == [("k0", False, told)]
+    assert outcomes(scenario) == {"executor": "finished", "helper": "failed"}
+    assert not any("could not finish" in text for text in scenario.sent_texts())
 
 
 def test_in_verification_it_owes_no_verdict_and_may_give_one() -> None:
-    config = linked(rules(), executor=["helper", "planner"])
-    verdict = says("", ("complete", {"response": "runs", "verdict": "verified"}))
-    play = standing(Phase.EXECUTE, Script(go("verification", "executor"), WAITS), config=config)
-    play.worker = cast(executor=[says("", *to("helper", "planner")), verdict], helper=["looks fine"], planner=[verdict])
-    play.settle()
-    assert sorted(results(play)) == [("k0", True, "looks fine"), ("k1", True, "[verified] runs")]
-    assert play.conversation.last_turn is not None
-    assert [done.verdict for done in play.conversation.last_turn.completions] == ["verified"]
+    config = with_subagents(rules(), executor=["helper", "planner"])
+    verdict = reply("", ("complete", {"response": "runs", "verdict": "verified"}))
+    scenario = scenario_at(Phase.EXECUTE, Router(route("verification", "executor"), WAITS), config=config)
+    scenario.worker = model_by_agent(
+        executor=[reply("", *calls_to("helper", "planner")), verdict], helper=["looks fine"], planner=[verdict]
+    )
+    scenario.settle()
+    assert sorted(results(scenario)) == [("k0", True, "looks fine"), ("k1", True, "[verified] runs")]
+    assert scenario.conversation.last_turn is not None
+    assert [done.verdict for done in scenario.conversation.last_turn.completions] == ["verified"]
 
 
 # ---- several, and deep --------------------------------------------------------------------------------------------
 
 
 def test_colleagues_called_in_one_answer_work_at_the_same_time() -> None:
-    config = linked(rules(), executor=["helper", "planner"])
-    both = says("", *to("helper", "planner"), ("read_file", {"path": "a"}))
-    play = at_work(config, executor=[both, "built"])
-    step_until_called(play)
-    assert {run.agent for run in play.conversation.runs.values()} == {"executor", "helper", "planner"}
-    assert sum(isinstance(effect, ModelCall) for effect in work(play)) == 2
-    assert sum(isinstance(effect, ToolCall) for effect in work(play)) == 1
-    play.settle(seed=3)
-    shown = [entry for entry in _entries(play, "turn-2.executor") if isinstance(entry, CallResult)]
+    config = with_subagents(rules(), executor=["helper", "planner"])
+    both = reply("", *calls_to("helper", "planner"), ("read_file", {"path": "a"}))
+    scenario = at_work(config, executor=[both, "built"])
+    step_until_called(scenario)
+    assert {run.agent for run in scenario.conversation.runs.values()} == {"executor", "helper", "planner"}
+    assert sum(isinstance(effect, ModelCall) for effect in in_flight(scenario)) == 2
+    assert sum(isinstance(effect, ToolCall) for effect in in_flight(scenario)) == 1
+    scenario.settle(seed=3)
+    shown = [entry for entry in _entries(scenario, "turn-2.executor") if isinstance(entry, CallResult)]
     assert [entry.content for entry in shown] == ["helper is done", "planner is done", "read_file done"]
 
 
-def _entries(play: Play, run: str) -> Any:
+def _entries(scenario: Scenario, run: str) -> Any:
     """What the run's model was shown before its last step."""
-    before = [record for decision in play.journal for record in decision]
+    before = [record for decision in scenario.journal for record in decision]
     last = max(record.seq for record in before if isinstance(record, r.ModelResponded) and record.run == run)
-    twin = type(play.conversation)(id=play.conversation.id)
+    twin = type(scenario.conversation)(id=scenario.conversation.id)
     for record in before[: last - 1]:
         twin.apply(record)
     return twin.runs[RunId(run)].entries
 
 
 def test_one_that_keeps_its_standing_works_for_one_call_at_a_time() -> None:
-    config = linked(rules(), executor=[link("helper", is_shared=True)])
-    play = at_work(config, executor=[says("", *to("helper", "helper")), "built"])
-    child = step_until_called(play)
+    config = with_subagents(rules(), executor=[link("helper", is_shared=True)])
+    scenario = at_work(config, executor=[reply("", *calls_to("helper", "helper")), "built"])
+    child = step_until_called(scenario)
     assert child.state_key == "helper"
-    assert len(play.conversation.runs) == 2
-    play.settle()
-    assert [ok for _, ok, _ in results(play)] == [True, True]
+    assert len(scenario.conversation.runs) == 2
+    scenario.settle()
+    assert [ok for _, ok, _ in results(scenario)] == [True, True]
 
 
 def test_one_that_begins_anew_stands_alone() -> None:
-    play = at_work(executor=[says("", *to("helper", "helper")), "built"])
-    step_until_called(play)
-    names = [run.state_key for run in play.conversation.runs.values()]
+    scenario = at_work(executor=[reply("", *calls_to("helper", "helper")), "built"])
+    step_until_called(scenario)
+    names = [run.state_key for run in scenario.conversation.runs.values()]
     assert len(set(names)) == 3
     assert names[0] == "executor"
 
 
 def test_no_more_than_eight_work_for_one_run_at_a_time() -> None:
-    play = at_work(executor=[says("", *to(*["helper"] * 11)), "built"])
-    step_until_called(play)
-    assert len(play.conversation.runs) == 9
-    play.settle(seed=1)
-    assert len(results(play)) == 11
-    assert all(ok for _, ok, _ in results(play))
+    scenario = at_work(executor=[reply("", *calls_to(*["helper"] * 11)), "built"])
+    step_until_called(scenario)
+    assert len(scenario.conversation.runs) == 9
+    scenario.settle(seed=1)
+    assert len(results(scenario)) == 11
+    assert all(ok for _, ok, _ in results(scenario))
 
 
 def test_colleagues_call_colleagues_down_to_the_limit() -> None:
-    config = linked(
+    config = with_subagents(
         rules(limits=Limits(link_depth=2)), executor=["helper"], helper=["planner"], planner=["project-manager"]
     )
-    deeper = says("", *to("project-manager"))
-    play = at_work(
+    deeper = reply("", *calls_to("project-manager"))
+    scenario = at_work(
         config,
         executor=[LEAD, "built"],
-        helper=[says("", *to("planner")), "planned"],
+        helper=[reply("", *calls_to("planner")), "planned"],
         planner=[deeper, "did it myself"],
     )
-    play.settle()
-    first, *others = results(play)
+    scenario.settle()
+    first, *others = results(scenario)
     assert not first[1]
     assert "2 deep at most" in first[2]
     assert [content for _, _, content in others] == ["did it myself", "planned"]
-    assert outcomes(play).keys() == {"executor", "helper", "planner"}
+    assert outcomes(scenario).keys() == {"executor", "helper", "planner"}
 
 
 def test_nobody_is_called_by_whom_it_waits_for() -> None:
-    config = linked(rules(), executor=["helper"], helper=["executor", "helper"])
-    play = at_work(config, executor=[LEAD, "built"], helper=[says("", *to("executor", "helper")), "then not"])
-    play.settle()
-    refused = [record.sentence for record in play.all(r.ToolCallRejected)]
+    config = with_subagents(rules(), executor=["helper"], helper=["executor", "helper"])
+    scenario = at_work(
+        config, executor=[LEAD, "built"], helper=[reply("", *calls_to("executor", "helper")), "then not"]
+    )
+    scenario.settle()
+    refused = [record.sentence for record in scenario.records(r.ToolCallRejected)]
     assert len(refused) == 2
     assert all("cannot be called from here" in sentence for sentence in refused)
 
@@ -259,148 +276,162 @@ class Broken:
     ],
 )
 def test_a_link_out_of_phase_or_condition_is_not_offered_and_refused_when_called(scope: Scope, said: str) -> None:
-    config = linked(rules(), GRAPH, executor=[link("helper", scope=scope)])
-    play = at_work(config, executor=[LEAD, "built alone"])
-    assert link_specs(play.conversation, of(play, "executor"), config) == ()
-    play.settle()
-    ((_, ok, sentence),) = results(play)
+    config = with_subagents(rules(), GRAPH, executor=[link("helper", scope=scope)])
+    scenario = at_work(config, executor=[LEAD, "built alone"])
+    assert link_specs(scenario.conversation, of(scenario, "executor"), config) == ()
+    scenario.settle()
+    ((_, ok, sentence),) = results(scenario)
     assert not ok
     assert said in sentence
 
 
 def test_a_link_that_may_be_called_is_a_tool_described_by_its_description() -> None:
-    config = linked(rules(), GRAPH, executor=[link("helper", scope=Scope(phases=frozenset({"planning"})))])
-    play = at_work(config)
-    (spec,) = link_specs(play.conversation, of(play, "executor"), config)
+    config = with_subagents(rules(), GRAPH, executor=[link("helper", scope=Scope(phases=frozenset({"planning"})))])
+    scenario = at_work(config)
+    (spec,) = link_specs(scenario.conversation, of(scenario, "executor"), config)
     assert (spec.name, spec.description) == ("to_helper", "helper looks into it")
     assert spec.parameters["required"] == ["message"]
 
 
 @pytest.mark.parametrize("arguments", [{}, {"message": 7}, {"message": "  "}])
 def test_a_call_without_a_message_is_refused(arguments: dict[str, Any]) -> None:
-    play = at_work(executor=[says("", ("to_helper", arguments)), "built"])
-    play.settle()
-    assert results(play) == [("k0", False, "`to_helper` needs `message`, a text that is not empty.")]
+    scenario = at_work(executor=[reply("", ("to_helper", arguments)), "built"])
+    scenario.settle()
+    assert results(scenario) == [("k0", False, "`to_helper` needs `message`, a text that is not empty.")]
 
 
 def test_who_asks_for_what_is_not_there_is_told_whom_it_may_call() -> None:
-    play = at_work(executor=[says("", ("to_halper", {"message": "x"})), "built"])
-    play.settle()
-    assert results(play)[0][2].endswith("You may use: ask, check, complete, read_file, send, to_helper, write_file.")
+    scenario = at_work(executor=[reply("", ("to_halper", {"message": "x"})), "built"])
+    scenario.settle()
+    assert results(scenario)[0][2].endswith(
+        "You may use: ask, check, complete, read_file, send, to_helper, write_file."
+    )
 
 
 def test_whom_it_may_not_call_is_not_named_to_it() -> None:
     """One who may do more than who advises; a caller that waits; one of another phase."""
-    config = linked(linked(rules(), security=["helper"]), helper=["security", "executor"], executor=["helper"])
-    asks = says("", ("to_halper", {"message": "x"}))
-    play = at_work(config, agents=("security", "executor"), security=[asks], executor=[LEAD], helper=[asks])
-    play.settle()
-    told = {str(run_agent(one.run)): one.sentence for one in play.all(r.ToolCallRejected) if one.tool == "to_halper"}
+    config = with_subagents(
+        with_subagents(rules(), security=["helper"]), helper=["security", "executor"], executor=["helper"]
+    )
+    asks = reply("", ("to_halper", {"message": "x"}))
+    scenario = at_work(config, agents=("security", "executor"), security=[asks], executor=[LEAD], helper=[asks])
+    scenario.settle()
+    told = {
+        str(run_agent(one.run)): one.sentence for one in scenario.records(r.ToolCallRejected) if one.tool == "to_halper"
+    }
     assert told["security"].endswith("You may use: ask, complete, read_file.")
     assert "to_security" in told["helper"]
     assert "to_executor" not in told["helper"]
 
 
 def test_who_advises_calls_nobody_who_may_do_more() -> None:
-    config = linked(rules(), security=["helper"])
-    play = at_work(config, agents=("security",), security=[LEAD, "advised"])
-    play.settle()
-    assert "who advises" in results(play)[0][2]
+    config = with_subagents(rules(), security=["helper"])
+    scenario = at_work(config, agents=("security",), security=[LEAD, "advised"])
+    scenario.settle()
+    assert "who advises" in results(scenario)[0][2]
 
 
 def test_who_has_left_the_roster_is_not_called() -> None:
-    config = linked(rules(), executor=["helper"])
-    play = at_work(config, executor=[LEAD, "built"])
-    play.rules = dataclasses.replace(config, roster={k: v for k, v in config.roster.items() if k != "helper"})
-    play.settle()
-    assert "no agent is called helper any more" in results(play)[0][2]
+    config = with_subagents(rules(), executor=["helper"])
+    scenario = at_work(config, executor=[LEAD, "built"])
+    scenario.rules = dataclasses.replace(config, roster={k: v for k, v in config.roster.items() if k != "helper"})
+    scenario.settle()
+    assert "no agent is called helper any more" in results(scenario)[0][2]
 
 
 def test_in_reflection_everybody_answers_for_themselves() -> None:
-    config = linked(rules(), executor=["helper"])
-    play = standing(Phase.CHORES, Script(go("reflection", "executor"), WAITS), config=config)
-    play.worker = cast(executor=[LEAD, "I learnt"])
-    play.settle()
-    assert "reflection phase" in results(play)[-1][2]
+    config = with_subagents(rules(), executor=["helper"])
+    scenario = scenario_at(Phase.CHORES, Router(route("reflection", "executor"), WAITS), config=config)
+    scenario.worker = model_by_agent(executor=[LEAD, "I learnt"])
+    scenario.settle()
+    assert "reflection phase" in results(scenario)[-1][2]
 
 
 # ---- time, stops and questions ------------------------------------------------------------------------------------
 
 
 def test_a_caller_s_time_stands_still_while_a_colleague_works() -> None:
-    play = at_work(limits=CALM, executor=[LEAD, "built"])
-    child = step_until_called(play)
-    closing = of(play, "executor").close_at
-    timers = {effect.key.seq for effect in pending(play.conversation).values() if isinstance(effect, Timer)}
-    assert of(play, "executor").armed not in timers
+    scenario = at_work(limits=CALM, executor=[LEAD, "built"])
+    child = step_until_called(scenario)
+    closing = of(scenario, "executor").close_at
+    timers = {effect.key.seq for effect in pending(scenario.conversation).values() if isinstance(effect, Timer)}
+    assert of(scenario, "executor").armed not in timers
     assert child.armed in timers
-    play.now = Millis(play.now + 50_000)
-    began = of(play, "executor").parked_at
+    scenario.now = Millis(scenario.now + 50_000)
+    began = of(scenario, "executor").parked_at
     assert began is not None
-    until(play, lambda it: len(it.conversation.runs) == 1)
-    caller = of(play, "executor")
-    assert caller.close_at == closing + play.now - began
+    step_until(scenario, lambda it: len(it.conversation.runs) == 1)
+    caller = of(scenario, "executor")
+    assert caller.close_at == closing + scenario.now - began
     assert caller.parked_at is None
 
 
 def test_one_that_takes_too_long_is_a_result_that_says_so() -> None:
-    play = at_work(limits=CALM, executor=[LEAD, "built alone"], helper=[says("", ("check", {}))])
-    step_until_called(play)
-    until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
-    play.fire("close")
-    play.settle()
-    assert results(play)[-1] == ("k0", False, "Helper timed out: no answer within 1 min")
-    assert outcomes(play) == {"executor": "finished", "helper": "timed_out"}
+    scenario = at_work(limits=CALM, executor=[LEAD, "built alone"], helper=[reply("", ("check", {}))])
+    step_until_called(scenario)
+    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    scenario.fire("close")
+    scenario.settle()
+    assert results(scenario)[-1] == ("k0", False, "Helper timed out: no answer within 1 min")
+    assert outcomes(scenario) == {"executor": "finished", "helper": "timed_out"}
 
 
 def test_a_caller_that_ends_takes_along_whom_it_called() -> None:
-    config = linked(rules(limits=CALM), executor=["helper"], helper=["planner"])
-    play = at_work(config, executor=[says("", *to("helper"), ("read_file", {}))], helper=[says("", *to("planner"))])
-    while not any(run.agent == "planner" for run in play.conversation.runs.values()):
-        play.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
-    key = next(effect.key for effect in work(play) if isinstance(effect, ToolCall))
-    timer = next(e for e in play.running.values() if e.key.part == "close" and e.key.seq == of(play, "executor").armed)
-    play.running.pop(timer.key)
-    play.hear(play.perform(timer))
-    assert play.conversation.runs == {}
-    assert outcomes(play) == {"executor": "timed_out", "helper": "stopped", "planner": "stopped"}
-    assert key not in pending(play.conversation)
-    play.settle()
-    check_rest(play)
-    check_sound(play)
+    config = with_subagents(rules(limits=CALM), executor=["helper"], helper=["planner"])
+    scenario = at_work(
+        config, executor=[reply("", *calls_to("helper"), ("read_file", {}))], helper=[reply("", *calls_to("planner"))]
+    )
+    while not any(run.agent == "planner" for run in scenario.conversation.runs.values()):
+        scenario.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
+    key = next(effect.key for effect in in_flight(scenario) if isinstance(effect, ToolCall))
+    timer = next(
+        e for e in scenario.running.values() if e.key.part == "close" and e.key.seq == of(scenario, "executor").armed
+    )
+    scenario.running.pop(timer.key)
+    scenario.handle(scenario.perform(timer))
+    assert scenario.conversation.runs == {}
+    assert outcomes(scenario) == {"executor": "timed_out", "helper": "stopped", "planner": "stopped"}
+    assert key not in pending(scenario.conversation)
+    scenario.settle()
+    check_idle(scenario)
+    check_invariants(scenario)
 
 
 def test_a_stop_ends_everybody_once() -> None:
-    config = linked(rules(), executor=["helper"], helper=["planner"])
-    play = at_work(config, executor=[LEAD], helper=[says("", *to("planner"))], planner=[says("", ("check", {}))])
-    until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
-    play.person("/stop")
-    assert outcomes(play) == {"executor": "stopped", "helper": "stopped", "planner": "stopped"}
-    assert "Stopped: Executor, Helper, Planner." in play.said()[-1]
-    play.settle()
-    check_rest(play)
-    check_sound(play)
+    config = with_subagents(rules(), executor=["helper"], helper=["planner"])
+    scenario = at_work(
+        config, executor=[LEAD], helper=[reply("", *calls_to("planner"))], planner=[reply("", ("check", {}))]
+    )
+    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    scenario.user_writes("/stop")
+    assert outcomes(scenario) == {"executor": "stopped", "helper": "stopped", "planner": "stopped"}
+    assert "Stopped: Executor, Helper, Planner." in scenario.sent_texts()[-1]
+    scenario.settle()
+    check_idle(scenario)
+    check_invariants(scenario)
 
 
 def test_one_that_asks_the_person_is_answered_and_its_caller_waits() -> None:
-    play = at_work(limits=CALM, executor=[LEAD, "built"], helper=[says("", ("ask", {"question": "Which?"})), "green"])
-    play.settle()
-    assert play.conversation.is_parked
-    assert play.said()[-1] == "Which?"
-    parked = {effect.key.part for effect in pending(play.conversation).values()} & {"warn", "close"}
+    scenario = at_work(
+        limits=CALM, executor=[LEAD, "built"], helper=[reply("", ("ask", {"question": "Which?"})), "green"]
+    )
+    scenario.settle()
+    assert scenario.conversation.is_parked
+    assert scenario.sent_texts()[-1] == "Which?"
+    parked = {effect.key.part for effect in pending(scenario.conversation).values()} & {"warn", "close"}
     assert not parked, "nobody's time runs while a person thinks"
-    play.now = Millis(play.now + 10_000_000)
-    play.person("green")
-    play.settle()
-    assert results(play)[-1] == ("k0", True, "green")
-    assert outcomes(play)["executor"] == "finished"
+    scenario.now = Millis(scenario.now + 10_000_000)
+    scenario.user_writes("green")
+    scenario.settle()
+    assert results(scenario)[-1] == ("k0", True, "green")
+    assert outcomes(scenario)["executor"] == "finished"
 
 
 def test_the_status_says_who_waits_for_whom() -> None:
-    play = at_work(executor=[LEAD])
-    step_until_called(play)
-    play.person("/status")
-    assert "Executor: waits for Helper" in play.said()[-1]
+    scenario = at_work(executor=[LEAD])
+    step_until_called(scenario)
+    scenario.user_writes("/status")
+    assert "Executor: waits for Helper" in scenario.sent_texts()[-1]
 
 
 # ---- the process ends ---------------------------------------------------------------------------------------------
@@ -409,10 +440,10 @@ def test_the_status_says_who_waits_for_whom() -> None:
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_wherever_it_is_cut_off_nobody_is_called_twice(moment: str) -> None:
     """At every append: the same ends, each colleague begun once, no result given twice, no tool run twice for one."""
-    config = linked(rules(), executor=["helper", "planner"], helper=["security"])
+    config = with_subagents(rules(), executor=["helper", "planner"], helper=["security"])
     steps: dict[str, Any] = {
-        "executor": [says("", *to("helper", "planner"), ("write_file", {"path": "a"})), "built"],
-        "helper": [says("", *to("security"), ("send", {"path": "m"})), "sent"],
+        "executor": [reply("", *calls_to("helper", "planner"), ("write_file", {"path": "a"})), "built"],
+        "helper": [reply("", *calls_to("security"), ("send", {"path": "m"})), "sent"],
     }
 
     whole = at_work(config, **steps)
@@ -420,66 +451,68 @@ def test_wherever_it_is_cut_off_nobody_is_called_twice(moment: str) -> None:
     whole.settle()
     assert whole.appends - before >= 10
     for crash in range(before + 1, whole.appends + 1):
-        play = at_work(config, **steps)
-        play.crash_at = crash, moment
-        play.settle()
-        assert play.crashed == 1
-        begun = [(record.parent, record.call) for record in play.all(r.RunStarted) if record.parent is not None]
+        scenario = at_work(config, **steps)
+        scenario.crash_at = crash, moment
+        scenario.settle()
+        assert scenario.crashed == 1
+        begun = [(record.parent, record.call) for record in scenario.records(r.RunStarted) if record.parent is not None]
         assert len(begun) == len(set(begun)) == 3
-        ended = [record.run for record in play.all(r.RunEnded)]
+        ended = [record.run for record in scenario.records(r.RunEnded)]
         assert len(ended) == len(set(ended))
-        returned = [(record.run, record.call) for record in play.all(r.ToolCallCompleted)]
+        returned = [(record.run, record.call) for record in scenario.records(r.ToolCallCompleted)]
         assert len(returned) == len(set(returned))
-        assert outcomes(play) == outcomes(whole)
-        once = {f"{play.conversation.id}:{x.seq}" for x in play.all(r.ToolCallStarted) if x.replay == "once"}
-        assert all(play.ran[key] <= 1 for key in once)
-        assert play.conversation.status == whole.conversation.status
-        check_sound(play)
+        assert outcomes(scenario) == outcomes(whole)
+        once = {
+            f"{scenario.conversation.id}:{x.seq}" for x in scenario.records(r.ToolCallStarted) if x.replay == "once"
+        }
+        assert all(scenario.ran[key] <= 1 for key in once)
+        assert scenario.conversation.status == whole.conversation.status
+        check_invariants(scenario)
 
 
 def test_a_call_waits_for_the_same_colleague_after_a_restart() -> None:
-    play = at_work(executor=[LEAD, "built"])
-    child = step_until_called(play)
-    play.crash()
-    assert of(play, "helper").id == child.id
-    (call,) = of(play, "executor").open_calls
+    scenario = at_work(executor=[LEAD, "built"])
+    child = step_until_called(scenario)
+    scenario.crash()
+    assert of(scenario, "helper").id == child.id
+    (call,) = of(scenario, "executor").open_calls
     assert call.state is CallState.LINKED
-    play.settle()
-    assert len([x for x in play.all(r.RunStarted) if x.agent == Slug("helper") and x.parent]) == 1
+    scenario.settle()
+    assert len([x for x in scenario.records(r.RunStarted) if x.agent == Slug("helper") and x.parent]) == 1
 
 
 # ---- in a workflow, and back in time ------------------------------------------------------------------------------
 
 
-def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **minds: Any) -> Play:
+def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **minds: Any) -> Scenario:
     """The trio's workflow, in which a speaker's first answer makes these calls; a person has opened it."""
-    play = of_rounds(graph)
-    play.rules = linked(play.rules, None, **{speaker: ["editor", "planner"]})
-    play.person("Make it good", addressed=(NAME,))
-    alone = cast(**{speaker: [calls], **minds})
-    play.worker = lambda conversation, call: (
+    scenario = of_rounds(graph)
+    scenario.rules = with_subagents(scenario.rules, None, **{speaker: ["editor", "planner"]})
+    scenario.user_writes("Make it good", addressed=(NAME,))
+    alone = model_by_agent(**{speaker: [calls], **minds})
+    scenario.worker = lambda conversation, call: (
         alone(conversation, call)
         if conversation.turn_count == 1
-        else says(f"{conversation.runs[call.run].agent} spoke")
+        else reply(f"{conversation.runs[call.run].agent} spoke")
     )
-    return play
+    return scenario
 
 
 def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
     """It cannot hand over."""
-    hands_over = says("", ("handoff", {"target": "checker"}), ("read_file", {"path": "a"}))
-    calls = says("", *to("editor"))
-    play = of_a_workflow(Rounds.sequence(TRIO), "writer", calls, editor=[hands_over, "seen"])
-    step_until_called(play, "editor")
-    assert {effect.key.part for effect in pending(play.conversation).values() if isinstance(effect, Timer)} == {
+    hands_over = reply("", ("handoff", {"target": "checker"}), ("read_file", {"path": "a"}))
+    calls = reply("", *calls_to("editor"))
+    scenario = of_a_workflow(Rounds.sequence(TRIO), "writer", calls, editor=[hands_over, "seen"])
+    step_until_called(scenario, "editor")
+    assert {effect.key.part for effect in pending(scenario.conversation).values() if isinstance(effect, Timer)} == {
         "turn_within.warn",
         "turn_within.close",
         "ttl.close",
     }
-    play.settle()
-    assert "There is no tool handoff" in "".join(record.sentence for record in play.all(r.ToolCallRejected))
-    assert [record.speaker for record in play.all(r.RoundClosed)] == list(TRIO)
-    assert len([record for record in play.all(r.RunEnded) if "/" in record.run]) == 1
+    scenario.settle()
+    assert "There is no tool handoff" in "".join(record.sentence for record in scenario.records(r.ToolCallRejected))
+    assert [record.speaker for record in scenario.records(r.RoundClosed)] == list(TRIO)
+    assert len([record for record in scenario.records(r.RunEnded) if "/" in record.run]) == 1
 
 
 def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
@@ -488,10 +521,10 @@ def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
         initial_speaker="writer",
         default_target=TerminateTarget("enough"),
     )
-    play = of_a_workflow(graph, "writer", says("", *to("planner")))
-    play.settle()
-    assert [record.speaker for record in play.all(r.RoundClosed)][:2] == ["writer", "checker"]
-    assert [record.agent for record in play.all(r.RunStarted) if record.parent] == ["planner"]
+    scenario = of_a_workflow(graph, "writer", reply("", *calls_to("planner")))
+    scenario.settle()
+    assert [record.speaker for record in scenario.records(r.RoundClosed)][:2] == ["writer", "checker"]
+    assert [record.agent for record in scenario.records(r.RunStarted) if record.parent] == ["planner"]
 
 
 def test_a_refused_call_does_not_count_because_a_colleague_s_of_the_same_id_was_let_through() -> None:
@@ -500,44 +533,44 @@ def test_a_refused_call_does_not_count_because_a_colleague_s_of_the_same_id_was_
         initial_speaker="writer",
         default_target=TerminateTarget("enough"),
     )
-    calls = says("", ("learn", {"lesson": "x"}), *to("planner"))
-    play = of_a_workflow(graph, "writer", calls, planner=[says("", ("read_file", {"path": "a"}))])
-    play.settle()
-    assert [record.speaker for record in play.all(r.RoundClosed)] == ["writer"]
-    assert {record.call for record in play.all(r.ToolCallStarted)} == {
-        record.call for record in play.all(r.ToolCallRejected)
+    calls = reply("", ("learn", {"lesson": "x"}), *calls_to("planner"))
+    scenario = of_a_workflow(graph, "writer", calls, planner=[reply("", ("read_file", {"path": "a"}))])
+    scenario.settle()
+    assert [record.speaker for record in scenario.records(r.RoundClosed)] == ["writer"]
+    assert {record.call for record in scenario.records(r.ToolCallStarted)} == {
+        record.call for record in scenario.records(r.ToolCallRejected)
     }
 
 
 def test_a_round_that_takes_too_long_ends_whoever_was_called() -> None:
-    play = of_a_workflow(Rounds.sequence(TRIO), "writer", says("", *to("editor")))
-    step_until_called(play, "editor")
-    play.fire("turn_within.close")
-    play.settle()
-    assert {run_agent(done.run): done.outcome for done in play.all(r.RunEnded)} == {
+    scenario = of_a_workflow(Rounds.sequence(TRIO), "writer", reply("", *calls_to("editor")))
+    step_until_called(scenario, "editor")
+    scenario.fire("turn_within.close")
+    scenario.settle()
+    assert {run_agent(done.run): done.outcome for done in scenario.records(r.RunEnded)} == {
         "editor": "stopped",
         "writer": "timed_out",
     }
-    assert play.conversation.status == "ended"
-    check_sound(play)
+    assert scenario.conversation.status == "ended"
+    check_invariants(scenario)
 
 
 def test_going_back_to_the_middle_of_a_colleague_s_work_leaves_nothing_of_it_open() -> None:
-    play = at_work(executor=[LEAD, "built"], helper=["use green"])
-    step_until_called(play)
-    middle = play.conversation.next_seq - 1
-    play.settle()
-    then = state_at(play.conversation.id, [record for decision in play.journal for record in decision], middle)
+    scenario = at_work(executor=[LEAD, "built"], helper=["use green"])
+    step_until_called(scenario)
+    middle = scenario.conversation.next_seq - 1
+    scenario.settle()
+    then = state_at(scenario.conversation.id, [record for decision in scenario.journal for record in decision], middle)
     assert {run.agent for run in then.runs.values()} == {"executor", "helper"}
-    play.hear(RollBack(to=middle, then=then, by="the operator"))
-    assert (play.conversation.runs, play.conversation.status) == ({}, "waiting")
-    last = play.conversation.last_turn
+    scenario.handle(RollBack(to=middle, then=then, by="the operator"))
+    assert (scenario.conversation.runs, scenario.conversation.status) == ({}, "waiting")
+    last = scenario.conversation.last_turn
     assert last is not None
     assert [(done.agent, done.outcome) for done in last.completions] == [("executor", "stopped")]
-    play.person("/continue")
-    play.settle()
-    check_rest(play)
-    check_sound(play)
+    scenario.user_writes("/continue")
+    scenario.settle()
+    check_idle(scenario)
+    check_invariants(scenario)
 
 
 def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> None:
@@ -545,28 +578,30 @@ def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> N
     edge = Edge("planning", "research", Predicate(lambda me: heard))
     opens = TransitionGraph(nodes=("planning", "research"), initial="planning", edges=(edge,))
     late = link("planner", scope=Scope(phases=frozenset({"research"})))
-    config = linked(rules(), opens, executor=["helper", late])
-    play = at_work(config, executor=[says("", *to("helper", "planner"), ("complete", {"response": "built"}))])
-    step_until_called(play)
-    assert not play.all(r.ToolCallRejected)
+    config = with_subagents(rules(), opens, executor=["helper", late])
+    scenario = at_work(
+        config, executor=[reply("", *calls_to("helper", "planner"), ("complete", {"response": "built"}))]
+    )
+    step_until_called(scenario)
+    assert not scenario.records(r.ToolCallRejected)
     heard.append("helper")
-    play.settle()
-    assert outcomes(play) == {"helper": "finished", "planner": "finished", "executor": "finished"}
-    check_sound(play)
+    scenario.settle()
+    assert outcomes(scenario) == {"helper": "finished", "planner": "finished", "executor": "finished"}
+    check_invariants(scenario)
 
 
 def test_a_sub_agent_called_after_a_tool_begins_when_that_tool_has_returned() -> None:
     """It works on what the tool left, as another tool in its place would."""
-    config = linked(rules(), executor=["helper", "planner"])
-    play = at_work(config, executor=[says("", ("check", {}), *to("helper", "planner")), "built"])
-    until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
-    assert not [run for run in play.conversation.runs.values() if run.parent]
-    play.step(lambda ready: next(effect for effect in ready if isinstance(effect, ToolCall)))
-    assert {run.agent for run in play.conversation.runs.values() if run.parent} == {"helper", "planner"}
-    play.settle()
-    assert [ok for _, ok, _ in results(play)] == [True, True, True]
-    check_rest(play)
-    check_sound(play)
+    config = with_subagents(rules(), executor=["helper", "planner"])
+    scenario = at_work(config, executor=[reply("", ("check", {}), *calls_to("helper", "planner")), "built"])
+    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    assert not [run for run in scenario.conversation.runs.values() if run.parent]
+    scenario.step(lambda ready: next(effect for effect in ready if isinstance(effect, ToolCall)))
+    assert {run.agent for run in scenario.conversation.runs.values() if run.parent} == {"helper", "planner"}
+    scenario.settle()
+    assert [ok for _, ok, _ in results(scenario)] == [True, True, True]
+    check_idle(scenario)
+    check_invariants(scenario)
 
 
 def test_a_sub_agent_whose_phase_ends_with_the_tool_before_it_is_refused() -> None:
@@ -574,137 +609,139 @@ def test_a_sub_agent_whose_phase_ends_with_the_tool_before_it_is_refused() -> No
     checked: list[str] = []
     edge = Edge("planning", "research", Predicate(lambda me: checked))
     graph = TransitionGraph(nodes=("planning", "research"), initial="planning", edges=(edge,))
-    config = linked(rules(), graph, executor=[link("helper", scope=Scope(phases=frozenset({"planning"})))])
-    play = at_work(config, executor=[says("", ("check", {}), *to("helper")), "built"])
-    until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    config = with_subagents(rules(), graph, executor=[link("helper", scope=Scope(phases=frozenset({"planning"})))])
+    scenario = at_work(config, executor=[reply("", ("check", {}), *calls_to("helper")), "built"])
+    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
     checked.append("check")
-    play.settle()
-    (refused,) = play.all(r.ToolCallRejected)
+    scenario.settle()
+    (refused,) = scenario.records(r.ToolCallRejected)
     assert "it belongs to planning; nothing was done. You are in your phase research." in refused.sentence
-    assert not [record for record in play.all(r.RunStarted) if record.parent]
-    check_rest(play)
-    check_sound(play)
+    assert not [record for record in scenario.records(r.RunStarted) if record.parent]
+    check_idle(scenario)
+    check_invariants(scenario)
 
 
 def test_a_tool_called_after_a_sub_agent_starts_when_that_has_answered_and_reads_start_at_once() -> None:
-    calls = (*to("helper"), ("check", {}), ("read_file", {}))
-    play = at_work(executor=[says("", *calls), "built"], helper=["use green"])
-    step_until_called(play)
-    assert [call.tool for call in play.all(r.ToolCallStarted)] == ["read_file"]
-    play.settle()
-    (_, check), (answered, _) = play.all(r.ToolCallStarted), play.all(r.RunEnded)[-2:]
+    calls = (*calls_to("helper"), ("check", {}), ("read_file", {}))
+    scenario = at_work(executor=[reply("", *calls), "built"], helper=["use green"])
+    step_until_called(scenario)
+    assert [call.tool for call in scenario.records(r.ToolCallStarted)] == ["read_file"]
+    scenario.settle()
+    (_, check), (answered, _) = scenario.records(r.ToolCallStarted), scenario.records(r.RunEnded)[-2:]
     assert (check.tool, run_agent(answered.run)) == ("check", "helper")
     assert answered.seq < check.seq
-    check_rest(play)
-    check_sound(play)
+    check_idle(scenario)
+    check_invariants(scenario)
 
 
 def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -> None:
-    config = linked(rules(), executor=["helper"])
+    config = with_subagents(rules(), executor=["helper"])
     helper = dataclasses.replace(config.roster[Slug("helper")], is_called_only=True)
     config = dataclasses.replace(config, roster={**config.roster, helper.slug: helper})
     rosters: list[list[str]] = []
 
     def router(question: dict[str, Any]) -> Any:
         rosters.append([one["slug"] for one in question["roster"]])
-        return WAITS if question["turns"] else go("execute", "helper" if not question["rejections"] else "executor")
+        return WAITS if question["turns"] else route("execute", "helper" if not question["rejections"] else "executor")
 
-    play = Play(router, cast(executor=[LEAD, "built"], helper=["use green"]), config=config)
-    play.person("@helper build it", addressed=("helper",))
-    play.settle()
+    scenario = Scenario(router, model_by_agent(executor=[LEAD, "built"], helper=["use green"]), config=config)
+    scenario.user_writes("@helper build it", addressed=("helper",))
+    scenario.settle()
     assert "helper" not in rosters[0]
-    assert "There is no agent 'helper'" in play.all(r.RouteRejected)[0].sentence
-    assert [record.agent for record in play.all(r.RunStarted)] == ["executor", "helper"]
-    assert results(play) == [("k0", True, "use green")]
+    assert "There is no agent 'helper'" in scenario.records(r.RouteRejected)[0].sentence
+    assert [record.agent for record in scenario.records(r.RunStarted)] == ["executor", "helper"]
+    assert results(scenario) == [("k0", True, "use green")]
 
 
 def test_one_that_keeps_its_standing_works_for_one_caller_at_a_time() -> None:
     shared = link("helper", is_shared=True)
-    config = linked(rules(), executor=[shared], planner=[shared])
-    play = at_work(config, agents=("executor", "planner"), executor=[LEAD, "built"], planner=[LEAD, "planned"])
-    step_until_called(play)
+    config = with_subagents(rules(), executor=[shared], planner=[shared])
+    scenario = at_work(config, agents=("executor", "planner"), executor=[LEAD, "built"], planner=[LEAD, "planned"])
+    step_until_called(scenario)
     most = 0
-    while play.step():
-        most = max(most, sum(run.agent == "helper" for run in play.conversation.runs.values()))
+    while scenario.step():
+        most = max(most, sum(run.agent == "helper" for run in scenario.conversation.runs.values()))
     assert most == 1
-    assert [ok for _, ok, _ in results(play)] == [True, True]
-    assert outcomes(play) == {"executor": "finished", "planner": "finished", "helper": "finished"}
-    check_sound(play)
+    assert [ok for _, ok, _ in results(scenario)] == [True, True]
+    assert outcomes(scenario) == {"executor": "finished", "planner": "finished", "helper": "finished"}
+    check_invariants(scenario)
 
 
-def two_callers_of_one_who_asks() -> tuple[Play, r.ToolCallQueued]:
-    """Two agents call a colleague who keeps its standing and waits for the person; and the call that queued."""
+def two_callers_of_one_who_asks() -> tuple[Scenario, r.ToolCallQueued]:
+    """Two agents call a colleague who keeps its state and waits for the user; and the call that queued."""
     shared = link("helper", is_shared=True)
-    config = linked(rules(limits=CALM), executor=[shared], planner=[shared])
-    asks = says("", ("ask", {"question": "Which?"}))
-    play = at_work(
+    config = with_subagents(rules(limits=CALM), executor=[shared], planner=[shared])
+    asks = reply("", ("ask", {"question": "Which?"}))
+    scenario = at_work(
         config,
         agents=("executor", "planner"),
         executor=[LEAD, "built"],
         planner=[LEAD, "planned"],
         helper=[asks, "green"],
     )
-    play.settle()
-    (queued,) = play.all(r.ToolCallQueued)
-    return play, queued
+    scenario.settle()
+    (queued,) = scenario.records(r.ToolCallQueued)
+    return scenario, queued
 
 
 @pytest.mark.parametrize("crashes", [False, True])
 def test_who_queues_for_a_colleague_that_waits_for_the_person_loses_no_time(*, crashes: bool) -> None:
-    play, queued = two_callers_of_one_who_asks()
+    scenario, queued = two_callers_of_one_who_asks()
     if crashes:
-        play.crash()
-        play.settle()
-    assert play.conversation.is_parked
-    parts = {effect.key.part for effect in pending(play.conversation).values()}
+        scenario.crash()
+        scenario.settle()
+    assert scenario.conversation.is_parked
+    parts = {effect.key.part for effect in pending(scenario.conversation).values()}
     assert not parts & {"warn", "close"}, "neither of who is asked nor of who waits for that one"
-    play.now = Millis(play.now + 10_000_000)
-    play.person("green")
-    play.settle()
-    play.person("blue")  # for the second call, which asks too
-    play.settle()
-    assert outcomes(play) == {"executor": "finished", "planner": "finished", "helper": "finished"}
-    assert [record.run for record in play.all(r.ToolCallQueued)] == [queued.run]
-    assert min(run.close_at for run in play.all(r.RunStarted)) < play.now, "or the wait was none"
-    check_sound(play)
+    scenario.now = Millis(scenario.now + 10_000_000)
+    scenario.user_writes("green")
+    scenario.settle()
+    scenario.user_writes("blue")  # for the second call, which asks too
+    scenario.settle()
+    assert outcomes(scenario) == {"executor": "finished", "planner": "finished", "helper": "finished"}
+    assert [record.run for record in scenario.records(r.ToolCallQueued)] == [queued.run]
+    assert min(run.close_at for run in scenario.records(r.RunStarted)) < scenario.now, "or the wait was none"
+    check_invariants(scenario)
 
 
 def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
-    play, queued = two_callers_of_one_who_asks()
-    slug = play.conversation.runs[queued.run].agent
-    play.rules = linked(play.rules, None, **{slug: []})
-    play.crash()
-    play.person("green")
-    play.settle()
-    (refused,) = play.all(r.ToolCallRejected)
+    scenario, queued = two_callers_of_one_who_asks()
+    slug = scenario.conversation.runs[queued.run].agent
+    scenario.rules = with_subagents(scenario.rules, None, **{slug: []})
+    scenario.crash()
+    scenario.user_writes("green")
+    scenario.settle()
+    (refused,) = scenario.records(r.ToolCallRejected)
     assert (refused.run, refused.sentence.startswith("There is no tool to_helper")) == (queued.run, True)
 
 
 def test_one_that_works_in_the_turn_itself_is_called_when_it_has_ended() -> None:
-    config = linked(rules(), executor=[link("helper", is_shared=True)])
-    play = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=["use green"])
+    config = with_subagents(rules(), executor=[link("helper", is_shared=True)])
+    scenario = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=["use green"])
     most = 0
-    while play.step():
-        most = max(most, sum(run.agent == "helper" for run in play.conversation.runs.values()))
+    while scenario.step():
+        most = max(most, sum(run.agent == "helper" for run in scenario.conversation.runs.values()))
     assert most == 1
-    assert results(play) == [("k0", True, "use green")]
+    assert results(scenario) == [("k0", True, "use green")]
 
 
 def test_two_that_would_wait_for_each_other_do_not() -> None:
-    config = linked(rules(), executor=[link("helper", is_shared=True)], helper=[link("executor", is_shared=True)])
-    back = says("", *to("executor"))
-    play = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=[back, "use green"])
-    play.settle()
-    told = [record.sentence for record in play.all(r.ToolCallRejected)]
+    config = with_subagents(
+        rules(), executor=[link("helper", is_shared=True)], helper=[link("executor", is_shared=True)]
+    )
+    back = reply("", *calls_to("executor"))
+    scenario = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=[back, "use green"])
+    scenario.settle()
+    told = [record.sentence for record in scenario.records(r.ToolCallRejected)]
     assert ["cannot be called" in sentence for sentence in told] == [True, True], "in its turn, and when called"
-    assert [ok for _, ok, _ in results(play)][-1]
-    assert set(outcomes(play).values()) == {"finished"}
-    check_sound(play)
+    assert [ok for _, ok, _ in results(scenario)][-1]
+    assert set(outcomes(scenario).values()) == {"finished"}
+    check_invariants(scenario)
 
 
 def test_it_is_told_which_files_the_cycle_has_changed() -> None:
-    play = at_work(executor=[says("", ("write_file", {"path": "a"})), LEAD, "built"], helper=["use green"])
-    step_until_called(play)
-    note = entries_for(play.conversation, of(play, "helper"))[0]
+    scenario = at_work(executor=[reply("", ("write_file", {"path": "a"})), LEAD, "built"], helper=["use green"])
+    step_until_called(scenario)
+    note = entries_for(scenario.conversation, of(scenario, "helper"))[0]
     assert isinstance(note, Note)
     assert note.text.endswith("Files changed in this cycle: a")

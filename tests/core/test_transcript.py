@@ -19,17 +19,28 @@ from tenex.core.ports import Handoff
 from tenex.core.records import RunStarted
 from tenex.core.state.conversation import CYCLE_MESSAGES, RECENT
 from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
-from tests.fakes.play import Play, rules, says
-
-from .kit import ENDS, WAITS, Script, go, mind, plain, standing, until, work
+from tests.fakes.scenario import (
+    ENDS,
+    WAITS,
+    Router,
+    Scenario,
+    in_flight,
+    model_by_phase,
+    plain_model,
+    reply,
+    route,
+    rules,
+    scenario_at,
+    step_until,
+)
 
 ALICE = PublicKey("a" * 64)
 
 
-def shown(play: Play) -> tuple[Entry, ...]:
+def shown(scenario: Scenario) -> tuple[Entry, ...]:
     """What the agent that has just been set to work is shown."""
-    until(play, lambda it: it.conversation.turn is not None)
-    call = next(effect for effect in work(play) if isinstance(effect, ModelCall))
+    step_until(scenario, lambda it: it.conversation.turn is not None)
+    call = next(effect for effect in in_flight(scenario) if isinstance(effect, ModelCall))
     return call.entries
 
 
@@ -44,8 +55,10 @@ def note(entries: tuple[Any, ...], title: str) -> str:
 
 
 def test_an_agent_is_shown_what_was_said_once_and_in_order() -> None:
-    play = standing(Phase.CHAT, Script(go("execute", "executor", "helper"), WAITS), agents=("project-manager",))
-    entries = shown(play)
+    scenario = scenario_at(
+        Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS), agents=("project-manager",)
+    )
+    entries = shown(scenario)
     assert [type(entry).__name__ for entry in entries] == ["UserText", "AgentText", "Note", "Note"]
     assert entries[0] == UserText(author="alice", text="build it", role="owner", key="a" * 64)
     assert entries[1] == AgentText(author="Project-Manager", text="project-manager has done its part of chat")
@@ -60,47 +73,51 @@ def test_an_agent_is_shown_what_was_said_once_and_in_order() -> None:
 
 def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> None:
     done = ("complete", {"response": "It works. " * 9, "summary": "all green", "verdict": "verified"})
-    play = standing(
+    scenario = scenario_at(
         Phase.EXECUTE,
-        Script(go("verification", "executor"), go("chores", "helper"), WAITS),
-        mind(verification=[says("", done)]),
+        Router(route("verification", "executor"), route("chores", "helper"), WAITS),
+        model_by_phase(verification=[reply("", done)]),
     )
-    until(play, lambda it: it.conversation.phase is Phase.CHORES)
-    assert note(shown(play), "Hand-off").endswith("What has been done:\nexecutor [verified]: all green")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES)
+    assert note(shown(scenario), "Hand-off").endswith("What has been done:\nexecutor [verified]: all green")
 
 
 def test_a_failure_is_handed_on_in_its_own_words() -> None:
-    play = standing(
-        Phase.CHAT, Script(go("execute", "executor"), go("verification", "helper"), WAITS), mind(execute=[says("")])
+    scenario = scenario_at(
+        Phase.CHAT,
+        Router(route("execute", "executor"), route("verification", "helper"), WAITS),
+        model_by_phase(execute=[reply("")]),
     )
-    until(play, lambda it: it.conversation.phase is Phase.VERIFICATION)
-    assert note(shown(play), "Hand-off").endswith("executor failed: its model gave empty answers")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION)
+    assert note(shown(scenario), "Hand-off").endswith("executor failed: its model gave empty answers")
 
 
 def test_files_of_the_cycle_are_named_to_the_next_agent() -> None:
-    play = standing(
+    scenario = scenario_at(
         Phase.CHAT,
-        Script(go("execute", "executor"), go("verification", "helper"), WAITS),
-        mind(execute=[says("", ("write_file", {"path": "b"}), ("write_file", {"path": "a"})), says("built")]),
+        Router(route("execute", "executor"), route("verification", "helper"), WAITS),
+        model_by_phase(
+            execute=[reply("", ("write_file", {"path": "b"}), ("write_file", {"path": "a"})), reply("built")]
+        ),
     )
-    until(play, lambda it: it.conversation.phase is Phase.VERIFICATION)
-    part = shown(play)[-1]
+    step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION)
+    part = shown(scenario)[-1]
     assert isinstance(part, Note)
     assert part.text.endswith("Files changed in this cycle: a, b")
 
 
 def test_what_belongs_to_an_earlier_cycle_is_marked_as_done() -> None:
-    play = standing(Phase.CHAT, Script(ENDS))
-    play.settle()
-    play.router = Script(go(None, "project-manager"), WAITS)
-    play.person("and now a poem")
-    assert titles(shown(play))[2:4] == ["A new request", "and now a poem"]
+    scenario = scenario_at(Phase.CHAT, Router(ENDS))
+    scenario.settle()
+    scenario.router = Router(route(None, "project-manager"), WAITS)
+    scenario.user_writes("and now a poem")
+    assert titles(shown(scenario))[2:4] == ["A new request", "and now a poem"]
 
 
 def test_a_message_too_long_to_show_is_cut_in_the_middle() -> None:
-    play = Play(Script(go(None, "project-manager"), WAITS), plain)
-    play.person("begin" + "x" * 500_000 + "end")
-    first = shown(play)[0]
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
+    scenario.user_writes("begin" + "x" * 500_000 + "end")
+    first = shown(scenario)[0]
     assert isinstance(first, UserText)
     assert first.text.startswith("begin")
     assert first.text.endswith("end")
@@ -109,11 +126,13 @@ def test_a_message_too_long_to_show_is_cut_in_the_middle() -> None:
 
 
 def test_all_messages_together_are_bounded_and_the_request_is_always_there() -> None:
-    play = Play(Script(go(None, "project-manager"), WAITS), plain, config=rules(limits=Limits(same_route=99)))
-    play.person("the request")
+    scenario = Scenario(
+        Router(route(None, "project-manager"), WAITS), plain_model, config=rules(limits=Limits(same_route=99))
+    )
+    scenario.user_writes("the request")
     for n in range(RECENT + 25):
-        play.person(f"message {n} " + "x" * 20_000)
-    entries = shown(play)
+        scenario.user_writes(f"message {n} " + "x" * 20_000)
+    entries = shown(scenario)
     texts = [str(getattr(entry, "text", "")) for entry in entries]
     assert "the request" in texts
     assert sum(map(entry_weight, entries)) <= 100_000 * BYTES_PER_TOKEN * START
@@ -145,7 +164,7 @@ class Talk:
         self.state = Conversation(id=ConversationId("c" * 64), phase=phase, cycle=1, status="active")
         self.seq = 0
 
-    def said(self, text: str, *, phase: Phase | None = None, by: str = "", turn: str | None = None) -> int:
+    def sent_texts(self, text: str, *, phase: Phase | None = None, by: str = "", turn: str | None = None) -> int:
         """Somebody says something: alice, or an agent in a turn."""
         self.seq += 1
         message = Message(
@@ -182,7 +201,7 @@ class Talk:
             for n, text in enumerate(texts)
         )
         for text in texts if not failed else ():
-            self.said(text, phase=phase, by="agent", turn=name)
+            self.sent_texts(text, phase=phase, by="agent", turn=name)
         closed = OrchestratorTurn(
             turn_id=TurnId(name),
             seq=seq,
@@ -254,13 +273,13 @@ def spoken(entries: tuple[Entry, ...]) -> list[str]:
 
 def test_of_too_much_the_request_this_phase_and_the_newest_stay() -> None:
     talk = Talk()
-    talk.said("request " + "x" * 3_000, phase=Phase.CHAT)
+    talk.sent_texts("request " + "x" * 3_000, phase=Phase.CHAT)
     for n in range(10):
-        talk.said(f"chat-{n} " + "x" * 3_000, phase=Phase.CHAT, by="agent")
+        talk.sent_texts(f"chat-{n} " + "x" * 3_000, phase=Phase.CHAT, by="agent")
     for n in range(3):
-        talk.said(f"execute-{n} " + "x" * 3_000, by="agent")
+        talk.sent_texts(f"execute-{n} " + "x" * 3_000, by="agent")
     for n in range(3):
-        talk.said(f"verification-{n} " + "x" * 3_000, phase=Phase.VERIFICATION, by="agent")
+        talk.sent_texts(f"verification-{n} " + "x" * 3_000, phase=Phase.VERIFICATION, by="agent")
     assert spoken(talk.shown(30_000)) == [
         "request",
         "chat-6",
@@ -279,9 +298,9 @@ def test_of_too_much_the_request_this_phase_and_the_newest_stay() -> None:
 
 def test_all_of_this_phase_is_shown_shorter_before_any_of_it_is_left_out() -> None:
     talk = Talk()
-    talk.said("request", phase=Phase.CHAT)
+    talk.sent_texts("request", phase=Phase.CHAT)
     for n in range(20):
-        talk.said(f"execute-{n} " + "x" * 20_000, by="agent")
+        talk.sent_texts(f"execute-{n} " + "x" * 20_000, by="agent")
     entries = talk.shown(50_000)
     assert spoken(entries) == ["request", *(f"execute-{n}" for n in range(20))]
     assert all("characters left out" in entry.text for entry in entries if isinstance(entry, AgentText))
@@ -289,19 +308,19 @@ def test_all_of_this_phase_is_shown_shorter_before_any_of_it_is_left_out() -> No
 
 def test_what_nobody_has_answered_is_always_shown() -> None:
     talk = Talk()
-    talk.said("request " + "x" * 90_000)
+    talk.sent_texts("request " + "x" * 90_000)
     talk.state.answered = talk.seq
     for n in range(9):
-        talk.said(f"agent-{n} " + "x" * 90_000, by="agent")
-    talk.said("first " + "x" * 90_000, phase=Phase.CHAT)
-    talk.said("second " + "x" * 90_000, phase=Phase.CHAT)
+        talk.sent_texts(f"agent-{n} " + "x" * 90_000, by="agent")
+    talk.sent_texts("first " + "x" * 90_000, phase=Phase.CHAT)
+    talk.sent_texts("second " + "x" * 90_000, phase=Phase.CHAT)
     for budget in (4_000, 20_000, 100_000):
         assert {"request", "first", "second"} <= set(spoken(talk.shown(budget)))
 
 
 def test_turns_that_are_not_shown_are_told_in_a_line_and_those_that_are_shown_are_not() -> None:
     talk = Talk()
-    talk.said("request", phase=Phase.CHAT)
+    talk.sent_texts("request", phase=Phase.CHAT)
     old = talk.turn(Phase.PLAN, "p" * 60_000, summary="agent-0: a plan\n in short")
     failed = talk.turn(Phase.PLAN, "", failed="agent-0 failed: no answer")
     talk.turn(Phase.EXECUTE, "done", summary="agent-0: built it")
@@ -317,13 +336,13 @@ def test_turns_that_are_not_shown_are_told_in_a_line_and_those_that_are_shown_ar
 
 def test_a_turn_of_which_a_part_is_no_longer_kept_is_told_in_a_line() -> None:
     talk = Talk()
-    talk.said("request", phase=Phase.CHAT)
+    talk.sent_texts("request", phase=Phase.CHAT)
     turn = talk.turn(Phase.EXECUTE, "first", "second", summary="agent-0: one\nagent-1: two")
     for n in range(RECENT - 4):
-        talk.said(f"later {n}", by="agent")
+        talk.sent_texts(f"later {n}", by="agent")
     assert "Earlier" not in titles(talk.shown(10**7))
     for n in range(3):
-        talk.said(f"newest {n}", by="agent")
+        talk.sent_texts(f"newest {n}", by="agent")
     assert note(talk.shown(10**7), "Earlier").splitlines()[1:] == [
         f"{turn.turn_id}, in execute: agent-0: one agent-1: two"
     ]
@@ -332,7 +351,7 @@ def test_a_turn_of_which_a_part_is_no_longer_kept_is_told_in_a_line() -> None:
 def test_the_request_is_there_whatever_came_after_it() -> None:
     talk = Talk()
     for n in range(12):
-        talk.said(f"message-{n} " + "😀" * 30_000)
+        talk.sent_texts(f"message-{n} " + "😀" * 30_000)
     talk.state.answered = talk.seq
     hand = Handoff(from_=Phase.PLAN, to=Phase.EXECUTE, message="m", reason="r" * 9_000, summary="s" * 90_000)
     assert {"message-0", "message-11"} <= set(spoken(talk.shown(4_000, reason="w" * 9_000, handoff=hand)))
@@ -340,7 +359,7 @@ def test_the_request_is_there_whatever_came_after_it() -> None:
 
 def test_what_the_hand_off_tells_is_not_told_as_earlier_too() -> None:
     talk = Talk(Phase.VERIFICATION)
-    talk.said("request", phase=Phase.CHAT)
+    talk.sent_texts("request", phase=Phase.CHAT)
     failed = talk.turn(Phase.EXECUTE, "", failed="agent-0 timed out")
     hand = Handoff(from_=Phase.EXECUTE, to=Phase.VERIFICATION, message="m", reason="on", summary=failed.summary)
     entries = talk.shown(20_000, handoff=hand)
@@ -351,10 +370,10 @@ def test_what_the_hand_off_tells_is_not_told_as_earlier_too() -> None:
 def test_cycles_that_are_over_are_told_unless_all_of_them_is_shown() -> None:
     talk = Talk()
     talk.state.phase, talk.state.cycle = Phase.CHAT, 2
-    since = talk.said("old request " + "x" * 40_000)
-    talk.said("old answer", by="agent")
+    since = talk.sent_texts("old request " + "x" * 40_000)
+    talk.sent_texts("old answer", by="agent")
     talk.state.messages = ()
-    talk.said("new request")
+    talk.sent_texts("new request")
     told = PastCycle(cycle=1, since=since, request="old request", done=("execute: agent: built",))
     talk.state.past = (told,)
     earlier = note(talk.shown(10_000), "Earlier")
@@ -366,9 +385,9 @@ def test_cycles_that_are_over_are_told_unless_all_of_them_is_shown() -> None:
 
 def test_a_long_reason_and_many_files_keep_to_their_part() -> None:
     talk = Talk()
-    talk.said("request")
+    talk.sent_texts("request")
     for n in range(RECENT - 2):
-        talk.said(f"{n} " + "x" * 700, phase=Phase.CHAT, by="agent")
+        talk.sent_texts(f"{n} " + "x" * 700, phase=Phase.CHAT, by="agent")
     many = frozenset(f"a/folder/of/files/{n:05}.py" for n in range(5_000))
     hand = Handoff(from_=Phase.PLAN, to=Phase.EXECUTE, message="m", reason="r" * 9_000, summary="s" * 90_000)
     entries = talk.shown(20_000, reason="w" * 9_000, touched=many, handoff=hand)
@@ -404,7 +423,7 @@ def test_whatever_was_said_the_rules_of_choosing_hold(said: Said, phase: Phase, 
         if who == "turn":
             talk.turn(where, text)
         else:
-            talk.said(text, phase=where, by="agent" if who == "agent" else "")
+            talk.sent_texts(text, phase=where, by="agent" if who == "agent" else "")
     talk.state.answered = answered
     named = [entry for entry in entries_for(talk.state, talk.begins(), budget) if isinstance(entry, Shown)]
     seqs = [entry.seq for entry in named]
@@ -436,7 +455,7 @@ class Counted(tuple[Any, ...]):
 def test_the_cost_does_not_grow_with_the_history(turns: int) -> None:
     talk = Talk()
     for n in range(turns):
-        talk.said(f"message {n}")
+        talk.sent_texts(f"message {n}")
         talk.turn(Phase.EXECUTE, f"answer {n}")
     state = talk.state
     state.history = None  # whoever looked at it would fail

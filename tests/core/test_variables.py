@@ -18,8 +18,8 @@ from tenex.workflows.speakers import (
     Transition,
     TransitionGraph,
 )
-from tests.fakes.play import Play
-from tests.fakes.workflows import NAME, play, session
+from tests.fakes.scenario import Scenario
+from tests.fakes.workflows import NAME, session, workflow_scenario
 
 RULES = [
     Transition(AllOf([FromSpeaker("writer"), ContextEquals("approved", value=True)]), TerminateTarget("approved")),
@@ -31,11 +31,11 @@ GRAPH = TransitionGraph("writer", RULES, max_turns=3)
 CONTEXT = {"any": "x", "notes": ["a"], "approved": False}
 
 
-def told(text: str, **more: Any) -> Play:
+def told(text: str, **more: Any) -> Scenario:
     """A workflow that a person has begun, and then given a command; its first speaker has not answered."""
-    one = play(GRAPH, context=CONTEXT)
-    one.person("Make it good", addressed=(NAME,))
-    one.person(text, **more)
+    one = workflow_scenario(GRAPH, context=CONTEXT)
+    one.user_writes("Make it good", addressed=(NAME,))
+    one.user_writes(text, **more)
     assert one.refold() == one.conversation
     return one
 
@@ -57,7 +57,7 @@ def told(text: str, **more: Any) -> Play:
 def test_a_command_sets_variables_by_the_kind_they_have(text: str, changed: dict[str, Any]) -> None:
     one = told(text)
     assert session(one).speakers.context_vars == {**CONTEXT, **changed}
-    assert all(record.by == PERSON for record in one.all(r.ContextSet))
+    assert all(record.by == PERSON for record in one.records(r.ContextSet))
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_a_command_sets_variables_by_the_kind_they_have(text: str, changed: dict
 )
 def test_what_cannot_be_set_is_refused_with_a_sentence(text: str, said: str) -> None:
     one = told(text)
-    assert one.said()[-1] == said
+    assert one.sent_texts()[-1] == said
     assert session(one).speakers.context_vars == CONTEXT
 
 
 def test_the_command_alone_lists_them() -> None:
-    assert told("/set").said()[-1].splitlines() == [
+    assert told("/set").sent_texts()[-1].splitlines() == [
         'any = "x" (a text)',
         "approved = false (true or false)",
         'notes = ["a"] (a list)',
@@ -96,7 +96,7 @@ def test_the_command_alone_lists_them() -> None:
 def test_a_rule_sees_what_a_person_has_set_while_somebody_speaks() -> None:
     one = told("/set approved=true")
     one.settle()
-    assert one.all(r.WorkflowClosed)[0].reason == "approved"
+    assert one.records(r.WorkflowClosed)[0].reason == "approved"
 
 
 def test_only_an_owner_or_who_began_it_may_set_one() -> None:
@@ -109,38 +109,38 @@ def test_only_an_owner_or_who_began_it_may_set_one() -> None:
     ):
         one = told("/set approved=true", role=role, **({"author": author} if author else {}))
         assert session(one).speakers.context_vars["approved"] is may
-        assert may or "/set is for an owner" in one.said()[-1]
+        assert may or "/set is for an owner" in one.sent_texts()[-1]
 
 
 def test_the_lines_of_a_message_set_variables_before_the_first_speaker_begins() -> None:
-    one = play(GRAPH, context=CONTEXT)
-    one.person("Make it good\n/set route=law\n  /set tries=2 approved=true\n/setting=1", addressed=(NAME,))
-    (opened,) = one.all(r.WorkflowOpened)
+    one = workflow_scenario(GRAPH, context=CONTEXT)
+    one.user_writes("Make it good\n/set route=law\n  /set tries=2 approved=true\n/setting=1", addressed=(NAME,))
+    (opened,) = one.records(r.WorkflowOpened)
     assert opened.context == {**CONTEXT, "route": "law", "tries": 2, "approved": True}
 
 
 def test_a_message_that_sets_what_it_cannot_begins_nothing() -> None:
-    one = play(GRAPH, context=CONTEXT)
-    one.person("Make it good\n/set colour=red", addressed=(NAME,))
+    one = workflow_scenario(GRAPH, context=CONTEXT)
+    one.user_writes("Make it good\n/set colour=red", addressed=(NAME,))
     one.settle()
-    assert not one.all(r.WorkflowOpened)
+    assert not one.records(r.WorkflowOpened)
     assert one.conversation.status == "ended"
-    (said,) = one.said()
+    (said,) = one.sent_texts()
     assert said.startswith(f"The workflow {NAME} cannot begin: There is no variable colour in this workflow.")
 
 
 def test_elsewhere_and_after_the_end_nothing_is_set() -> None:
-    one = play(TransitionGraph.sequence(["writer", "editor"]))
-    one.person("/set a=1")
-    assert one.said()[-1] == "Only a workflow has variables; mention one in a new note to begin it."
+    one = workflow_scenario(TransitionGraph.sequence(["writer", "editor"]))
+    one.user_writes("/set a=1")
+    assert one.sent_texts()[-1] == "Only a workflow has variables; mention one in a new note to begin it."
     one = told("/set approved=true")
     one.settle()
-    one.person("/set approved=false")
-    assert "has ended (approved)" in one.said()[-1]
-    assert not one.all(r.ContextSet)[1:]
-    none = play(TransitionGraph.sequence(["writer", "editor"]))
-    none.person("go", addressed=(NAME,))
-    none.person("/set")
-    assert none.said()[-1] == "This workflow has no variables."
-    none.person("/set a=1")
-    assert none.said()[-1] == "There is no variable a in this workflow. It has none."
+    one.user_writes("/set approved=false")
+    assert "has ended (approved)" in one.sent_texts()[-1]
+    assert not one.records(r.ContextSet)[1:]
+    none = workflow_scenario(TransitionGraph.sequence(["writer", "editor"]))
+    none.user_writes("go", addressed=(NAME,))
+    none.user_writes("/set")
+    assert none.sent_texts()[-1] == "This workflow has no variables."
+    none.user_writes("/set a=1")
+    assert none.sent_texts()[-1] == "There is no variable a in this workflow. It has none."

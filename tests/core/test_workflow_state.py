@@ -14,20 +14,20 @@ from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork
 from tenex.core.state.workflow import session_view
 from tenex.store.format import CONVERSATION
 from tenex.workflows.speakers import TransitionGraph
-from tests.fakes.play import ID, Play
-from tests.fakes.workflows import TRIO, begun, calls, session
+from tests.fakes.scenario import ID, Scenario
+from tests.fakes.workflows import TRIO, calls, session, started
 
 ROUND = TransitionGraph.round_robin(TRIO, max_turns=9)
 LINES = {"editor": [calls(("set_context", {"key": "n", "value": 1})), "edited"]}
 
 
-def records(one: Play) -> list[r.Record]:
+def records(one: Scenario) -> list[r.Record]:
     """Its journal."""
     return [record for append in one.journal for record in append]
 
 
 def test_every_fact_of_a_workflow_is_written_down_and_read_again() -> None:
-    one = begun(ROUND, LINES, context={"a": [1, None, {"b": True}]})
+    one = started(ROUND, LINES, context={"a": [1, None, {"b": True}]})
     one.fire("turn_within.warn")
     one.settle()
     lines = CONVERSATION.encode_decisions(one.journal)
@@ -45,7 +45,7 @@ def test_every_fact_of_a_workflow_is_written_down_and_read_again() -> None:
 
 
 def test_a_a_torn_last_line_costs_no_more_than_the_append_it_belongs_to() -> None:
-    one = begun(ROUND, LINES)
+    one = started(ROUND, LINES)
     one.settle()
     lines = CONVERSATION.encode_decisions(one.journal)
     for cut in (1, 9, len(CONVERSATION.encode_decisions(one.journal[-1:])) - 1):
@@ -59,35 +59,35 @@ def test_a_a_torn_last_line_costs_no_more_than_the_append_it_belongs_to() -> Non
 
 
 def test_going_back_takes_rounds_and_variables_back_and_counts_time_anew() -> None:
-    one = begun(ROUND, LINES)
+    one = started(ROUND, LINES)
     one.settle()
-    first = one.all(r.RoundClosed)[0]
+    first = one.records(r.RoundClosed)[0]
     then = state_at(ID, records(one), first.seq)
     to = then.next_seq - 1
     one.now = Millis(one.now + 50_000_000)
-    one.hear(RollBack(to=to, then=then, by="olga"))
+    one.handle(RollBack(to=to, then=then, by="olga"))
     state = session(one)
     assert (state.expected, state.speakers.turn_count, state.speakers.context_vars) == ("editor", 1, {})
     assert not state.is_closed
-    back = one.all(RolledBack)[0]
+    back = one.records(RolledBack)[0]
     assert {watch.seq for watch in state.watches.values()} == {back.seq}, "a key never means two things"
     assert state.watches["ttl.close"].due == back.at + 7_200_000
-    one.person("/continue")
+    one.user_writes("/continue")
     one.settle()
-    assert one.all(r.WorkflowClosed)[-1].reason == "max_turns"
+    assert one.records(r.WorkflowClosed)[-1].reason == "max_turns"
     assert one.refold() == one.conversation
 
 
 def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_every_round_once() -> None:
     graph = TransitionGraph.sequence(TRIO)
-    whole = begun(graph, LINES)
+    whole = started(graph, LINES)
     whole.settle()
     for to in range(1, len(records(whole))):
-        one = begun(graph, LINES)
+        one = started(graph, LINES)
         one.settle()
         then = state_at(ID, records(one), to)
-        one.hear(RollBack(to=then.next_seq - 1, then=then, by="olga"))
-        if not one.all(RolledBack):
+        one.handle(RollBack(to=then.next_seq - 1, then=then, by="olga"))
+        if not one.records(RolledBack):
             continue
         state = one.conversation.workflow
         if state is None:  # to before it was opened
@@ -99,7 +99,7 @@ def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_eve
             if completion.outcome == "finished"
         ]
         assert state.speakers.turn_count == len(spoke), to
-        one.person("go on")
+        one.user_writes("go on")
         one.settle()
         assert session(one).is_closed, to
         assert session(one).speakers.turn_count == 3, to
@@ -113,9 +113,9 @@ def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_eve
 
 
 def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
-    one = begun(ROUND, LINES)
+    one = started(ROUND, LINES)
     one.settle()
-    then = state_at(ID, records(one), one.all(r.RoundClosed)[1].seq)
+    then = state_at(ID, records(one), one.records(r.RoundClosed)[1].seq)
     state = of_fork(then, Millis(one.now), id=ConversationId("d" * 64), address={"form": "notes"}, title="Again")
     fork = ConversationForked(
         seq=1, at=Millis(one.now), id=state.id, origin=ID, at_seq=then.next_seq - 1, title="Again", state=state
@@ -127,7 +127,7 @@ def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
 
 
 def test_people_read_where_it_stands() -> None:
-    one = begun(ROUND, LINES)
+    one = started(ROUND, LINES)
     one.settle()
     view = session_view(session(one))
     assert view["name"] == "review"
@@ -136,9 +136,9 @@ def test_people_read_where_it_stands() -> None:
     json.dumps(view)
 
 
-def shown(one: Play, number: int) -> tuple[list[str], str]:
+def shown(one: Scenario, number: int) -> tuple[list[str], str]:
     """What the agent of a run was shown: the words of messages, and the note on the workflow."""
-    entries = one.all(r.RunStarted)[number].entries
+    entries = one.records(r.RunStarted)[number].entries
     texts = {
         record.seq: record.text for record in records(one) if isinstance(record, (r.MessageRecorded, r.MessageSent))
     }
@@ -148,7 +148,7 @@ def shown(one: Play, number: int) -> tuple[list[str], str]:
 
 @pytest.mark.parametrize(("view", "most"), [("full", 8), ("windowed", 6), ("summary", 1)])
 def test_a_view_says_how_much_of_what_was_said_a_speaker_is_shown(view: str, most: int) -> None:
-    one = begun(ROUND, {name: [f"{name} {n}" for n in range(3)] for name in TRIO}, view=view)
+    one = started(ROUND, {name: [f"{name} {n}" for n in range(3)] for name in TRIO}, view=view)
     one.settle()
     words, note = shown(one, 8)
     everything = [f"{name} {n}" for n in range(3) for name in TRIO][:8]
@@ -157,6 +157,6 @@ def test_a_view_says_how_much_of_what_was_said_a_speaker_is_shown(view: str, mos
 
 
 def test_variables_stand_in_the_prompt_of_the_next_speaker() -> None:
-    one = begun(ROUND, LINES, context={"tone": "dry"})
+    one = started(ROUND, LINES, context={"tone": "dry"})
     one.settle()
     assert json.loads(shown(one, 2)[1].partition("Its variables:")[2]) == {"tone": "dry", "n": 1}

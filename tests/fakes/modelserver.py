@@ -321,7 +321,7 @@ def _ended(server: ModelServer, place: int) -> Exchange | None:
 def main(words: Sequence[str] | None = None) -> None:
     """Serve until interrupted: the url on the first line, then one line for each exchange, in order."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("mind", help="module:function, such as tests.fakes.modelminds:team")
+    parser.add_argument("mind", help="module:function, such as tests.fakes.modelscripts:team")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--key", default=KEY)
     given = parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""Workflows for tests that hold one: the rules of a play with a workflow in it, and a model that follows a script."""
+"""Workflows for tests: the policy of a scenario with a workflow in it, and a model that follows a script."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from tenex.core.state.workflow import WorkflowSession
 from tenex.core.workflow_config import DEFAULTS, View, Within, Workflow
 from tenex.workflows.speakers import TransitionGraph
 
-from .play import Play, agent, rules, says
+from .scenario import Scenario, agent, reply, rules
 
 TRIO = ("writer", "editor", "checker")
 NAME = "review"
@@ -51,8 +51,8 @@ def workflow(
     )
 
 
-def house(*workflows: Workflow, limits: Limits | None = None, config: Policy | None = None) -> Policy:
-    """The rules of a play with the trio in its roster, and these workflows."""
+def workflow_policy(*workflows: Workflow, limits: Limits | None = None, config: Policy | None = None) -> Policy:
+    """The rules of a scenario with the trio in its roster, and these workflows."""
     base = config or rules(limits=limits)
     trio = {Slug(name): agent(name) for name in TRIO}
     return dataclasses.replace(
@@ -63,7 +63,7 @@ def house(*workflows: Workflow, limits: Limits | None = None, config: Policy | N
     )
 
 
-class Cast:
+class ScriptedSpeakers:
     """A model for every speaker: each answers with its lines in turn, and then only states that it has spoken."""
 
     def __init__(self, lines: Lines | None = None) -> None:
@@ -83,7 +83,7 @@ class Cast:
         place += run.steps
         line = steps[place] if place < len(steps) else f"{run.agent} has spoken"
         self.spoke.append(run.agent)
-        return says(line) if isinstance(line, str) else line
+        return reply(line) if isinstance(line, str) else line
 
 
 def _goes_on(step: Step | str) -> bool:
@@ -92,29 +92,33 @@ def _goes_on(step: Step | str) -> bool:
 
 def calls(*requests: tuple[str, dict[str, Any]]) -> ModelStep:
     """An answer that only calls."""
-    return says("", *requests)
+    return reply("", *requests)
 
 
-def asks_nobody(question: dict[str, Any]) -> Any:
+def unused_router(question: dict[str, Any]) -> Any:
     """A router that must not be asked."""
     raise AssertionError(f"a model was asked who speaks next: {question}")
 
 
-def play(
+def workflow_scenario(
     graph: TransitionGraph, lines: Lines | None = None, *participants: str, limits: Limits | None = None, **more: Any
-) -> Play:
-    """A play whose rules hold one workflow; no one has written yet."""
-    return Play(asks_nobody, Cast(lines), config=house(workflow(graph, *participants, **more), limits=limits))
+) -> Scenario:
+    """A scenario whose rules hold one workflow; no one has written yet."""
+    return Scenario(
+        unused_router,
+        ScriptedSpeakers(lines),
+        config=workflow_policy(workflow(graph, *participants, **more), limits=limits),
+    )
 
 
-def begun(graph: TransitionGraph, lines: Lines | None = None, *participants: str, **more: Any) -> Play:
+def started(graph: TransitionGraph, lines: Lines | None = None, *participants: str, **more: Any) -> Scenario:
     """The same, after a person's message has opened it."""
-    one = play(graph, lines, *participants, **more)
-    one.person("Make it good", addressed=(NAME,))
+    one = workflow_scenario(graph, lines, *participants, **more)
+    one.user_writes("Make it good", addressed=(NAME,))
     return one
 
 
-def session(one: Play) -> WorkflowSession:
+def session(one: Scenario) -> WorkflowSession:
     """Where its workflow is."""
     assert one.conversation.workflow is not None
     return one.conversation.workflow

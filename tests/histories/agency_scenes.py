@@ -18,10 +18,9 @@ from tenex.core.state.agent import AgentPhaseState, Program, Scope
 from tenex.output_states import AgentOutput, Python, Scratchpad, Thinking, ToolCallState
 from tenex.output_states.history import step_of
 from tenex.output_states.model import read
-from tests.core.kit import WAITS, Script, go, until
-from tests.fakes.agency import program, with_program
-from tests.fakes.linked import cast, link, linked, to
-from tests.fakes.play import ID, Play, rules, says
+from tests.fakes.agent_phases import program, with_program
+from tests.fakes.scenario import ID, WAITS, Router, Scenario, reply, route, rules, step_until
+from tests.fakes.subagents import calls_to, link, model_by_agent, with_subagents
 
 Decisions = list[tuple[r.Record, ...]]
 REFUSED = ModelFailed(key=Key(Work.MODEL, 0), message="filtered", retryable=False)
@@ -32,19 +31,21 @@ def _sets(field: str, value: Any) -> tuple[str, dict[str, Any]]:
     return "set_state", {"field": field, "value": value}
 
 
-def _begins(play: Play, text: str) -> None:
+def _begins(scenario: Scenario, text: str) -> None:
     """Alice writes, the executor is to work once in execute, and then she is waited for."""
-    play.router = Script(go("execute" if play.conversation.phase == "chat" else None, "executor"), WAITS)
-    play.person(text)
+    scenario.router = Router(route("execute" if scenario.conversation.phase == "chat" else None, "executor"), WAITS)
+    scenario.user_writes(text)
 
 
-def _call(play: Play, tool: str) -> ToolCall:
-    until(play, lambda it: any(isinstance(e, ToolCall) and e.request.tool == tool for e in it.running.values()))
-    return next(e for e in play.running.values() if isinstance(e, ToolCall) and e.request.tool == tool)
+def _call(scenario: Scenario, tool: str) -> ToolCall:
+    step_until(
+        scenario, lambda it: any(isinstance(e, ToolCall) and e.request.tool == tool for e in it.running.values())
+    )
+    return next(e for e in scenario.running.values() if isinstance(e, ToolCall) and e.request.tool == tool)
 
 
 def own_phases() -> Decisions:
-    """Every way to move and to be refused; a crash, a changed program, a standing from outside, and going back."""
+    """Every way to move and to be refused; a crash, a changed program, a state set from outside, and going back."""
     edges = (
         ("planning", "lost", lambda me: me.no_such_field),
         ("planning", "research", lambda me: me.plan),
@@ -53,27 +54,29 @@ def own_phases() -> Decisions:
         ("research", "planning", lambda me: not me.plan),
     )
     script = [
-        says("", ("send", {"path": "m"}), _sets("plan", "read it 📖"), _sets("plan", 7), ("check", {})),
-        says(
+        reply("", ("send", {"path": "m"}), _sets("plan", "read it 📖"), _sets("plan", 7), ("check", {})),
+        reply(
             "",
             ("append_state", {"field": "data", "value": {"n": [1, None]}}),
             ("analysis_to_planning", {}),
             ("send", {"path": "m"}),
         ),
-        says("", ("write_file", {"path": "a"}), ("research_to_planning", {})),
+        reply("", ("write_file", {"path": "a"}), ("research_to_planning", {})),
         "it is analysed",
-        says("", ("check", {}), ("teleport", {})),
+        reply("", ("check", {}), ("teleport", {})),
         "once more",
     ]
-    play = Play(Script(WAITS), cast(executor=script), config=with_program(program(edges, has_triggers=True)))
-    _begins(play, "research it")
-    call = _call(play, "send")
+    scenario = Scenario(
+        Router(WAITS), model_by_agent(executor=script), config=with_program(program(edges, has_triggers=True))
+    )
+    _begins(scenario, "research it")
+    call = _call(scenario, "send")
     moved = ToolResult(
         ok=True, content="sent", values={"data": ["x"], "plan": ""}, moves=(("research", "planning"),), touched=("m",)
     )
-    play.hear(ToolReturned(key=call.key, result=moved))
-    play.settle()
-    play.crash()
+    scenario.handle(ToolReturned(key=call.key, result=moved))
+    scenario.settle()
+    scenario.crash()
     changed = program(
         (("research", "done", lambda me: me.count), ("planning", "research", None)),
         is_settable=False,
@@ -81,25 +84,25 @@ def own_phases() -> Decisions:
         schema={"plan": {"type": "string"}, "count": {"type": "integer"}},
         scopes={},
     )
-    play.rules = with_program(changed)
-    play.hear(
+    scenario.rules = with_program(changed)
+    scenario.handle(
         AgentStateProvided(
-            agent=Slug("executor"), standing=AgentPhaseState(phase="research", values={"plan": "p", "gone": 1})
+            agent=Slug("executor"), agent_state=AgentPhaseState(phase="research", values={"plan": "p", "gone": 1})
         )
     )
-    play.worker = cast(executor=[says("", ("check", {})), says("", ("send", {"path": "m"})), "done"])
-    _begins(play, "go on")
-    call = _call(play, "check")
-    play.hear(ToolReturned(key=call.key, result=ToolResult(ok=True, content="one", values={"count": 1})))
-    _call(play, "send")
-    play.crash()
-    play.settle()
-    first = next(record for record in play.all(r.AgentPhaseChanged))
-    then = state_at(ID, [record for decision in play.journal for record in decision], first.seq)
-    play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason="it went astray"))
-    _begins(play, "from there on")
-    play.settle()
-    return play.journal
+    scenario.worker = model_by_agent(executor=[reply("", ("check", {})), reply("", ("send", {"path": "m"})), "done"])
+    _begins(scenario, "go on")
+    call = _call(scenario, "check")
+    scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=True, content="one", values={"count": 1})))
+    _call(scenario, "send")
+    scenario.crash()
+    scenario.settle()
+    first = next(record for record in scenario.records(r.AgentPhaseChanged))
+    then = state_at(ID, [record for decision in scenario.journal for record in decision], first.seq)
+    scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason="it went astray"))
+    _begins(scenario, "from there on")
+    scenario.settle()
+    return scenario.journal
 
 
 def _program(**links: Any) -> Program:
@@ -113,7 +116,7 @@ def _program(**links: Any) -> Program:
 
 
 def household() -> Policy:
-    known = linked(rules(), helper=["planner", "executor"])
+    known = with_subagents(rules(), helper=["planner", "executor"])
     planner = replace(known.roster[Slug("planner")], program=_program())
     known = replace(known, roster={**known.roster, planner.slug: planner})
     own = _program(
@@ -128,42 +131,53 @@ def colleagues() -> Decisions:
     """Colleagues that call colleagues, one of whom asks; some at once, one that fails, crashes, a stop and a retry."""
     minds: dict[str, list[Any]] = {
         "executor": [
-            says("", *to("planner"), *to("helper", "security", message="which colour?"), ("write_file", {"path": "a"})),
-            says("", _sets("n", 1), *to("planner"), *to("planner", message="and again"), *to("helper", message=" ")),
+            reply(
+                "",
+                *calls_to("planner"),
+                *calls_to("helper", "security", message="which colour?"),
+                ("write_file", {"path": "a"}),
+            ),
+            reply(
+                "",
+                _sets("n", 1),
+                *calls_to("planner"),
+                *calls_to("planner", message="and again"),
+                *calls_to("helper", message=" "),
+            ),
         ],
-        "helper": [says("", *to("executor"), *to("planner", message="does she like blue?"))],
-        "planner": [says("", _sets("n", 1), ("ask", {"question": "Blue?"}), ("send", {"path": "m"}))],
-        "security": [says("", ("read_file", {"path": "a"})), REFUSED, REFUSED, REFUSED],
+        "helper": [reply("", *calls_to("executor"), *calls_to("planner", message="does she like blue?"))],
+        "planner": [reply("", _sets("n", 1), ("ask", {"question": "Blue?"}), ("send", {"path": "m"}))],
+        "security": [reply("", ("read_file", {"path": "a"})), REFUSED, REFUSED, REFUSED],
     }
-    play = Play(Script(WAITS), cast(**minds), config=household())
-    _begins(play, "build it")
-    play.settle(seed=3)
-    assert play.conversation.is_parked or play.conversation.asks
-    play.crash()
-    play.settle()
-    _answers(play, "yes, blue")
-    _call(play, "send")
-    play.crash()
-    play.settle()
-    while play.conversation.asks:
-        _answers(play, "yes")
-        play.settle()
-    _begins(play, "once more")
-    until(play, lambda it: sum(run.parent is not None for run in it.conversation.runs.values()) > 1)
-    play.person("/stop")
-    play.settle()
-    play.person("/retry")
-    play.settle()
-    play.crash()
-    while play.conversation.asks:
-        _answers(play, "no")
-        play.settle()
-    assert play.conversation.status == "waiting"
-    return play.journal
+    scenario = Scenario(Router(WAITS), model_by_agent(**minds), config=household())
+    _begins(scenario, "build it")
+    scenario.settle(seed=3)
+    assert scenario.conversation.is_parked or scenario.conversation.asks
+    scenario.crash()
+    scenario.settle()
+    _answers(scenario, "yes, blue")
+    _call(scenario, "send")
+    scenario.crash()
+    scenario.settle()
+    while scenario.conversation.asks:
+        _answers(scenario, "yes")
+        scenario.settle()
+    _begins(scenario, "once more")
+    step_until(scenario, lambda it: sum(run.parent is not None for run in it.conversation.runs.values()) > 1)
+    scenario.user_writes("/stop")
+    scenario.settle()
+    scenario.user_writes("/retry")
+    scenario.settle()
+    scenario.crash()
+    while scenario.conversation.asks:
+        _answers(scenario, "no")
+        scenario.settle()
+    assert scenario.conversation.status == "waiting"
+    return scenario.journal
 
 
-def _answers(play: Play, text: str) -> None:
-    play.person(text, reply_to=next(iter(play.conversation.asks)))
+def _answers(scenario: Scenario, text: str) -> None:
+    scenario.user_writes(text, reply_to=next(iter(scenario.conversation.asks)))
 
 
 THOUGHT = "I shall read the file first, because nobody has told me what it says."
@@ -178,7 +192,7 @@ def by_states(text: str) -> ModelStep:
     assert held is not None
     segments, wrong = read(held, text, "none")
     assert not wrong, wrong
-    return step_of(replace(says(text), thinking="by itself"), held, segments)
+    return step_of(replace(reply(text), thinking="by itself"), held, segments)
 
 
 _TOOLS = ("read_file", "complete", "ask", "python")
@@ -215,23 +229,23 @@ def output_states() -> Decisions:
     executor = replace(executor, tools=frozenset({*executor.tools, "python"}))
     known = replace(known, tools={**known.tools, "python": python}, roster={**known.roster, executor.slug: executor})
 
-    def route(question: dict[str, Any]) -> Any:
+    def router(question: dict[str, Any]) -> Any:
         way = {"chat": "plan", "plan": "execute", "execute": "verification"}
         if question["phase"] == "verification":
             return {"agents": ["USER"], "reason": "the person is next"}
-        return go(way[question["phase"]] if question["turns"] else None, "executor")
+        return route(way[question["phase"]] if question["turns"] else None, "executor")
 
-    play = Play(route, worker, config=known)
-    play.person("What is six times seven?")
+    scenario = Scenario(router, worker, config=known)
+    scenario.user_writes("What is six times seven?")
     for _ in ("chat", "plan"):  # where programs are refused
-        until(play, lambda it: bool(it.conversation.asks))
-        _answers(play, "the first")
-    _call(play, "python")
-    play.crash()
-    play.settle()
-    while play.conversation.asks:
-        _answers(play, "the second")
-        play.settle()
-    play.crash()
-    assert play.conversation.status == "waiting"
-    return play.journal
+        step_until(scenario, lambda it: bool(it.conversation.asks))
+        _answers(scenario, "the first")
+    _call(scenario, "python")
+    scenario.crash()
+    scenario.settle()
+    while scenario.conversation.asks:
+        _answers(scenario, "the second")
+        scenario.settle()
+    scenario.crash()
+    assert scenario.conversation.status == "waiting"
+    return scenario.journal

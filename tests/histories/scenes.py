@@ -26,9 +26,10 @@ from tenex.core.signals import (
     StepRequested,
 )
 from tenex.core.workflow_config import Within
-from tenex.store.recovered_history import decisions_of
+from tenex.operations.message_sources import messages_of_view
+from tenex.operations.recovery import rebuilt_records
+from tenex.store.salvage import Salvaged
 from tenex.store.view_json import render
-from tenex.store.view_reader import past_of_view
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
@@ -39,11 +40,24 @@ from tenex.workflows.speakers import (
     Transition,
     TransitionGraph,
 )
-from tests.core.kit import WAITS, Script, go, plain, standing, until, work
-from tests.fakes.agency import program, with_program
-from tests.fakes.linked import cast
-from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
-from tests.fakes.workflows import TRIO, begun, calls
+from tests.fakes.agent_phases import program, with_program
+from tests.fakes.scenario import (
+    ID,
+    WAITS,
+    Router,
+    Scenario,
+    diligent,
+    in_flight,
+    plain_model,
+    reply,
+    route,
+    rules,
+    scenario_at,
+    seven_phases,
+    step_until,
+)
+from tests.fakes.subagents import model_by_agent
+from tests.fakes.workflows import TRIO, calls, started
 
 from .agency_scenes import Decisions, colleagues, output_states, own_phases
 
@@ -55,114 +69,115 @@ DOWN = ModelFailed(
 
 def seven() -> Decisions:
     """All phases, two agents at once, a question that is answered, to the end."""
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    assert play.conversation.status == "ended"
-    return play.journal
+        scenario.user_writes(text)
+        scenario.settle()
+    assert scenario.conversation.status == "ended"
+    return scenario.journal
 
 
 def waiver() -> Decisions:
     """Gates given up by command, and passed through."""
-    play = standing(Phase.EXECUTE)
-    play.person("/skip verification")
-    play.settle()
-    play.person("/quick")
-    play.router = lambda _q: {"agents": ["END"], "reason": "all is done"}
-    play.person("go on")
-    play.settle()
-    return play.journal
+    scenario = scenario_at(Phase.EXECUTE)
+    scenario.user_writes("/skip verification")
+    scenario.settle()
+    scenario.user_writes("/quick")
+    scenario.router = lambda _q: {"agents": ["END"], "reason": "all is done"}
+    scenario.user_writes("go on")
+    scenario.settle()
+    return scenario.journal
 
 
 def parked() -> Decisions:
     """A question that is open, through two restarts; nothing is answered."""
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it"):
-        play.person(text)
-        play.settle()
-        play.crash()
-    assert play.conversation.is_parked
-    return play.journal
+        scenario.user_writes(text)
+        scenario.settle()
+        scenario.crash()
+    assert scenario.conversation.is_parked
+    return scenario.journal
 
 
 def held() -> Decisions:
     """A model that cannot be reached: three tries, held, told, and reached again."""
-    play = Play(lambda _q: go(None, "executor"), lambda _c, _call: DOWN)
-    play.person("build it")
+    scenario = Scenario(lambda _q: route(None, "executor"), lambda _c, _call: DOWN)
+    scenario.user_writes("build it")
     for _ in range(5):
-        play.settle()
-        play.fire("retry")
-    play.worker, play.router = plain, lambda _q: {"agents": ["USER"], "reason": "the person is next"}
-    play.settle()
-    play.fire("retry") if any(k.part == "retry" for k in play.running) else None
-    play.settle()
-    assert play.conversation.status == "waiting"
-    return play.journal
+        scenario.settle()
+        scenario.fire("retry")
+    scenario.worker, scenario.router = plain_model, lambda _q: {"agents": ["USER"], "reason": "the person is next"}
+    scenario.settle()
+    scenario.fire("retry") if any(k.part == "retry" for k in scenario.running) else None
+    scenario.settle()
+    assert scenario.conversation.status == "waiting"
+    return scenario.journal
 
 
 def stopped() -> Decisions:
     """Stopped by the person in the middle of calls, then tried again."""
-    play = standing(Phase.PLAN, lambda _q: go("execute", "executor", "helper"), diligent)
-    until(play, lambda p: len(work(p)) > 1)
-    play.person("/stop")
-    play.settle()
-    play.person("/retry")
-    play.settle()
-    return play.journal
+    scenario = scenario_at(Phase.PLAN, lambda _q: route("execute", "executor", "helper"), diligent)
+    step_until(scenario, lambda p: len(in_flight(p)) > 1)
+    scenario.user_writes("/stop")
+    scenario.settle()
+    scenario.user_writes("/retry")
+    scenario.settle()
+    return scenario.journal
 
 
 def limits() -> Decisions:
     """A limit is reached, told, and lifted by the person."""
     bound = rules(limits=Limits(turns_per_message=2))
-    play = Play(lambda _q: go("brainstorm" if not _q["turns"] else None, "planner"), plain, config=bound)
-    play.person("think about it")
-    play.settle()
-    play.person("/continue")
-    play.settle()
-    return play.journal
+    scenario = Scenario(
+        lambda _q: route("brainstorm" if not _q["turns"] else None, "planner"), plain_model, config=bound
+    )
+    scenario.user_writes("think about it")
+    scenario.settle()
+    scenario.user_writes("/continue")
+    scenario.settle()
+    return scenario.journal
 
 
 def clock_set() -> Decisions:
     """The clock is set on and back while agents work and while a model is held."""
-    play = Play(lambda _q: go("execute", "executor"), lambda _c, _call: DOWN)
-    play.person("build it")
-    play.settle()
+    scenario = Scenario(lambda _q: route("execute", "executor"), lambda _c, _call: DOWN)
+    scenario.user_writes("build it")
+    scenario.settle()
     for by in (315_360_000_000, -315_360_000_000, -3_600_000):
-        play.now = Millis(max(1, play.now + by))
-        play.hear(ClockJumped(by=by))
-        play.reconcile()
-    play.fire("retry")
-    play.settle()
-    play.crash()
-    return play.journal
+        scenario.now = Millis(max(1, scenario.now + by))
+        scenario.handle(ClockJumped(by=by))
+        scenario.reconcile()
+    scenario.fire("retry")
+    scenario.settle()
+    scenario.crash()
+    return scenario.journal
 
 
 def rebuilt() -> Decisions:
-    """Made of the readable file of another, and gone on with."""
-    view: dict[str, Any] = json.loads(render(fold(ID, [record for decision in seven() for record in decision])))
-    decisions = [
-        tuple(decision)
-        for decision in decisions_of(past_of_view(view, ID, "conversation.json", None), Millis(2_000_000))
-    ]
-    play = Play(seven_phases, diligent)
-    play.journal, play.now = decisions, Millis(3_000_000)
-    play.conversation = play.refold()
-    play.count = 100
-    play.reconcile()
-    play.person("and now in green")
-    play.settle()
-    return play.journal
+    """Rebuilt from the first half of a journal and the readable file of its end, and continued."""
+    records = [record for decision in seven() for record in decision]
+    view: dict[str, Any] = json.loads(render(fold(ID, records)))
+    left = Salvaged(records=records[: len(records) // 2], damage=["journal.jsonl from its middle on"])
+    made, _ = rebuilt_records(ID, left, messages_of_view(view, ID, "conversation.json"), (), Millis(2_000_000))
+    scenario = Scenario(seven_phases, diligent)
+    scenario.journal, scenario.now = [(record,) for record in made], Millis(3_000_000)
+    scenario.conversation = scenario.refold()
+    scenario.count = 100
+    scenario.reconcile()
+    scenario.user_writes("and now in green")
+    scenario.settle()
+    return scenario.journal
 
 
 def long() -> Decisions:
     """Two cycles with work between restarts; kept in two files."""
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue", "another one", "think", "plan", "red"):
-        play.person(text)
-        play.settle(seed=len(text))
-        play.crash()
-    return play.journal
+        scenario.user_writes(text)
+        scenario.settle(seed=len(text))
+        scenario.crash()
+    return scenario.journal
 
 
 def workflow() -> Decisions:
@@ -186,79 +201,85 @@ def workflow() -> Decisions:
         ],
         "checker": [calls(("set_context", {"key": "good", "value": True}), ("delete_context", {"key": "n"})), "good"],
     }
-    play = begun(graph, lines, "person", *TRIO, context={"tone": "dry"}, expectations={"reply_within": Within(warn=9)})
-    play.fire("turn_within.warn")
-    play.settle()
-    play.fire("reply_within.warn")
-    play.person("/stop")
-    play.crash()
-    play.person("once more")
-    play.settle()
-    return play.journal
+    scenario = started(
+        graph, lines, "person", *TRIO, context={"tone": "dry"}, expectations={"reply_within": Within(warn=9)}
+    )
+    scenario.fire("turn_within.warn")
+    scenario.settle()
+    scenario.fire("reply_within.warn")
+    scenario.user_writes("/stop")
+    scenario.crash()
+    scenario.user_writes("once more")
+    scenario.settle()
+    return scenario.journal
 
 
 def mission() -> Decisions:
     """A mission begun by a mention: steps, a retry, a pause, a crash, a stop, an error edge, going on, and its end."""
-    play = Play(seven_phases, diligent, config=replace(rules(), missions={"m": MISSION}))
-    play.person("@m count", addressed=("m",))
-    _asks(play, "look", Replay.READ)
-    _has(play, "look", 3, n=3)
-    play.hear(NodeFailed(key=_node(play), who="world", kind="ConnectionError", message="down for a moment"))
-    play.fire("node-retry")
-    _asks(play, "send", Replay.ONCE)
-    play.person("/pause")
-    _has(play, "send", {"id": "a"})
-    play.person("how far are you?")
-    play.settle()
-    play.crash()
-    play.person("/continue")
-    play.hear(NodeFailed(key=_node(play), who="author", kind="ValueError", message="no good"))
-    _asks(play, "mend", Replay.ONCE)
-    play.crash()
-    play.hear(NodeReturned(key=_node(play), to="Last", data={"x": 1}, state=_state(play, n=4)))
-    play.person("/stop")
-    play.settle()
-    play.person("/continue")
-    play.hear(NodeReturned(key=_node(play), to=END, result={"ok": True}, state=_state(play)))
-    play.person("thanks")
-    play.settle()
-    return play.journal
+    scenario = Scenario(seven_phases, diligent, config=replace(rules(), missions={"m": MISSION}))
+    scenario.user_writes("@m count", addressed=("m",))
+    _asks(scenario, "look", Replay.READ)
+    _has(scenario, "look", 3, n=3)
+    scenario.handle(NodeFailed(key=_node(scenario), who="world", kind="ConnectionError", message="down for a moment"))
+    scenario.fire("node-retry")
+    _asks(scenario, "send", Replay.ONCE)
+    scenario.user_writes("/pause")
+    _has(scenario, "send", {"id": "a"})
+    scenario.user_writes("how far are you?")
+    scenario.settle()
+    scenario.crash()
+    scenario.user_writes("/continue")
+    scenario.handle(NodeFailed(key=_node(scenario), who="author", kind="ValueError", message="no good"))
+    _asks(scenario, "mend", Replay.ONCE)
+    scenario.crash()
+    scenario.handle(NodeReturned(key=_node(scenario), to="Last", data={"x": 1}, state=_state(scenario, n=4)))
+    scenario.user_writes("/stop")
+    scenario.settle()
+    scenario.user_writes("/continue")
+    scenario.handle(NodeReturned(key=_node(scenario), to=END, result={"ok": True}, state=_state(scenario)))
+    scenario.user_writes("thanks")
+    scenario.settle()
+    return scenario.journal
 
 
 def costs() -> Decisions:
-    """A fork made anew of its readable file, an agent whose words show its state, a mission that costs too much."""
-    one = Play(Script(WAITS), plain)
-    one.person("hello")
+    """Rebuilt from the readable file alone, an agent whose prompt shows its state, a mission that costs too much."""
+    one = Scenario(Router(WAITS), plain_model)
+    one.user_writes("hello")
     one.settle()
-    view = {**json.loads(render(one.conversation)), "forkedFrom": {"id": "f" * 64, "seq": 5, "title": "Hello"}}
-    decisions = decisions_of(past_of_view(view, ID, "conversation.json", None), Millis(2_000_000))
+    view: dict[str, Any] = json.loads(render(one.conversation))
+    made, _ = rebuilt_records(ID, Salvaged(), messages_of_view(view, ID, "conversation.json"), (), Millis(2_000_000))
     known = with_program(program(shows_state=True), rules(limits=Limits(tokens_per_cycle=5_000)))
-    sets = says("", ("append_state", {"field": "data", "value": "blue"}), ("read_file", {"path": "a"}))
-    play = Play(Script(WAITS), cast(executor=[sets, sets]), config=replace(known, missions={"m": MISSION}))
-    play.journal, play.now = [tuple(decision) for decision in decisions], Millis(3_000_000)
-    play.conversation, play.count = play.refold(), 100
-    play.reconcile()
-    play.router = Script(go("execute", "executor"), WAITS)
-    play.person("and now?")
-    until(play, lambda it: bool(it.all(PromptRerendered)))
-    play.crash()
-    play.settle()
+    sets = reply("", ("append_state", {"field": "data", "value": "blue"}), ("read_file", {"path": "a"}))
+    scenario = Scenario(
+        Router(WAITS), model_by_agent(executor=[sets, sets]), config=replace(known, missions={"m": MISSION})
+    )
+    scenario.journal, scenario.now = [(record,) for record in made], Millis(3_000_000)
+    scenario.conversation, scenario.count = scenario.refold(), 100
+    scenario.reconcile()
+    scenario.router = Router(route("execute", "executor"), WAITS)
+    scenario.user_writes("and now?")
+    step_until(scenario, lambda it: bool(it.records(PromptRerendered)))
+    scenario.crash()
+    scenario.settle()
     state = {"n": 0, "current_phase": "", "phases_completed": []}
-    play.hear(MissionRequested(workflow="m", node="First", data={"x": 1}, state=state, by="alice"))
-    _asks(play, "look", Replay.READ)
+    scenario.handle(MissionRequested(workflow="m", node="First", data={"x": 1}, state=state, by="alice"))
+    _asks(scenario, "look", Replay.READ)
     large = {"vendor:large": Usage(input_tokens=4_000, output_tokens=1_500, cost_usd=0.25)}
-    play.hear(StepFinished(node=_node(play), step="look", ok=True, result=3, state=_state(play, n=3), spent=large))
-    _asks(play, "send", Replay.ONCE)
-    play.crash()
-    play.person("/continue")
-    down = NodeFailed(key=_node(play), who="world", kind="ConnectionError", message="down", spent=large)
-    play.hear(down)
-    play.fire("node-retry")
+    scenario.handle(
+        StepFinished(node=_node(scenario), step="look", ok=True, result=3, state=_state(scenario, n=3), spent=large)
+    )
+    _asks(scenario, "send", Replay.ONCE)
+    scenario.crash()
+    scenario.user_writes("/continue")
+    down = NodeFailed(key=_node(scenario), who="world", kind="ConnectionError", message="down", spent=large)
+    scenario.handle(down)
+    scenario.fire("node-retry")
     small = {"vendor:small": Usage(input_tokens=10, calls=2), "own": Usage(cost_usd=0.125)}
-    play.hear(NodeReturned(key=_node(play), to="Last", data={"x": 1}, state=_state(play), spent=small))
-    play.hear(NodeReturned(key=_node(play), to=END, result=3, state=_state(play)))
-    play.settle()
-    return play.journal
+    scenario.handle(NodeReturned(key=_node(scenario), to="Last", data={"x": 1}, state=_state(scenario), spent=small))
+    scenario.handle(NodeReturned(key=_node(scenario), to=END, result=3, state=_state(scenario)))
+    scenario.settle()
+    return scenario.journal
 
 
 MISSION = MissionRule(
@@ -280,21 +301,23 @@ MISSION = MissionRule(
 )
 
 
-def _node(play: Play) -> Key:
-    return next(key for key in pending(play.conversation) if key.work is Work.NODE)
+def _node(scenario: Scenario) -> Key:
+    return next(key for key in pending(scenario.conversation) if key.work is Work.NODE)
 
 
-def _state(play: Play, **changed: Any) -> dict[str, Any]:
-    assert play.conversation.mission is not None
-    return {**play.conversation.mission.state, **changed}
+def _state(scenario: Scenario, **changed: Any) -> dict[str, Any]:
+    assert scenario.conversation.mission is not None
+    return {**scenario.conversation.mission.state, **changed}
 
 
-def _asks(play: Play, step: str, replay: Replay) -> None:
-    play.hear(StepRequested(node=_node(play), step=step, replay=replay))
+def _asks(scenario: Scenario, step: str, replay: Replay) -> None:
+    scenario.handle(StepRequested(node=_node(scenario), step=step, replay=replay))
 
 
-def _has(play: Play, step: str, result: Any, **changed: Any) -> None:
-    play.hear(StepFinished(node=_node(play), step=step, ok=True, result=result, state=_state(play, **changed)))
+def _has(scenario: Scenario, step: str, result: Any, **changed: Any) -> None:
+    scenario.handle(
+        StepFinished(node=_node(scenario), step=step, ok=True, result=result, state=_state(scenario, **changed))
+    )
 
 
 SCENES: dict[str, tuple[Callable[[], Decisions], int]] = {

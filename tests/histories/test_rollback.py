@@ -1,6 +1,4 @@
-"""Going back, branching off, carrying away and regaining where agents stand in phases and call each other."""
-
-import json
+"""Rollback, fork and export where agents stand in phases and call each other."""
 
 import pytest
 
@@ -16,11 +14,7 @@ from tenex.core.state.rollback import ConversationForked, of_fork
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.archive import packed, unpacked
 from tenex.store.format import CONVERSATION
-from tenex.store.recovered_history import decisions_of
-from tenex.store.view_json import render
-from tenex.store.view_reader import past_of_view
-from tests.core.kit import WAITS, Script, check_sound, go, plain
-from tests.fakes.play import Play
+from tests.fakes.scenario import WAITS, Router, Scenario, check_invariants, plain_model, route
 
 from .agency_scenes import household
 from .record import ROOT, whole
@@ -56,13 +50,13 @@ def test_from_every_record_one_can_go_back_and_branch_off(told: tuple[Conversati
         then = state_at(name, records, at)
         assert again(then) == then, "a checkpoint in the middle of it tells all of it"
         assert pending(again(then)) == pending(then), "also what is in flight"
-        play = Play(Script(WAITS), plain, config=household())
-        play.journal, play.now = [(record,) for record in records], Millis(records[-1].at + 1)
-        play.conversation = play.refold()
-        play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
-        check_rest(play.conversation)
+        scenario = Scenario(Router(WAITS), plain_model, config=household())
+        scenario.journal, scenario.now = [(record,) for record in records], Millis(records[-1].at + 1)
+        scenario.conversation = scenario.refold()
+        scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
+        check_rest(scenario.conversation)
         roster = {known: one for known, one in then.agent_states.items() if known not in then.runs}
-        assert play.conversation.agent_states == roster, "agents stand where they stood then"
+        assert scenario.conversation.agent_states == roster, "agents stand where they stood then"
         forked = of_fork(then, NOW, id=ConversationId("e" * 64), address={}, title="other")
         fork = fold(
             forked.id,
@@ -76,15 +70,21 @@ def test_what_was_gone_back_to_is_gone_on_from(told: tuple[ConversationId, list[
     name, records = told
     for at in range(6, records[-1].seq, 31):
         then = state_at(name, records, at)
-        play = Play(Script(WAITS), plain, config=household())
-        play.journal, play.now, play.count = [(record,) for record in records], Millis(records[-1].at + 1), 100
-        play.conversation = play.refold()
-        play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
-        play.router = Script(go("execute" if play.conversation.phase is Phase.CHAT else None, "executor"), WAITS)
-        play.person("and now?")
-        play.settle()
-        assert play.conversation.status == "waiting"
-        check_sound(play)
+        scenario = Scenario(Router(WAITS), plain_model, config=household())
+        scenario.journal, scenario.now, scenario.count = (
+            [(record,) for record in records],
+            Millis(records[-1].at + 1),
+            100,
+        )
+        scenario.conversation = scenario.refold()
+        scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
+        scenario.router = Router(
+            route("execute" if scenario.conversation.phase is Phase.CHAT else None, "executor"), WAITS
+        )
+        scenario.user_writes("and now?")
+        scenario.settle()
+        assert scenario.conversation.status == "waiting"
+        check_invariants(scenario)
 
 
 def test_it_is_carried_whole(told: tuple[ConversationId, list[Record]]) -> None:
@@ -92,13 +92,3 @@ def test_it_is_carried_whole(told: tuple[ConversationId, list[Record]]) -> None:
     carried = unpacked(packed(name, records, NOW))
     assert (carried.id, list(carried.records)) == (name, records)
     assert fold(name, carried.records) == fold(name, records)
-
-
-def test_a_readable_file_gives_back_where_its_agents_stood(told: tuple[ConversationId, list[Record]]) -> None:
-    name, records = told
-    view = json.loads(render(fold(name, records)))
-    past = past_of_view(view, name, "conversation.json", None)
-    regained = fold(name, [record for decision in decisions_of(past, NOW) for record in decision])
-    assert regained.agent_states == fold(name, records).agent_states
-    assert not any("phases of its own" in sentence for sentence in past.lost)
-    check_rest(regained)

@@ -79,7 +79,7 @@ async def test_a_model_that_thinks_too_long_is_there_all_the_same() -> None:
 
 async def test_a_wrong_key_a_closed_port_and_a_missing_key_are_told() -> None:
     async with model_server(lambda _request: Answer(text="OK")) as server:
-        with pytest.raises(ModelUnavailable, match="does not accept our key") as caught:
+        with pytest.raises(ModelUnavailable, match="does not accept the key") as caught:
             await probe(config(server, api_key="sk-wrong-one"), NAME)
         assert "sk-wrong" not in str(caught.value)
         await server.down()

@@ -246,7 +246,7 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str) -
         (Fails(status=503, message="overloaded"), "is overloaded (503"),
         (Fails(status=529), "is overloaded (529"),
         (Fails(status=401, message=f"Bad key: {KEY}", code="invalid_api_key"), "models.providers.local.api_key_env"),
-        (Fails(status=403), "does not accept our key (403"),
+        (Fails(status=403), "does not accept the key (403"),
         (Fails(status=404, code="model_not_found"), "is not there (404, model_not_found)"),
         (Fails(status=402), "top up the account"),
         (Fails(status=429, code="insufficient_quota"), "top up the account"),
@@ -435,7 +435,7 @@ async def test_a_wait_that_ended_without_a_turn_is_told_too() -> None:
     assert len(server.exchanges) == 2
     last = found[-1]
     assert isinstance(last, ModelUnavailable)
-    assert "asked us to wait" in str(last)
+    assert "asked to wait" in str(last)
     assert last.queued > 0.2
 
 

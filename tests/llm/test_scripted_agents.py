@@ -11,9 +11,8 @@ from tenex.core.messages import ModelRequest, ModelStep, ToolSpec, UserText
 from tenex.core.state.agent import Program
 from tenex.llm.scripted.worker import answer_work
 from tenex.prompting.agents import read_agent
-from tests.core.kit import WAITS, Script, go
-from tests.fakes.agency import program, with_program
-from tests.fakes.play import Play
+from tests.fakes.agent_phases import program, with_program
+from tests.fakes.scenario import WAITS, Router, Scenario, route
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
 
@@ -28,11 +27,11 @@ def moves(of: Program) -> list[tuple[str, str]]:
             ModelRequest(purpose="work", agent=run.agent, phase=run.phase, system="", entries=call.entries, tools=tools)
         )
 
-    one = Play(Script(go("execute", "executor"), WAITS), worker, config=with_program(of))
-    one.person("Find out why the sky is blue")
+    one = Scenario(Router(route("execute", "executor"), WAITS), worker, config=with_program(of))
+    one.user_writes("Find out why the sky is blue")
     one.settle()
-    assert one.all(r.RunEnded)[0].outcome == "finished"
-    return [(record.source, record.target) for record in one.all(r.AgentPhaseChanged)]
+    assert one.records(r.RunEnded)[0].outcome == "finished"
+    return [(record.source, record.target) for record in one.records(r.AgentPhaseChanged)]
 
 
 def test_the_shipped_researcher_goes_through_all_its_phases() -> None:

@@ -19,7 +19,7 @@ from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace
-from tests.fakes.play import Play, rules
+from tests.fakes.scenario import Scenario, rules
 
 
 class Notebook:
@@ -32,8 +32,8 @@ class Notebook:
         self.lessons.append(fields["lesson"])
 
 
-class OfflinePlay(Play):
-    """A play in which the offline model answers every request, over a real folder."""
+class OfflinePlay(Scenario):
+    """A scenario in which the offline model answers every request, over a real folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -70,25 +70,30 @@ class OfflinePlay(Play):
 
     def refusals(self) -> list[Any]:
         """Everything the core refused."""
-        waits = [record for record in self.all(r.Waiting) if record.reason == "fallback"]
-        return [*self.all(r.RouteRejected), *self.all(r.ToolCallRejected), *self.all(r.ModelReprompted), *waits]
+        waits = [record for record in self.records(r.Waiting) if record.reason == "fallback"]
+        return [
+            *self.records(r.RouteRejected),
+            *self.records(r.ToolCallRejected),
+            *self.records(r.ModelReprompted),
+            *waits,
+        ]
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> OfflinePlay:
+def scenario(tmp_path: Path) -> OfflinePlay:
     return OfflinePlay(tmp_path)
 
 
-def test_a_request_reaches_its_end_without_a_refusal(play: OfflinePlay) -> None:
+def test_a_request_reaches_its_end_without_a_refusal(scenario: OfflinePlay) -> None:
     """No routing answer and no call is refused on the way, and the program is there."""
-    play.person("Create hello.py that prints hello")
-    play.settle()
-    assert play.conversation.status == "ended"
-    assert [str(phase) for phase in play.phases()] == ["execute", "verification", "chores", "reflection"]
-    assert play.refusals() == []
-    assert (play.root / "hello.py").read_text() == 'print("hello")\n'
-    assert any("ran `python hello.py`" in text for text in play.said())
-    assert len(play.notebook.lessons) == 1
+    scenario.user_writes("Create hello.py that prints hello")
+    scenario.settle()
+    assert scenario.conversation.status == "ended"
+    assert [str(phase) for phase in scenario.phases()] == ["execute", "verification", "chores", "reflection"]
+    assert scenario.refusals() == []
+    assert (scenario.root / "hello.py").read_text() == 'print("hello")\n'
+    assert any("ran `python hello.py`" in text for text in scenario.sent_texts())
+    assert len(scenario.notebook.lessons) == 1
 
 
 @pytest.mark.parametrize(
@@ -105,14 +110,14 @@ def test_a_request_reaches_its_end_without_a_refusal(play: OfflinePlay) -> None:
         (["", "🙃"], "waiting"),
     ],
 )
-def test_conversations_come_to_rest_without_a_refusal(play: OfflinePlay, texts: list[str], status: str) -> None:
+def test_conversations_come_to_rest_without_a_refusal(scenario: OfflinePlay, texts: list[str], status: str) -> None:
     """Several messages, each after the former was answered: every one is answered."""
     for text in texts:
-        play.person(text)
-        play.settle()
-    assert play.refusals() == []
-    assert play.conversation.status == status
-    assert len(play.said()) >= len(texts)
+        scenario.user_writes(text)
+        scenario.settle()
+    assert scenario.refusals() == []
+    assert scenario.conversation.status == status
+    assert len(scenario.sent_texts()) >= len(texts)
 
 
 @pytest.mark.parametrize(
@@ -131,76 +136,76 @@ def test_conversations_come_to_rest_without_a_refusal(play: OfflinePlay, texts: 
     ],
 )
 def test_a_file_is_changed_as_requested_verified_and_reflected_on(
-    play: OfflinePlay, text: str, name: str, before: str | None, after: str
+    scenario: OfflinePlay, text: str, name: str, before: str | None, after: str
 ) -> None:
-    file = play.root / name
+    file = scenario.root / name
     if before is not None:
         file.write_bytes(before.encode())
-    play.person(text)
-    play.settle()
-    assert play.conversation.status == "ended"
+    scenario.user_writes(text)
+    scenario.settle()
+    assert scenario.conversation.status == "ended"
     assert file.read_bytes().decode() == after
-    assert play.said()[-1].startswith("Learned:")
+    assert scenario.sent_texts()[-1].startswith("Learned:")
 
 
-def test_files_are_shown_without_a_change(play: OfflinePlay) -> None:
-    (play.root / "notes.txt").write_text("one line\n")
+def test_files_are_shown_without_a_change(scenario: OfflinePlay) -> None:
+    (scenario.root / "notes.txt").write_text("one line\n")
     for text, shown in (("Read notes.txt", "one line"), ("Show me the files", "notes.txt")):
-        play.person(text)
-        play.settle()
-        assert shown in play.said()[-1]
-    assert play.conversation.status == "waiting"
+        scenario.user_writes(text)
+        scenario.settle()
+        assert shown in scenario.sent_texts()[-1]
+    assert scenario.conversation.status == "waiting"
 
 
 @pytest.mark.parametrize("text", ["Refactor server.py", "¿?", "What can you do?", "Create ../x.py that prints hello"])
-def test_what_it_cannot_do_is_answered_with_what_to_configure(play: OfflinePlay, text: str) -> None:
-    play.person(text)
-    play.settle()
-    assert "models.default" in play.said()[-1]
-    assert list(play.root.iterdir()) == []
+def test_what_it_cannot_do_is_answered_with_what_to_configure(scenario: OfflinePlay, text: str) -> None:
+    scenario.user_writes(text)
+    scenario.settle()
+    assert "models.default" in scenario.sent_texts()[-1]
+    assert list(scenario.root.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [("Hello there", "Hello."), ("thanks a lot", "You are"), ("bye", "Goodbye"), ("no", "All right")],
 )
-def test_small_talk_is_answered_and_changes_nothing(play: OfflinePlay, text: str, answer: str) -> None:
-    play.person("Create hello.py that prints hello")
-    play.settle()
-    play.person(text)
-    play.settle()
-    assert play.said()[-1].startswith(answer)
-    assert play.conversation.status == "waiting"
+def test_small_talk_is_answered_and_changes_nothing(scenario: OfflinePlay, text: str, answer: str) -> None:
+    scenario.user_writes("Create hello.py that prints hello")
+    scenario.settle()
+    scenario.user_writes(text)
+    scenario.settle()
+    assert scenario.sent_texts()[-1].startswith(answer)
+    assert scenario.conversation.status == "waiting"
 
 
 @pytest.mark.parametrize("steps", range(0, 34, 2))
-def test_a_request_at_any_moment_is_carried_out(play: OfflinePlay, steps: int) -> None:
+def test_a_request_at_any_moment_is_carried_out(scenario: OfflinePlay, steps: int) -> None:
     """A second request comes after so many steps of work; both are done in the end."""
-    play.person("Create hello.py that prints hello")
+    scenario.user_writes("Create hello.py that prints hello")
     for _ in range(steps):
-        play.step()
-    play.person("also create bye.py that prints bye")
-    play.settle()
-    assert play.conversation.status == "ended"
-    assert (play.root / "hello.py").exists()
-    assert (play.root / "bye.py").exists()
-    assert [record for record in play.all(r.Waiting) if record.reason == "fallback"] == []
+        scenario.step()
+    scenario.user_writes("also create bye.py that prints bye")
+    scenario.settle()
+    assert scenario.conversation.status == "ended"
+    assert (scenario.root / "hello.py").exists()
+    assert (scenario.root / "bye.py").exists()
+    assert [record for record in scenario.records(r.Waiting) if record.reason == "fallback"] == []
 
 
 @pytest.mark.parametrize("answer", ["greeter", "call it greeter.py please"])
-def test_a_missing_name_is_asked_for(play: OfflinePlay, answer: str) -> None:
-    play.person("Create a script that prints hello")
-    play.settle()
-    assert len(play.conversation.asks) == 1
-    play.person(answer)
-    play.settle()
-    assert play.conversation.status == "ended"
-    assert (play.root / "greeter.py").read_text() == 'print("hello")\n'
+def test_a_missing_name_is_asked_for(scenario: OfflinePlay, answer: str) -> None:
+    scenario.user_writes("Create a script that prints hello")
+    scenario.settle()
+    assert len(scenario.conversation.asks) == 1
+    scenario.user_writes(answer)
+    scenario.settle()
+    assert scenario.conversation.status == "ended"
+    assert (scenario.root / "greeter.py").read_text() == 'print("hello")\n'
 
 
-def test_a_failing_program_is_repaired_twice_and_then_reported(play: OfflinePlay) -> None:
-    play.person("Create fails.py with\n```\nraise SystemExit(3)\n```")
-    play.settle()
-    assert [str(phase) for phase in play.phases()] == ["execute", "verification"] * 3
-    assert play.conversation.status == "waiting"
-    assert "exit status 3" in play.said()[-1]
+def test_a_failing_program_is_repaired_twice_and_then_reported(scenario: OfflinePlay) -> None:
+    scenario.user_writes("Create fails.py with\n```\nraise SystemExit(3)\n```")
+    scenario.settle()
+    assert [str(phase) for phase in scenario.phases()] == ["execute", "verification"] * 3
+    assert scenario.conversation.status == "waiting"
+    assert "exit status 3" in scenario.sent_texts()[-1]

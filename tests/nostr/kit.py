@@ -1,4 +1,4 @@
-"""What the tests of the client share: short timings, keys, events, real relays."""
+"""What the tests of the client share: short timeouts, keys, events, real relays."""
 
 import asyncio
 import itertools
@@ -102,10 +102,10 @@ async def running(thing: RelayPool | RelayConnection) -> AsyncIterator[None]:
 
 
 def connection(
-    url: str, heard: Heard, timings: RelayTimeouts = FAST, identity: SecretKey | None = None, now: Any = None
+    url: str, heard: Heard, timeouts: RelayTimeouts = FAST, identity: SecretKey | None = None, now: Any = None
 ) -> RelayConnection:
     return RelayConnection(
-        url, on_event=heard.raw, identity=identity, timings=timings, rng=Random(7), now=now or (lambda: float(NOW))
+        url, on_event=heard.raw, identity=identity, timeouts=timeouts, rng=Random(7), now=now or (lambda: float(NOW))
     )
 
 

@@ -31,7 +31,7 @@ from .kit import FAST
 )
 def test_a_prefix_says_what_to_do(text: str, prefix: str, advice: ReasonAction) -> None:
     answer = read_answer(text)
-    assert (answer.prefix, answer.advice, answer.text) == (prefix, advice, text)
+    assert (answer.prefix, answer.action, answer.text) == (prefix, advice, text)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_after_two_greetings_a_relay_that_asks_again_means_no() -> None:
 
     patience, answer = RetryPolicy(FAST, Random(1)), read_answer("auth-required: please")
     assert [await patience.wait(answer, welcome) for _ in range(2)] == ["", ""]
-    assert "accepted our AUTH" in await patience.wait(answer, welcome)
+    assert "accepted the AUTH" in await patience.wait(answer, welcome)
 
 
 async def test_a_refusal_to_know_us_is_final_and_says_why() -> None:

@@ -67,7 +67,7 @@ async def test_what_was_written_first_is_handed_on_first_and_ties_by_id() -> Non
         assert not backlog.is_empty
         backlog.done(READER)
         async with asyncio.timeout(60):
-            await backlog.handed_on()
+            await backlog.delivered()
     assert taken.names == ["old", "tie a", "tie b", "new"]
 
 
@@ -84,7 +84,7 @@ async def test_what_was_taken_before_is_not_held() -> None:
     assert taken.names == []
     backlog.done(READER)
     async with asyncio.timeout(60):
-        await backlog.handed_on()
+        await backlog.delivered()
     assert taken.names == ["new"]
     task.cancel()
     await asyncio.wait({task})
@@ -102,7 +102,7 @@ async def test_one_reader_waits_for_another() -> None:
         put(backlog, "create", 8)
         backlog.done(other)
         async with asyncio.timeout(60):
-            await backlog.handed_on()
+            await backlog.delivered()
     assert taken.names == ["create", "stop"]
 
 
@@ -130,7 +130,7 @@ async def test_more_than_fits_is_handed_on_in_order_at_once_and_the_rest_after_i
         assert taken.names == ["7", "8", "9"]
         backlog.done(READER)
         async with asyncio.timeout(60):
-            await backlog.handed_on()
+            await backlog.delivered()
     assert taken.names == ["7", "8", "9", "5", "6"]
 
 

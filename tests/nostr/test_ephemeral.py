@@ -171,7 +171,7 @@ async def test_a_relay_hears_now_or_never() -> None:
     """What is offered reaches who listens, in order with what is published after it, and is not kept."""
     async with embedded_relay() as url:
         heard = Heard()
-        speaker, listener = (RelayPool([url], on_event=on, timings=FAST) for on in (Heard(), heard))
+        speaker, listener = (RelayPool([url], on_event=on, timeouts=FAST) for on in (Heard(), heard))
         whispers = [note(kind=24111), note(kind=24135), note(kind=24112)]
         word = note("the words themselves")
         assert not speaker.offer(whispers[0], url), "there was no connection"
@@ -193,7 +193,7 @@ async def test_a_relay_hears_now_or_never() -> None:
 async def test_whispers_leave_half_of_the_pace_to_words() -> None:
     """A flood of them is dropped: what is published does not stand behind it."""
     async with embedded_relay() as url:
-        pool = RelayPool([url], on_event=Heard(), timings=FAST)
+        pool = RelayPool([url], on_event=Heard(), timeouts=FAST)
         async with running(pool):
             await pool.connected(5)
             taken = [pool.offer(note(kind=24135), url) for _ in range(600)]
@@ -212,7 +212,7 @@ async def test_a_relay_that_refuses_one_is_left_alone_with_more() -> None:
             await peer.send("OK", event["id"], event["kind"] == 1, "" if event["kind"] == 1 else "rate-limited: slower")
 
         fault.on_event = refuse
-        pool = RelayPool([fault.url], on_event=Heard(), timings=FAST)
+        pool = RelayPool([fault.url], on_event=Heard(), timeouts=FAST)
         async with running(pool):
             await pool.connected(5)
             assert pool.offer(note(kind=24135), fault.url)
@@ -225,7 +225,7 @@ async def test_a_relay_that_refuses_one_is_left_alone_with_more() -> None:
 async def test_large_ones_do_not_pile_up() -> None:
     """Words wait behind two of the largest at most; when those have gone there is room again."""
     async with embedded_relay() as url:
-        connection = RelayConnection(url, on_event=lambda _event, _relay: None, timings=FAST)
+        connection = RelayConnection(url, on_event=lambda _event, _relay: None, timeouts=FAST)
         async with running(connection):
             await asyncio.wait_for(connection.connected.wait(), 5)
             large = [note("x" * 60_000, kind=21111, tags=[["sequence", str(n)]]) for n in range(8)]

@@ -72,7 +72,7 @@ async def still_heard(bad: str, **options: Any) -> RelayStatus:
     heard = Heard()
     async with FaultRelay() as good:
         pool = RelayPool(
-            [bad, good.url], on_event=heard, timings=FAST, rng=Random(7), now=lambda: float(NOW), **options
+            [bad, good.url], on_event=heard, timeouts=FAST, rng=Random(7), now=lambda: float(NOW), **options
         )
         pool.subscribe("notes", NOTES, LONG_AGO)
         async with running(pool):
@@ -216,7 +216,7 @@ async def test_an_exception_while_an_event_is_taken_loses_that_event_only() -> N
 
     async with FaultRelay() as fault:
         fault.stored += [to_wire(bad)]
-        pool = RelayPool([fault.url], on_event=heard, is_seen=is_seen, timings=FAST, now=lambda: float(NOW))
+        pool = RelayPool([fault.url], on_event=heard, is_seen=is_seen, timeouts=FAST, now=lambda: float(NOW))
         pool.subscribe("notes", NOTES, LONG_AGO)
         async with running(pool):
             await pool.listening("notes", 10)
@@ -289,7 +289,7 @@ async def test_a_relay_that_goes_on_sending_junk_is_left(raw: dict[str, Any], mo
                 await asyncio.sleep(0)
 
         fault.on_req = flood
-        pool = RelayPool([fault.url], on_event=Heard(), timings=FAST, now=lambda: float(NOW))
+        pool = RelayPool([fault.url], on_event=Heard(), timeouts=FAST, now=lambda: float(NOW))
         pool.subscribe("notes", NOTES, None)
         async with running(pool):
             await fault.until(lambda: fault.connections == 2, 20)

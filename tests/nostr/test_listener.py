@@ -85,7 +85,7 @@ async def test_a_new_thread_leaves_the_past_of_the_others_owed() -> None:
                 await peer.send("EOSE", sub_id)
 
         fault.on_req = silent
-        pool = RelayPool([fault.url], on_event=lambda event, relay: None, timings=FAST, now=lambda: float(NOW))
+        pool = RelayPool([fault.url], on_event=lambda event, relay: None, timeouts=FAST, now=lambda: float(NOW))
         heard = listener(pool)
         heard.start(NOW - 3600, [root(1)])
         async with running(pool):
@@ -108,7 +108,7 @@ async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its
         heard.follow(message.conversation, message.created_at)
 
     async with real_relay() as url:
-        speaker = RelayPool([url], on_event=lambda event, relay: None, timings=FAST)
+        speaker = RelayPool([url], on_event=lambda event, relay: None, timeouts=FAST)
         async with running(speaker):
             for event in (opening, answer):
                 assert (await speaker.publish(event, url)).accepted
@@ -116,7 +116,7 @@ async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its
         def on_event(event: Event, relay: str) -> None:
             heard.on_event(event, relay)
 
-        pool = RelayPool([url], on_event=on_event, timings=FAST, now=lambda: float(NOW))
+        pool = RelayPool([url], on_event=on_event, timeouts=FAST, now=lambda: float(NOW))
         heard = listener(pool, receive)
         heard.start(NOW - 2000)
         async with running(pool):

@@ -26,10 +26,10 @@ NOTES = [{"kinds": [1]}]
 
 
 def pool(
-    *urls: str, heard: Heard, timings: RelayTimeouts = FAST, is_seen: Callable[[str], bool] = lambda _: False
+    *urls: str, heard: Heard, timeouts: RelayTimeouts = FAST, is_seen: Callable[[str], bool] = lambda _: False
 ) -> RelayPool:
     return RelayPool(
-        urls, on_event=heard, is_seen=is_seen, identity=ALICE, timings=timings, rng=Random(7), now=lambda: float(NOW)
+        urls, on_event=heard, is_seen=is_seen, identity=ALICE, timeouts=timeouts, rng=Random(7), now=lambda: float(NOW)
     )
 
 
@@ -131,7 +131,7 @@ async def test_what_a_stranger_writes_is_dropped_unread_and_taken_once_they_are_
             on_event=heard,
             is_seen=is_seen,
             is_wanted=lambda author: author in known,
-            timings=FAST,
+            timeouts=FAST,
             now=lambda: float(NOW),
         )
         pool.subscribe("notes", NOTES, None)
@@ -165,7 +165,7 @@ async def test_long_notes_full_of_keys_by_a_stranger_do_not_delay_the_owner(is_o
         pool = RelayPool(
             [fault.url],
             on_event=lambda event, relay: listener.on_event(event, relay),
-            timings=FAST,
+            timeouts=FAST,
             is_wanted=lambda author: is_open or author == ALICE.public,
             now=lambda: float(NOW),
         )
@@ -212,7 +212,7 @@ async def test_a_handler_that_fails_loses_one_event_and_says_no_word_of_it() -> 
         await heard(event, relay)
 
     async with FaultRelay() as fault:
-        relays = RelayPool([fault.url], on_event=picky, timings=FAST)
+        relays = RelayPool([fault.url], on_event=picky, timeouts=FAST)
         relays.subscribe("notes", NOTES, None)
         with structlog.testing.capture_logs() as logs:
             async with running(relays):
@@ -238,7 +238,9 @@ async def test_a_handler_that_is_slow_holds_the_socket_not_the_memory() -> None:
     async with FaultRelay(clamp=5000) as fault:
         stored = [note(at=NOW - n) for n in range(1500)]
         fault.stored += [to_wire(event) for event in stored]
-        relays = RelayPool([fault.url], on_event=slow, timings=replace(FAST, eose_timeout=20.0), now=lambda: float(NOW))
+        relays = RelayPool(
+            [fault.url], on_event=slow, timeouts=replace(FAST, eose_timeout=20.0), now=lambda: float(NOW)
+        )
         relays.subscribe("notes", NOTES, NOW - 10_000)
         async with running(relays):
             async with asyncio.timeout(60):
@@ -264,7 +266,7 @@ async def test_a_relay_is_heard_until_nothing_while_something_of_it_has_not_been
                 await asyncio.sleep(0)
 
     async with FaultRelay() as fault:
-        relays = RelayPool([fault.url], on_event=slow, timings=FAST, now=lambda: float(NOW))
+        relays = RelayPool([fault.url], on_event=slow, timeouts=FAST, now=lambda: float(NOW))
         relays.subscribe("notes", NOTES, NOW - 1000)
         async with running(relays):
             await becomes(known=True)
@@ -281,7 +283,7 @@ async def test_a_relay_is_heard_until_nothing_while_something_of_it_has_not_been
 async def test_an_event_may_be_handed_on_without_awaiting() -> None:
     got: asyncio.Queue[Event] = asyncio.Queue()
     async with FaultRelay() as fault:
-        relays = RelayPool([fault.url], on_event=lambda event, _: got.put_nowait(event), timings=FAST)
+        relays = RelayPool([fault.url], on_event=lambda event, _: got.put_nowait(event), timeouts=FAST)
         relays.subscribe("notes", NOTES, None)
         async with running(relays):
             await fault.until(fault.live)
@@ -316,7 +318,7 @@ async def test_fetch_gives_what_came_when_a_relay_is_silent() -> None:
         event = note()
         good.stored.append(to_wire(event))
         silent.on_req = lambda peer, sub_id, filters: asyncio.sleep(0)
-        relays = pool(good.url, silent.url, heard=Heard(), timings=replace(FAST, eose_timeout=30.0))
+        relays = pool(good.url, silent.url, heard=Heard(), timeouts=replace(FAST, eose_timeout=30.0))
         async with running(relays):
             await good.until(lambda: good.peers)
             await silent.until(lambda: silent.peers)
@@ -370,7 +372,7 @@ async def test_fetch_without_any_relay_gives_nothing_in_time() -> None:
 async def test_an_event_goes_to_a_relay_outside_the_pool_which_is_let_go_when_idle() -> None:
     clock = [float(NOW)]
     async with FaultRelay() as own, FaultRelay() as guest:
-        relays = RelayPool([own.url], on_event=Heard(), timings=replace(FAST, idle_after=0.2), now=lambda: clock[0])
+        relays = RelayPool([own.url], on_event=Heard(), timeouts=replace(FAST, idle_after=0.2), now=lambda: clock[0])
         relays.subscribe("notes", NOTES, None)
         async with running(relays):
             event = note()
@@ -464,7 +466,7 @@ async def test_real_relays_carry_a_message_from_one_pool_to_another() -> None:
 async def test_a_clock_hours_off_is_logged_once_and_told_until_it_is_set() -> None:
     off = [3 * 3600.0]
     async with FaultRelay() as one, FaultRelay() as two:
-        relays = RelayPool([one.url, two.url], on_event=Heard(), timings=FAST, now=lambda: time.time() + off[0])
+        relays = RelayPool([one.url, two.url], on_event=Heard(), timeouts=FAST, now=lambda: time.time() + off[0])
         relays.subscribe("notes", NOTES, None)
         with structlog.testing.capture_logs() as logs:
             async with running(relays), asyncio.timeout(30):

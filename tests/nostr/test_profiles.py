@@ -105,7 +105,7 @@ def test_a_name_with_half_a_character_is_cleaned() -> None:
 
 def test_a_relay_that_is_none_is_refused() -> None:
     """The sentence says what is wrong with it."""
-    with pytest.raises(ValueError, match="no relay url"):
+    with pytest.raises(ValueError, match="not a relay URL"):
         profile_events(WHO, ["http://x"], 1000, {})
 
 

@@ -421,7 +421,7 @@ async def test_events_nobody_asked_for_are_dropped_and_counted() -> None:
             await heard.has(wanted)
             counters = relay.status().counters
             assert (counters["unknown_subscription"], counters["unmatched"], counters["malformed"]) == (1, 1, 9)
-            assert relay.status().last_heard == NOW
+            assert relay.status().last_received == NOW
     assert heard.ids == [wanted.id]
     assert fault.connections == 1
 

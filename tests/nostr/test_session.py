@@ -47,7 +47,7 @@ async def test_each_read_of_the_socket_is_acknowledged_once_with_its_first_frame
     ws = Socket([notice], [notice] * 3, [notice] * 2, [notice])
     url = "ws://127.0.0.1:1"
     session = ClientConnection(
-        cast("RelaySocket", ws), url, prefix="1.", identity=None, timings=RelayTimeouts(), now=lambda: 0.0
+        cast("RelaySocket", ws), url, prefix="1.", identity=None, timeouts=RelayTimeouts(), now=lambda: 0.0
     )
     await session.read()
     assert ws.acked == [1, 2, 5, 7]

@@ -67,12 +67,12 @@ async def test_a_real_relays_backlog_comes_in_the_order_it_was_written() -> None
     """A request and the `/stop` after it, both written while we were down."""
     heard = Heard()
     async with real_relay() as url:
-        speaker = RelayPool([url], on_event=Heard(), timings=FAST)
+        speaker = RelayPool([url], on_event=Heard(), timeouts=FAST)
         written = [note(at=NOW - 40 + n, tags=[["p", BOB.public]]) for n in range(5)]
         async with running(speaker):
             for event in (written[2], written[0], written[4], written[1], written[3]):
                 assert (await speaker.publish(event, url)).accepted
-        listener = RelayPool([url], on_event=heard, timings=PATIENT, now=lambda: float(NOW))
+        listener = RelayPool([url], on_event=heard, timeouts=PATIENT, now=lambda: float(NOW))
         listener.subscribe("addressed", ADDRESSED, LONG_AGO)
         async with running(listener):
             await heard.has(*written)
@@ -126,7 +126,7 @@ async def test_a_new_reply_waits_for_the_past_that_holds_its_root_and_what_is_bo
                 await peer.send("EOSE", sub_id)
 
         fault.on_req = unfinished
-        relays = RelayPool([fault.url], on_event=heard, timings=PATIENT, now=lambda: float(NOW))
+        relays = RelayPool([fault.url], on_event=heard, timeouts=PATIENT, now=lambda: float(NOW))
         relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relays):
             await fault.until(lambda: held)
@@ -151,7 +151,7 @@ async def test_what_is_new_waits_for_a_past_without_an_end_only_once_and_not_for
             await peer.send(*(("EVENT", sub_id, to_wire(old)) if filters[0]["limit"] else ("EOSE", sub_id)))
 
         fault.on_req = without_end
-        relays = RelayPool([fault.url], on_event=heard, timings=PATIENT, now=lambda: float(NOW))
+        relays = RelayPool([fault.url], on_event=heard, timeouts=PATIENT, now=lambda: float(NOW))
         relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relays):
             await fault.until(lambda: len(fault.reqs()) == 2)
@@ -178,7 +178,7 @@ async def test_the_past_is_read_before_anything_is_sent() -> None:
             pass
 
         fault.on_req, endless.on_req = late, silent
-        relays = RelayPool([fault.url, endless.url], on_event=heard, timings=FAST, now=lambda: float(NOW))
+        relays = RelayPool([fault.url, endless.url], on_event=heard, timeouts=FAST, now=lambda: float(NOW))
         relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relays):
             assert (await relays.publish(answer, fault.url)).accepted
@@ -189,7 +189,7 @@ async def test_the_past_is_read_before_anything_is_sent() -> None:
 async def test_what_is_sent_after_a_reconnect_waits_for_the_past_again() -> None:
     heard = Heard()
     async with FaultRelay() as fault:
-        relays = RelayPool([fault.url], on_event=heard, timings=FAST, now=lambda: float(NOW))
+        relays = RelayPool([fault.url], on_event=heard, timeouts=FAST, now=lambda: float(NOW))
         relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relays):
             await covered(relays)
@@ -232,7 +232,7 @@ async def test_a_backlog_cut_in_the_middle_keeps_its_order_over_the_next_connect
                 await fault.serve_stored(peer, sub_id, filters)
 
         fault.on_req = cut
-        relays = RelayPool([fault.url], on_event=heard, timings=PATIENT, rng=Random(7), now=lambda: float(NOW))
+        relays = RelayPool([fault.url], on_event=heard, timeouts=PATIENT, rng=Random(7), now=lambda: float(NOW))
         relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relays):
             await heard.has(*written)
@@ -292,7 +292,7 @@ async def test_each_relay_owes_what_it_has_not_told_itself() -> None:
     clock = [float(NOW)]
     async with FaultRelay() as told, FaultRelay() as mute:
         mute.on_req = only_live(mute)
-        relays = RelayPool([told.url, mute.url], on_event=Heard(), timings=FAST, rng=Random(7), now=lambda: clock[0])
+        relays = RelayPool([told.url, mute.url], on_event=Heard(), timeouts=FAST, rng=Random(7), now=lambda: clock[0])
         began = NOW - 5_000_000
         relays.subscribe("threads", thread("1" * 64), began)
         async with running(relays):
@@ -441,7 +441,7 @@ async def test_what_waits_to_be_delivered_is_not_covered_yet() -> None:
     async with FaultRelay() as fault:
         events = [note(at=NOW - 5), note(at=NOW - 4)]
         fault.stored += [to_wire(event) for event in events]
-        relays = RelayPool([fault.url], on_event=slow, timings=FAST, now=lambda: float(NOW))
+        relays = RelayPool([fault.url], on_event=slow, timeouts=FAST, now=lambda: float(NOW))
         relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relays):
             await heard.has(events[0])

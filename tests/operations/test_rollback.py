@@ -29,7 +29,7 @@ from tenex.store.verify import contradictions, verify
 from tenex.store.view import Views, render
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.workspace import Workspace
-from tests.fakes.play import ID, Play, agent, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, agent, diligent, seven_phases
 from tests.store.kit import StillClock
 
 ADDRESS = {
@@ -44,15 +44,15 @@ ADDRESS = {
 
 def whole() -> list[list[Record]]:
     """The decisions of a conversation through all seven phases, held in a thread of notes."""
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    assert play.conversation.status == "ended"
-    first = play.journal[0][0]
+        scenario.user_writes(text)
+        scenario.settle()
+    assert scenario.conversation.status == "ended"
+    first = scenario.journal[0][0]
     assert isinstance(first, r.ConversationStarted)
     begun = r.ConversationStarted(seq=1, at=first.at, id=ID, title=first.title, starter=first.starter, address=ADDRESS)
-    return [[begun, *map(placed, play.journal[0][1:])], *([*map(placed, d)] for d in play.journal[1:])]
+    return [[begun, *map(placed, scenario.journal[0][1:])], *([*map(placed, d)] for d in scenario.journal[1:])]
 
 
 def placed(record: Record) -> Record:

@@ -4,22 +4,24 @@ from tenex.core.ids import Millis, PublicKey, RunId, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.records import ModelResponded, RunStarted
 from tenex.operations.transcript import TranscriptRenderer
-from tests.fakes.linked import cast, linked, to
-from tests.fakes.play import Play, rules, says
+from tests.fakes.scenario import Scenario, reply, rules
+from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
 
 def test_who_calls_whom_is_told_and_what_came_of_it() -> None:
     """Its words are not told twice: they stand in the result of the call."""
-    worker = cast(executor=[says("", *to("helper", message="which?")), "built"], helper=["green"])
-    play = Play(
+    worker = model_by_agent(executor=[reply("", *calls_to("helper", message="which?")), "built"], helper=["green"])
+    scenario = Scenario(
         lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
         worker,
-        config=linked(rules(), executor=["helper"]),
+        config=with_subagents(rules(), executor=["helper"]),
     )
-    play.person("hello")
-    play.settle()
+    scenario.user_writes("hello")
+    scenario.settle()
     story = TranscriptRenderer()
-    told = [(line.head, line.text) for decision in play.journal for record in decision for line in story.tell(record)]
+    told = [
+        (line.head, line.text) for decision in scenario.journal for record in decision for line in story.tell(record)
+    ]
     assert told.index(("executor calls helper", "")) < told.index(("executor · to_helper(message=which?)", "green"))
     assert [text for _, text in told].count("green") == 1
 

@@ -12,9 +12,9 @@ from tenex.core.messages import AgentText, Note, Shown, ToolSpec, UserText
 from tenex.core.state.agent import AgentPhaseState
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
-from tests.fakes.agency import with_program
-from tests.fakes.linked import linked, to
-from tests.fakes.play import Play, rules, says
+from tests.fakes.agent_phases import with_program
+from tests.fakes.scenario import Scenario, reply, rules
+from tests.fakes.subagents import calls_to, with_subagents
 
 
 def prompter(lessons: dict[str, list[str]], notes: list[str | None], budget: int = 100_000) -> ConversationPrompter:
@@ -30,32 +30,34 @@ def prompter(lessons: dict[str, list[str]], notes: list[str | None], budget: int
     )
 
 
-def at_work() -> Play:
-    play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"}, lambda c, m: says("done"))
-    play.person("Build it")
-    play.step()
-    return play
+def at_work() -> Scenario:
+    scenario = Scenario(
+        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"}, lambda c, m: reply("done")
+    )
+    scenario.user_writes("Build it")
+    scenario.step()
+    return scenario
 
 
 def test_lessons_and_notes_known_now_are_in_an_agents_prompt_and_old_ones_are_not() -> None:
     lessons: dict[str, list[str]] = {}
     notes: list[str | None] = [None]
-    words, play = prompter(lessons, notes), at_work()
-    run = next(iter(play.conversation.runs.values()))
-    bare = words.work(play.conversation, run).system
-    assert words.work(play.conversation, run).system == bare
+    words, scenario = prompter(lessons, notes), at_work()
+    run = next(iter(scenario.conversation.runs.values()))
+    bare = words.work(scenario.conversation, run).system
+    assert words.work(scenario.conversation, run).system == bare
     lessons["executor"], notes[0] = ["mind the gap"], "use tabs"
-    told = words.work(play.conversation, run).system
+    told = words.work(scenario.conversation, run).system
     assert "mind the gap" in told
     assert "use tabs" in told
     lessons["executor"] = []
-    assert "mind the gap" not in words.work(play.conversation, run).system
+    assert "mind the gap" not in words.work(scenario.conversation, run).system
 
 
 def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> None:
-    words, play = prompter({}, [None]), at_work()
-    run = next(iter(play.conversation.runs.values()))
-    entries = words.work(play.conversation, run).entries
+    words, scenario = prompter({}, [None]), at_work()
+    run = next(iter(scenario.conversation.runs.values()))
+    entries = words.work(scenario.conversation, run).entries
     assert isinstance(entries[0], Shown)
     assert isinstance(entries[-1], Note)
     assert entries[-1].title == "Your part"
@@ -65,7 +67,7 @@ def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> Non
 
 
 def test_colleagues_that_may_be_called_are_named_and_a_called_one_is_shown_only_what_is_wanted() -> None:
-    config = linked(rules(), executor=["planner"])
+    config = with_subagents(rules(), executor=["planner"])
     words = ConversationPrompter(
         PromptLibrary.load(builtin_prompts()),
         rules=lambda: config,
@@ -74,26 +76,26 @@ def test_colleagues_that_may_be_called_are_named_and_a_called_one_is_shown_only_
         workspace_notes=lambda: None,
         project_name="demo",
     )
-    play = Play(
+    scenario = Scenario(
         lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
-        lambda c, m: says("", *to("planner", message="how?")),
+        lambda c, m: reply("", *calls_to("planner", message="how?")),
         config=config,
     )
-    play.person("Build it")
-    while len(play.conversation.runs) < 2:
-        play.step()
-    caller, called = play.conversation.runs.values()
-    assert "You have `to_planner`, and no others" in words.work(play.conversation, caller).system
-    prompt = words.work(play.conversation, called)
+    scenario.user_writes("Build it")
+    while len(scenario.conversation.runs) < 2:
+        scenario.step()
+    caller, called = scenario.conversation.runs.values()
+    assert "You have `to_planner`, and no others" in words.work(scenario.conversation, caller).system
+    prompt = words.work(scenario.conversation, called)
     assert "to_planner" not in prompt.system
     assert prompt.entries[1:] == (AgentText(author="Executor", text="how?"),)
 
 
 def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
     words = prompter({}, [None])
-    play = Play(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: says("done"))
-    play.person("Build it")
-    request = words.route(play.conversation)
+    scenario = Scenario(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: reply("done"))
+    scenario.user_writes("Build it")
+    request = words.route(scenario.conversation)
     assert request.purpose == "route"
     assert request.agent == Slug("orchestrator")
     assert request.output_schema is not None
@@ -103,17 +105,17 @@ def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
 
 
 def test_the_phase_a_run_comes_from_is_in_its_prompt() -> None:
-    words, play = prompter({}, [None]), at_work()
-    run = next(iter(play.conversation.runs.values()))
-    assert "Before it came chat." in words.work(play.conversation, run).system
-    play.conversation.phase_from = None
-    assert "Before it came" not in words.work(play.conversation, run).system, (
+    words, scenario = prompter({}, [None]), at_work()
+    run = next(iter(scenario.conversation.runs.values()))
+    assert "Before it came chat." in words.work(scenario.conversation, run).system
+    scenario.conversation.phase_from = None
+    assert "Before it came" not in words.work(scenario.conversation, run).system, (
         "what was rendered for another way is kept"
     )
 
 
 def test_a_prompt_is_rendered_once_for_equal_knowledge_and_anew_for_other_tools() -> None:
-    play, tools = at_work(), [ToolSpec(name="ask", description="Asks.", parameters={})]
+    scenario, tools = at_work(), [ToolSpec(name="ask", description="Asks.", parameters={})]
     words = ConversationPrompter(
         PromptLibrary.load(builtin_prompts()),
         rules=rules,
@@ -122,20 +124,20 @@ def test_a_prompt_is_rendered_once_for_equal_knowledge_and_anew_for_other_tools(
         workspace_notes=lambda: None,
         project_name="demo",
     )
-    run = next(iter(play.conversation.runs.values()))
-    first = words.work(play.conversation, run).system
-    assert words.work(play.conversation, run).system is first
+    run = next(iter(scenario.conversation.runs.values()))
+    first = words.work(scenario.conversation, run).system
+    assert words.work(scenario.conversation, run).system is first
     tools.clear()
-    assert "You have none." in words.work(play.conversation, run).system
+    assert "You have none." in words.work(scenario.conversation, run).system
 
 
 def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_own_once() -> None:
     corrections = [f"A refused decision: There is no agent '{n}'." for n in range(30)]
     words = prompter({"orchestrator": corrections}, [None])
-    play = Play(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: says("done"))
-    play.person("Build it")
-    play.conversation.router_lessons = ("There is no agent '28'.",)
-    note = words.route(play.conversation).entries[0]
+    scenario = Scenario(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: reply("done"))
+    scenario.user_writes("Build it")
+    scenario.conversation.router_lessons = ("There is no agent '28'.",)
+    note = words.route(scenario.conversation).entries[0]
     assert isinstance(note, Note)
     lessons = json.loads(note.text)["lessons"]
     assert len(lessons) == 12
@@ -147,17 +149,17 @@ def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_
 def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
     notes: list[str | None] = ["n" * 200_000]
     words = prompter({"executor": [f"lesson {n} " + "x" * 900 for n in range(50)]}, notes, budget)
-    play = Play(
-        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "r" * 2_000}, lambda c, m: says("done")
+    scenario = Scenario(
+        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "r" * 2_000}, lambda c, m: reply("done")
     )
-    play.person("Build it " + "p" * 60_000)
-    question = words.route(play.conversation)
+    scenario.user_writes("Build it " + "p" * 60_000)
+    question = words.route(scenario.conversation)
     if budget >= 8_000:
         assert request_tokens(question.system, question.entries, ()) <= budget
-    play.step()
-    run = next(iter(play.conversation.runs.values()))
-    prompt = words.work(play.conversation, run)
-    bare = prompter({}, [None], budget).work(play.conversation, run)
+    scenario.step()
+    run = next(iter(scenario.conversation.runs.values()))
+    prompt = words.work(scenario.conversation, run)
+    bare = prompter({}, [None], budget).work(scenario.conversation, run)
     assert tokens(prompt.system) - tokens(bare.system) <= 2 * DATA * budget + 250
     assert "lesson 49 " in prompt.system or budget < 8_000
     assert "nnn" in prompt.system
@@ -179,15 +181,15 @@ def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -
         workspace_notes=lambda: None,
         project_name="demo",
     )
-    play = at_work()
-    run = next(iter(play.conversation.runs.values()))
-    told = words.work(play.conversation, run)
+    scenario = at_work()
+    run = next(iter(scenario.conversation.runs.values()))
+    told = words.work(scenario.conversation, run)
     part = told.entries[-1]
     assert isinstance(part, Note)
     assert part.text == "In a of execute: build."
     assert "You work in a." in told.system
-    play.conversation.agent_states = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
-    assert "You work in b." in words.work(play.conversation, run).system
+    scenario.conversation.agent_states = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
+    assert "You work in b." in words.work(scenario.conversation, run).system
 
 
 def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothing_of_the_conversation(
@@ -202,7 +204,7 @@ def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothi
     in_python = dataclasses.replace(planner, input="Plan this: {{ user_message }}")  # theirs may name it
     library = dataclasses.replace(library, definitions={**library.definitions, planner.slug: in_python})
     known = rules().roster[Slug("planner")]
-    config = linked(rules(), executor=["planner"])
+    config = with_subagents(rules(), executor=["planner"])
     roster = {**config.roster, known.slug: dataclasses.replace(known, program=planner.program)}
     config = dataclasses.replace(config, roster=roster)
     words = ConversationPrompter(
@@ -213,13 +215,13 @@ def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothi
         workspace_notes=lambda: None,
         project_name="demo",
     )
-    play = Play(
+    scenario = Scenario(
         lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
-        lambda c, m: says("", *to("planner", message="how?")),
+        lambda c, m: reply("", *calls_to("planner", message="how?")),
         config=config,
     )
-    play.person("a secret of the conversation")
-    while len(play.conversation.runs) < 2:
-        play.step()
-    told = words.work(play.conversation, list(play.conversation.runs.values())[1]).entries
+    scenario.user_writes("a secret of the conversation")
+    while len(scenario.conversation.runs) < 2:
+        scenario.step()
+    told = words.work(scenario.conversation, list(scenario.conversation.runs.values())[1]).entries
     assert told == (Note(title="Your part", text="Plan this: how?"), AgentText(author="Executor", text="how?"))

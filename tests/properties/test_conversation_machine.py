@@ -34,10 +34,9 @@ from tenex.core.state.agent import Scope
 from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
-from tests.core.kit import check_rest, check_sound, plain
-from tests.fakes import agency
-from tests.fakes.linked import link, linked, to
-from tests.fakes.play import ID, TOOLS, Play, diligent, rules, says
+from tests.fakes import agent_phases
+from tests.fakes.scenario import ID, TOOLS, Scenario, check_idle, check_invariants, diligent, plain_model, reply, rules
+from tests.fakes.subagents import calls_to, link, with_subagents
 
 WAYS = {
     "chat": "execute",
@@ -103,7 +102,7 @@ _arguments = st.fixed_dictionaries(
         "lesson": st.just("test early"),
     },
 )
-_COLLEAGUES = [name for name, _ in to(*SLUGS)]
+_COLLEAGUES = [name for name, _ in calls_to(*SLUGS)]
 _calls = st.lists(
     st.builds(
         CallRequest,
@@ -131,7 +130,7 @@ _steps = st.builds(
 
 
 EDGES = (("first", "second", lambda me: me.n >= 1), ("second", "first", lambda me: me.n < 1), ("second", "third", None))
-OWN = agency.program(
+OWN = agent_phases.program(
     EDGES,
     defaults={"n": 0},
     schema={"n": {"type": "integer"}},
@@ -143,7 +142,7 @@ MOVES = {(slug, source, target) for slug in SLUGS for source, target, _ in EDGES
 
 def colleagues(limits: Limits | None = None) -> Policy:
     """The rules of the tests, where everybody may call somebody, and all who call have phases of their own."""
-    known = linked(
+    known = with_subagents(
         rules(limits=limits),
         executor=["helper", "security", link("planner", is_shared=True)],
         helper=["executor", "planner"],
@@ -162,16 +161,16 @@ def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
     """A diligent agent; an executor changes its state and calls colleagues first, and one of those does too."""
     run, step = conversation.runs[call.run], diligent(conversation, call)
     if run.parent is not None:
-        asked = (("set_state", {"field": "n", "value": 1}), *to("planner"), ("write_file", {"path": "c"}))
-        return says("", *asked) if run.agent == "helper" and not run.steps else says(f"{run.agent} has looked")
+        asked = (("set_state", {"field": "n", "value": 1}), *calls_to("planner"), ("write_file", {"path": "c"}))
+        return reply("", *asked) if run.agent == "helper" and not run.steps else reply(f"{run.agent} has looked")
     if run.steps or run.phase is not Phase.EXECUTE or run.agent != "executor":
         return step
-    calls = says("", ("set_state", {"field": "n", "value": 1}), *to("helper", "planner")).calls
+    calls = reply("", ("set_state", {"field": "n", "value": 1}), *calls_to("helper", "planner")).calls
     return dataclasses.replace(step, calls=(*calls, *(dataclasses.replace(one, id=CallId("")) for one in step.calls)))
 
 
-class FollowedPlay(Play):
-    """A play with a second state beside it, which hears of nothing but the journal."""
+class FollowedPlay(Scenario):
+    """A scenario with a second state beside it, which hears of nothing but the journal."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -192,7 +191,7 @@ class ConversationMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000, link_depth=2)
-        self.play = FollowedPlay(good, sociable, config=colleagues(limits))
+        self.scenario = FollowedPlay(good, sociable, config=colleagues(limits))
         self.old: list[Signal] = []
         self.looked_at = 0
 
@@ -201,10 +200,10 @@ class ConversationMachine(RuleBasedStateMachine):
     @initialize(text=st.sampled_from(TEXTS), steps=st.integers(0, 100))
     def begins(self, text: str, steps: int) -> None:
         """Somebody writes for the first time, and good minds bring the conversation to any phase."""
-        self.play.person(text)
+        self.scenario.user_writes(text)
         for _ in range(steps):
-            if not self.play.step():
-                self.play.person("blue")
+            if not self.scenario.step():
+                self.scenario.user_writes("blue")
 
     @rule(
         text=st.sampled_from(TEXTS),
@@ -214,23 +213,23 @@ class ConversationMachine(RuleBasedStateMachine):
     )
     def somebody_writes(self, text: str, role: Role, addressed: list[str], replies: bool) -> None:
         """A message, a reply to a question, words for an agent."""
-        asked = next(iter(self.play.conversation.asks), None) if replies else None
-        self.play.person(text, role=role, addressed=tuple(addressed), reply_to=asked)
+        asked = next(iter(self.scenario.conversation.asks), None) if replies else None
+        self.scenario.user_writes(text, role=role, addressed=tuple(addressed), reply_to=asked)
 
     def ready(self, kind: type[Effect] | tuple[type[Effect], ...]) -> list[Effect]:
-        return [effect for effect in self.play.running.values() if isinstance(effect, kind)]
+        return [effect for effect in self.scenario.running.values() if isinstance(effect, kind)]
 
     def ends(self, effect: Effect, signal: Signal) -> None:
         """A task ends: its key is settled, the decision was pure, and the same news again is no news."""
-        conversation, config, now = self.play.conversation, self.play.rules, self.play.now
+        conversation, config, now = self.scenario.conversation, self.scenario.rules, self.scenario.now
         before = copy.copy(conversation)  # what is changed in place differs from the refold below
         decided = decide(conversation, signal, config, now)
         assert decided == decide(conversation, signal, config, now)
         assert conversation == before
-        self.play.running.pop(effect.key)
-        assert self.play.hear(signal), "a wanted key is never answered with silence"
-        assert effect.key not in pending(self.play.conversation)
-        assert decide(self.play.conversation, signal, config, self.play.now) == []
+        self.scenario.running.pop(effect.key)
+        assert self.scenario.handle(signal), "a wanted key is never answered with silence"
+        assert effect.key not in pending(self.scenario.conversation)
+        assert decide(self.scenario.conversation, signal, config, self.scenario.now) == []
         self.old.append(signal)
 
     @precondition(lambda self: self.ready(Route))
@@ -249,17 +248,17 @@ class ConversationMachine(RuleBasedStateMachine):
         effect = calls[which % len(calls)]
         self.ends(effect, ModelAnswered(key=effect.key, step=step))
 
-    @precondition(lambda self: any(not isinstance(effect, Timer) for effect in self.play.running.values()))
+    @precondition(lambda self: any(not isinstance(effect, Timer) for effect in self.scenario.running.values()))
     @rule(steps=st.integers(1, 30), seed=st.integers(0, 9))
     def work_goes_on(self, steps: int, seed: int) -> None:
         """Good minds work for a while, in some order, so that later phases are reached as well."""
         dice = random.Random(seed)
         for _ in range(steps):
-            ready = [effect for effect in self.play.running.values() if not isinstance(effect, Timer)]
+            ready = [effect for effect in self.scenario.running.values() if not isinstance(effect, Timer)]
             if not ready:
                 break
             effect = dice.choice(ready)
-            self.ends(effect, self.play.perform(effect))
+            self.ends(effect, self.scenario.perform(effect))
 
     @precondition(lambda self: self.ready((ModelCall, Route)))
     @rule(which=st.integers(0, 9), retryable=st.booleans(), after=st.none() | st.integers(0, 10**6))
@@ -298,7 +297,7 @@ class ConversationMachine(RuleBasedStateMachine):
         timers = self.ready(Timer)
         effect = timers[which % len(timers)]
         assert isinstance(effect, Timer)
-        self.play.now = max(self.play.now, effect.due)
+        self.scenario.now = max(self.scenario.now, effect.due)
         self.ends(effect, TimerFired(key=effect.key))
 
     @rule(odd=st.sampled_from(ODD), which=st.integers(0, 999), data=st.data())
@@ -307,14 +306,14 @@ class ConversationMachine(RuleBasedStateMachine):
         match odd:
             case "command":
                 name, role = data.draw(st.sampled_from(NAMES)), data.draw(st.sampled_from(Role))
-                self.play.person("/skip chores" if name == "skip" else f"/{name}", role=role)
+                self.scenario.user_writes("/skip chores" if name == "skip" else f"/{name}", role=role)
             case "again":
-                known = list(self.play.conversation.seen)
-                assert self.play.person("again", event_id=known[which % len(known)]) == []
+                known = list(self.scenario.conversation.seen)
+                assert self.scenario.user_writes("again", event_id=known[which % len(known)]) == []
             case "death":
                 self.the_process_dies()
             case "late" if self.old:
-                assert self.play.hear(self.old[which % len(self.old)]) == []
+                assert self.scenario.handle(self.old[which % len(self.old)]) == []
             case "roster":
                 self.the_roster_changes(SLUGS[1 + which % 4], present=data.draw(st.booleans()))
 
@@ -322,27 +321,27 @@ class ConversationMachine(RuleBasedStateMachine):
         """And starts again, with nothing but the journal."""
         calls = [effect for effect in self.ready(ToolCall) if isinstance(effect, ToolCall)]
         once = {call.key for call in calls if TOOLS[call.request.tool].replay == "once"}
-        self.play.crash()
-        assert not once & set(self.play.running), "what may run only once is not run again"
+        self.scenario.crash()
+        assert not once & set(self.scenario.running), "what may run only once is not run again"
 
     def the_roster_changes(self, slug: str, *, present: bool) -> None:
         """The operator takes an agent away, or brings it back."""
         whole = colleagues().roster
-        kept = {name: member for name, member in self.play.rules.roster.items() if name != slug}
+        kept = {name: member for name, member in self.scenario.rules.roster.items() if name != slug}
         roster = {**kept, Slug(slug): whole[Slug(slug)]} if present else kept
-        self.play.rules = dataclasses.replace(self.play.rules, roster=roster)
+        self.scenario.rules = dataclasses.replace(self.scenario.rules, roster=roster)
 
     # ---- what always holds ----
 
     @invariant()
     def it_is_sound(self) -> None:
         """Legal transitions, one refold, usage as summed, and something runs if and only if it does not wait."""
-        check_sound(self.play)
+        check_invariants(self.scenario)
 
     @invariant()
     def what_runs_is_what_is_wanted(self) -> None:
         """The reconciler and the state never disagree, and no key is of a kind that is not its effect's."""
-        assert self.play.running.keys() == pending(self.play.conversation).keys()
+        assert self.scenario.running.keys() == pending(self.scenario.conversation).keys()
         kinds = {
             Work.ROUTE: Route,
             Work.MODEL: ModelCall,
@@ -350,13 +349,13 @@ class ConversationMachine(RuleBasedStateMachine):
             Work.PUBLISH: Publish,
             Work.TIMER: Timer,
         }
-        assert all(isinstance(effect, kinds[key.work]) for key, effect in self.play.running.items())
+        assert all(isinstance(effect, kinds[key.work]) for key, effect in self.scenario.running.items())
         assert len(self.ready(Route)) <= 1
 
     @invariant()
     def a_checkpoint_tells_all_of_it(self) -> None:
         """Who goes on from it, written and read, stands where this stands, with the same work in flight."""
-        conversation = self.play.conversation
+        conversation = self.scenario.conversation
         if conversation.next_seq % 3:  # a sample is enough: it is the dearest look of all
             return
         data = CONVERSATION.encode_decisions([[StateSnapshot.of(conversation)]])
@@ -367,9 +366,9 @@ class ConversationMachine(RuleBasedStateMachine):
     @invariant()
     def completions_are_counted_once(self) -> None:
         """Each agent of a closed turn has one completion; what it said is said once."""
-        ended = [record.run for record in self.play.all(r.RunEnded)]
+        ended = [record.run for record in self.scenario.records(r.RunEnded)]
         assert len(ended) == len(set(ended))
-        history = self.play.conversation.history
+        history = self.scenario.conversation.history
         assert history is not None
         for turn in history.turns:
             assert sorted(done.agent for done in turn.completions) == sorted(turn.agents)
@@ -377,7 +376,7 @@ class ConversationMachine(RuleBasedStateMachine):
     @invariant()
     def who_is_called_has_a_caller_that_waits(self) -> None:
         """A called run stands on an open call of an open run, and no such call stands on nothing."""
-        runs = self.play.conversation.runs
+        runs = self.scenario.conversation.runs
         waits = {
             (run.id, call.request.id) for run in runs.values() for call in run.calls if call.state is CallState.LINKED
         }
@@ -386,7 +385,7 @@ class ConversationMachine(RuleBasedStateMachine):
     @invariant()
     def gates_are_earned(self) -> None:
         """A cycle that executed never ends by decision with a gate open; only a person's `/new` may do that."""
-        new, self.looked_at = self.play.journal[self.looked_at :], len(self.play.journal)
+        new, self.looked_at = self.scenario.journal[self.looked_at :], len(self.scenario.journal)
         for decision in new:
             kinds = [type(record) for record in decision]
             if r.Ended in kinds and r.CommandGiven not in kinds:
@@ -397,24 +396,26 @@ class ConversationMachine(RuleBasedStateMachine):
 
     def before(self, seq: int) -> Any:
         """The state before that record."""
-        records = [record for decision in self.play.journal for record in decision if record.seq < seq]
-        return fold(self.play.conversation.id, records)
+        records = [record for decision in self.scenario.journal for record in decision if record.seq < seq]
+        return fold(self.scenario.conversation.id, records)
 
     def teardown(self) -> None:
         """Left alone, with good minds and fired timers, it comes to rest, and the person was told something."""
-        play = self.play
-        play.worker, play.router = plain, lambda _: {"agents": ["USER"], "reason": "the person is next"}
+        scenario = self.scenario
+        scenario.worker, scenario.router = plain_model, lambda _: {"agents": ["USER"], "reason": "the person is next"}
         for _ in range(300):
-            if not play.step():
+            if not scenario.step():
                 waits = [e.key.part for e in self.ready(Timer) if e.key.part in ("retry", "route")]
                 if not waits:
                     break
-                play.fire(waits[0])
-        if play.conversation.status != "new":
-            check_rest(play)
-        check_sound(play)
-        agency.check_moves(ID, [record for decision in play.journal for record in decision], MOVES)
-        assert Play.refold(play) == play.conversation, "what the journal says must not depend on when it is read"
+                scenario.fire(waits[0])
+        if scenario.conversation.status != "new":
+            check_idle(scenario)
+        check_invariants(scenario)
+        agent_phases.check_moves(ID, [record for decision in scenario.journal for record in decision], MOVES)
+        assert Scenario.refold(scenario) == scenario.conversation, (
+            "what the journal says must not depend on when it is read"
+        )
 
 
 ConversationMachine.TestCase.settings = settings(

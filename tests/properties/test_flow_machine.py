@@ -31,10 +31,9 @@ from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.ports import OnText, OutgoingMessage, UnsignedEvent, ignore_text
-from tests.core.kit import check_sound
-from tests.fakes.linked import linked, to
-from tests.fakes.play import rules, says
-from tests.fakes.stage import Daemon, World
+from tests.fakes.runtime import Daemon, World
+from tests.fakes.scenario import check_invariants, reply, rules
+from tests.fakes.subagents import calls_to, with_subagents
 from tests.fakes.virtual import VirtualLoop
 from tests.simulation.oracle import Told, is_notice
 
@@ -69,7 +68,7 @@ class PatientWorld(World):
         super().__init__(lambda _question: None, lambda _request: None)
         patient = Expectation(warn_after=YEARS, close_after=YEARS)  # the model knows no deadline, and stories are long
         limits = Limits(turns_per_message=1_000, same_route=1_000, steps_per_run=1_000, default_expectation=patient)
-        self.rules = linked(rules(limits=limits), executor=[CALLED])
+        self.rules = with_subagents(rules(limits=limits), executor=[CALLED])
         self.asked: dict[str, asyncio.Future[Any]] = {}
         self.refusing: set[str] = set()
         self.faults = 0
@@ -95,7 +94,7 @@ class PatientWorld(World):
             del self.asked[who]
         if isinstance(answer, Exception):
             raise answer
-        return says(answer) if isinstance(answer, str) else answer
+        return reply(answer) if isinstance(answer, str) else answer
 
 
 class FlowMachine(RuleBasedStateMachine):
@@ -138,12 +137,12 @@ class FlowMachine(RuleBasedStateMachine):
         self.work_goes_on(steps, which)
 
     @rule()
-    def a_person_writes(self, to: str = "", question: str | None = None) -> None:
+    def a_person_writes(self, calls_to: str = "", question: str | None = None) -> None:
         """Whenever they like; where all wait for them, and there is one question, it is the answer."""
         self.count += 1
         event_id = f"{self.count:064d}"[::-1]
         self._write(f"message {self.count}", event_id, question)
-        self.model.wrote(event_id, to)
+        self.model.wrote(event_id, calls_to)
         self._settle()
 
     @precondition(lambda self: self.model.parked)
@@ -192,10 +191,10 @@ class FlowMachine(RuleBasedStateMachine):
         """The person, whose answer may be long in coming; or a colleague, who has a model of its own."""
         agent = sorted(self.model.thinking)[which % len(self.model.thinking)]
         if colleague and "executor" in self.model.thinking and self.model.phase != "reflection":
-            self.world.asked["executor"].set_result(says("", *to(CALLED)))
+            self.world.asked["executor"].set_result(reply("", *calls_to(CALLED)))
             self.model.called("executor", CALLED)
         elif self.model.phase != "reflection":
-            self.world.asked[agent].set_result(says("", ("ask", {"question": f"What does {agent} do?"})))
+            self.world.asked[agent].set_result(reply("", ("ask", {"question": f"What does {agent} do?"})))
             self.model.asked_person(agent)
         self._settle()
 
@@ -212,7 +211,7 @@ class FlowMachine(RuleBasedStateMachine):
             future.set_result(ModelRefused("filtered"))
             self.model.ended(agent, outcome)
         else:
-            future.set_result(says("", ("complete", {"response": f"{agent} did it", "verdict": "verified"})))
+            future.set_result(reply("", ("complete", {"response": f"{agent} did it", "verdict": "verified"})))
             self.model.ended(agent, outcome)
         self._settle()
         self.world.refusing.clear()
@@ -294,7 +293,7 @@ class FlowMachine(RuleBasedStateMachine):
         if self.model.status == "new":
             return
         state = self.daemon.state()
-        check_sound(Told(self.world.books[ConversationId(ID)], state))  # type: ignore[arg-type]
+        check_invariants(Told(self.world.books[ConversationId(ID)], state))  # type: ignore[arg-type]
         said = {event.id for rec in self._records() if isinstance(rec, r.MessageSent) for event in rec.events}
         published = self.world.published
         assert said <= set(published)

@@ -16,8 +16,8 @@ from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.ports import ExecutionContext, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.core.records import Record
-from tests.fakes.play import ID, says, seven_phases
-from tests.fakes.stage import Daemon, MemoryJournal, World
+from tests.fakes.runtime import Daemon, MemoryJournal, World
+from tests.fakes.scenario import ID, reply, seven_phases
 
 Moment = Literal["before intent", "after intent", "after effect", "before result", "after result"]
 """Before: it is about to be written. After effect: it has been done, and its task has not yet told anybody."""
@@ -189,9 +189,9 @@ def work(request: ModelRequest) -> ModelStep:
     """A good agent; the executor uses a tool of each kind."""
     steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
     if request.phase == "execute" and request.agent == "executor" and not steps:
-        return says("", ("read_file", {"path": "a"}), ("write_file", {"path": "a"}), ("send", {"path": "m"}))
+        return reply("", ("read_file", {"path": "a"}), ("write_file", {"path": "a"}), ("send", {"path": "m"}))
     if request.phase == "verification":
-        return says("", ("complete", {"response": "It works", "verdict": "verified"}))
+        return reply("", ("complete", {"response": "It works", "verdict": "verified"}))
     if request.phase == "reflection" and not steps:
-        return says("", ("learn", {"lesson": f"{request.agent} tests early"}))
-    return says(f"{request.agent} has done {request.phase}")
+        return reply("", ("learn", {"lesson": f"{request.agent} tests early"}))
+    return reply(f"{request.agent} has done {request.phase}")

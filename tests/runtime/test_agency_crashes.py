@@ -17,9 +17,9 @@ from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.phases import Access
 from tenex.core.records import Record
-from tests.fakes.agency import program
-from tests.fakes.linked import link, to
-from tests.fakes.play import ID, rules, says
+from tests.fakes.agent_phases import program
+from tests.fakes.scenario import ID, reply, rules
+from tests.fakes.subagents import calls_to, link
 from tests.fakes.virtual import run
 from tests.histories.agency_scenes import by_states, fenced
 
@@ -58,11 +58,11 @@ def minds(request: ModelRequest) -> ModelStep:
             + fenced("python", "print(6 * 7)")
         )
     if request.agent == "executor" and steps == 3:
-        return says(BUILT)
+        return reply(BUILT)
     called = {"executor": "helper", "helper": "planner"}.get(request.agent)
     if steps == 0:
-        return says("", sets(1), *(to(called) if called else ()), ("write_file", {"path": request.agent}))
-    return says("", sets(2)) if steps == 1 else says(f"{request.agent} is done")
+        return reply("", sets(1), *(calls_to(called) if called else ()), ("write_file", {"path": request.agent}))
+    return reply("", sets(2)) if steps == 1 else reply(f"{request.agent} is done")
 
 
 class Household(DyingWorld):

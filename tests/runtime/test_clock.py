@@ -16,8 +16,8 @@ from tenex.core.messages import ModelRequest, ModelStep
 from tenex.runtime.clock import ClockWatch, SystemClock
 from tenex.store.stats import Stats, as_json
 from tenex.store.view_json import render
-from tests.fakes.play import says, seven_phases
-from tests.fakes.stage import Daemon, World
+from tests.fakes.runtime import Daemon, World
+from tests.fakes.scenario import reply, seven_phases
 from tests.fakes.virtual import VirtualClock, run
 
 from .test_runtime import worker
@@ -140,7 +140,7 @@ def test_a_parked_run_has_its_time_left_when_the_answer_comes(by: int, *, restar
 
     def asks(request: ModelRequest) -> ModelStep:
         if not any(isinstance(entry, ModelStep) for entry in request.entries):
-            return says("", ("ask", {"question": "Which colour?"}))
+            return reply("", ("ask", {"question": "Which colour?"}))
         return worker(request)
 
     world = stage(worker=asks, router=lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "-"})

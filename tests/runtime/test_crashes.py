@@ -15,7 +15,7 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.records import Record
 from tenex.core.state.run import CallState
-from tests.fakes.play import ID
+from tests.fakes.scenario import ID
 from tests.fakes.virtual import run
 
 from .dying import TALK, DyingWorld, Finds, Moment, Subject

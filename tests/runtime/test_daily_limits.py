@@ -11,8 +11,8 @@ from tenex.core.costs import cost_of
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.messages import ModelRequest, Quote, Usage
 from tenex.core.signals import InboundMessage, MessageReceived
-from tests.fakes.play import ALICE, rules, says
-from tests.fakes.stage import Daemon, World
+from tests.fakes.runtime import Daemon, World
+from tests.fakes.scenario import ALICE, reply, rules
 from tests.fakes.virtual import run
 
 from .test_missions import Stage
@@ -35,7 +35,7 @@ def world(usage: Usage | None = None, **limits: Any) -> World:
     """A world of an owner, a member and guests in which every answer of an agent takes this."""
 
     def answer(request: ModelRequest) -> Any:
-        return dataclasses.replace(says("done"), usage=usage or Usage(input_tokens=600, output_tokens=400))
+        return dataclasses.replace(reply("done"), usage=usage or Usage(input_tokens=600, output_tokens=400))
 
     made = World(to_manager, answer)
     made.circle = PeerGroup(owners=frozenset({ALICE}), members=frozenset({MEL, ANN}), is_open=True)
@@ -283,7 +283,7 @@ def test_continue_says_that_it_may_not_and_status_says_why_nothing_happens() -> 
 def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next_day() -> None:
     there = world(tokens_per_owner_day=2_500)
     there.worker = lambda request: dataclasses.replace(
-        says("", ("read_file", {"path": f"{len(request.entries)}"})) if len(request.entries) < 13 else says("done"),
+        reply("", ("read_file", {"path": f"{len(request.entries)}"})) if len(request.entries) < 13 else reply("done"),
         usage=Usage(input_tokens=900, output_tokens=100),
     )
 

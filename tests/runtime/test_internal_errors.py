@@ -24,8 +24,8 @@ from tenex.core.signals import (
     ToolReturned,
     without_result,
 )
-from tests.fakes.play import ID, says
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ID, reply
 from tests.fakes.virtual import run
 
 from .test_undeliverable import speak
@@ -48,7 +48,7 @@ def books(world: World) -> list[r.Record]:
 def reads(request: ModelRequest) -> ModelStep:
     """A tool once, then the end."""
     asked = any(isinstance(entry, ModelStep) for entry in request.entries)
-    return says("it is done") if asked else says("", ("send", {"path": "a"}))
+    return reply("it is done") if asked else reply("", ("send", {"path": "a"}))
 
 
 @pytest.mark.parametrize("part", ["prompt", "answer", "result"])
@@ -131,7 +131,7 @@ def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """How far relays are noted as heard stays before it, also when the conversation has gone on and left memory."""
-    world = World(once, lambda _request: says("done"))
+    world = World(once, lambda _request: reply("done"))
 
     def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[r.Record]:
         if isinstance(signal, MessageReceived) and signal.message.text == "odd":
@@ -162,7 +162,7 @@ def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however_late(
 def test_the_end_of_a_task_without_its_result_is_of_the_same_task_and_has_no_lesser_form() -> None:
     key = Key(Work.TOOL, 3)
     ends: list[Signal] = [
-        RouteAnswered(key=key, step=says("x")),
+        RouteAnswered(key=key, step=reply("x")),
         ToolReturned(key=key, result=ToolResult(ok=True, content="x")),
         NodeReturned(key=key, to="END", state={}, spent={"large": Usage(input_tokens=7)}),
     ]

@@ -16,8 +16,8 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import ModelRequest, Usage
 from tenex.core.signals import Signal, ToolCallInterrupted
-from tests.fakes.play import ID, says
-from tests.fakes.stage import Daemon, World
+from tests.fakes.runtime import Daemon, World
+from tests.fakes.scenario import ID, reply
 from tests.fakes.virtual import run
 
 LATE = Usage(input_tokens=300)
@@ -30,8 +30,8 @@ def answering(number: int, late: Exception | None = None) -> World:
 
     def answer(text: str) -> Any:
         if len(world.requests) != number:
-            return says(text)
-        return late or replace(says(text), usage=LATE)
+            return reply(text)
+        return late or replace(reply(text), usage=LATE)
 
     def router(question: dict[str, Any]) -> Any:
         turns, newest = question["turns"], question["messages"][-1]
@@ -64,7 +64,7 @@ def costs(world: World) -> list[tuple[str | None, int, str]]:
     return [(rec.run, rec.usage.input_tokens, rec.model) for rec in records if isinstance(rec, r.ModelCallCancelled)]
 
 
-def play(world: World, command: str, number: int) -> None:
+def scenario(world: World, command: str, number: int) -> None:
     async def main() -> None:
         async with world.daemon() as daemon:
             await overtake(world, daemon, command, number)
@@ -83,14 +83,14 @@ def test_what_the_router_cost_is_recorded_when_a_command_overtakes_its_answer(
     command: str, late: Exception | None
 ) -> None:
     world = answering(ROUTE_AGAIN, late)
-    play(world, command, ROUTE_AGAIN)
+    scenario(world, command, ROUTE_AGAIN)
     assert costs(world) == [(None, 300, "script")]
 
 
 @pytest.mark.parametrize("late", [None, ModelRefused("filtered", LATE, model="script")], ids=["answer", "refused"])
 def test_what_an_agent_cost_is_recorded_for_its_run_when_a_stop_overtakes_its_answer(late: Exception | None) -> None:
     world = answering(WORK, late)
-    play(world, "/stop", WORK)
+    scenario(world, "/stop", WORK)
     (ended,) = [rec for rec in world.heard if isinstance(rec, r.RunEnded)]
     assert ended.outcome == "stopped"
     assert costs(world) == [(ended.run, 300, "script")]
@@ -120,7 +120,7 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_its_append_fails(*, is_
         return int(is_written) if is_next else None
 
     world.fail_append = fault
-    play(world, "/retry", ROUTE_AGAIN)
+    scenario(world, "/retry", ROUTE_AGAIN)
     assert failed
     assert costs(world) == [(None, 300, "script")]
 
@@ -151,6 +151,6 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it
 
     monkeypatch.setattr("tenex.runtime.actor.decide", odd)
     monkeypatch.setattr(world, "heard_records", heard)
-    play(world, "/retry", ROUTE_AGAIN)
+    scenario(world, "/retry", ROUTE_AGAIN)
     assert faults == {"decide": 0, "observe": 0}
     assert costs(world) == [(None, 300, "script")]

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from tenex.core import records as r
 from tenex.core.ids import Millis, RunId, Slug
 from tenex.runtime.actor import _log_notable
-from tests.fakes.play import ID
+from tests.fakes.scenario import ID
 
 RUN: dict[str, Any] = {
     "seq": 1,

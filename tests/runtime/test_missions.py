@@ -22,8 +22,8 @@ from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.missions.runner import NodeRunner
 from tenex.workflows.missions.steps import ReplayName
-from tests.fakes.play import ID, seven_phases
-from tests.fakes.stage import Daemon, World
+from tests.fakes.runtime import Daemon, World
+from tests.fakes.scenario import ID, seven_phases
 from tests.fakes.virtual import run
 from tests.workflows.test_missions_running import Ledger, deaf_graph
 

@@ -15,9 +15,8 @@ from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.reducers import conversation as folds
 from tenex.core.signals import InboundMessage, ModelAnswered, ModelFailed, RouteAnswered, Signal
 from tenex.core.state.run import CallState
-from tests.core.kit import check_sound, go, plain, until
-from tests.fakes.play import ALICE, Play, says, seven_phases
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ALICE, Scenario, check_invariants, plain_model, reply, route, seven_phases, step_until
 from tests.fakes.virtual import run
 
 from .test_runtime import worker
@@ -119,34 +118,34 @@ def test_replies_that_arrive_before_their_root_are_received_with_it() -> None:
 # ---- completions in every order ---------------------------------------------------------------------------------
 
 OUTCOMES: dict[str, Callable[[Key], Signal]] = {
-    "finished": lambda key: ModelAnswered(key=key, step=says("done", ("complete", {"response": "done"}))),
-    "text": lambda key: ModelAnswered(key=key, step=says("it is done")),
+    "finished": lambda key: ModelAnswered(key=key, step=reply("done", ("complete", {"response": "done"}))),
+    "text": lambda key: ModelAnswered(key=key, step=reply("it is done")),
     "lost": lambda key: ModelFailed(key=key, message="no", retryable=True),
     "failed": lambda key: ModelFailed(key=key, message="refused", retryable=False),
 }
 
 
-def three_at_work() -> Play:
-    play = Play(lambda _q: go("execute", *AGENTS), plain)
-    play.person("build it")
-    until(play, lambda p: len([e for e in p.running.values() if isinstance(e, ModelCall)]) == len(AGENTS))
-    return play
+def three_at_work() -> Scenario:
+    scenario = Scenario(lambda _q: route("execute", *AGENTS), plain_model)
+    scenario.user_writes("build it")
+    step_until(scenario, lambda p: len([e for e in p.running.values() if isinstance(e, ModelCall)]) == len(AGENTS))
+    return scenario
 
 
-def end_one(play: Play, agent: str, outcome: str) -> None:
+def end_one(scenario: Scenario, agent: str, outcome: str) -> None:
     """Bring an agent's run to its end, however many tries and reminders that takes."""
     kind = OUTCOMES[outcome]
     for _ in range(9):
-        run_ = next((known for known in play.conversation.runs.values() if known.agent == agent), None)
+        run_ = next((known for known in scenario.conversation.runs.values() if known.agent == agent), None)
         if run_ is None:
             return
         if run_.retry is not None:
             kind = OUTCOMES["finished"]  # the model can be reached again
-            play.hear(play.perform(next(e for e in play.running.values() if e.key.seq == run_.retry.seq)))
+            scenario.handle(scenario.perform(next(e for e in scenario.running.values() if e.key.seq == run_.retry.seq)))
         else:
-            effect = next(e for e in play.running.values() if isinstance(e, ModelCall) and e.run == run_.id)
-            play.hear(kind(effect.key))
-        play.reconcile()
+            effect = next(e for e in scenario.running.values() if isinstance(e, ModelCall) and e.run == run_.id)
+            scenario.handle(kind(effect.key))
+        scenario.reconcile()
     raise AssertionError(f"the run of {agent} does not end")
 
 
@@ -155,12 +154,12 @@ def test_three_agents_end_in_any_order_and_the_turn_is_the_same(outcomes: tuple[
     """Six orders, one joint state: gates, participants, completions by agent, what is asked next."""
     found: list[Any] = []
     for order in itertools.permutations(zip(AGENTS, outcomes, strict=True)):
-        play = three_at_work()
+        scenario = three_at_work()
         for agent, outcome in order:
-            assert play.conversation.turn is not None, "the turn closed before all had ended"
-            end_one(play, agent, outcome)
-        check_sound(play)
-        found.append(joint(play.conversation))
+            assert scenario.conversation.turn is not None, "the turn closed before all had ended"
+            end_one(scenario, agent, outcome)
+        check_invariants(scenario)
+        found.append(joint(scenario.conversation))
     assert all(state == found[0] for state in found)
 
 
@@ -180,36 +179,36 @@ def joint(c: Conversation) -> Any:
 
 def test_a_completion_for_a_closed_turn_and_a_stale_routing_answer_say_nothing_new() -> None:
     """Also when the same agent works again, and the same question is asked again."""
-    play = Play(seven_phases, plain)
-    play.person("build it")
+    scenario = Scenario(seven_phases, plain_model)
+    scenario.user_writes("build it")
     late: list[Signal] = []
     for _ in range(120):
-        ready = [e for e in play.running.values() if isinstance(e, (Route, ModelCall))]
-        late.extend(_news(play, effect) for effect in ready)
-        if not play.step():
-            if play.conversation.status == "ended":
+        ready = [e for e in scenario.running.values() if isinstance(e, (Route, ModelCall))]
+        late.extend(_news(scenario, effect) for effect in ready)
+        if not scenario.step():
+            if scenario.conversation.status == "ended":
                 break
-            play.person("go on")
-    assert play.conversation.status == "ended"
-    seq = play.conversation.next_seq
+            scenario.user_writes("go on")
+    assert scenario.conversation.status == "ended"
+    seq = scenario.conversation.next_seq
     for signal in late:
-        assert play.hear(signal) == []
-    assert play.conversation.next_seq == seq
-    play.person("and again")
+        assert scenario.handle(signal) == []
+    assert scenario.conversation.next_seq == seq
+    scenario.user_writes("and again")
     for signal in late:
-        assert play.hear(signal) == []
-    until(play, lambda p: bool(p.conversation.runs))
+        assert scenario.handle(signal) == []
+    step_until(scenario, lambda p: bool(p.conversation.runs))
     for signal in late:
-        assert play.hear(signal) == []
-    check_sound(play)
+        assert scenario.handle(signal) == []
+    check_invariants(scenario)
 
 
-def _news(play: Play, effect: Effect) -> Signal:
+def _news(scenario: Scenario, effect: Effect) -> Signal:
     if isinstance(effect, Route):
         return RouteAnswered(
-            key=effect.key, step=says('{"agents": ["executor"], "phase": "execute", "reason": "late"}')
+            key=effect.key, step=reply('{"agents": ["executor"], "phase": "execute", "reason": "late"}')
         )
-    return ModelAnswered(key=effect.key, step=says("late", ("write_file", {"path": "late"})))
+    return ModelAnswered(key=effect.key, step=reply("late", ("write_file", {"path": "late"})))
 
 
 # ---- around a stop ----------------------------------------------------------------------------------------------
@@ -221,8 +220,8 @@ def test_a_reply_during_shutdown_is_taken_in_after_the_restart_exactly_once(mome
 
     def asks(request: ModelRequest) -> ModelStep:
         if not any(isinstance(entry, ModelStep) for entry in request.entries):
-            return says("", ("ask", {"question": "Which colour?"}))
-        return says("done")
+            return reply("", ("ask", {"question": "Which colour?"}))
+        return reply("done")
 
     world = World(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "-"}, asks)
     verdicts: list[str] = []
@@ -286,7 +285,7 @@ def _fold(world: World) -> Conversation:
 def test_a_reply_before_the_message_it_answers_finds_the_same_conversation(*, restarts: bool) -> None:
     """Relays promise no order: the root names the place, the message that is answered may come later."""
     world = World(chat, worker)
-    root, reply = EventId("1" * 64), EventId("2" * 64)
+    root, answer = EventId("1" * 64), EventId("2" * 64)
 
     def of(event_id: EventId, *references: EventId) -> InboundMessage:
         return InboundMessage(
@@ -303,7 +302,7 @@ def test_a_reply_before_the_message_it_answers_finds_the_same_conversation(*, re
 
     async def main() -> None:
         async with world.daemon(kill=restarts) as daemon:
-            assert daemon.runtime.inbox.receive(of(reply, root)) == "admitted"
+            assert daemon.runtime.inbox.receive(of(answer, root)) == "admitted"
             if restarts:
                 await asyncio.sleep(0.1)
             else:
@@ -312,12 +311,12 @@ def test_a_reply_before_the_message_it_answers_finds_the_same_conversation(*, re
         if restarts:
             async with world.daemon() as daemon:
                 assert daemon.runtime.inbox.receive(of(root)) == "admitted"
-                daemon.runtime.inbox.receive(of(reply, root))
+                daemon.runtime.inbox.receive(of(answer, root))
                 await daemon.until("waiting")
 
     run(main)
     assert list(world.books) == [ID], "one conversation"
-    assert sorted(wrote(world)) == [root, reply]
+    assert sorted(wrote(world)) == [root, answer]
 
 
 def test_an_answer_that_comes_before_its_question_is_out_is_no_answer_to_it() -> None:
@@ -325,15 +324,15 @@ def test_an_answer_that_comes_before_its_question_is_out_is_no_answer_to_it() ->
 
     def asks(conversation: Conversation, call: ModelCall) -> ModelStep:
         steps = conversation.runs[call.run].steps
-        return says("", ("ask", {"question": "Which colour?"})) if not steps else says("done")
+        return reply("", ("ask", {"question": "Which colour?"})) if not steps else reply("done")
 
-    play = Play(lambda _q: go(None, "executor"), asks)
-    play.person("build it")
-    play.person("blue")
-    until(play, lambda p: bool(p.conversation.runs) and p.conversation.is_parked)
-    (run_,) = play.conversation.runs.values()
+    scenario = Scenario(lambda _q: route(None, "executor"), asks)
+    scenario.user_writes("build it")
+    scenario.user_writes("blue")
+    step_until(scenario, lambda p: bool(p.conversation.runs) and p.conversation.is_parked)
+    (run_,) = scenario.conversation.runs.values()
     assert [call.state for call in run_.open_calls] == [CallState.PARKED]
-    play.person("green", addressed=(Slug("executor"),))
-    (answered,) = play.all(r.QuestionAnswered)
+    scenario.user_writes("green", addressed=(Slug("executor"),))
+    (answered,) = scenario.records(r.QuestionAnswered)
     assert answered.text == "green"
-    check_sound(play)
+    check_invariants(scenario)

@@ -10,8 +10,8 @@ from tenex.core import records as r
 from tenex.core.ids import ConversationId, EventId
 from tenex.core.ports import PublishOutcome, UnsignedEvent
 from tenex.runtime.outbox import AGAIN, Outbox
-from tests.fakes.play import ALICE, RELAY, seven_phases
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ALICE, RELAY, seven_phases
 from tests.fakes.virtual import run
 
 from .test_runtime import worker

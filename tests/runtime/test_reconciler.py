@@ -9,7 +9,7 @@ from tenex.core.ids import EventId, Millis
 from tenex.core.ports import UnsignedEvent
 from tenex.core.signals import Signal, TimerFired
 from tenex.runtime.reconciler import Reconciler
-from tests.fakes.play import ALICE, RELAY
+from tests.fakes.scenario import ALICE, RELAY
 
 EVENT = UnsignedEvent(id=EventId("e" * 64), pubkey=ALICE, created_at=1, kind=1, tags=(), content="said")
 ROUTE = Route(key=Key(Work.ROUTE, 1))

@@ -14,8 +14,8 @@ from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.messages import AgentText, ModelRequest, ModelStep, Note, UserText
 from tenex.core.ports import OutgoingMessage, Prompt, UnsignedEvent
 from tenex.runtime.inbox import Admission
-from tests.fakes.play import ALICE, says, seven_phases
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ALICE, reply, seven_phases
 from tests.fakes.virtual import run
 
 
@@ -23,12 +23,12 @@ def worker(request: ModelRequest) -> ModelStep:
     """A diligent agent as the model port sees it."""
     steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
     if request.phase == "execute" and not steps:
-        return says("", ("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("send", {"path": "m"}))
+        return reply("", ("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("send", {"path": "m"}))
     if request.phase == "verification":
-        return says("", ("complete", {"response": "It works", "verdict": "verified"}))
+        return reply("", ("complete", {"response": "It works", "verdict": "verified"}))
     if request.phase == "reflection" and not steps:
-        return says("", ("learn", {"lesson": "test early"}))
-    return says(f"{request.agent} has done {request.phase}")
+        return reply("", ("learn", {"lesson": "test early"}))
+    return reply(f"{request.agent} has done {request.phase}")
 
 
 async def converse(world: World, *texts: str) -> None:
@@ -349,7 +349,7 @@ def test_a_fault_of_ours_that_stays_leaves_the_others_alone_and_comes_to_rest() 
 def test_halves_of_surrogate_pairs_in_an_answer_reach_neither_tools_nor_the_journal() -> None:
     def odd(request: ModelRequest) -> ModelStep:
         if not any(isinstance(entry, ModelStep) for entry in request.entries) and request.phase == "execute":
-            return says("half \ud83d", ("write_file", {"path": "a", "content": ["\ud83d", {"\ud83d": "\ud83d"}]}))
+            return reply("half \ud83d", ("write_file", {"path": "a", "content": ["\ud83d", {"\ud83d": "\ud83d"}]}))
         return worker(request)
 
     world = World(seven_phases, odd)

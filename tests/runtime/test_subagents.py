@@ -20,15 +20,15 @@ from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import Event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
-from tests.fakes.linked import linked, to
-from tests.fakes.play import ID, rules, says
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ID, reply, rules
+from tests.fakes.subagents import calls_to, with_subagents
 from tests.fakes.virtual import run
 from tests.nostr.kit import real_relay
 
 from .dying import DyingWorld, Moment, Subject, work
 
-BOTH = says("I ask around", *to("planner", "helper", message="which colour?"))
+BOTH = reply("I ask around", *calls_to("planner", "helper", message="which colour?"))
 
 
 def steps_of(request: ModelRequest) -> int:
@@ -40,13 +40,13 @@ def asks_around(request: ModelRequest) -> ModelStep:
     """The executor asks two colleagues, and says what it heard."""
     if request.agent == "executor" and not steps_of(request):
         return BOTH
-    return says(f"{request.agent} is done")
+    return reply(f"{request.agent} is done")
 
 
 def world() -> World:
     """A router that has the executor work once; the executor may call the planner and the helper."""
     made = World(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "work"}, asks_around)
-    made.rules = linked(rules(), executor=["planner", "helper"])
+    made.rules = with_subagents(rules(), executor=["planner", "helper"])
     return made
 
 
@@ -106,9 +106,9 @@ def with_a_colleague(request: ModelRequest) -> ModelStep:
     """In execute the executor has the planner write something first."""
     steps = steps_of(request)
     if request.phase == "execute" and request.agent == "executor" and not steps:
-        return says("", *to("planner"), ("send", {"path": "m"}))
+        return reply("", *calls_to("planner"), ("send", {"path": "m"}))
     if request.phase == "execute" and request.agent == "planner" and not steps:
-        return says("", ("write_file", {"path": "p"}))
+        return reply("", ("write_file", {"path": "p"}))
     return work(request)
 
 
@@ -146,7 +146,7 @@ def test_wherever_a_colleague_is_cut_off_it_goes_on_and_nothing_is_done_twice(
     subject: Subject, moment: Moment, tmp_path: Path
 ) -> None:
     one = DyingWorld(tmp_path, subject, moment)
-    one.rules, one.worker = linked(rules(), executor=["planner"]), with_a_colleague
+    one.rules, one.worker = with_subagents(rules(), executor=["planner"]), with_a_colleague
 
     async def main() -> None:
         assert await one.live(), "it never came to that moment"
@@ -189,7 +189,7 @@ class RelayWorld(World):
     def asks_one_who_asks(self, request: ModelRequest) -> ModelStep:
         """The planner does not know either, and asks the person."""
         if request.agent == "planner" and not steps_of(request):
-            return says("", ("ask", {"question": "Which colour?"}))
+            return reply("", ("ask", {"question": "Which colour?"}))
         return asks_around(request)
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:

@@ -16,8 +16,8 @@ from tenex.core.records import MessageRecorded, Record
 from tenex.core.signals import InboundMessage, MessageReceived, Signal
 from tenex.runtime.actor import MAX_FAILURES
 from tenex.runtime.coordinator import ConversationCoordinator
-from tests.fakes.play import ALICE, says
-from tests.fakes.stage import Daemon, MemoryJournal, World
+from tests.fakes.runtime import Daemon, MemoryJournal, World
+from tests.fakes.scenario import ALICE, reply
 from tests.fakes.virtual import run
 
 BOB = PublicKey("b" * 64)
@@ -35,7 +35,7 @@ class Spoiled(World):
     """A world whose disk has damaged conversations."""
 
     def __init__(self) -> None:
-        super().__init__(talk, lambda _: says("done"))
+        super().__init__(talk, lambda _: reply("done"))
         self.damaged: set[str] = set()
         self.circle = PeerGroup(owners=frozenset({ALICE, BOB}))
 
@@ -99,7 +99,7 @@ async def until_told(world: Spoiled, word: str, times: int = 1) -> None:
 def test_who_writes_into_a_damaged_conversation_is_told_once_and_heard_when_it_is_mended() -> None:
     """Each person once; the messages are taken in, in order, with the first that comes after the mend."""
 
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
         async with world.daemon() as daemon:
@@ -117,13 +117,13 @@ def test_who_writes_into_a_damaged_conversation_is_told_once_and_heard_when_it_i
         assert len(world.notified("damaged")) == 2
         assert all(count == 1 for count in world.sent.values())
 
-    run(play)
+    run(scenario)
 
 
 def test_a_restart_that_finds_the_same_damage_says_the_same_event() -> None:
     """So relays drop it; and what was refused is taken in by the process that finds the files mended."""
 
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
         for times in (1, 2):
@@ -139,13 +139,13 @@ def test_a_restart_that_finds_the_same_damage_says_the_same_event() -> None:
             assert wrote(state, world) == ["one"]
             assert daemon.runtime.coordinator.unjournaled_since() is None
 
-    run(play)
+    run(scenario)
 
 
 def test_relays_that_give_the_messages_in_another_order_after_a_restart_hear_the_same_event() -> None:
     """Two messages of one second have no order of their own; and a mended conversation tells of new damage anew."""
 
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
         for times, order in enumerate((("7", "8"), ("8", "7")), 1):
@@ -164,13 +164,13 @@ def test_relays_that_give_the_messages_in_another_order_after_a_restart_hear_the
             speak(daemon, "number 9", name="9" * 64, at=1_700_000_900)
             await until_told(world, "damaged", 2)
 
-    run(play)
+    run(scenario)
 
 
 def test_damage_after_a_mend_is_told_anew() -> None:
     """With an event of its own: relays would drop the one of the damage before."""
 
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
         async with world.daemon() as daemon:
@@ -194,11 +194,11 @@ def test_damage_after_a_mend_is_told_anew() -> None:
                 world.damaged = {HERE}
         assert set(world.sent.values()) == {1}
 
-    run(play)
+    run(scenario)
 
 
 def test_what_was_refused_is_tried_again_when_the_configuration_is_read_again() -> None:
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
         async with world.daemon() as daemon:
@@ -208,7 +208,7 @@ def test_what_was_refused_is_tried_again_when_the_configuration_is_read_again() 
             daemon.runtime.coordinator.retry_held()
             assert wrote(await daemon.until("ended"), world) == ["one"]
 
-    run(play)
+    run(scenario)
 
 
 def full(world: World) -> None:
@@ -223,7 +223,7 @@ async def frozen(daemon: Daemon) -> None:
 
 
 def test_a_disk_that_fails_for_a_moment_is_nothing_to_speak_of() -> None:
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
         full(world)
         async with world.daemon() as daemon:
@@ -234,13 +234,13 @@ def test_a_disk_that_fails_for_a_moment_is_nothing_to_speak_of() -> None:
             await daemon.until("ended")
         assert not world.notified("disk")
 
-    run(play)
+    run(scenario)
 
 
 def test_whoever_waits_on_a_full_disk_is_told_once_and_answered_when_there_is_room() -> None:
     """Messages that come meanwhile too; a second frost is told anew."""
 
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
         async with world.daemon() as daemon:
             for frost in (1, 2):
@@ -257,13 +257,13 @@ def test_whoever_waits_on_a_full_disk_is_told_once_and_answered_when_there_is_ro
             texts = wrote(daemon.state(), world)
             assert texts == ["request 1", "and more 1", "request 2", "and more 2"]
 
-    run(play)
+    run(scenario)
 
 
 def test_who_waits_for_work_that_cannot_be_written_down_is_told_too() -> None:
     """Their message is durable, and the answer to it is not: it may be the last of the cycle, too."""
 
-    async def play(appends: int) -> bool:
+    async def scenario(appends: int) -> bool:
         world = Spoiled()
         async with world.daemon() as daemon:
             world.fail_append = lambda number: 0 if number > appends else None
@@ -277,7 +277,7 @@ def test_who_waits_for_work_that_cannot_be_written_down_is_told_too() -> None:
         assert [event.content for event in world.published.values()].count("done") == 1
         return was_frozen
 
-    frozen_at = [run(lambda at=at: play(at)) for at in range(8)]  # type: ignore[misc]
+    frozen_at = [run(lambda at=at: scenario(at)) for at in range(8)]  # type: ignore[misc]
     assert frozen_at[:4] == [True] * 4
     assert not frozen_at[-1]
 
@@ -285,7 +285,7 @@ def test_who_waits_for_work_that_cannot_be_written_down_is_told_too() -> None:
 def test_stopping_on_a_full_disk_does_not_forget_that_a_message_is_owed() -> None:
     """The last note of how far relays were heard is made after the actors have gone."""
 
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
         full(world)
         coordinator: ConversationCoordinator
@@ -296,7 +296,7 @@ def test_stopping_on_a_full_disk_does_not_forget_that_a_message_is_owed() -> Non
         assert list(coordinator) == []
         assert coordinator.unjournaled_since() == 1_700_000_123
 
-    run(play)
+    run(scenario)
 
 
 class Gone(Spoiled):
@@ -310,7 +310,7 @@ class Gone(Spoiled):
 
 
 def test_a_notice_that_no_relay_takes_does_not_keep_the_daemon_from_stopping() -> None:
-    async def play() -> None:
+    async def scenario() -> None:
         world = Gone()
         world.damaged = {HERE}
         async with world.daemon() as daemon:
@@ -319,7 +319,7 @@ def test_a_notice_that_no_relay_takes_does_not_keep_the_daemon_from_stopping() -
             began = world.clock.now()
         assert world.clock.now() - began < 5_000
 
-    run(play)
+    run(scenario)
 
 
 @pytest.mark.parametrize("fault", [LookupError("no such form"), ZeroDivisionError()])
@@ -328,7 +328,7 @@ def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
 ) -> None:
     """An address that cannot be answered, or a fault of ours: nobody else's conversation ends of it."""
 
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
         seal = world.seal
@@ -345,13 +345,13 @@ def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
             await daemon.until("ended", THERE)
         assert not world.notified("damaged")
 
-    run(play)
+    run(scenario)
 
 
 def test_a_message_that_a_fault_of_ours_refuses_is_told_to_its_author(monkeypatch: pytest.MonkeyPatch) -> None:
     """After three tries it is put aside, and the next message is heard."""
 
-    async def play() -> None:
+    async def scenario() -> None:
         world = Spoiled()
 
         def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[Record]:
@@ -373,4 +373,4 @@ def test_a_message_that_a_fault_of_ours_refuses_is_told_to_its_author(monkeypatc
             assert wrote(await daemon.until("ended"), world) == ["even"]
         assert len(world.notified("internal error")) == 1
 
-    run(play)
+    run(scenario)

@@ -9,18 +9,18 @@ from tenex.core.errors import ModelRefused
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest
 from tenex.workflows.speakers import TransitionGraph
-from tests.fakes.play import says
-from tests.fakes.stage import World
+from tests.fakes.runtime import World
+from tests.fakes.scenario import reply
 from tests.fakes.virtual import run
-from tests.fakes.workflows import KEY, NAME, TRIO, asks_nobody, house, workflow
+from tests.fakes.workflows import KEY, NAME, TRIO, unused_router, workflow, workflow_policy
 
 LINE = TransitionGraph.sequence(TRIO)
 
 
-def world(worker: object = lambda request: says(f"{request.agent} is done"), **more: object) -> World:
+def world(worker: object = lambda request: reply(f"{request.agent} is done"), **more: object) -> World:
     """A world with the workflow `review`."""
-    made = World(asks_nobody, worker)  # type: ignore[arg-type]
-    made.rules = house(workflow(LINE, **more))  # type: ignore[arg-type]
+    made = World(unused_router, worker)  # type: ignore[arg-type]
+    made.rules = workflow_policy(workflow(LINE, **more))  # type: ignore[arg-type]
     return made
 
 
@@ -49,9 +49,9 @@ def test_a_p_tag_begins_it_in_a_new_thread_and_means_nothing_in_an_old_one() -> 
 def test_in_another_conversation_a_mention_is_answered_and_a_tag_is_not() -> None:
     one = World(
         lambda question: {"agents": ["USER"] if question["turns"] else ["planner"], "reason": "x"},
-        lambda request: says("hello"),
+        lambda request: reply("hello"),
     )
-    one.rules = house(workflow(LINE))
+    one.rules = workflow_policy(workflow(LINE))
 
     async def main() -> None:
         async with one.daemon() as daemon:
@@ -97,7 +97,7 @@ def test_1_3_f_a_speaker_who_fails_says_so_and_the_next_one_speaks() -> None:
     def worker(request: ModelRequest) -> object:
         if request.agent == "writer":
             raise ModelRefused("it will not")
-        return says(f"{request.agent} is done")
+        return reply(f"{request.agent} is done")
 
     one = world(worker)
 

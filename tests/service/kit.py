@@ -20,7 +20,7 @@ from tenex.core.records import Record
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import peek
-from tests.fakes.nursery import Child, begin, run
+from tests.fakes.forkserver import Child, begin, run
 
 from . import person
 from .moments import Moment, Orders
@@ -167,7 +167,7 @@ class Process:
 
     @classmethod
     async def fork(cls, words: Sequence[str], **env: str) -> Self:
-        """The same for a module's `main`, in a process that need not load it (`tests.fakes.nursery`)."""
+        """The same for a module's `main`, in a process that need not load it (`tests.fakes.forkserver`)."""
         process = await Forked.start(words, **env)
         return cls(process, process.stderr)
 

@@ -28,8 +28,8 @@ from tenex.core.ports import (
     ignore_text,
 )
 from tenex.llm.scripted import OfflineModel
+from tenex.nostr.compose import Publisher
 from tenex.nostr.keys import parse_public_key
-from tenex.nostr.publisher import Publisher
 from tenex.settings import load
 from tenex.store import journal
 from tenex.store.daemon_journal import FOLDER

@@ -16,8 +16,8 @@ import pytest
 from tenex.core import records as r
 from tenex.core.records import Record
 from tenex.nostr.embedded import embedded_relay
-from tests.fakes.modelminds import Asked, Team, straight, swift
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
+from tests.fakes.modelscripts import Asked, Team, straight, swift
 from tests.fakes.modelserver import Exchange, ModelServer, model_server
 
 from . import person

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.modelminds import Asked, Team, diligent, straight
 from tests.fakes.modelprotocol import Json, Reply
+from tests.fakes.modelscripts import Asked, Team, diligent, straight
 from tests.fakes.modelserver import ModelServer, model_server
 
 from .kit import Folder, phases, tenex

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tenex.nostr.keys import KeyRing
-from tests.fakes.modelminds import team
+from tests.fakes.forkserver import run
+from tests.fakes.modelscripts import team
 from tests.fakes.modelserver import model_server
-from tests.fakes.nursery import run
 
 from .kit import FULL_CYCLE, ROOT, TENEX, environment, phases, tenex
 

@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from tests.fakes.modelminds import Team, straight, swift
+from tests.fakes.modelscripts import Team, straight, swift
 from tests.fakes.modelserver import model_server
 
 from . import person

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 from tenex.core.records import mission as m
-from tests.fakes.modelminds import Asked, calls
 from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
 
 from .kit import ROOT, of_kind

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tests.fakes.modelminds import Asked, Team, all_phases, calls, diligent, straight
 from tests.fakes.modelprotocol import Fails, Json, Reply
+from tests.fakes.modelscripts import Asked, Team, all_phases, calls, diligent, straight
 from tests.fakes.modelserver import Exchange, ModelServer, model_server
 
 from . import person

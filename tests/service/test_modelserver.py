@@ -145,7 +145,7 @@ async def test_a_mind_that_fails_fails_the_test() -> None:
 
 async def test_it_serves_in_a_process_of_its_own() -> None:
     """The url on its first line, then one line for each exchange."""
-    words = [sys.executable, "-m", "tests.fakes.modelserver", "tests.fakes.modelminds:team"]
+    words = [sys.executable, "-m", "tests.fakes.modelserver", "tests.fakes.modelscripts:team"]
     process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=environment(), stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None

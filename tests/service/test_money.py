@@ -10,8 +10,8 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.decide import daily_limits
 from tenex.nostr.keys import SecretKey
-from tests.fakes.modelminds import Team
 from tests.fakes.modelprotocol import Answer, Json, Reply
+from tests.fakes.modelscripts import Team
 from tests.fakes.modelserver import ModelServer, model_server
 
 from . import person

@@ -13,8 +13,8 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tenex.core import records as r
 from tenex.service.client import ask
-from tests.fakes.modelminds import Asked, decision
 from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelscripts import Asked, decision
 from tests.fakes.modelserver import model_server, text_of
 from tests.output_states.kit import Engine
 from tests.tools.conftest import needs_bubblewrap
@@ -187,7 +187,7 @@ async def watch(folder: Folder, seen: list[Json]) -> None:
     while True:
         answer = await ask(folder.data / "tenex.sock", "watch", patience=30, after=after)
         after = answer["after"]
-        seen += answer["told"]
+        seen += answer["entries"]
 
 
 FAULTS = [

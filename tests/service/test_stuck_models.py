@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tenex.core import records as r
-from tests.fakes.modelminds import Asked, Team, straight, swift
 from tests.fakes.modelprotocol import Answer, Call, Fails, Hangs, Json, Reply
+from tests.fakes.modelscripts import Asked, Team, straight, swift
 from tests.fakes.modelserver import model_server
 
 from .kit import of_kind

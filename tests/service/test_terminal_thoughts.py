@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from tests.fakes.modelminds import Asked, decision
 from tests.fakes.modelprotocol import Answer, Breaks, Json, Reply
+from tests.fakes.modelscripts import Asked, decision
 from tests.fakes.modelserver import model_server
 
 from . import test_terminal

@@ -7,8 +7,8 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.phases import Phase
-from tests.fakes.modelminds import Team, straight, swift
 from tests.fakes.modelprotocol import Json
+from tests.fakes.modelscripts import Team, straight, swift
 from tests.fakes.modelserver import model_server
 
 from .kit import of_kind

@@ -6,8 +6,8 @@ from pathlib import Path
 from tenex.core import records as r
 from tenex.workflows.agents.definition import blueprint
 from tenex.workflows.agents.loading import find_agents
-from tests.fakes.modelminds import Asked, calls
 from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
 
 from .kit import ROOT, Folder, of_kind

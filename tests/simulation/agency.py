@@ -9,8 +9,8 @@ from tenex.core.config import Policy
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ToolSpec
 from tenex.core.state.agent import Program, Scope
-from tests.fakes import agency
-from tests.fakes.linked import link
+from tests.fakes import agent_phases
+from tests.fakes.subagents import link
 
 PLACES = ("first", "second", "third")
 WHO = ("executor", "helper", "planner", "project-manager")
@@ -44,7 +44,7 @@ def _program(dice: Random, slug: str) -> Program:
         f"to_{name.replace('-', '_')}": link(name, scope=_scope(dice, drawn), is_shared=dice.random() < 0.3)
         for name in dice.sample(others, dice.randint(0, 3))
     }
-    return agency.program(
+    return agent_phases.program(
         tuple((source, target, dice.choice(CONDITIONS)) for source, target in drawn),
         defaults=DEFAULTS,
         schema=SCHEMA,
@@ -76,10 +76,10 @@ def _call(dice: Random, tool: str) -> tuple[str, dict[str, Any]]:
     return tool, {"message": "look into it"} if tool.startswith("to_") and dice.random() < 0.95 else {}
 
 
-def changed(dice: Random, standing: Any) -> Mapping[str, Any]:
+def changed(dice: Random, agent_state: Any) -> Mapping[str, Any]:
     """What a tool that works on the agent gives back besides its result: new values, or a move it has made."""
-    if standing is None or dice.random() < 0.7:
+    if agent_state is None or dice.random() < 0.7:
         return {}
     if dice.random() < 0.7:
         return {"values": {"n": dice.randint(0, 3)}}
-    return {"moves": ((standing.phase, dice.choice(PLACES)),)}
+    return {"moves": ((agent_state.phase, dice.choice(PLACES)),)}

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from tenex.core.messages import ModelRequest, ModelStep
-from tests.fakes.play import says
+from tests.fakes.scenario import reply
 
 ONWARD = {
     "chat": ("execute", "plan", "brainstorm"),
@@ -39,7 +39,7 @@ def work(dice: Random, request: ModelRequest, own: Sequence[tuple[str, dict[str,
     steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
     done = ("complete", {"response": f"{request.agent} did {request.phase}", "verdict": "verified"})
     if steps >= dice.randint(0, 4):
-        return says("", done) if request.phase == "verification" or dice.random() < 0.5 else says("it is done")
+        return reply("", done) if request.phase == "verification" or dice.random() < 0.5 else reply("it is done")
     tools = {
         "execute": ["read_file", "write_file", "send", "check", "read_file"],
         "verification": ["read_file", "check"],
@@ -51,11 +51,11 @@ def work(dice: Random, request: ModelRequest, own: Sequence[tuple[str, dict[str,
         calls.insert(dice.randint(0, len(calls)), ("ask", {"question": f"Which of {dice.randint(2, 99)}?"}))
     for call in own:
         calls.insert(dice.randint(0, len(calls)), call)
-    return says("thinking", *calls, *([done] if dice.random() < 0.2 else []))
+    return reply("thinking", *calls, *([done] if dice.random() < 0.2 else []))
 
 
 def garbage(dice: Random, purpose: str) -> ModelStep:
     """An answer of no use."""
     if purpose == "route" or dice.random() < 0.5:
-        return says(dice.choice(JUNK + LEAPS))
-    return says("", ("teleport", {}), ("complete", {"response": 7}), ("ask", {}))
+        return reply(dice.choice(JUNK + LEAPS))
+    return reply("", ("teleport", {}), ("complete", {"response": 7}), ("ask", {}))

@@ -17,16 +17,15 @@ from tenex.store.journal_reader import VIEW
 from tenex.store.stats import Stats, as_json
 from tenex.store.verify import contradictions
 from tenex.store.view_json import render
-from tests.core.kit import check_sound
-from tests.fakes.agency import check_moves
-from tests.fakes.play import RELAY
+from tests.fakes.agent_phases import check_moves
+from tests.fakes.scenario import RELAY, check_invariants
 
 from .world import FaultyWorld
 
 
 @dataclasses.dataclass
 class Told:
-    """A conversation as `check_sound` looks at a play."""
+    """A conversation as `check_invariants` looks at a scenario."""
 
     journal: list[tuple[r.Record, ...]]
     conversation: Conversation
@@ -64,7 +63,7 @@ def is_notice(event: UnsignedEvent) -> bool:
 def _judge_one(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
     state = fold(ConversationId(name), records)
     assert not list(contradictions(ConversationId(name), records))
-    check_sound(Told([(record,) for record in records], state))  # type: ignore[arg-type]
+    check_invariants(Told([(record,) for record in records], state))  # type: ignore[arg-type]
     assert state.status in ("waiting", "ended"), f"{name[-2:]} is {state.status} at rest"
     assert not pending(state), f"{name[-2:]}: {list(pending(state))} at rest"
     _each_once(records)

@@ -8,8 +8,8 @@ from unittest.mock import patch
 from tenex.core.ids import ConversationId, EventId
 from tenex.core.signals import InboundMessage
 from tenex.core.state.run import CallState
-from tests.fakes.play import ALICE
-from tests.fakes.stage import Daemon
+from tests.fakes.runtime import Daemon
+from tests.fakes.scenario import ALICE
 from tests.fakes.virtual import run
 
 from . import missions, oracle

@@ -35,8 +35,8 @@ from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import JOURNAL, VIEW, peek
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
-from tests.fakes.play import ALICE, RELAY, says
-from tests.fakes.stage import MemoryNotices, World
+from tests.fakes.runtime import MemoryNotices, World
+from tests.fakes.scenario import ALICE, RELAY, reply
 
 from . import agency, missions
 from .disk import VirtualDisk
@@ -243,7 +243,7 @@ class FaultyWorld(World):
             return garbage(self.dice, request.purpose)
         if request.purpose == "route":
             question = json.loads(next(e.text for e in request.entries if isinstance(e, Note)))
-            return says(json.dumps(route(self.dice, question)))
+            return reply(json.dumps(route(self.dice, question)))
         return work(self.dice, request, agency.tries(self.dice, request))
 
     def route(self, conversation: Conversation) -> ModelRequest:
@@ -278,7 +278,7 @@ class FaultyWorld(World):
             raise RuntimeError("a fault of ours")
         if self.meets("tool error"):
             return ToolResult(ok=False, content="it does not work")
-        own = agency.changed(self.dice, context.standing)
+        own = agency.changed(self.dice, context.agent_state)
         touched = ("f",) if name in ("write_file", "send") else ()
         return ToolResult(ok=True, content=f"{name} done", touched=touched, **own)
 

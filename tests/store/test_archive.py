@@ -12,7 +12,7 @@ from tenex.core.phases import Phase
 from tenex.core.records import PhaseTransition, Record
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.archive import is_packed, packed, plain, unpacked
-from tests.fakes.play import ID
+from tests.fakes.scenario import ID
 
 from .kit import CONVERSATION_ID, decisions_of, started
 from .test_stats import lived

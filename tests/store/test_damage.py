@@ -23,7 +23,7 @@ from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
 from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load, peek
 from tenex.store.repository import ConversationFolder
-from tests.fakes.play import ID
+from tests.fakes.scenario import ID
 
 from .kit import StillClock, asked, started
 from .test_stats import lived

@@ -18,7 +18,7 @@ from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, MARK, load
 from tenex.store.repository import ConversationFolder
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 from .kit import StillClock
 from .test_rotation import written
@@ -27,11 +27,11 @@ from .test_rotation import written
 @pytest.fixture(scope="module")
 def decisions() -> list[list[Record]]:
     """A conversation of all seven phases."""
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    return [list(decision) for decision in play.journal]
+        scenario.user_writes(text)
+        scenario.settle()
+    return [list(decision) for decision in scenario.journal]
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +49,13 @@ async def rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     """Its folder, in several files."""
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
+        scenario.user_writes(text)
+        scenario.settle()
     disk = Disk()
     folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
-    await (await written(folder, play)).close()
+    await (await written(folder, scenario)).close()
     yield folder.path(ID)
     disk.close()
 

@@ -21,7 +21,7 @@ from tenex.store.disk import Disk
 from tenex.store.index import Index
 from tenex.store.index_row import Message, News, Row, news_of, summarise
 from tenex.store.repository import ConversationFolder
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 from .kit import CONVERSATION_ID, StillClock, started
 from .test_index_row import said, wrote
@@ -636,15 +636,15 @@ async def test_a_deleted_index_learns_settled_conversations_again_before_anybody
     folder: ConversationFolder, index: Index
 ) -> None:
     """A reply that names only an old event of a conversation must find it, also after the cache was deleted."""
-    play = Play(seven_phases, diligent)
-    play.person("hello", event_id="1" * 64)
-    play.settle()
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("hello", event_id="1" * 64)
+    scenario.settle()
     journal, _ = await folder.open(ID)
-    await journal.append(play.journal)
+    await journal.append(scenario.journal)
     assert await index.catch_up(folder) == [], "it waits for the person: nothing to resume"
     assert index.conversation_of("1" * 64) == ID
-    assert index.conversation_of(play.all(r.MessageSent)[0].events[0].id) == ID
+    assert index.conversation_of(scenario.records(r.MessageSent)[0].events[0].id) == ID
     assert await index.stale(folder) == []
-    play.person("think")
-    await journal.append(play.journal[-1:])
+    scenario.user_writes("think")
+    await journal.append(scenario.journal[-1:])
     assert await index.catch_up(folder) == [ID], "its router is wanted"

@@ -19,7 +19,7 @@ from tenex.core.records import (
     Waiting,
 )
 from tenex.store.index_row import Message, Row, news_of, summarise
-from tests.fakes.play import Play, diligent, seven_phases
+from tests.fakes.scenario import Scenario, diligent, seven_phases
 
 from .kit import CONVERSATION_ID, started
 
@@ -121,12 +121,12 @@ def test_everything_said_is_a_message_and_so_is_the_title() -> None:
 
 
 def test_who_worked_or_was_addressed_is_named_by_slug_and_key_and_every_phase_once() -> None:
-    play = Play(seven_phases, diligent)
-    play.person("I want something nice")
-    play.settle()
-    play.person("Build it")
-    play.settle()
-    records = [record for decision in play.journal for record in decision]
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("I want something nice")
+    scenario.settle()
+    scenario.user_writes("Build it")
+    scenario.settle()
+    records = [record for decision in scenario.journal for record in decision]
     worked = {agent for record in records if isinstance(record, TurnOpened) for agent in record.agents}
     keys = {record.pubkey for record in records if isinstance(record, RunStarted)}
     news = news_of([*records, replace(wrote(len(records) + 1, "9"), addressed=(Slug("security"),))])

@@ -19,7 +19,7 @@ from tenex.store.disk import Disk
 from tenex.store.journal import FILE_BYTES, FileJournal
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import SEGMENT, Views
-from tests.fakes.play import ID, Play, says
+from tests.fakes.scenario import ID, Scenario, reply
 
 from .kit import StillClock
 
@@ -36,21 +36,23 @@ def router(question: dict[str, Any]) -> dict[str, Any]:
 
 
 class Talk:
-    """A play whose journal is on disk and not in memory."""
+    """A scenario whose journal is on disk and not in memory."""
 
     def __init__(self, folder: ConversationFolder, journal: FileJournal, views: Views) -> None:
-        self.play = Play(router, lambda c, m: says("I have heard you, and this is what I say to it. " * 4))
+        self.scenario = Scenario(router, lambda c, m: reply("I have heard you, and this is what I say to it. " * 4))
         self._folder, self._journal, self._views = folder, journal, views
 
     async def turn(self, number: int) -> None:
-        self.play.person(f"message {number}: tell me something, in a sentence or two, as you would to a friend")
-        self.play.settle()
-        await self._journal.append(self.play.journal)
-        self.play.journal.clear()
-        self.play.published.clear()
+        self.scenario.user_writes(
+            f"message {number}: tell me something, in a sentence or two, as you would to a friend"
+        )
+        self.scenario.settle()
+        await self._journal.append(self.scenario.journal)
+        self.scenario.journal.clear()
+        self.scenario.published.clear()
         if number % SHOWN_EVERY == 0:
-            page = self._views.page(self.play.conversation)
-            await self._folder.rotate(self.play.conversation)
+            page = self._views.page(self.scenario.conversation)
+            await self._folder.rotate(self.scenario.conversation)
             await self._views.write(page)
 
 
@@ -78,12 +80,12 @@ async def test_memory_time_and_what_a_start_reads_are_the_same_after_ten_thousan
     assert views[LATE] < views[EARLY] * 1.2
     await folder.close()
     again, records = await folder.open(ID)
-    assert fold(ID, records) == talk.play.conversation
+    assert fold(ID, records) == talk.scenario.conversation
     assert len(records) < 20_000
     everything = await folder.read(ID)
     assert [record.seq for record in everything] == list(range(1, again.next_seq))
     assert sum(isinstance(record, TurnClosed) for record in everything) == TURNS
-    assert fold(ID, everything) == talk.play.conversation
+    assert fold(ID, everything) == talk.scenario.conversation
     assert len(list(path.glob("orchestratorTurns-*.json"))) == TURNS // SEGMENT - 1
     assert os.fspath(segments.current(path)).endswith(f"journal-{len(segments.numbers(path)):06d}.jsonl")
     disk.close()

@@ -20,28 +20,28 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Stats
 from tenex.store.verify import verify
 from tenex.store.view import Views
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 from .kit import StillClock
 from .test_rotation import names, records_of, written
 
 
 @pytest.fixture(scope="module")
-def play() -> Play:
-    play = Play(seven_phases, diligent)
+def scenario() -> Scenario:
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    return play
+        scenario.user_writes(text)
+        scenario.settle()
+    return scenario
 
 
 @pytest.fixture
-async def folder(tmp_path: Path, play: Play) -> AsyncIterator[ConversationFolder]:
+async def folder(tmp_path: Path, scenario: Scenario) -> AsyncIterator[ConversationFolder]:
     """Four files, of which the second is going to be missing."""
     disk = Disk()
     folder = ConversationFolder(tmp_path / "data" / "conversations", disk, StillClock())
-    await (await written(folder, play)).close()
-    await Views(folder, disk).show(play.conversation)
+    await (await written(folder, scenario)).close()
+    await Views(folder, disk).show(scenario.conversation)
     await folder.close()
     yield folder
     disk.close()
@@ -56,15 +56,15 @@ def lose(folder: ConversationFolder, number: int = 2) -> str:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 async def test_what_is_left_begins_with_the_checkpoint_behind_the_gap(
-    folder: ConversationFolder, play: Play, number: int
+    folder: ConversationFolder, scenario: Scenario, number: int
 ) -> None:
     """And folds to where the conversation stands; who needs all of it is still refused."""
     path = lose(folder, number)
     records, gone = await folder.read_left(ID)
     first, *rest = records
     assert isinstance(first, StateSnapshot)
-    assert rest == [record for record in records_of(play) if record.seq > first.seq]
-    assert fold(ID, records) == play.conversation
+    assert rest == [record for record in records_of(scenario) if record.seq > first.seq]
+    assert fold(ID, records) == scenario.conversation
     assert gone.startswith(f"{path} is missing, though journal-{number + 1:06}.jsonl follows it")
     assert f"before record {first.seq + 1}." in gone
     assert f"Put {Path(path).name} back from a copy; the daemon goes on from the newest file meanwhile." in gone
@@ -72,8 +72,8 @@ async def test_what_is_left_begins_with_the_checkpoint_behind_the_gap(
         await folder.read(ID)
 
 
-async def test_where_nothing_is_missing_all_is_left(folder: ConversationFolder, play: Play) -> None:
-    assert await folder.read_left(ID) == (records_of(play), "")
+async def test_where_nothing_is_missing_all_is_left(folder: ConversationFolder, scenario: Scenario) -> None:
+    assert await folder.read_left(ID) == (records_of(scenario), "")
 
 
 async def test_it_is_a_fault_that_asks_for_the_file_and_not_for_a_rebuild(folder: ConversationFolder) -> None:
@@ -95,9 +95,9 @@ async def test_what_is_left_is_judged_too(folder: ConversationFolder) -> None:
     assert len((await verify(folder, ID)).faults) == 1, "as it stood then nobody can say"
 
 
-async def test_figures_are_those_of_what_is_left(folder: ConversationFolder, play: Play) -> None:
+async def test_figures_are_those_of_what_is_left(folder: ConversationFolder, scenario: Scenario) -> None:
     """The years before the checkpoint's date are no time the conversation took."""
-    whole = Stats.of(ID, records_of(play))
+    whole = Stats.of(ID, records_of(scenario))
     lose(folder)
     left = Stats.of(ID, (await folder.read_left(ID))[0])
     assert 0 < left.turns < whole.turns
@@ -107,7 +107,7 @@ async def test_figures_are_those_of_what_is_left(folder: ConversationFolder, pla
 
 
 async def test_the_index_keeps_what_it_knew_of_the_past_and_learns_the_rest(
-    folder: ConversationFolder, play: Play
+    folder: ConversationFolder, scenario: Scenario
 ) -> None:
     """An event of the missing file was heard, and must not be answered again."""
     index = Index(folder.root / "index.sqlite")
@@ -118,7 +118,7 @@ async def test_the_index_keeps_what_it_knew_of_the_past_and_learns_the_rest(
     assert await index.catch_up(folder) == []
     await index.flush()
     index._recent.clear()
-    events = [event.id for record in records_of(play) for event in getattr(record, "events", ())]
+    events = [event.id for record in records_of(scenario) for event in getattr(record, "events", ())]
     assert events
     assert all(index.has_event(event) for event in events)
     assert await index.stale(folder) == [], "a start need not read it again"
@@ -126,7 +126,7 @@ async def test_the_index_keeps_what_it_knew_of_the_past_and_learns_the_rest(
 
 
 def test_every_command_that_only_reads_works_and_says_what_is_missing(
-    folder: ConversationFolder, tmp_path: Path, play: Play, capsys: pytest.CaptureFixture[str]
+    folder: ConversationFolder, tmp_path: Path, scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, packed = ["--data", str(tmp_path / "data")], str(tmp_path / "packed")
     lose(folder)
@@ -137,7 +137,7 @@ def test_every_command_that_only_reads_works_and_says_what_is_missing(
         return out, said
 
     (row,) = json.loads(told("list", "--json")[0])
-    assert (row["id"], row["status"]) == (ID, play.conversation.status)
+    assert (row["id"], row["status"]) == (ID, scenario.conversation.status)
     for words in (("show", ID), ("show", ID, "--json"), ("stats", ID), ("stats",), ("replay", ID)):
         out, said = told(*words)
         assert out
@@ -158,7 +158,7 @@ def test_every_command_that_only_reads_works_and_says_what_is_missing(
 
 
 async def test_what_was_imported_in_part_is_gone_on_with(
-    folder: ConversationFolder, tmp_path: Path, play: Play
+    folder: ConversationFolder, tmp_path: Path, scenario: Scenario
 ) -> None:
     """Its file has a number that tells a reader not to look for seq 1."""
     lose(folder)
@@ -167,7 +167,7 @@ async def test_what_was_imported_in_part_is_gone_on_with(
     other = ConversationFolder(tmp_path / "other", disk, StillClock())
     create(other.path(ID), [[record] for record in records])
     journal, found = await other.open(ID)
-    assert fold(ID, found) == play.conversation
-    assert journal.next_seq == play.conversation.next_seq
+    assert fold(ID, found) == scenario.conversation
+    assert journal.next_seq == scenario.conversation.next_seq
     assert names(other) == ["journal-000002.jsonl"]
     disk.close()

@@ -23,7 +23,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.verify import verify
 from tenex.store.view import Views
 from tenex.store.view_json import render
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 from .kit import StillClock
 from .test_rotation import Death, dying
@@ -37,20 +37,20 @@ async def disk() -> AsyncIterator[Disk]:
 
 
 @pytest.fixture
-def play() -> Play:
-    play = Play(seven_phases, diligent)
+def scenario() -> Scenario:
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    return play
+        scenario.user_writes(text)
+        scenario.settle()
+    return scenario
 
 
 @pytest.fixture
-async def folder(tmp_path: Path, disk: Disk, play: Play) -> ConversationFolder:
-    """The whole play in a journal; nothing else yet."""
+async def folder(tmp_path: Path, disk: Disk, scenario: Scenario) -> ConversationFolder:
+    """The whole scenario in a journal; nothing else yet."""
     folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
     journal, _ = await folder.open(ID)
-    await journal.append(play.journal)
+    await journal.append(scenario.journal)
     return folder
 
 
@@ -66,7 +66,7 @@ async def folder(tmp_path: Path, disk: Disk, play: Play) -> ConversationFolder:
 async def test_a_death_within_a_view_leaves_the_old_one_or_the_new_one(
     folder: ConversationFolder,
     disk: Disk,
-    play: Play,
+    scenario: Scenario,
     monkeypatch: pytest.MonkeyPatch,
     owner: Any,
     name: str,
@@ -74,7 +74,7 @@ async def test_a_death_within_a_view_leaves_the_old_one_or_the_new_one(
     after: bool,
 ) -> None:
     """A start knows from the times whether it has to be written, and opening the journal sweeps what was half made."""
-    records = [record for decision in play.journal for record in decision]
+    records = [record for decision in scenario.journal for record in decision]
     old, new = fold(ID, records[:60]), fold(ID, records)
     views = Views(folder, disk)
     await views.show(old)
@@ -140,7 +140,7 @@ def leaving(real: Callable[..., Any], left: list[Path], root: Path, *, after: bo
     ids=["before it begins", "begun", "between statements", "before the commit", "after the commit"],
 )
 async def test_a_death_within_the_index_costs_a_look_at_the_journal(
-    folder: ConversationFolder, disk: Disk, play: Play, monkeypatch: pytest.MonkeyPatch, name: str, after: bool
+    folder: ConversationFolder, disk: Disk, scenario: Scenario, monkeypatch: pytest.MonkeyPatch, name: str, after: bool
 ) -> None:
     """A start that catches up knows what one without an index learns, whatever was on its way."""
     left: list[Path] = []
@@ -148,14 +148,15 @@ async def test_a_death_within_the_index_costs_a_look_at_the_journal(
     await index.catch_up(folder)
     await index.flush()  # it knows the conversation up to here
     journal, records = await folder.open(ID)
-    play.person("thank you")
-    play.settle()
-    more = [decision for decision in play.journal if decision[0].seq > records[-1].seq]
+    scenario.user_writes("thank you")
+    scenario.settle()
+    more = [decision for decision in scenario.journal if decision[0].seq > records[-1].seq]
     await journal.append(more)
     with monkeypatch.context() as patch:
         patch.setattr(schema, name, leaving(getattr(schema, name), left, folder.root, after=after))
         index.update(
-            summarise(play.conversation, journal.length), news_of(record for decision in more for record in decision)
+            summarise(scenario.conversation, journal.length),
+            news_of(record for decision in more for record in decision),
         )
         await index.flush()
     await index.close()

@@ -19,7 +19,7 @@ from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import MARK, load, peek
 from tenex.store.repository import NEWEST, ConversationFolder
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 from .kit import StillClock, asked
 
@@ -37,12 +37,12 @@ def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
 
 
 @pytest.fixture
-def play() -> Play:
-    play = Play(seven_phases, diligent)
+def scenario() -> Scenario:
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    return play
+        scenario.user_writes(text)
+        scenario.settle()
+    return scenario
 
 
 @pytest.fixture(autouse=True)
@@ -52,19 +52,19 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
 
 
-def records_of(play: Play) -> list[Record]:
-    return [record for decision in play.journal for record in decision]
+def records_of(scenario: Scenario) -> list[Record]:
+    return [record for decision in scenario.journal for record in decision]
 
 
 def names(folder: ConversationFolder) -> list[str]:
     return sorted(entry.name for entry in folder.path(ID).iterdir())
 
 
-async def written(folder: ConversationFolder, play: Play, each: int = 40) -> FileJournal:
-    """The play on disk, a new file after so many records."""
+async def written(folder: ConversationFolder, scenario: Scenario, each: int = 40) -> FileJournal:
+    """The scenario on disk, a new file after so many records."""
     journal, _ = await folder.open(ID)
     state, since = Conversation(id=ID), 0
-    for decision in play.journal:
+    for decision in scenario.journal:
         await journal.append([decision])
         for record in decision:
             state.apply(record)
@@ -76,49 +76,51 @@ async def written(folder: ConversationFolder, play: Play, each: int = 40) -> Fil
 
 
 async def test_a_rotated_journal_is_folded_from_its_newest_file_and_read_as_a_whole(
-    folder: ConversationFolder, play: Play
+    folder: ConversationFolder, scenario: Scenario
 ) -> None:
-    before = await written(folder, play)
+    before = await written(folder, scenario)
     assert names(folder) == ["journal-000002.jsonl", "journal-000003.jsonl", "journal-000004.jsonl", "journal.jsonl"]
     await folder.close()
     journal, records = await folder.open(ID)
     assert isinstance(records[0], StateSnapshot)
-    assert fold(ID, records) == play.conversation
-    assert journal.next_seq == before.next_seq == play.conversation.next_seq
-    assert await folder.read(ID) == records_of(play), "every fact, each once, and nothing else"
+    assert fold(ID, records) == scenario.conversation
+    assert journal.next_seq == before.next_seq == scenario.conversation.next_seq
+    assert await folder.read(ID) == records_of(scenario), "every fact, each once, and nothing else"
 
 
-async def test_it_goes_on_after_each_restart_as_if_it_were_one_file(folder: ConversationFolder, play: Play) -> None:
-    for decision in play.journal:
+async def test_it_goes_on_after_each_restart_as_if_it_were_one_file(
+    folder: ConversationFolder, scenario: Scenario
+) -> None:
+    for decision in scenario.journal:
         journal, records = await folder.open(ID)
         state = fold(ID, records)
         await journal.append([decision])
         for record in decision:
             state.apply(record)
         assert await journal.rotate(StateSnapshot.of(state))
-    assert len(names(folder)) == len(play.journal) + 1
-    assert await folder.read(ID) == records_of(play)
-    assert fold(ID, (await folder.open(ID))[1]) == play.conversation
+    assert len(names(folder)) == len(scenario.journal) + 1
+    assert await folder.read(ID) == records_of(scenario)
+    assert fold(ID, (await folder.open(ID))[1]) == scenario.conversation
 
 
-async def test_only_as_many_files_are_read_as_are_asked_for(folder: ConversationFolder, play: Play) -> None:
-    await written(folder, play)
+async def test_only_as_many_files_are_read_as_are_asked_for(folder: ConversationFolder, scenario: Scenario) -> None:
+    await written(folder, scenario)
     (folder.path(ID) / "journal.jsonl").write_bytes(b"never read")
     newest = await folder.read(ID, NEWEST)
     assert newest == (await folder.open(ID))[1]
-    assert fold(ID, newest) == play.conversation
+    assert fold(ID, newest) == scenario.conversation
     first = newest[0].seq
     assert await folder.read(ID, first) == newest
     more = await folder.read(ID, first - 1)
     assert isinstance(more[0], StateSnapshot)
-    assert [record.seq for record in more[1:]] == list(range(more[0].seq + 1, play.conversation.next_seq))
+    assert [record.seq for record in more[1:]] == list(range(more[0].seq + 1, scenario.conversation.next_seq))
     assert more[0].seq < first - 1
     with pytest.raises(StoreDamaged, match=r"journal\.jsonl ends with seq 0, but journal-000002\.jsonl follows on 40"):
         await folder.read(ID)
 
 
-async def test_the_length_is_that_of_all_files(folder: ConversationFolder, play: Play) -> None:
-    journal = await written(folder, play)
+async def test_the_length_is_that_of_all_files(folder: ConversationFolder, scenario: Scenario) -> None:
+    journal = await written(folder, scenario)
     whole = sum(path.stat().st_size for path in folder.path(ID).iterdir())
     assert await folder.lengths() == {ID: whole}
     assert folder.length(ID) == journal.length == whole
@@ -136,11 +138,11 @@ async def test_the_length_is_that_of_all_files(folder: ConversationFolder, play:
 
 
 async def test_a_file_begins_with_its_checkpoint_and_the_ones_before_it_are_never_touched_again(
-    folder: ConversationFolder, play: Play
+    folder: ConversationFolder, scenario: Scenario
 ) -> None:
     journal, _ = await folder.open(ID)
     state = Conversation(id=ID)
-    for number, decision in enumerate(play.journal[:6]):
+    for number, decision in enumerate(scenario.journal[:6]):
         await journal.append([decision])
         for record in decision:
             state.apply(record)
@@ -160,12 +162,12 @@ async def test_a_file_begins_with_its_checkpoint_and_the_ones_before_it_are_neve
 
 
 async def test_only_a_long_journal_is_rotated_and_only_where_the_state_is_what_the_disk_has(
-    folder: ConversationFolder, play: Play, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, _ = await folder.open(ID)
-    await writer.append(play.journal[:-1])
-    state = fold(ID, records_of(play)[: -len(play.journal[-1])])
-    ahead = fold(ID, records_of(play))
+    await writer.append(scenario.journal[:-1])
+    state = fold(ID, records_of(scenario)[: -len(scenario.journal[-1])])
+    ahead = fold(ID, records_of(scenario))
     assert not await folder.rotate(ahead)
     assert names(folder) == ["journal.jsonl"], "the state is ahead of the disk"
     monkeypatch.setattr(writer, "_long", writer.file_length + 1)
@@ -180,16 +182,16 @@ async def test_only_a_long_journal_is_rotated_and_only_where_the_state_is_what_t
 
 
 async def test_who_went_on_at_once_is_told_so(
-    folder: ConversationFolder, play: Play, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the state says is then no longer where the journal ends, and nobody is to note the two together."""
     writer, _ = await folder.open(ID)
-    await writer.append(play.journal[:-1])
-    state = fold(ID, records_of(play)[: -len(play.journal[-1])])
+    await writer.append(scenario.journal[:-1])
+    state = fold(ID, records_of(scenario)[: -len(scenario.journal[-1])])
     monkeypatch.setattr(writer, "_long", writer.file_length)
     rotating = asyncio.create_task(folder.rotate(state))
-    appending = asyncio.create_task(writer.append(play.journal[-1:]))
-    later = asyncio.create_task(folder.rotate(fold(ID, records_of(play))))
+    appending = asyncio.create_task(writer.append(scenario.journal[-1:]))
+    later = asyncio.create_task(folder.rotate(fold(ID, records_of(scenario))))
     await appending
     await rotating
     assert not await later, "it ends with other records than when it was long"
@@ -197,9 +199,9 @@ async def test_who_went_on_at_once_is_told_so(
 
 
 async def test_agents_at_work_put_it_off_but_not_for_ever(
-    folder: ConversationFolder, play: Play, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = records_of(play)
+    records = records_of(scenario)
     busy = next(seq for seq in range(1, len(records)) if fold(ID, records[:seq]).runs)
     journal, _ = await folder.open(ID)
     await journal.append([[record] for record in records[:busy]])
@@ -212,53 +214,53 @@ async def test_agents_at_work_put_it_off_but_not_for_ever(
 
 
 async def test_a_file_grows_with_its_checkpoint_so_that_checkpoints_stay_a_small_part(
-    folder: ConversationFolder, play: Play, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 8)
     writer, _ = await folder.open(ID)
-    await writer.append(play.journal)
-    assert await writer.rotate(StateSnapshot.of(play.conversation))
+    await writer.append(scenario.journal)
+    assert await writer.rotate(StateSnapshot.of(scenario.conversation))
     size = writer.file_length
     for opened in (writer, (await folder.open(ID))[0]):
         assert not opened.is_long
         assert opened._long == 8 * size
 
 
-async def test_a_checkpoint_that_came_too_late_does_nothing(folder: ConversationFolder, play: Play) -> None:
+async def test_a_checkpoint_that_came_too_late_does_nothing(folder: ConversationFolder, scenario: Scenario) -> None:
     """An append that was under way when the state was taken goes first."""
     journal, _ = await folder.open(ID)
-    await journal.append(play.journal[:5])
-    checkpoint = StateSnapshot.of(fold(ID, [record for decision in play.journal[:5] for record in decision]))
+    await journal.append(scenario.journal[:5])
+    checkpoint = StateSnapshot.of(fold(ID, [record for decision in scenario.journal[:5] for record in decision]))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(journal.append([play.journal[5]]))
+        group.create_task(journal.append([scenario.journal[5]]))
         late = group.create_task(journal.rotate(checkpoint))
     assert not late.result()
     assert names(folder) == ["journal.jsonl"]
-    await journal.append([play.journal[6]])
+    await journal.append([scenario.journal[6]])
 
 
 # ---- two writers --------------------------------------------------------------------------------------------------
 
 
 async def test_a_writer_that_did_not_see_the_next_file_begin_fails_for_good(
-    folder: ConversationFolder, play: Play, disk: Disk
+    folder: ConversationFolder, scenario: Scenario, disk: Disk
 ) -> None:
     """Its file has not changed, and yet it is closed."""
     first, _ = await folder.open(ID)
-    await first.append(play.journal)
+    await first.append(scenario.journal)
     path = folder.path(ID) / "journal.jsonl"
     stale, _ = await FileJournal.open(path, CONVERSATION, Disk(), StillClock())
     first, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
-    assert await first.rotate(StateSnapshot.of(play.conversation))
+    assert await first.rotate(StateSnapshot.of(scenario.conversation))
     for _ in range(2):
         with pytest.raises(AppendFailed, match="by another process; open it again"):
             await stale.append([[asked(stale.next_seq)]])
-    assert not await stale.rotate(StateSnapshot.of(play.conversation)), "it is dead"
+    assert not await stale.rotate(StateSnapshot.of(scenario.conversation)), "it is dead"
     other, _ = await FileJournal.open(path, CONVERSATION, Disk(), StillClock())
     await other.append([[asked(other.next_seq)]])
     with pytest.raises(AppendFailed, match="by another process"):
-        await first.rotate(StateSnapshot.of(play.conversation))
-    assert len(await folder.read(ID)) == len(records_of(play)) + 1
+        await first.rotate(StateSnapshot.of(scenario.conversation))
+    assert len(await folder.read(ID)) == len(records_of(scenario)) + 1
 
 
 # ---- death --------------------------------------------------------------------------------------------------------
@@ -291,13 +293,19 @@ def dying(real: Callable[..., Any], at: int, *, after: bool) -> Callable[..., An
     ids=["write", "flush of the file", "rename", "flush of the folder"],
 )
 async def test_a_death_at_any_step_leaves_one_file_or_the_other(
-    folder: ConversationFolder, play: Play, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, at: int, after: bool
+    folder: ConversationFolder,
+    scenario: Scenario,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    at: int,
+    after: bool,
 ) -> None:
     """A process that dies tidies nothing up, so what the next one finds is taken right where it died."""
-    cut = len(play.journal) // 2
+    cut = len(scenario.journal) // 2
     journal, _ = await folder.open(ID)
-    await journal.append(play.journal[:cut])
-    state = fold(ID, [record for decision in play.journal[:cut] for record in decision])
+    await journal.append(scenario.journal[:cut])
+    state = fold(ID, [record for decision in scenario.journal[:cut] for record in decision])
     left = folder.root.parent / "left"
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", lambda *_, **__: None)
@@ -310,18 +318,18 @@ async def test_a_death_at_any_step_leaves_one_file_or_the_other(
     again, records = await there.open(ID)
     assert fold(ID, records) == state
     assert not list(there.path(ID).glob(".*")), "what was half done is swept away"
-    await again.append(play.journal[cut:])
-    assert fold(ID, (await there.open(ID))[1]) == play.conversation
-    assert await there.read(ID) == records_of(play)
+    await again.append(scenario.journal[cut:])
+    assert fold(ID, (await there.open(ID))[1]) == scenario.conversation
+    assert await there.read(ID) == records_of(scenario)
     disk.close()
 
 
 async def test_a_disk_that_takes_no_new_file_leaves_the_present_one_in_use(
-    folder: ConversationFolder, play: Play, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal, _ = await folder.open(ID)
-    await journal.append(play.journal[:-1])
-    state = fold(ID, records_of(play)[: -len(play.journal[-1])])
+    await journal.append(scenario.journal[:-1])
+    state = fold(ID, records_of(scenario)[: -len(scenario.journal[-1])])
     with monkeypatch.context() as patch:
 
         def full(*_: object) -> None:
@@ -331,17 +339,17 @@ async def test_a_disk_that_takes_no_new_file_leaves_the_present_one_in_use(
         await folder.rotate(state)
     assert names(folder) == ["journal.jsonl"]
     assert not journal.is_long, "it is not tried again at once"
-    await journal.append([play.journal[-1]])
-    assert await folder.read(ID) == records_of(play)
+    await journal.append([scenario.journal[-1]])
+    assert await folder.read(ID) == records_of(scenario)
 
 
 async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
-    folder: ConversationFolder, play: Play, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What would be acknowledged in it could be gone with it after a power cut."""
     journal, _ = await folder.open(ID)
-    await journal.append(play.journal[:-1])
-    state = fold(ID, records_of(play)[: -len(play.journal[-1])])
+    await journal.append(scenario.journal[:-1])
+    state = fold(ID, records_of(scenario)[: -len(scenario.journal[-1])])
     with monkeypatch.context() as patch:
 
         def fail(_: Path) -> None:
@@ -350,27 +358,27 @@ async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
         patch.setattr(atomic, "sync_folder", fail)
         await folder.rotate(state)
     with pytest.raises(AppendFailed, match="was begun, but Input/output error; open the journal again"):
-        await journal.append([play.journal[-1]])
+        await journal.append([scenario.journal[-1]])
     again, records = await folder.open(ID)
     assert fold(ID, records) == state
-    await again.append([play.journal[-1]])
-    assert await folder.read(ID) == records_of(play)
+    await again.append([scenario.journal[-1]])
+    assert await folder.read(ID) == records_of(scenario)
 
 
 # ---- damage -------------------------------------------------------------------------------------------------------
 
 
-async def rotated(folder: ConversationFolder, play: Play) -> Path:
-    await written(folder, play)
+async def rotated(folder: ConversationFolder, scenario: Scenario) -> Path:
+    await written(folder, scenario)
     await folder.close()
     return folder.path(ID)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 300, b'{"v":1,"seq":4'])
 async def test_a_newest_file_without_its_checkpoint_is_damage_and_no_reason_to_use_the_one_before(
-    folder: ConversationFolder, play: Play, content: bytes
+    folder: ConversationFolder, scenario: Scenario, content: bytes
 ) -> None:
-    path = await rotated(folder, play)
+    path = await rotated(folder, scenario)
     (path / "journal-000004.jsonl").write_bytes(content)
     with pytest.raises(StoreDamaged, match=r"journal-000004\.jsonl: line 1 cannot be right: it is no checkpoint"):
         await folder.open(ID)
@@ -378,8 +386,8 @@ async def test_a_newest_file_without_its_checkpoint_is_damage_and_no_reason_to_u
     assert (path / "journal-000004.jsonl").read_bytes() == content
 
 
-async def test_a_file_under_another_number_is_damage(folder: ConversationFolder, play: Play) -> None:
-    path = await rotated(folder, play)
+async def test_a_file_under_another_number_is_damage(folder: ConversationFolder, scenario: Scenario) -> None:
+    path = await rotated(folder, scenario)
     (path / "journal.jsonl").rename(path / "journal-000005.jsonl")
     with pytest.raises(StoreDamaged, match=r"journal-000005\.jsonl: line 1 .* no checkpoint"):
         await folder.open(ID)
@@ -391,28 +399,30 @@ async def test_a_file_under_another_number_is_damage(folder: ConversationFolder,
 
 
 async def test_an_old_file_that_is_gone_is_told_of_and_the_conversation_goes_on(
-    folder: ConversationFolder, play: Play
+    folder: ConversationFolder, scenario: Scenario
 ) -> None:
-    path = await rotated(folder, play)
+    path = await rotated(folder, scenario)
     (path / "journal-000002.jsonl").unlink()
     journal, records = await folder.open(ID)
-    assert fold(ID, records) == play.conversation
+    assert fold(ID, records) == scenario.conversation
     await journal.append([[asked(journal.next_seq)]])
     with pytest.raises(StoreDamaged, match=r"journal-000002\.jsonl is missing, though journal-000003\.jsonl follows"):
         await folder.read(ID)
 
 
-async def test_an_old_file_that_lost_its_end_is_found_when_it_is_read(folder: ConversationFolder, play: Play) -> None:
-    path = (await rotated(folder, play)) / "journal-000002.jsonl"
+async def test_an_old_file_that_lost_its_end_is_found_when_it_is_read(
+    folder: ConversationFolder, scenario: Scenario
+) -> None:
+    path = (await rotated(folder, scenario)) / "journal-000002.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-8]))
     with pytest.raises(StoreDamaged, match=r"journal-000002\.jsonl ends with seq \d+, but journal-000003\.jsonl"):
         await folder.read(ID)
-    assert fold(ID, await folder.read(ID, NEWEST)) == play.conversation
+    assert fold(ID, await folder.read(ID, NEWEST)) == scenario.conversation
 
 
-async def test_a_torn_tail_is_set_aside_in_any_file(folder: ConversationFolder, play: Play) -> None:
-    path = await rotated(folder, play)
+async def test_a_torn_tail_is_set_aside_in_any_file(folder: ConversationFolder, scenario: Scenario) -> None:
+    path = await rotated(folder, scenario)
     newest = path / "journal-000004.jsonl"
     good = newest.read_bytes()
     newest.write_bytes(good + b'{"v":1,"se')
@@ -420,4 +430,4 @@ async def test_a_torn_tail_is_set_aside_in_any_file(folder: ConversationFolder, 
     assert loaded.torn is not None
     assert loaded.torn.name == "journal-000004.torn-now-1"
     assert newest.read_bytes() == good
-    assert peek(path / "journal.jsonl", CONVERSATION) == records_of(play)
+    assert peek(path / "journal.jsonl", CONVERSATION) == records_of(scenario)

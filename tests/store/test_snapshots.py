@@ -13,8 +13,7 @@ from tenex.core.records import Record
 from tenex.core.state.conversation import State
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
-from tests.core.kit import plain
-from tests.fakes.play import ALICE, ID, Play, diligent, seven_phases
+from tests.fakes.scenario import ALICE, ID, Scenario, diligent, plain_model, seven_phases
 
 from .kit import asked, objects_of
 from .test_view import chatting
@@ -31,40 +30,44 @@ def through_the_file(state: State) -> StateSnapshot:
 
 
 def test_what_the_day_has_cost_is_in_a_checkpoint() -> None:
-    play = whole(None)
-    ((day, people),) = play.conversation.spending.items()
+    scenario = whole(None)
+    ((day, people),) = scenario.conversation.spending.items()
     assert (day, {person: usage.tokens for person, usage in people.items()}) == (
         0,
-        {ALICE: play.conversation.usage.tokens},
+        {ALICE: scenario.conversation.usage.tokens},
     )
-    assert through_the_file(play.conversation).state.spending == play.conversation.spending == play.refold().spending
+    assert (
+        through_the_file(scenario.conversation).state.spending
+        == scenario.conversation.spending
+        == scenario.refold().spending
+    )
 
 
-def records_of(play: Play) -> list[Record]:
-    return [record for decision in play.journal for record in decision]
+def records_of(scenario: Scenario) -> list[Record]:
+    return [record for decision in scenario.journal for record in decision]
 
 
-def whole(seed: int | None) -> Play:
-    play = Play(seven_phases, diligent)
+def whole(seed: int | None) -> Scenario:
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue", "once more, please"):
-        play.person(text)
-        play.settle(seed)
-    return play
+        scenario.user_writes(text)
+        scenario.settle(seed)
+    return scenario
 
 
-def restarted(seed: int) -> Play:
+def restarted(seed: int) -> Scenario:
     """Killed in the middle of every phase, and stopped by the person in the end."""
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for number, text in enumerate(("/quick build it", "let us think", "plan it", "yes", "go on", "/stop", "/continue")):
-        play.person(text)
+        scenario.user_writes(text)
         for _ in range(3 + (seed + number) % 5):
-            play.step()
-        play.crash()
-    play.settle(seed)
-    return play
+            scenario.step()
+        scenario.crash()
+    scenario.settle(seed)
+    return scenario
 
 
-PLAYS: dict[str, Callable[[], Play]] = {
+PLAYS: dict[str, Callable[[], Scenario]] = {
     "in order": lambda: whole(None),
     "in another order": lambda: whole(4),
     "with restarts": lambda: restarted(1),
@@ -74,11 +77,11 @@ PLAYS: dict[str, Callable[[], Play]] = {
 
 @pytest.mark.parametrize("make", PLAYS.values(), ids=PLAYS)
 def test_from_a_checkpoint_at_any_seq_the_rest_leads_to_the_same_state_and_the_same_work(
-    make: Callable[[], Play],
+    make: Callable[[], Scenario],
 ) -> None:
-    play = make()
-    records = records_of(play)
-    wanted = pending(play.conversation)
+    scenario = make()
+    records = records_of(scenario)
+    wanted = pending(scenario.conversation)
     for seq in range(1, len(records) + 1):
         before = fold(ID, records[:seq])
         there = fold(ID, [through_the_file(before)])
@@ -87,18 +90,18 @@ def test_from_a_checkpoint_at_any_seq_the_rest_leads_to_the_same_state_and_the_s
         assert there.spare_systems("x") == before.spare_systems("x")
         for record in records[seq:]:
             there.apply(record)
-        assert there == play.conversation
+        assert there == scenario.conversation
         assert pending(there) == wanted
 
 
 def test_checkpoint_after_checkpoint_nothing_is_lost() -> None:
     """As after years: every state is read from the checkpoint of the one before."""
-    play = whole(None)
+    scenario = whole(None)
     there = Conversation(id=ID)
-    for record in records_of(play):
+    for record in records_of(scenario):
         there.apply(record)
         there = fold(ID, [through_the_file(there)])
-    assert there == play.conversation
+    assert there == scenario.conversation
 
 
 @given(state=objects_of(State, id=ID, next_seq=8))
@@ -108,18 +111,18 @@ def test_every_state_there_could_be_comes_back_as_it_was(state: State) -> None:
 
 
 def test_a_checkpoint_bears_the_seq_and_the_time_of_the_last_record_it_sums_up() -> None:
-    play = whole(None)
-    line = json.loads(CONVERSATION.encode_decisions([[StateSnapshot.of(play.conversation)]]))
-    last = records_of(play)[-1]
+    scenario = whole(None)
+    line = json.loads(CONVERSATION.encode_decisions([[StateSnapshot.of(scenario.conversation)]]))
+    last = records_of(scenario)[-1]
     assert (line["v"], line["seq"], line["remaining"], line["at"]) == (1, last.seq, 0, last.at)
     assert line["type"] == "StateSnapshot"
-    assert line["data"]["state"]["cycle"] == play.conversation.cycle
+    assert line["data"]["state"]["cycle"] == scenario.conversation.cycle
 
 
 def test_a_file_may_begin_with_a_checkpoint_and_goes_on_from_its_seq() -> None:
-    play = Play(seven_phases, plain)
-    play.person("hello")
-    records = records_of(play)
+    scenario = Scenario(seven_phases, plain_model)
+    scenario.user_writes("hello")
+    records = records_of(scenario)
     checkpoint = StateSnapshot.of(fold(ID, records[:2]))
     data = CONVERSATION.encode_decisions([[checkpoint], *([record] for record in records[2:])])
     assert CONVERSATION.decode_lines(data) == ([checkpoint, *records[2:]], len(data), None)

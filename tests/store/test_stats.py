@@ -20,8 +20,8 @@ from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
 from tenex.store.stats import PhaseStats, Spending, Stats, as_json, total
 from tenex.store.view import render
-from tests.fakes.linked import cast, linked, to
-from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
+from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
 
 def costly(seed: int) -> Callable[[Conversation, ModelCall], ModelStep | ModelFailed]:
@@ -61,29 +61,29 @@ def restless(seed: int) -> Callable[[dict[str, Any]], Any]:
 
 
 @cache
-def lived(seed: int) -> Play:
+def lived(seed: int) -> Scenario:
     """Look only, it is shared: a conversation of some cycles with failures, refusals and a crash in the middle."""
-    play = Play(restless(seed), costly(seed), config=rules(limits=Limits(retry_delays=(Millis(5),) * 3)))
-    play.crash_at = (20 + seed, "after")
+    scenario = Scenario(restless(seed), costly(seed), config=rules(limits=Limits(retry_delays=(Millis(5),) * 3)))
+    scenario.crash_at = (20 + seed, "after")
     for cycle in range(2):
-        play.person(f"Do something nice, number {cycle}")
+        scenario.user_writes(f"Do something nice, number {cycle}")
         for _ in range(200):
-            while play.step():
+            while scenario.step():
                 pass
-            if play.conversation.status == "ended":
+            if scenario.conversation.status == "ended":
                 break
-            due = [e for e in play.running.values() if getattr(e.key, "part", "") in ("retry", "route")]
+            due = [e for e in scenario.running.values() if getattr(e.key, "part", "") in ("retry", "route")]
             if due:
-                play.fire(due[0].key.part)
-            elif play.conversation.asks:
-                play.person("Green", reply_to=next(iter(play.conversation.asks)))
+                scenario.fire(due[0].key.part)
+            elif scenario.conversation.asks:
+                scenario.user_writes("Green", reply_to=next(iter(scenario.conversation.asks)))
             else:
-                play.person("go on, please")
-    return play
+                scenario.user_writes("go on, please")
+    return scenario
 
 
-def records_of(play: Play) -> list[r.Record]:
-    return [record for decision in play.journal for record in decision]
+def records_of(scenario: Scenario) -> list[r.Record]:
+    return [record for decision in scenario.journal for record in decision]
 
 
 def shown(usage: Usage) -> dict[str, Any]:
@@ -98,14 +98,14 @@ def shown(usage: Usage) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_sums_are_exactly_those_of_the_view(seed: int) -> None:
-    play = lived(seed)
-    kinds = {type(record) for record in records_of(play) if cost_of(record).calls}
+    scenario = lived(seed)
+    kinds = {type(record) for record in records_of(scenario) if cost_of(record).calls}
     assert kinds == {r.ModelResponded, r.Routed, r.RouteRejected, r.ModelReprompted, r.RetryScheduled}, (
         "some way of paying is not tried"
     )
-    assert play.crashed == 1
-    view = json.loads(render(play.conversation))
-    stats = Stats.of(ID, records_of(play))
+    assert scenario.crashed == 1
+    view = json.loads(render(scenario.conversation))
+    stats = Stats.of(ID, records_of(scenario))
     assert shown(stats.usage) == view["usage"]
     assert stats.usage.cost_usd
     for phase, told in view["phaseMetrics"].items():
@@ -121,7 +121,7 @@ def test_the_sums_are_exactly_those_of_the_view(seed: int) -> None:
         )
         assert sum(spending.usage.cost_usd or 0 for spending in by.values()) == pytest.approx(stats.usage.cost_usd)
     assert sum(found.duration for found in stats.phases.values()) == stats.duration
-    assert sum(found.turns for found in stats.phases.values()) == stats.turns == len(play.all(r.TurnOpened))
+    assert sum(found.turns for found in stats.phases.values()) == stats.turns == len(scenario.records(r.TurnOpened))
 
 
 def test_the_sums_of_all_are_the_sums_of_each() -> None:
@@ -141,15 +141,15 @@ def test_the_sums_of_all_are_the_sums_of_each() -> None:
 def test_who_and_what_the_money_went_to() -> None:
     answers: list[Any] = [
         ModelFailed(key=None, message="busy", retryable=True, usage=Usage(input_tokens=7, cost_usd=0.5)),  # type: ignore[arg-type]
-        dataclasses.replace(says("done"), usage=Usage(input_tokens=11, output_tokens=2, cost_usd=0.25), model="m:1"),
+        dataclasses.replace(reply("done"), usage=Usage(input_tokens=11, output_tokens=2, cost_usd=0.25), model="m:1"),
     ]
     routes: list[Any] = ["no JSON", {"agents": ["planner"], "reason": "x"}]
-    play = Play(lambda _question: routes.pop(0), lambda _c, _call: answers.pop(0))
-    play.person("hello")
+    scenario = Scenario(lambda _question: routes.pop(0), lambda _c, _call: answers.pop(0))
+    scenario.user_writes("hello")
     while answers:
-        if not play.step():
-            play.fire("retry")
-    stats = Stats.of(ID, records_of(play))
+        if not scenario.step():
+            scenario.fire("retry")
+    stats = Stats.of(ID, records_of(scenario))
     assert (stats.rejections, stats.failures, stats.useless) == (1, 1, 0)
     assert stats.agents["orchestrator"].usage == Usage(input_tokens=20, output_tokens=10, calls=2)
     assert stats.agents["planner"].usage == Usage(input_tokens=18, output_tokens=2, cost_usd=0.75, calls=2)
@@ -164,18 +164,18 @@ def test_who_and_what_the_money_went_to() -> None:
 def test_a_run_given_up_for_useless_answers_is_paid_for_too() -> None:
     """Two are asked again, the third ends the run: each was billed."""
     useless = ModelFailed(key=None, message="filtered", retryable=False, usage=Usage(input_tokens=7, cost_usd=0.5))  # type: ignore[arg-type]
-    play = Play(
+    scenario = Scenario(
         lambda question: {"agents": ["planner"], "reason": "x"} if not question["turns"] else "",
         lambda _c, _call: useless,
     )
-    play.person("hello")
-    while not play.all(r.RunEnded):
-        play.step()
-    stats = Stats.of(ID, records_of(play))
-    assert play.all(r.RunEnded)[0].usage == useless.usage
+    scenario.user_writes("hello")
+    while not scenario.records(r.RunEnded):
+        scenario.step()
+    stats = Stats.of(ID, records_of(scenario))
+    assert scenario.records(r.RunEnded)[0].usage == useless.usage
     assert stats.useless == 3
     assert stats.agents["planner"].usage == Usage(input_tokens=21, cost_usd=1.5, calls=3)
-    assert stats.usage == play.conversation.usage
+    assert stats.usage == scenario.conversation.usage
 
 
 def at(seq: int, ms: int, kind: type[r.Record], **fields: Any) -> r.Record:
@@ -207,7 +207,7 @@ def test_time_of_waiting_for_a_person_is_not_time_at_work() -> None:
 
 
 def test_time_in_which_every_agent_waits_for_an_answer_is_not_time_at_work() -> None:
-    play = Play(
+    scenario = Scenario(
         lambda question: (
             {"agents": ["helper"], "phase": "execute", "reason": "x"}
             if question["phase"] == "chat"
@@ -215,12 +215,12 @@ def test_time_in_which_every_agent_waits_for_an_answer_is_not_time_at_work() -> 
         ),
         diligent,
     )
-    play.person("hello")
-    play.settle(1)
-    assert play.conversation.is_parked
-    play.now = Millis(play.now + 1_000_000)
-    play.person("Green", reply_to=next(iter(play.conversation.asks)))
-    stats = Stats.of(ID, records_of(play))
+    scenario.user_writes("hello")
+    scenario.settle(1)
+    assert scenario.conversation.is_parked
+    scenario.now = Millis(scenario.now + 1_000_000)
+    scenario.user_writes("Green", reply_to=next(iter(scenario.conversation.asks)))
+    stats = Stats.of(ID, records_of(scenario))
     assert stats.duration > 1_000_000 > 1_000 > stats.working
 
 
@@ -236,15 +236,15 @@ def test_the_time_in_which_a_journal_lay_damaged_is_not_time_at_work() -> None:
 
 
 def test_calls_are_told_by_how_they_went() -> None:
-    steps = [says("", ("read_file", {"path": "a"}), ("no_such_tool", {})), says("done")]
-    play = Play(
+    steps = [reply("", ("read_file", {"path": "a"}), ("no_such_tool", {})), reply("done")]
+    scenario = Scenario(
         lambda question: {"agents": ["executor"], "phase": "execute", "reason": "x"} if not question["turns"] else "",
         lambda _c, _call: steps.pop(0),
     )
-    play.person("hello")
+    scenario.user_writes("hello")
     while steps:
-        play.step()
-    stats = Stats.of(ID, records_of(play))
+        scenario.step()
+    stats = Stats.of(ID, records_of(scenario))
     assert (stats.tool_calls, stats.tool_failures, stats.tool_refusals) == (1, 0, 1)
 
 
@@ -269,19 +269,19 @@ def test_what_costs_is_found_in_every_kind_of_record_that_has_a_cost() -> None:
 def test_a_colleague_called_is_a_tool_call_whose_cost_is_the_colleague_s() -> None:
     """So the sums by agent agree with the whole, and a colleague that failed is a call that failed."""
     failed = ModelFailed(key=None, message="filtered", retryable=False)  # type: ignore[arg-type]
-    worker = cast(executor=[says("", *to("helper", "planner")), "built"], planner=[failed] * 3)
-    play = Play(
+    worker = model_by_agent(executor=[reply("", *calls_to("helper", "planner")), "built"], planner=[failed] * 3)
+    scenario = Scenario(
         lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
         worker,
-        config=linked(rules(), executor=["helper", "planner"]),
+        config=with_subagents(rules(), executor=["helper", "planner"]),
     )
-    play.person("hello")
-    play.settle()
-    stats = Stats.of(ID, [record for decision in play.journal for record in decision])
+    scenario.user_writes("hello")
+    scenario.settle()
+    stats = Stats.of(ID, [record for decision in scenario.journal for record in decision])
     assert (stats.tool_calls, stats.tool_failures, stats.turns) == (2, 1, 1)
     assert {name: spending.usage.calls for name, spending in stats.agents.items()} == {
         "orchestrator": 2,
         "executor": 2,
         "helper": 1,
     }
-    assert stats.usage == play.conversation.usage
+    assert stats.usage == scenario.conversation.usage

@@ -27,8 +27,8 @@ from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import peek
 from tenex.store.repository import ConversationFolder
-from tests.fakes.play import ID, says
-from tests.fakes.stage import Daemon, World
+from tests.fakes.runtime import Daemon, World
+from tests.fakes.scenario import ID, reply
 
 from .kit import StillClock, asked, decisions_of, started
 
@@ -278,7 +278,7 @@ class OnDisk(World):
     """A world whose journals are files."""
 
     def __init__(self, root: Path, disk: Disk) -> None:
-        super().__init__(answer_once, lambda _: says("done"))
+        super().__init__(answer_once, lambda _: reply("done"))
         self.folder = ConversationFolder(root, disk, StillClock())
         self.is_rotating = False
 

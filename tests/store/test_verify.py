@@ -24,7 +24,7 @@ from tenex.store.journal_reader import JOURNAL, VIEW
 from tenex.store.repository import ConversationFolder
 from tenex.store.verify import Verdict, contradictions, verify
 from tenex.store.view import SEGMENT, Views
-from tests.fakes.play import ID
+from tests.fakes.scenario import ID
 
 from .kit import StillClock, decisions_of, going_on
 from .test_stats import lived

@@ -14,31 +14,31 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import SEGMENT, Views, render
-from tests.fakes.play import ID, Play, diligent, says, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, reply, seven_phases
 from tests.fakes.virtual import VirtualClock
 
 from .kit import CONVERSATION_ID, going_on
 
 
 def whole() -> Conversation:
-    play = Play(seven_phases, diligent)
+    scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        play.person(text)
-        play.settle()
-    return play.conversation
+        scenario.user_writes(text)
+        scenario.settle()
+    return scenario.conversation
 
 
-def chatting(turns: int) -> Play:
+def chatting(turns: int) -> Scenario:
     def router(question: dict[str, Any]) -> dict[str, Any]:
         last = question["turns"][-1]["turn"] if question["turns"] else None
         answered = last is not None and question["messages"][-1]["after_turn"] != last
         return {"agents": ["USER" if answered else "project-manager"], "reason": "talk"}
 
-    play = Play(router, lambda c, m: says("I have heard you."))
+    scenario = Scenario(router, lambda c, m: reply("I have heard you."))
     for number in range(turns):
-        play.person(f"message {number}")
-        play.settle()
-    return play
+        scenario.user_writes(f"message {number}")
+        scenario.settle()
+    return scenario
 
 
 def test_a_stranger_can_follow_a_conversation_from_its_view() -> None:
@@ -204,23 +204,23 @@ def test_the_view_is_as_large_after_a_million_turns_as_after_a_thousand() -> Non
 
 
 async def test_what_was_rendered_before_is_the_same_as_rendered_anew(tmp_path: Path) -> None:
-    play = chatting(3)
+    scenario = chatting(3)
     disk = Disk()
     folder = ConversationFolder(tmp_path, disk, VirtualClock())
     folder.path(ID).mkdir()
     views = Views(folder, disk)
     try:
         for _ in range(4):
-            await views.show(play.conversation)
-            assert (folder.path(ID) / "conversation.json").read_text() == render(play.refold())
-            play.person("more")
-            play.settle()
+            await views.show(scenario.conversation)
+            assert (folder.path(ID) / "conversation.json").read_text() == render(scenario.refold())
+            scenario.user_writes("more")
+            scenario.settle()
     finally:
         disk.close()
 
 
 async def test_a_view_that_cannot_be_written_is_written_the_next_time(tmp_path: Path) -> None:
-    play = chatting(1)
+    scenario = chatting(1)
     disk = Disk()
     folder = ConversationFolder(tmp_path, disk, VirtualClock())
     views = Views(folder, disk)
@@ -228,18 +228,18 @@ async def test_a_view_that_cannot_be_written_is_written_the_next_time(tmp_path: 
         blocked = folder.path(ID) / "conversation.json"
         blocked.mkdir(parents=True)
         with pytest.raises(IsADirectoryError):
-            await views.show(play.conversation)
+            await views.show(scenario.conversation)
         assert not list(blocked.parent.glob(".*")), "nothing half written is left beside it"
         blocked.rmdir()
-        await views.show(play.conversation)
+        await views.show(scenario.conversation)
         assert json.loads((folder.path(ID) / "conversation.json").read_text())["status"] == "waiting"
     finally:
         disk.close()
 
 
 def test_strange_text_never_costs_the_view() -> None:
-    play = chatting(1)
-    play.person('half a pair \ud800, a NUL \x00 and ]} "quotes" \\ and \u2028')
-    play.settle()
-    view = json.loads(render(play.conversation))
+    scenario = chatting(1)
+    scenario.user_writes('half a pair \ud800, a NUL \x00 and ]} "quotes" \\ and \u2028')
+    scenario.settle()
+    view = json.loads(render(scenario.conversation))
     assert any("quotes" in message["text"] for message in view["messages"])

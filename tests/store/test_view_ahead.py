@@ -17,7 +17,7 @@ from tenex.store.journal_reader import JOURNAL, VIEW
 from tenex.store.repository import ConversationFolder
 from tenex.store.verify import verify
 from tenex.store.view import Views
-from tests.fakes.play import ID
+from tests.fakes.scenario import ID
 
 from .kit import StillClock
 from .test_stats import lived

@@ -14,20 +14,20 @@ from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed, Opened
 from tenex.telemetry.durations import Interval, Intervals
-from tests.fakes.linked import cast, linked, to
-from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
+from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
 
-def of(play: Play) -> list[Interval]:
+def of(scenario: Scenario) -> list[Interval]:
     """Everything that ended, as a process hears it that lives all the time."""
-    return heard(Intervals(), play)
+    return heard(Intervals(), scenario)
 
 
-def heard(intervals: Intervals, play: Play, first: int = 0, last: int | None = None) -> list[Interval]:
+def heard(intervals: Intervals, scenario: Scenario, first: int = 0, last: int | None = None) -> list[Interval]:
     """Let it hear the decisions of a journal, each with the conversation as it left it."""
-    before = [record for decision in play.journal[:first] for record in decision]
+    before = [record for decision in scenario.journal[:first] for record in decision]
     conversation, found = fold(ID, before), list[Interval]()
-    for decision in play.journal[first:last]:
+    for decision in scenario.journal[first:last]:
         for record in decision:
             conversation.apply(record)
         found += intervals.on_records(conversation, decision)
@@ -38,36 +38,36 @@ def by_stage(found: Sequence[Interval], stage: str) -> list[Interval]:
     return [interval for interval in found if interval.stage == stage]
 
 
-def whole_conversation() -> Play:
-    play = Play(seven_phases, diligent)
-    play.person("I want something nice")
-    go_through(play)
-    return play
+def whole_conversation() -> Scenario:
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("I want something nice")
+    go_through(scenario)
+    return scenario
 
 
-def go_through(play: Play) -> None:
+def go_through(scenario: Scenario) -> None:
     """Work, answer what is asked, and write again where the person is next, until the cycle ends."""
     for seed in range(10):
-        play.settle(seed)
-        if play.conversation.status == "ended":
+        scenario.settle(seed)
+        if scenario.conversation.status == "ended":
             return
-        play.person("Green, please", reply_to=next(iter(play.conversation.asks), None))
+        scenario.user_writes("Green, please", reply_to=next(iter(scenario.conversation.asks), None))
     raise AssertionError("the cycle does not end")
 
 
 def test_every_stage_of_a_whole_cycle_is_paired_and_nothing_stays_open() -> None:
-    play, intervals = whole_conversation(), Intervals()
-    assert play.conversation.status == "ended"
-    found = heard(intervals, play)
+    scenario, intervals = whole_conversation(), Intervals()
+    assert scenario.conversation.status == "ended"
+    found = heard(intervals, scenario)
     assert len(intervals) == 0
     stages = {stage: len(by_stage(found, stage)) for stage in ("turn", "run", "model", "tool", "ask", "route")}
     assert stages == {
-        "turn": len(play.all(r.TurnClosed)),
-        "run": len(play.all(r.RunEnded)),
-        "model": len(play.all(r.ModelResponded)),
-        "tool": len(play.all(r.ToolCallStarted)),
-        "ask": len(play.all(r.QuestionAnswered)),
-        "route": len(play.all(r.Routed)),
+        "turn": len(scenario.records(r.TurnClosed)),
+        "run": len(scenario.records(r.RunEnded)),
+        "model": len(scenario.records(r.ModelResponded)),
+        "tool": len(scenario.records(r.ToolCallStarted)),
+        "ask": len(scenario.records(r.QuestionAnswered)),
+        "route": len(scenario.records(r.Routed)),
     }
     assert stages["ask"] == 1
     keys = [interval.key for interval in found]
@@ -76,29 +76,29 @@ def test_every_stage_of_a_whole_cycle_is_paired_and_nothing_stays_open() -> None
 
 
 def test_an_interval_begins_and_ends_where_the_records_do() -> None:
-    play = whole_conversation()
-    found = of(play)
-    opened = {record.turn_id: record for record in play.all(r.TurnOpened)}
-    for turn, closed in zip(by_stage(found, "turn"), play.all(r.TurnClosed), strict=True):
+    scenario = whole_conversation()
+    found = of(scenario)
+    opened = {record.turn_id: record for record in scenario.records(r.TurnOpened)}
+    for turn, closed in zip(by_stage(found, "turn"), scenario.records(r.TurnClosed), strict=True):
         assert (turn.began, turn.ended) == (opened[closed.turn_id].at, closed.at)
         assert (turn.phase, turn.outcome) == (opened[closed.turn_id].phase, "finished")
-    permitted = {(record.run, record.call): record for record in play.all(r.ToolCallStarted)}
+    permitted = {(record.run, record.call): record for record in scenario.records(r.ToolCallStarted)}
     for tool in by_stage(found, "tool"):
         assert isinstance(tool.ending, r.ToolCallCompleted)
         intent = permitted[tool.ending.run, tool.ending.call]
         assert (tool.began, tool.tool, tool.outcome) == (intent.at, intent.tool, "ok")
         assert (tool.parent, tool.phase) == (intent.run, intent.phase)
     (ask,) = by_stage(found, "ask")
-    assert ask.began == play.all(r.QuestionAsked)[0].at
-    assert ask.ended == play.all(r.QuestionAnswered)[0].at
-    wanted = play.all(r.RunStarted)[0]
+    assert ask.began == scenario.records(r.QuestionAsked)[0].at
+    assert ask.ended == scenario.records(r.QuestionAnswered)[0].at
+    wanted = scenario.records(r.RunStarted)[0]
     first = by_stage(found, "model")[0]
     assert (first.key, first.began) == (f"{wanted.run} {wanted.seq}", wanted.at)
 
 
 def test_runs_carry_what_their_calls_cost() -> None:
-    play = whole_conversation()
-    found = of(play)
+    scenario = whole_conversation()
+    found = of(scenario)
     for run in by_stage(found, "run"):
         steps = [step for step in by_stage(found, "model") if step.parent == run.key]
         assert run.usage.input_tokens == sum(step.usage.input_tokens for step in steps) > 0
@@ -106,18 +106,18 @@ def test_runs_carry_what_their_calls_cost() -> None:
 
 
 def test_a_message_is_followed_to_its_decision_and_to_the_first_words_for_it() -> None:
-    play = Play(seven_phases, diligent)
-    play.person("one")
-    play.person("two, before anybody has answered")
-    play.settle(1)
-    found = of(play)
-    first = play.all(r.MessageRecorded)[0]
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("one")
+    scenario.user_writes("two, before anybody has answered")
+    scenario.settle(1)
+    found = of(scenario)
+    first = scenario.records(r.MessageRecorded)[0]
     routed, *later = by_stage(found, "routed")
-    assert (routed.began, routed.ended) == (first.at, play.all(r.Routed)[0].at)
-    (reply,) = by_stage(found, "reply")
-    assert (reply.began, reply.ended) == (
+    assert (routed.began, routed.ended) == (first.at, scenario.records(r.Routed)[0].at)
+    (answer,) = by_stage(found, "reply")
+    assert (answer.began, answer.ended) == (
         first.at,
-        next(s.at for s in play.all(r.MessageSent) if s.purpose == "completion"),
+        next(s.at for s in scenario.records(r.MessageSent) if s.purpose == "completion"),
     )
     assert not later
 
@@ -126,17 +126,19 @@ def test_failed_tries_and_useless_answers_are_model_intervals_of_their_own() -> 
     answers: list[Any] = [
         ModelFailed(key=None, message="no", retryable=True),  # type: ignore[arg-type]
         ModelFailed(key=None, message="filtered", retryable=False, usage=Usage(input_tokens=7)),  # type: ignore[arg-type]
-        says("here you are"),
+        reply("here you are"),
     ]
-    play = Play(lambda question: {"agents": ["project-manager"], "reason": "x"}, lambda _c, _call: answers.pop(0))
-    play.person("hello")
+    scenario = Scenario(
+        lambda question: {"agents": ["project-manager"], "reason": "x"}, lambda _c, _call: answers.pop(0)
+    )
+    scenario.user_writes("hello")
     while answers:
-        if not play.step():
-            play.fire("retry")
-    found = by_stage(of(play), "model")
+        if not scenario.step():
+            scenario.fire("retry")
+    found = by_stage(of(scenario), "model")
     assert [interval.outcome for interval in found] == ["unavailable", "refused", "answered"]
     assert found[1].usage.input_tokens == 7
-    due = play.all(r.RetryDue)[0]
+    due = scenario.records(r.RetryDue)[0]
     assert (found[1].key, found[1].began) == (f"turn-1.project-manager {due.seq}", due.at)
 
 
@@ -146,22 +148,22 @@ def test_a_rejected_route_and_an_unreachable_router_are_told_apart() -> None:
         {"agents": ["nobody"], "reason": "x"},
         {"agents": ["project-manager"], "reason": "x"},
     ]
-    play = Play(lambda _question: answers.pop(0), diligent)
-    play.person("hello")
+    scenario = Scenario(lambda _question: answers.pop(0), diligent)
+    scenario.user_writes("hello")
     while answers:
-        if not play.step():
-            play.fire("route")
-    assert [interval.outcome for interval in by_stage(of(play), "route")] == ["unavailable", "rejected", "accepted"]
+        if not scenario.step():
+            scenario.fire("route")
+    assert [interval.outcome for interval in by_stage(of(scenario), "route")] == ["unavailable", "rejected", "accepted"]
 
 
 def test_a_stop_ends_what_is_open() -> None:
-    play = Play(seven_phases, diligent)
-    play.person("hello")
-    while not play.all(r.RunStarted):
-        play.step()
-    play.person("/stop")
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("hello")
+    while not scenario.records(r.RunStarted):
+        scenario.step()
+    scenario.user_writes("/stop")
     intervals = Intervals()
-    found = heard(intervals, play)
+    found = heard(intervals, scenario)
     assert [(i.stage, i.outcome) for i in found if i.stage in ("model", "run", "turn")] == [
         ("model", "stopped"),
         ("run", "stopped"),
@@ -172,12 +174,12 @@ def test_a_stop_ends_what_is_open() -> None:
 
 def test_complete_and_the_limit_of_steps_ask_no_model_that_was_not_asked() -> None:
     """Calls that are closed with their run make no model wanted."""
-    endless = Play(
+    endless = Scenario(
         lambda question: {"agents": ["executor"] if not question["turns"] else ["USER"], "reason": "x"},
-        lambda _c, _call: says("", ("no_such_tool", {}), ("another", {})),
+        lambda _c, _call: reply("", ("no_such_tool", {}), ("another", {})),
         config=rules(limits=Limits(steps_per_run=3)),
     )
-    endless.person("hello")
+    endless.user_writes("hello")
     endless.settle(1)
     found = of(endless)
     assert [interval.outcome for interval in by_stage(found, "model")] == ["answered"] * 3
@@ -186,13 +188,13 @@ def test_complete_and_the_limit_of_steps_ask_no_model_that_was_not_asked() -> No
 
 def test_a_restart_goes_on_with_what_was_open_and_begins_anew_what_is_done_again() -> None:
     """A process that never heard the beginning finds what one finds that lived all the time."""
-    play = whole_conversation()
-    for cut in range(1, len(play.journal)):
-        again = Play(seven_phases, diligent)
-        again.now, again.count = Millis(play.now + 1_000_000), play.count
-        again.journal = list(play.journal[:cut])
+    scenario = whole_conversation()
+    for cut in range(1, len(scenario.journal)):
+        again = Scenario(seven_phases, diligent)
+        again.now, again.count = Millis(scenario.now + 1_000_000), scenario.count
+        again.journal = list(scenario.journal[:cut])
         again.conversation = fold(ID, [record for decision in again.journal for record in decision])
-        again.hear(Opened())
+        again.handle(Opened())
         go_through(again)
         before = len(work(heard(Intervals(), again, last=cut)))
         after = work(heard(Intervals(), again, first=cut))
@@ -218,8 +220,9 @@ def test_it_keeps_nothing_of_conversations_that_rest_and_forgets_the_oldest_of_t
     monkeypatch.setattr("tenex.telemetry.durations.FOLLOWED", 3)
     intervals = Intervals()
     for number in range(5):
-        conversation = Conversation(id=f"{number:064x}", next_seq=2)  # type: ignore[arg-type]
+        conversation = Conversation(id=f"{number:064x}")  # type: ignore[arg-type]
         asked = r.RouteRequested(seq=1, at=Millis(1), attempt=1)
+        conversation.apply(asked)
         assert intervals.on_records(conversation, [asked]) == []
     assert len(intervals) == 3
 
@@ -237,32 +240,34 @@ def test_a_record_that_fits_nothing_is_passed_over() -> None:
 
 
 def test_a_clock_that_is_set_back_gives_no_negative_time() -> None:
-    play = whole_conversation()
-    turn = by_stage(of(play), "turn")[0]
+    scenario = whole_conversation()
+    turn = by_stage(of(scenario), "turn")[0]
     assert dataclasses.replace(turn, ended=Millis(turn.began - 5_000)).seconds == 0
 
 
 # ---- colleagues called like tools ---------------------------------------------------------------------------------
 
 
-def with_a_colleague() -> Play:
+def with_a_colleague() -> Scenario:
     """A turn in chat in which the executor calls the helper, who reads something."""
-    worker = cast(executor=[says("", *to("helper")), "built"], helper=[says("", ("ask", {"question": "Which?"}))])
-    play = Play(
+    worker = model_by_agent(
+        executor=[reply("", *calls_to("helper")), "built"], helper=[reply("", ("ask", {"question": "Which?"}))]
+    )
+    scenario = Scenario(
         lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
         worker,
-        config=linked(rules(), executor=["helper"]),
+        config=with_subagents(rules(), executor=["helper"]),
     )
-    play.person("hello")
-    play.settle()
-    play.person("green")
-    play.settle()
-    return play
+    scenario.user_writes("hello")
+    scenario.settle()
+    scenario.user_writes("green")
+    scenario.settle()
+    return scenario
 
 
 def test_a_called_run_hangs_on_the_call_that_began_it_and_is_no_part_of_the_turn() -> None:
-    play = with_a_colleague()
-    found = of(play)
+    scenario = with_a_colleague()
+    found = of(scenario)
     child, caller = by_stage(found, "run")
     (tool,) = by_stage(found, "tool")
     assert (caller.agent, caller.parent) == ("executor", "turn-1")
@@ -273,14 +278,14 @@ def test_a_called_run_hangs_on_the_call_that_began_it_and_is_no_part_of_the_turn
 
 
 def test_a_process_that_begins_in_the_middle_of_a_called_run_knows_whose_it_is() -> None:
-    play = with_a_colleague()
-    whole = of(play)
+    scenario = with_a_colleague()
+    whole = of(scenario)
     parked = next(
         place
-        for place, decision in enumerate(play.journal, 1)
+        for place, decision in enumerate(scenario.journal, 1)
         if any(isinstance(record, r.QuestionAsked) for record in decision)
     )
-    found = heard(Intervals(), play, first=parked)
+    found = heard(Intervals(), scenario, first=parked)
     for stage in ("run", "tool", "turn"):
         assert [(one.key, one.parent, one.outcome) for one in by_stage(found, stage)] == [
             (one.key, one.parent, one.outcome) for one in by_stage(whole, stage)
@@ -289,14 +294,14 @@ def test_a_process_that_begins_in_the_middle_of_a_called_run_knows_whose_it_is()
 
 def test_a_called_run_that_fails_is_not_the_turn_s_failure() -> None:
     failed = ModelFailed(key=Key(Work.MODEL, 0), message="filtered", retryable=False)
-    worker = cast(executor=[says("", *to("helper")), "built alone"], helper=[failed] * 3)
-    play = Play(
+    worker = model_by_agent(executor=[reply("", *calls_to("helper")), "built alone"], helper=[failed] * 3)
+    scenario = Scenario(
         lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
         worker,
-        config=linked(rules(), executor=["helper"]),
+        config=with_subagents(rules(), executor=["helper"]),
     )
-    play.person("hello")
-    play.settle()
-    (turn,) = by_stage(of(play), "turn")
+    scenario.user_writes("hello")
+    scenario.settle()
+    (turn,) = by_stage(of(scenario), "turn")
     assert turn.outcome == "finished"
-    assert [one.outcome for one in by_stage(of(play), "tool")] == ["failed"]
+    assert [one.outcome for one in by_stage(of(scenario), "tool")] == ["failed"]

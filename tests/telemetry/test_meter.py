@@ -17,7 +17,7 @@ from tenex.core.messages import ModelStep, Usage
 from tenex.core.signals import ModelFailed
 from tenex.telemetry.gauges import Readings
 from tenex.telemetry.metrics import Meter
-from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 
 Numbers = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -39,20 +39,20 @@ def total(numbers: Numbers, name: str, **labels: str) -> float:
     )
 
 
-def hear(meter: Meter, play: Play) -> None:
+def hear(meter: Meter, scenario: Scenario) -> None:
     conversation = Conversation(id=ID)
-    for decision in play.journal:
+    for decision in scenario.journal:
         for record in decision:
             conversation.apply(record)
         meter.on_records(conversation, decision)
 
 
-def go_through(play: Play) -> Play:
+def go_through(scenario: Scenario) -> Scenario:
     for seed in range(10):
-        play.settle(seed)
-        if play.conversation.status == "ended":
-            return play
-        play.person("Green, please", reply_to=next(iter(play.conversation.asks), None))
+        scenario.settle(seed)
+        if scenario.conversation.status == "ended":
+            return scenario
+        scenario.user_writes("Green, please", reply_to=next(iter(scenario.conversation.asks), None))
     raise AssertionError("the cycle does not end")
 
 
@@ -68,43 +68,45 @@ def priced(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFail
 
 
 def test_a_whole_cycle_is_counted_and_its_tokens_and_money_are_those_of_the_conversation() -> None:
-    play = Play(seven_phases, priced)
-    play.person("I want something nice")
-    go_through(play)
+    scenario = Scenario(seven_phases, priced)
+    scenario.user_writes("I want something nice")
+    go_through(scenario)
     meter = Meter(Readings())
-    hear(meter, play)
-    numbers, usage = read(meter), play.conversation.usage
-    assert play.all(r.ModelReprompted), "no call was refused, so this shows less than it should"
+    hear(meter, scenario)
+    numbers, usage = read(meter), scenario.conversation.usage
+    assert scenario.records(r.ModelReprompted), "no call was refused, so this shows less than it should"
     assert total(numbers, "tenex_model_tokens_total", direction="input") == usage.input_tokens
     assert total(numbers, "tenex_model_tokens_total", direction="output") == usage.output_tokens
     assert total(numbers, "tenex_model_calls_total") == usage.calls
     assert total(numbers, "tenex_model_cost_usd_total") == pytest.approx(usage.cost_usd)
-    assert total(numbers, "tenex_model_calls_total", outcome="answered", model="m:1") == len(play.all(r.ModelResponded))
+    assert total(numbers, "tenex_model_calls_total", outcome="answered", model="m:1") == len(
+        scenario.records(r.ModelResponded)
+    )
     assert total(numbers, "tenex_model_calls_total", agent="orchestrator", outcome="accepted") == len(
-        play.all(r.Routed)
+        scenario.records(r.Routed)
     )
     for phase in ("chat", "brainstorm", "plan", "execute", "verification", "chores", "reflection"):
-        opened = [turn for turn in play.all(r.TurnOpened) if turn.phase == phase]
+        opened = [turn for turn in scenario.records(r.TurnOpened) if turn.phase == phase]
         assert total(numbers, "tenex_turns_opened_total", phase=phase) == len(opened) >= 1
         assert total(numbers, "tenex_turns_closed_total", phase=phase, outcome="finished") == len(opened)
-    assert total(numbers, "tenex_runs_ended_total", outcome="finished") == len(play.all(r.RunEnded))
+    assert total(numbers, "tenex_runs_ended_total", outcome="finished") == len(scenario.records(r.RunEnded))
     assert total(numbers, "tenex_tool_calls_total", tool="read_file", ok="true") == 2
-    assert total(numbers, "tenex_waits_total", reason="user") == len(play.all(r.Waiting))
-    assert total(numbers, "tenex_messages_total", kind="message") == len(play.all(r.MessageRecorded))
+    assert total(numbers, "tenex_waits_total", reason="user") == len(scenario.records(r.Waiting))
+    assert total(numbers, "tenex_messages_total", kind="message") == len(scenario.records(r.MessageRecorded))
     assert total(numbers, "tenex_cycles_ended_total") == 1
     for stage in ("routed", "reply", "route", "turn", "run", "model", "tool", "ask"):
         assert total(numbers, "tenex_stage_seconds_count", stage=stage) >= 1, stage
 
 
 def test_time_is_told_in_seconds() -> None:
-    play = Play(seven_phases, diligent)
-    play.person("hello")
-    while not play.all(r.TurnOpened):
-        play.step()
-    play.now = Millis(play.now + 40_000)
-    play.settle(1)
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("hello")
+    while not scenario.records(r.TurnOpened):
+        scenario.step()
+    scenario.now = Millis(scenario.now + 40_000)
+    scenario.settle(1)
     meter = Meter(Readings())
-    hear(meter, play)
+    hear(meter, scenario)
     numbers = read(meter)
     assert 40 < total(numbers, "tenex_stage_seconds_sum", stage="turn") < 41
     assert total(numbers, "tenex_stage_seconds_bucket", stage="turn", le="30.0") == 0
@@ -113,20 +115,20 @@ def test_time_is_told_in_seconds() -> None:
 
 def test_a_hold_is_counted_once_however_often_it_is_tried_and_every_try_counts_as_a_call() -> None:
     failures: list[Any] = [ModelFailed(key=None, message="no", retryable=True)] * 4  # type: ignore[arg-type]
-    answers = [*failures, says("here you are")]
-    play = Play(
+    answers = [*failures, reply("here you are")]
+    scenario = Scenario(
         lambda question: {"agents": ["project-manager"] if not question["turns"] else ["USER"], "reason": "x"},
         lambda _c, _call: answers.pop(0),
         config=rules(limits=Limits(retry_delays=(Millis(1), Millis(2)))),
     )
-    play.person("hello")
+    scenario.user_writes("hello")
     while answers:
-        if not play.step():
-            play.fire("retry")
+        if not scenario.step():
+            scenario.fire("retry")
     meter = Meter(Readings())
-    hear(meter, play)
+    hear(meter, scenario)
     numbers = read(meter)
-    assert [record.on_hold for record in play.all(r.RetryScheduled)] == [False, False, True, True]
+    assert [record.on_hold for record in scenario.records(r.RetryScheduled)] == [False, False, True, True]
     assert total(numbers, "tenex_model_holds_total") == 1
     assert total(numbers, "tenex_model_retries_total") == 4
     assert total(numbers, "tenex_model_calls_total", outcome="unavailable", agent="project-manager") == 4
@@ -134,12 +136,12 @@ def test_a_hold_is_counted_once_however_often_it_is_tried_and_every_try_counts_a
 
 def test_refused_answers_of_the_router_are_counted_with_what_they_cost() -> None:
     answers: list[Any] = ["no JSON", {"agents": ["nobody"], "reason": "x"}, {"agents": ["planner"], "reason": "x"}]
-    play = Play(lambda _question: answers.pop(0), diligent)
-    play.person("hello")
+    scenario = Scenario(lambda _question: answers.pop(0), diligent)
+    scenario.user_writes("hello")
     while answers:
-        play.step()
+        scenario.step()
     meter = Meter(Readings())
-    hear(meter, play)
+    hear(meter, scenario)
     numbers = read(meter)
     assert total(numbers, "tenex_router_rejections_total", counted="true") == 2
     assert total(numbers, "tenex_model_tokens_total", agent="orchestrator", direction="input") == 30
@@ -172,14 +174,14 @@ def test_names_that_others_choose_get_a_bounded_number_of_labels(monkeypatch: py
 
 
 def test_no_label_bears_a_conversation_a_key_or_an_invented_tool() -> None:
-    play = Play(
+    scenario = Scenario(
         lambda question: {"agents": ["executor"] if not question["turns"] else ["USER"], "reason": "x"},
-        lambda _c, call: says("done") if len(call.entries) > 3 else says("", ("rm_rf_invented", {})),
+        lambda _c, call: reply("done") if len(call.entries) > 3 else reply("", ("rm_rf_invented", {})),
     )
-    play.person("hello, this is private")
-    play.settle(1)
+    scenario.user_writes("hello, this is private")
+    scenario.settle(1)
     meter = Meter(Readings())
-    hear(meter, play)
+    hear(meter, scenario)
     text = meter.text().decode()
     for secret in (ID, "a" * 64, "rm_rf_invented", "private"):
         assert secret not in text
@@ -213,7 +215,7 @@ def test_how_things_stand_is_read_at_the_moment_of_asking() -> None:
 
 
 def test_conversations_in_memory_are_told_by_what_they_are_at() -> None:
-    play = Play(
+    scenario = Scenario(
         lambda question: (
             {"agents": ["helper"], "phase": "execute", "reason": "x"}
             if question["phase"] == "chat"
@@ -221,21 +223,21 @@ def test_conversations_in_memory_are_told_by_what_they_are_at() -> None:
         ),
         diligent,
     )
-    play.person("hello")
-    active = fold(ID, [record for decision in play.journal for record in decision])
-    play.settle(1)
-    assert play.conversation.is_parked
-    failing = Play(
+    scenario.user_writes("hello")
+    active = fold(ID, [record for decision in scenario.journal for record in decision])
+    scenario.settle(1)
+    assert scenario.conversation.is_parked
+    failing = Scenario(
         seven_phases,
         lambda _c, call: ModelFailed(key=call.key, message="no", retryable=True),
         config=rules(limits=Limits(retry_delays=())),
     )
-    failing.person("hello")
+    failing.user_writes("hello")
     failing.settle(1)
-    assert failing.all(r.RetryScheduled)[0].on_hold
+    assert failing.records(r.RetryScheduled)[0].on_hold
     actors: list[Any] = [
         SimpleNamespace(conversation=active, is_suspended=False),
-        SimpleNamespace(conversation=play.conversation, is_suspended=False),
+        SimpleNamespace(conversation=scenario.conversation, is_suspended=False),
         SimpleNamespace(conversation=failing.conversation, is_suspended=False),
         SimpleNamespace(conversation=None, is_suspended=True),
         SimpleNamespace(conversation=None, is_suspended=False),
@@ -245,7 +247,7 @@ def test_conversations_in_memory_are_told_by_what_they_are_at() -> None:
     assert states == {"active": 2, "parked": 1, "held": 1}
     assert total(numbers, "tenex_conversations", state="suspended") == 1
     assert total(numbers, "tenex_conversations", state="waiting") == 0
-    assert total(numbers, "tenex_runs") == len(play.conversation.runs) + len(failing.conversation.runs)
+    assert total(numbers, "tenex_runs") == len(scenario.conversation.runs) + len(failing.conversation.runs)
 
 
 def test_the_disk_may_be_timed_from_any_thread_and_two_meters_share_nothing() -> None:

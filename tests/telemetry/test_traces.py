@@ -24,7 +24,7 @@ from tenex.core.signals import ModelFailed, Opened
 from tenex.telemetry import spans as spans_module
 from tenex.telemetry import traces as traces_module
 from tenex.telemetry.traces import TraceConfig, Traces, open_traces
-from tests.fakes.play import ID, Play, diligent, says, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, reply, seven_phases
 
 CONFIG = TraceConfig(endpoint="http://127.0.0.1:1/v1/traces", version="1.2.3")
 Span = Any
@@ -38,34 +38,36 @@ def _levels() -> Iterator[None]:
     logger.setLevel(before)
 
 
-def go_through(play: Play) -> Play:
+def go_through(scenario: Scenario) -> Scenario:
     for seed in range(10):
-        play.settle(seed)
-        if play.conversation.status == "ended":
-            return play
-        play.person("Green, please", reply_to=next(iter(play.conversation.asks), None))
+        scenario.settle(seed)
+        if scenario.conversation.status == "ended":
+            return scenario
+        scenario.user_writes("Green, please", reply_to=next(iter(scenario.conversation.asks), None))
     raise AssertionError("the cycle does not end")
 
 
-def whole_conversation() -> Play:
-    play = Play(seven_phases, diligent)
-    play.now = Millis(1_700_000_000_000)
-    play.person("I want something nice")
-    return go_through(play)
+def whole_conversation() -> Scenario:
+    scenario = Scenario(seven_phases, diligent)
+    scenario.now = Millis(1_700_000_000_000)
+    scenario.user_writes("I want something nice")
+    return go_through(scenario)
 
 
-async def spans_of(play: Play, first: int = 0, last: int | None = None, *, content: bool = False) -> Sequence[Span]:
+async def spans_of(
+    scenario: Scenario, first: int = 0, last: int | None = None, *, content: bool = False
+) -> Sequence[Span]:
     """What a process sends that hears these decisions."""
     exporter = InMemorySpanExporter()
     traces = Traces(exporter, TraceConfig(endpoint=CONFIG.endpoint, content=content, version="1.2.3"))
-    hear(traces, play, first, last)
+    hear(traces, scenario, first, last)
     await traces.close()
     return exporter.get_finished_spans()
 
 
-def hear(traces: Traces, play: Play, first: int = 0, last: int | None = None) -> None:
-    conversation = fold(ID, [record for decision in play.journal[:first] for record in decision])
-    for decision in play.journal[first:last]:
+def hear(traces: Traces, scenario: Scenario, first: int = 0, last: int | None = None) -> None:
+    conversation = fold(ID, [record for decision in scenario.journal[:first] for record in decision])
+    for decision in scenario.journal[first:last]:
         for record in decision:
             conversation.apply(record)
         traces.on_records(conversation, decision)
@@ -76,33 +78,33 @@ def named(spans: Sequence[Span], operation: str) -> list[Span]:
 
 
 async def test_a_cycle_is_one_trace_of_turns_runs_chats_and_tools() -> None:
-    play = whole_conversation()
-    spans = await spans_of(play)
+    scenario = whole_conversation()
+    spans = await spans_of(scenario)
     assert len({span.context.trace_id for span in spans}) == 1
     by_id = {span.context.span_id: span for span in spans}
     assert len(by_id) == len(spans)
     turns, runs = named(spans, "invoke_workflow"), named(spans, "invoke_agent")
-    assert [span.name for span in turns] == [f"turn {turn.phase}" for turn in play.all(r.TurnOpened)]
+    assert [span.name for span in turns] == [f"turn {turn.phase}" for turn in scenario.records(r.TurnOpened)]
     assert all(span.parent is None for span in turns)
     for run in runs:
         assert by_id[run.parent.span_id] in turns
     tools = named(spans, "execute_tool")
-    assert len(tools) == len(play.all(r.ToolCallStarted)) + len(play.all(r.QuestionAsked))
+    assert len(tools) == len(scenario.records(r.ToolCallStarted)) + len(scenario.records(r.QuestionAsked))
     chats = [span for span in named(spans, "chat") if span.parent is not None]
-    assert len(chats) == len(play.all(r.ModelResponded))
+    assert len(chats) == len(scenario.records(r.ModelResponded))
     for part in (*chats, *tools):
         run = by_id[part.parent.span_id]
         assert run in runs
         assert run.attributes["gen_ai.agent.name"] == part.attributes["gen_ai.agent.name"]
         assert run.start_time <= part.start_time <= part.end_time <= run.end_time
     routes = [span for span in named(spans, "chat") if span.parent is None]
-    assert len(routes) == len(play.all(r.Routed))
+    assert len(routes) == len(scenario.records(r.Routed))
     assert all(span.attributes["gen_ai.agent.name"] == "orchestrator" for span in routes)
 
 
 async def test_spans_bear_the_names_the_conventions_give_them() -> None:
-    play = whole_conversation()
-    spans = await spans_of(play)
+    scenario = whole_conversation()
+    spans = await spans_of(scenario)
     tool = next(span for span in spans if span.name == "execute_tool read_file")
     assert tool.attributes["gen_ai.tool.name"] == "read_file"
     assert tool.attributes["gen_ai.tool.call.id"]
@@ -115,51 +117,51 @@ async def test_spans_bear_the_names_the_conventions_give_them() -> None:
     assert {span.attributes["gen_ai.conversation.id"] for span in spans} == {ID}
     assert {span.attributes["tenex.phase"] for span in spans} >= {"chat", "execute", "reflection"}
     first = named(spans, "invoke_workflow")[0]
-    assert first.start_time == play.all(r.TurnOpened)[0].at * 1_000_000
-    assert first.end_time == play.all(r.TurnClosed)[0].at * 1_000_000
+    assert first.start_time == scenario.records(r.TurnOpened)[0].at * 1_000_000
+    assert first.end_time == scenario.records(r.TurnClosed)[0].at * 1_000_000
     assert first.resource.attributes["service.name"] == "tenex"
     assert first.resource.attributes["service.version"] == "1.2.3"
 
 
 async def test_a_restart_goes_on_in_the_same_trace() -> None:
     """What two processes tell of one turn fits together: same ids, no span twice."""
-    play = whole_conversation()
+    scenario = whole_conversation()
     cut = next(
-        n for n, decision in enumerate(play.journal, 1) if any(isinstance(x, r.ToolCallStarted) for x in decision)
+        n for n, decision in enumerate(scenario.journal, 1) if any(isinstance(x, r.ToolCallStarted) for x in decision)
     )
-    again = Play(seven_phases, diligent)
-    again.now, again.count = Millis(play.now + 60_000), play.count
-    again.journal = list(play.journal[:cut])
+    again = Scenario(seven_phases, diligent)
+    again.now, again.count = Millis(scenario.now + 60_000), scenario.count
+    again.journal = list(scenario.journal[:cut])
     again.conversation = fold(ID, [record for decision in again.journal for record in decision])
-    again.hear(Opened())
+    again.handle(Opened())
     go_through(again)
     spans = [*await spans_of(again, last=cut), *await spans_of(again, first=cut)]
     assert len({span.context.trace_id for span in spans}) == 1
     ids = {span.context.span_id for span in spans}
     assert len(ids) == len(spans)
     assert {span.parent.span_id for span in spans if span.parent} <= ids
-    assert len(named(spans, "invoke_agent")) == len(again.all(r.RunEnded))
+    assert len(named(spans, "invoke_agent")) == len(again.records(r.RunEnded))
 
 
 async def test_another_cycle_is_another_trace() -> None:
-    play = whole_conversation()
-    first = await spans_of(play)
-    before = len(play.journal)
-    play.person("And now something else")
-    go_through(play)
-    second = await spans_of(play, before)
+    scenario = whole_conversation()
+    first = await spans_of(scenario)
+    before = len(scenario.journal)
+    scenario.user_writes("And now something else")
+    go_through(scenario)
+    second = await spans_of(scenario, before)
     assert {span.context.trace_id for span in first}.isdisjoint({span.context.trace_id for span in second})
     assert {span.attributes["tenex.cycle"] for span in second} == {2}
 
 
 async def test_nobodys_words_are_told_unless_that_was_asked_for() -> None:
-    play = whole_conversation()
+    scenario = whole_conversation()
     words = ("something nice", "Green, please", "executor built it", "test early", "Which colour?")
-    told = " ".join(span.to_json() for span in await spans_of(play))
+    told = " ".join(span.to_json() for span in await spans_of(scenario))
     assert [word for word in words if word in told] == []
-    told = " ".join(span.to_json() for span in await spans_of(play, content=True))
+    told = " ".join(span.to_json() for span in await spans_of(scenario, content=True))
     assert [word for word in words if word not in told] == []
-    spans = await spans_of(play, content=True)
+    spans = await spans_of(scenario, content=True)
     tool = next(span for span in spans if span.name == "execute_tool read_file")
     assert tool.attributes["gen_ai.tool.call.arguments"] in ('{"path": "a"}', '{"path": "b"}')
     assert tool.attributes["gen_ai.tool.call.result"] == "read_file done"
@@ -171,26 +173,28 @@ async def test_nobodys_words_are_told_unless_that_was_asked_for() -> None:
 async def test_what_failed_is_an_error_of_its_kind() -> None:
     answers: list[Any] = [
         ModelFailed(key=None, message="the secret reason", retryable=True),  # type: ignore[arg-type]
-        says("here you are"),
+        reply("here you are"),
     ]
-    play = Play(lambda _question: {"agents": ["planner"], "reason": "x"}, lambda _c, _call: answers.pop(0))
-    play.person("hello")
+    scenario = Scenario(lambda _question: {"agents": ["planner"], "reason": "x"}, lambda _c, _call: answers.pop(0))
+    scenario.user_writes("hello")
     while answers:
-        if not play.step():
-            play.fire("retry")
-    failed, answered = [span for span in named(await spans_of(play), "chat") if span.parent is not None]
+        if not scenario.step():
+            scenario.fire("retry")
+    failed, answered = [span for span in named(await spans_of(scenario), "chat") if span.parent is not None]
     assert failed.attributes["error.type"] == "unavailable"
     assert (failed.status.status_code.name, failed.status.description) == ("ERROR", "unavailable")
     assert answered.status.status_code.name == "UNSET"
 
 
 async def test_half_a_surrogate_pair_costs_no_batch(collector: "Collector") -> None:
-    play = Play(lambda _question: {"agents": ["planner"], "reason": "x"}, lambda _c, _call: says("odd \ud800 words"))
-    play.person("hello")
-    while not play.all(r.TurnClosed):
-        play.step()
+    scenario = Scenario(
+        lambda _question: {"agents": ["planner"], "reason": "x"}, lambda _c, _call: reply("odd \ud800 words")
+    )
+    scenario.user_writes("hello")
+    while not scenario.records(r.TurnClosed):
+        scenario.step()
     traces = open_traces(TraceConfig(endpoint=collector.url, content=True))
-    hear(traces, play)
+    hear(traces, scenario)
     await traces.close()
     assert [span for span in collector.spans() if span.name == "invoke_agent planner"]
 
@@ -251,12 +255,12 @@ def collector() -> Iterator[Collector]:
 
 
 async def test_a_collector_gets_them_over_http(collector: Collector) -> None:
-    play = whole_conversation()
+    scenario = whole_conversation()
     traces = open_traces(TraceConfig(endpoint=collector.url, version="1.2.3"))
-    hear(traces, play)
+    hear(traces, scenario)
     await traces.close()
     assert set(collector.paths) == {"/v1/traces"}
-    expected = await spans_of(play)
+    expected = await spans_of(scenario)
     got = {span.span_id: span for span in collector.spans()}
     assert len(got) == len(expected)
     for span in expected:
@@ -282,10 +286,10 @@ async def test_a_collector_that_hangs_holds_up_nobody_and_closing_is_bounded(
 ) -> None:
     monkeypatch.setattr(traces_module, "CLOSE_TIMEOUT", 0.2)
     collector.free.clear()
-    play = whole_conversation()
+    scenario = whole_conversation()
     traces = open_traces(TraceConfig(endpoint=collector.url))
     began = time.monotonic()
-    hear(traces, play)
+    hear(traces, scenario)
     assert time.monotonic() - began < 2
     with capture_logs() as told:
         await traces.close()
@@ -298,17 +302,17 @@ async def test_a_collector_that_hangs_holds_up_nobody_and_closing_is_bounded(
 async def test_a_collector_that_is_not_there_is_told_once(collector: Collector) -> None:
     collector.status = 400
     traces = open_traces(TraceConfig(endpoint=collector.url))
-    play = whole_conversation()
+    scenario = whole_conversation()
     with capture_logs() as told:
         for _ in range(3):
-            hear(traces, play)
+            hear(traces, scenario)
             await asyncio.to_thread(traces._processor.force_flush)
         assert [line["event"] for line in told] == ["traces.not_sent"]
         collector.status = 200
-        hear(traces, play)
+        hear(traces, scenario)
         await traces.close()
     assert [line["event"] for line in told] == ["traces.not_sent", "traces.sent_again"]
-    assert told[1]["lost"] == 3 * len(await spans_of(play))
+    assert told[1]["lost"] == 3 * len(await spans_of(scenario))
 
 
 async def test_an_exporter_that_throws_costs_only_its_spans() -> None:

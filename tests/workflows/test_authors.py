@@ -12,7 +12,7 @@ from tenex.core import records as r
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.workflows.agents import BaseAgent, State, tool
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
-from tests.fakes.agents import Mind, calls, script
+from tests.fakes.python_agents import ScriptedModel, calls, script
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import Journals
@@ -168,7 +168,7 @@ class Worker(BaseAgent):
 
 
 def test_a_tool_s_error_without_words_is_its_result() -> None:
-    model = Mind(script(calls("attempt"), "It failed."))
+    model = ScriptedModel(script(calls("attempt"), "It failed."))
     journal = Journals()
     result = asyncio.run(asyncio.wait_for(Worker(model=model, journal=journal).run("Try"), 20))
     assert result.final_output == "It failed."
@@ -185,7 +185,7 @@ def test_a_call_no_one_offered_does_not_end_an_agent_that_is_by_itself() -> None
     ]
     for name, given in asked:
         journal = Journals()
-        agent = Worker(model=Mind(script(calls(name, **given), "Done.")), journal=journal)
+        agent = Worker(model=ScriptedModel(script(calls(name, **given), "Done.")), journal=journal)
         assert [asyncio.run(agent.run(words)).final_output for words in ("One", "Two")] == ["Done.", "Done."]
         refused = [one.sentence for one in journal.records() if isinstance(one, r.ToolCallRejected)]
         assert [sentence.startswith(f"There is no tool {name}.") for sentence in refused] == [True, True]
@@ -196,6 +196,7 @@ def test_work_that_dies_ends_the_run_and_is_not_waited_for(monkeypatch: pytest.M
         raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no such character")
 
     monkeypatch.setattr("tenex.workflows.agents.invoke.log.error", dies)
-    agent = Worker(model=Mind(script(calls("attempt"), "It failed.")))
+    monkeypatch.setattr("tenex.runtime.executors.log.exception", dies)
+    agent = Worker(model=ScriptedModel(script(calls("attempt"), "It failed.")))
     with pytest.raises(InternalError, match="UnicodeEncodeError"):
         asyncio.run(asyncio.wait_for(agent.run("Try"), 20))

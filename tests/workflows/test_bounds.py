@@ -29,7 +29,7 @@ from tenex.workflows.speakers import (
     TransitionRegistry,
 )
 from tenex.workflows.time_limit import in_time
-from tests.fakes.agents import Mind, calls, script
+from tests.fakes.python_agents import ScriptedModel, calls, script
 
 from .mission_kit import Journals
 
@@ -109,7 +109,7 @@ def test_a_condition_of_an_agent_that_does_not_return_is_not_true_on_record() ->
         def enter(self) -> str:
             raise AssertionError("it is shut")
 
-    model, journal = Mind(script(calls("enter"), "Done.")), Journals()
+    model, journal = ScriptedModel(script(calls("enter"), "Done.")), Journals()
     agent = Waiting(model=model, journal=journal)
     assert asyncio.run(agent.run("Go")).phase == "c"
     failed = [(one.target, one.error) for one in journal.records() if isinstance(one, r.ConditionFailed)]

@@ -30,7 +30,7 @@ from tenex.workflows.missions import (
     durable,
 )
 from tenex.workflows.missions.runner import NodeRunner
-from tests.fakes.agents import Mind, script
+from tests.fakes.python_agents import ScriptedModel, script
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import Journals
@@ -546,8 +546,10 @@ class Asked(BaseAgent):
     __system_message__ = "You answer."
 
 
-def answers(cost: int) -> Mind:
-    return Mind(script(ModelStep(text="So it is.", model="vendor:large", usage=Usage(input_tokens=cost, cost_usd=0.5))))
+def answers(cost: int) -> ScriptedModel:
+    return ScriptedModel(
+        script(ModelStep(text="So it is.", model="vendor:large", usage=Usage(input_tokens=cost, cost_usd=0.5)))
+    )
 
 
 def spendings(journal: Journals) -> list[tuple[str, int]]:

@@ -15,9 +15,9 @@ from tenex.core.signals import RollBack
 from tenex.core.state.agent import Program
 from tenex.core.state.rollback import RolledBack
 from tenex.store.view_json import render
-from tests.fakes.agency import program, with_program
-from tests.fakes.play import says
-from tests.fakes.stage import World
+from tests.fakes.agent_phases import program, with_program
+from tests.fakes.runtime import World
+from tests.fakes.scenario import reply
 from tests.fakes.virtual import run
 
 ID = ConversationId("c" * 64)
@@ -36,7 +36,7 @@ def world(*steps: ModelStep, of: Program | None = None) -> World:
     script = list(steps)
 
     def worker(request: ModelRequest) -> ModelStep:
-        return script.pop(0) if script else says("done")
+        return script.pop(0) if script else reply("done")
 
     def router(question: dict[str, Any]) -> dict[str, Any]:
         done = question["turns"] and question["messages"][-1]["after_turn"] != question["turns"][-1]["turn"]
@@ -87,7 +87,7 @@ def offered(one: World) -> list[list[str]]:
 
 
 def test_1_1_a_the_answer_of_its_model_alone_moves_an_agent() -> None:
-    one = world(says("planned"), of=program((("planning", "research", None), ("research", "planning", lambda me: 0))))
+    one = world(reply("planned"), of=program((("planning", "research", None), ("research", "planning", lambda me: 0))))
     assert moves(held(one)) == [("planning", "research")]
 
 
@@ -99,7 +99,7 @@ def test_1_1_b_every_phase_is_stood_in_and_its_tools_are_offered() -> None:
             ("analysis", "done", lambda me: me.plan and len(me.data) >= 4),
         )
     )
-    one = world(says("", sets("plan", "p"), sets("data", [1, 2, 3, 4])), says(""), of=chain)
+    one = world(reply("", sets("plan", "p"), sets("data", [1, 2, 3, 4])), reply(""), of=chain)
     specs = tuple(ToolSpec(name=name, description="", parameters={}) for name in ("check", "send", "write_file"))
     one.specs = lambda phase, agent: specs  # type: ignore[method-assign]
     found = held(one)
@@ -111,7 +111,7 @@ def test_1_1_b_every_phase_is_stood_in_and_its_tools_are_offered() -> None:
 
 @pytest.mark.parametrize("tool", ["send", "write_file"])
 def test_1_1_c_a_tool_of_another_phase_is_not_run_though_the_model_names_it(tool: str) -> None:
-    one = world(says("", (tool, {})))
+    one = world(reply("", (tool, {})))
     found = held(one)
     assert not one.calls
     (refused,) = [record for record in found if isinstance(record, r.ToolCallRejected)]
@@ -131,7 +131,7 @@ def test_1_1_d_a_condition_that_raises_ends_nothing_and_those_of_other_phases_ar
             ("lost", "planning", broken),
         )
     )
-    one = world(says("", ("check", {})), says("", ("check", {}), sets("plan", "p")), of=of)
+    one = world(reply("", ("check", {})), reply("", ("check", {}), sets("plan", "p")), of=of)
     found = held(one)
     assert moves(found) == [("planning", "research")]
     assert len(one.calls) == 2
@@ -141,7 +141,7 @@ def test_1_1_d_a_condition_that_raises_ends_nothing_and_those_of_other_phases_ar
 
 
 def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the_conversation() -> None:
-    one = world(says("", sets("plan", "p")), says("done"), says("", adds(1), adds(2), adds(3)), says("done"))
+    one = world(reply("", sets("plan", "p")), reply("done"), reply("", adds(1), adds(2), adds(3)), reply("done"))
 
     async def then(daemon: Any) -> None:
         daemon.write("go on")
@@ -156,8 +156,8 @@ def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the
 
     async def again() -> None:
         async with one.daemon() as daemon:
-            standing = daemon.state().agent_states["executor"]
-            assert (standing.phase, dict(standing.values)) == ("research", {"plan": "p", "data": []})
+            agent_state = daemon.state().agent_states["executor"]
+            assert (agent_state.phase, dict(agent_state.values)) == ("research", {"plan": "p", "data": []})
             reported = json.loads(render(daemon.state()))["agents"]["executor"]
             assert (reported["phase"], reported["state"]["plan"]) == ("research", "p")
             assert [(move["from"], move["to"]) for move in reported["history"]] == [("planning", "research")]
@@ -166,19 +166,19 @@ def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the
 
 
 def test_1_1_f_a_process_killed_at_any_append_leaves_the_agent_where_it_was() -> None:
-    steps = (says("", sets("plan", "p"), ("send", {})), says("", adds(1), adds(2)), says("", adds(3)))
+    steps = (reply("", sets("plan", "p"), ("send", {})), reply("", adds(1), adds(2)), reply("", adds(3)))
     whole = world(*steps)
     held(whole)
     appends = len(whole.books[ID])
     for moment in range(2, appends):
         one = world()
-        script = {"planning": steps[0], "research": steps[1], "analysis": says("done")}
+        script = {"planning": steps[0], "research": steps[1], "analysis": reply("done")}
 
         def worker(request: ModelRequest, one: World = one, script: Any = script) -> ModelStep:
-            standing = at(one).agent_states["executor"]
-            if standing.phase == "research" and standing.values["data"]:
+            agent_state = at(one).agent_states["executor"]
+            if agent_state.phase == "research" and agent_state.values["data"]:
                 return steps[2]
-            return script[standing.phase]  # type: ignore[no-any-return]
+            return script[agent_state.phase]  # type: ignore[no-any-return]
 
         one.worker = worker
 

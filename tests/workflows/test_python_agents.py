@@ -23,7 +23,7 @@ from tenex.core.ports import OnText, ignore_text
 from tenex.core.records import Record
 from tenex.workflows.agents import AgentLink, BaseAgent, Link, State, tool
 from tenex.workflows.agents.definition import program
-from tests.fakes.agents import Mind, calls, manages, researches, results, script
+from tests.fakes.python_agents import ScriptedModel, calls, manages, researches, results, script
 from tests.workflows.pages.research_agent import ResearchAgent
 
 from .mission_kit import Journals
@@ -39,7 +39,7 @@ def ran(agent: BaseAgent, text: str | None = "Go") -> str:
 
 
 def test_the_first_example_goes_from_phase_to_phase() -> None:
-    model = Mind(researches)
+    model = ScriptedModel(researches)
     agent = ResearchAgent(model=model)
 
     result = asyncio.run(agent.run("Research tea"))
@@ -54,7 +54,7 @@ def test_the_first_example_goes_from_phase_to_phase() -> None:
 
 
 def test_the_second_example_calls_each_subagent_in_its_phase() -> None:
-    model = Mind(manages)
+    model = ScriptedModel(manages)
     agent = project_agent.ProjectAgent(model=model)
     assert (ran(agent, "Build a shed"), agent.phase, agent.plan) == ("All done.", "review", "p")
     late = [result.content for result in results(model.asked[-1]) if result.tool == "planner"]
@@ -99,7 +99,7 @@ class Keeper(BaseAgent):
 
 
 def test_1_1_e_falsy_defaults_stay_what_they_are() -> None:
-    agent = Keeper(model=Mind(script("Nothing yet.")))
+    agent = Keeper(model=ScriptedModel(script("Nothing yet.")))
     assert (agent.count, agent.is_open, agent.label) == (0, False, "")
     ran(agent)
     assert (agent.state.count, agent.state.is_open, agent.state.label) == (0, False, "")
@@ -107,7 +107,7 @@ def test_1_1_e_falsy_defaults_stay_what_they_are() -> None:
 
 
 def test_state_changed_in_place_is_seen_and_stays_from_run_to_run() -> None:
-    model = Mind(script(calls("add", name="a", number=2), calls("add", name="a"), "Added."))
+    model = ScriptedModel(script(calls("add", name="a", number=2), calls("add", name="a"), "Added."))
     journal = Journals()
     agent = Keeper(model=model, journal=journal)
     assert ran(agent, "Add") == "Added."
@@ -127,7 +127,7 @@ def test_state_changed_in_place_is_seen_and_stays_from_run_to_run() -> None:
 
 @pytest.mark.parametrize("text", ["/tmp is full", "/stop", "@somebody look at this"])
 def test_a_programs_text_is_text_whatever_it_looks_like(text: str) -> None:
-    agent = Keeper(model=Mind(script("Read.")))
+    agent = Keeper(model=ScriptedModel(script("Read.")))
     assert ran(agent, text) == "Read."
 
 
@@ -160,7 +160,7 @@ def test_a_class_that_derives_from_an_agent_has_what_that_has() -> None:
             return "I doubt it."
 
     plan, gather = calls("create_plan", topic="tea", approach="books"), calls("gather_data", query="q")
-    model = Mind(script(plan, gather, calls("analyze"), "I begin anew."))
+    model = ScriptedModel(script(plan, gather, calls("analyze"), "I begin anew."))
     agent = Careful(model=model, data=["one", "two"])
     ran(agent, "Research")
     assert model.tools == [["create_plan"], ["gather_data"], ["analyze"], ["create_plan"]]
@@ -192,7 +192,9 @@ def test_1_1_d_conditions_are_called_with_the_agent_and_only_those_of_its_phase(
             return "Saved."
 
     journal = Journals()
-    agent = Asking(model=Mind(script(calls("save", text="x"), calls("save", text="long"), "Done.")), journal=journal)
+    agent = Asking(
+        model=ScriptedModel(script(calls("save", text="x"), calls("save", text="long"), "Done.")), journal=journal
+    )
     assert ran(agent) == "Done."
     assert agent.phase == "research"
     assert agent.plan == "long"
@@ -214,7 +216,7 @@ def test_a_pair_is_a_trigger_that_asks_its_condition() -> None:
     with pytest.raises(AttributeError):
         agent.research_to_planning()
     assert [move.trigger for move in agent.state.history] == ["planning_to_research"]
-    agent._model = Mind(script("Done."))
+    agent._model = ScriptedModel(script("Done."))
     ran(agent)
     assert agent.phase == "research", "what was done between runs counts in the next"
 
@@ -244,7 +246,7 @@ def test_words_that_show_state_are_reported_as_it_is_when_the_model_is_asked(
 
     one, two = calls("keep", what="a"), calls("keep", what="b")
     both = dataclasses.replace(one, calls=(*one.calls, *two.calls))
-    model, journal = Mind(script(both, "", calls("look"), calls("keep", what="c"), "Done.")), Journals()
+    model, journal = ScriptedModel(script(both, "", calls("look"), calls("keep", what="c"), "Done.")), Journals()
     ran(Counting(model=model, journal=journal))
     assert [request.system for request in model.asked] == reported
     assert sum(isinstance(one, r.PromptRerendered) for one in journal.records()) == renewed
@@ -261,7 +263,7 @@ def test_a_trigger_within_a_call_is_the_move_of_that_call() -> None:
             self.ready = True
             return str(self.a_to_b())
 
-    model = Mind(script(calls("go"), "Done."))
+    model = ScriptedModel(script(calls("go"), "Done."))
     journal = Journals()
     ran(Driver(model=model, journal=journal))
     moves = [(one.source, one.target) for one in journal.records() if isinstance(one, r.AgentPhaseChanged)]
@@ -288,7 +290,7 @@ def test_a_call_out_of_phase_or_against_a_condition_is_refused_when_it_is_made()
         step: ModelStep = script(calls("enter"), calls("get"), calls("get"), calls("enter"), "Outside.")(request)
         return step
 
-    model = Mind(answer)
+    model = ScriptedModel(answer)
     ran(Guarded(model=model))
     refused = [result.content for result in results(model.asked[-1]) if result.tool == "enter"]
     assert "You are in your phase shut. You may use: get." in refused[0]
@@ -344,7 +346,7 @@ class Worker(BaseAgent):
     ],
 )
 def test_a_call_that_goes_wrong_is_a_failed_result_and_changes_nothing(call: ModelStep, reported: str) -> None:
-    model = Mind(script(call, "I saw it fail."))
+    model = ScriptedModel(script(call, "I saw it fail."))
     agent = Worker(model=model)
     assert ran(agent) == "I saw it fail."
     (result,) = results(model.asked[-1])
@@ -354,7 +356,7 @@ def test_a_call_that_goes_wrong_is_a_failed_result_and_changes_nothing(call: Mod
 
 
 def test_a_tool_is_offered_with_the_schema_of_its_annotations() -> None:
-    model = Mind(script(calls("work", times=2), "Done."))
+    model = ScriptedModel(script(calls("work", times=2), "Done."))
     agent = Worker(model=model)
     ran(agent)
     (work,) = [known for known in model.asked[0].tools if known.name == "work"]
@@ -416,15 +418,15 @@ def test_everything_wrong_with_a_class_is_reported_at_once() -> None:
 def test_1_1_f_what_was_cut_off_goes_on_at_every_step_with_phase_history_and_each_effect_once() -> None:
     """The process dies at each append, before or after it was kept; the same call again ends as one that never died."""
     whole = Journals()
-    ran(ResearchAgent(model=Mind(researches), journal=whole), "Research tea")
+    ran(ResearchAgent(model=ScriptedModel(researches), journal=whole), "Research tea")
     for at in range(1, whole.appends + 1):
         for when in ("before", "after"):
             journal = Journals()
             journal.at = (at, when)
             with pytest.raises(AppendFailed):
-                ran(ResearchAgent(model=Mind(researches), journal=journal), "Research tea")
+                ran(ResearchAgent(model=ScriptedModel(researches), journal=journal), "Research tea")
             journal.at = None
-            agent = ResearchAgent(model=Mind(researches), journal=journal)
+            agent = ResearchAgent(model=ScriptedModel(researches), journal=journal)
             assert ran(agent, "Research tea").startswith("Done: Analysis of"), (at, when)
             assert agent.phase == "analysis"
             gathered = [one for one in kept(journal, r.ToolCallCompleted) if one.tool == "gather_data" and one.ok]
@@ -439,9 +441,9 @@ def kept(journal: Journals, kind: type[Record]) -> list[Any]:
 
 
 def test_a_dump_is_where_an_agent_stands() -> None:
-    agent = ResearchAgent(model=Mind(researches))
+    agent = ResearchAgent(model=ScriptedModel(researches))
     ran(agent)
-    other = ResearchAgent(model=Mind(script("Here.")))
+    other = ResearchAgent(model=ScriptedModel(script("Here.")))
     other.load(agent.dump())
     assert (other.phase, other.data, other.state.history) == ("analysis", agent.data, agent.state.history)
     ran(other)
@@ -458,9 +460,11 @@ def test_a_model_that_cannot_be_reached_is_reported_and_what_was_done_is_kept() 
     journal = Journals()
     with pytest.raises(ModelUnavailable, match="What was done is kept"):
         ran(ResearchAgent(model=Gone(), journal=journal), "Research tea")
-    assert ran(ResearchAgent(model=Mind(researches), journal=journal), None) == "Done: Analysis of 3 data points"
+    assert (
+        ran(ResearchAgent(model=ScriptedModel(researches), journal=journal), None) == "Done: Analysis of 3 data points"
+    )
     with pytest.raises(WorkflowError, match="nothing is open"):
-        ran(ResearchAgent(model=Mind(researches), journal=journal), None)
+        ran(ResearchAgent(model=ScriptedModel(researches), journal=journal), None)
     with pytest.raises(UsageError, match="ResearchAgent has no model"):
         ran(ResearchAgent())
 
@@ -471,7 +475,7 @@ def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
         items: State[list[str]] = State(default_factory=list)
         values: State[str] = State(default="many")
 
-    model = Mind(script("Done."))
+    model = ScriptedModel(script("Done."))
     ran(Shop(model=model))
     assert model.asked[0].system == "0 of many"
 
@@ -485,7 +489,7 @@ def test_a_called_one_s_request_is_put_by_its_own_template() -> None:
         __system_message__ = "You lead."
         searcher: Link[Searcher] = AgentLink()
 
-    model = Mind(
+    model = ScriptedModel(
         lambda request: (
             script(calls("searcher", message="tea"), "Done.")(request)
             if request.agent == "boss"
@@ -509,7 +513,7 @@ def test_a_factory_makes_each_beginning_again() -> None:
         number: State[int] = State(default_factory=draw)
         phases = [("a", "b", lambda self: self.number < 0)]
 
-    one, two = Numbered(model=Mind(script("Done."))), Numbered()
+    one, two = Numbered(model=ScriptedModel(script("Done."))), Numbered()
     assert one.number != two.number
     first = one.number
     ran(one)

@@ -23,7 +23,7 @@ from tenex.workflows.speakers import (
     set_context,
 )
 from tenex.workflows.speakers.runner import WorkflowResult
-from tests.fakes.play import says
+from tests.fakes.scenario import reply
 
 from .mission_kit import ROOT
 
@@ -41,7 +41,7 @@ class Lines:
         line = mine.pop(0) if mine else f"{request.agent} has spoken"
         if isinstance(line, Exception):
             raise line
-        return says(line) if isinstance(line, str) else line
+        return reply(line) if isinstance(line, str) else line
 
 
 class Triage(BaseAgent):
@@ -101,11 +101,11 @@ def test_tools_and_variables_of_agents_route() -> None:
     graph = TransitionGraph("triage", rules, participants=["triage", "bob", "carol"], max_turns=5)
     given = {name: TRIO[name] for name in ("bob", "carol")}
     triage = Triage()
-    lines = [says("", ("classify", {"domain": "law"})), "it is law"]
+    lines = [reply("", ("classify", {"domain": "law"})), "it is law"]
     result = ran(graph, agents={"triage": triage, **given}, model=Lines(triage=lines))
     assert (spoken(result)[1:], result.reason, result.context) == (["triage", "bob"], "done", {"domain": "law"})
     assert triage.seen == 1
-    lines = [says("", ("dispatch", {"name": "carol"})), "yours"]
+    lines = [reply("", ("dispatch", {"name": "carol"})), "yours"]
     result = ran(graph, agents={"triage": Triage(), **given}, model=Lines(triage=lines))
     assert (spoken(result)[1:], result.reason) == (["triage", "carol"], "handed")
 
@@ -117,10 +117,10 @@ def test_the_calls_of_a_workflow_work_too_and_variables_are_given() -> None:
     ]
     graph = TransitionGraph("alice", rules, max_turns=2)
     assert spoken(ran(graph, agents=TRIO, model=Lines(), context={"go": 1}))[1:] == ["alice", "bob"]
-    result = ran(graph, agents=TRIO, model=Lines(alice=[says("", ("route", {"reason": "x"})), "on"]))
+    result = ran(graph, agents=TRIO, model=Lines(alice=[reply("", ("route", {"reason": "x"})), "on"]))
     assert spoken(result)[1:] == ["alice", "carol"]
     result = ran(
-        graph, agents=TRIO, model=Lines(alice=[says("", ("finish", {"summary": "all", "reason": "ok"})), "on"])
+        graph, agents=TRIO, model=Lines(alice=[reply("", ("finish", {"summary": "all", "reason": "ok"})), "on"])
     )
     assert result.reason == "ok"
 
@@ -182,7 +182,7 @@ def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.Captur
     (code,) = re.findall(r'```python\n("""Runs a graph.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL)
     namespace: dict[str, Any] = {"__name__": "documents"}
     exec(compile(code, "documents", "exec"), namespace)
-    asyncio.run(namespace["main"](Lines(triage=[says("", ("dispatch", {"name": "security"})), "Security, please."])))
+    asyncio.run(namespace["main"](Lines(triage=[reply("", ("dispatch", {"name": "security"})), "Security, please."])))
     assert capsys.readouterr().out.splitlines() == [
         "person: The login page shows a stack trace",
         "triage: Security, please.",

@@ -50,7 +50,7 @@ class Task:
             case "program":
                 return f"prints “{short(self.text)}”"
             case "replace":
-                return f"says “{short(self.text)}” instead of “{short(self.old)}”"
+                return f"has “{short(self.text)}” instead of “{short(self.old)}”"
             case "function":
                 return f"has `{self.old}`, which returns `{short(self.text)}`"
             case _:
@@ -133,7 +133,7 @@ _PARTS = {
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """A pattern in which a space is any white space, and words of `_PARTS` stand for theirs."""
+    """Compile a pattern in which a space is any white space and the names of `_PARTS` are replaced."""
     for name, part in _PARTS.items():
         text = text.replace(name, part)
     return re.compile(text.replace(" ", r"\s+"), re.IGNORECASE | re.DOTALL)

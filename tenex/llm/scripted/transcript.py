@@ -54,9 +54,9 @@ class Transcript:
         ]
         answers = {done.content for done in self.done if done.tool == "ask"}  # they come again as messages
         self.later = [entry.text for entry in during if isinstance(entry, UserText) and entry.text not in answers]
-        self.said = [entry.text for entry in before if isinstance(entry, AgentText)]
+        self.texts = [entry.text for entry in before if isinstance(entry, AgentText)]
         self.groups: list[tuple[str, list[str]]] = []
-        """What an agent said before each group, and the group's messages."""
+        """The agent's text before each group, and the group's messages."""
         answered, is_new = "", True
         for entry in before:
             if isinstance(entry, AgentText):
@@ -97,9 +97,9 @@ class Transcript:
         """What the user wants: the newest request, its missing file name from a later answer, and what came since."""
         tasks: list[Task] = []
         reply = next((done.content for done in self.done if done.tool == "ask" and done.ok), "")
-        for said, texts in reversed(self.groups[-6:]):
+        for before, texts in reversed(self.groups[-6:]):
             tasks = [task for text in texts for task in read_request(text)]
-            if tasks or said.startswith(LEARNED) or any(len(text.split()) > 6 for text in texts):
+            if tasks or before.startswith(LEARNED) or any(len(text.split()) > 6 for text in texts):
                 reply = texts[-1] if len(texts) > 1 and not reply and not read_request(texts[-1]) else reply
                 break
             reply = reply or texts[-1]

@@ -85,8 +85,8 @@ def _complete(finish: Finish, seen: Transcript, request: ModelRequest) -> Calls:
     """A call of `complete`, with the fields it has in this phase."""
     response = finish.response
     if unused := [f"`{tool.name}`" for tool in request.tools if tool.name in request.methods]:
-        told = f"This agent has tools of its own that I cannot use: {', '.join(unused)}. {CONFIGURE}"
-        response = f"{response.removesuffix(CONFIGURE).rstrip()}\n\n{told}"
+        notice = f"This agent has tools of its own that I cannot use: {', '.join(unused)}. {CONFIGURE}"
+        response = f"{response.removesuffix(CONFIGURE).rstrip()}\n\n{notice}"
     if seen.later:
         quoted = ", ".join(f"“{short(text)}”" for text in seen.later)
         response = f"{response}\n\nI have read what you wrote in the meantime: {quoted}."
@@ -130,12 +130,12 @@ def _plan(seen: Transcript) -> Finish:
     steps += [f"Run `python {task.path}` and compare what it prints." for task in tasks if task.kind == "program"]
     if not tasks:
         steps = [
-            "Say in one sentence what it must do.",
+            "Describe in one sentence what it must do.",
             "Name its parts.",
             "Make the smallest part.",
             "Test after each.",
         ]
-    steps.append("Tidy up, and say what changed.")
+    steps.append("Tidy up, and report what changed.")
     numbered = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
     note = "" if tasks else f"\n\nThese steps fit most work. {CONFIGURE}"
     return Finish(response=f"{SELF} The plan:\n\n{numbered}{note}", summary=short(" ".join(steps), 400))
@@ -267,7 +267,7 @@ def _chores(seen: Transcript) -> Calls | Finish:
 def _reflect(seen: Transcript) -> Calls | Finish:
     """Record one lesson."""
     request = seen.request() or "nothing in words"
-    proof = next((text for text in reversed(seen.said) if text.startswith(VERIFIED)), "")
+    proof = next((text for text in reversed(seen.texts) if text.startswith(VERIFIED)), "")
     proof = short(proof.removeprefix(VERIFIED).strip(" -\n"), 200)
     outcome = f"verified by this: {proof}" if proof else "it was not verified"
     lesson = f"Asked for “{request}”; {outcome}."
@@ -304,12 +304,12 @@ def _workflow_calls(seen: Transcript) -> Calls | Finish | None:
         return None
     calls: list[tuple[str, dict[str, Any]]] = []
     text = "\n".join(message for _, group in seen.groups for message in group)
-    has_spoken = any(said.startswith(f"This is {seen.agent}.") for said in seen.said)
+    has_spoken = any(text.startswith(f"This is {seen.agent}.") for text in seen.texts)
     for tool, pattern in _WORKFLOW:
         for found in pattern.finditer(text):
             name = (found["agent"] or "").lower()
             is_named = name not in _FILLERS | {""}
-            is_meant = name == seen.agent and not has_spoken if is_named else not seen.said
+            is_meant = name == seen.agent and not has_spoken if is_named else not seen.texts
             if is_meant and not seen.calls(tool) and found.groupdict().get("target") != seen.agent:
                 calls.append((tool, _arguments(tool, found)))
                 break

@@ -1,13 +1,14 @@
-"""What a form of conversation is, and the reading that all of them share.
+"""The interface of a threading scheme, and the reading of tags that schemes share.
 
-A form writes two JSON objects, which subscription in the journal and come back to it when something is to be said. Both
-hold strings, numbers and lists only. Members that all forms write:
+A scheme writes two JSON objects, which are journaled and passed back to it when a message is composed. Both hold only
+strings, numbers and lists. Members that all schemes write:
 
-    address   form, root, root_kind, root_author, root_relay, relays (where it was heard), group (NIP-29, if any)
-    origin    form, id, kind, author, relay (as a hint), relays (where it was heard), parents (Incoming.references),
-              hints (relays its tags name, if any)
+    address   form (the scheme), root, root_kind, root_author, root_relay, relays (where it was received),
+              group (NIP-29, if any)
+    origin    form, id, kind, author, relay (as a hint), relays (where it was received), parents
+              (InboundMessage.references), hints (relays its tags name, if any)
 
-Tags come from strangers: each function here passes over what has the wrong shape and never raises.
+Tags may hold anything: each function here skips malformed ones and never raises.
 """
 
 import re
@@ -25,16 +26,16 @@ from tenex.nostr.urls import normalise_url
 Tag = tuple[str, ...]
 
 MAX_PEOPLE: Final = 20
-"""As many p tags as an answer carries: clients copy them from reply to reply, and a busy thread would call hundreds."""
+"""p tags of one answer: clients copy them from reply to reply, and a busy thread would notify hundreds."""
 
 MAX_REFERENCES: Final = 20
-"""As many ids as are looked up for one message: honest clients write two or three."""
+"""Ids that are looked up for one message: honest clients write two or three."""
 
 MAX_HINT_BYTES: Final = 200
-"""Longer relay urls than this are not passed on."""
+"""Longer relay URLs are not passed on."""
 
 MAX_HINTS: Final = 3
-"""Relays of one message that are tried where the usual ones refuse the answer."""
+"""Relays of one message that are tried if the usual ones refuse the answer."""
 
 MAX_TITLE: Final = 200
 """Characters; the conversation shortens it further."""
@@ -46,21 +47,26 @@ _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class ThreadingScheme(Protocol):
-    """One way to converse: which events belong to it, and what its answers look like."""
+    """One way to thread a conversation: which events belong to it, and how answers are written."""
 
     @property
     def name(self) -> str:
-        """The form's name, which its addresses and origins carry as `form`."""
+        """The scheme's name, the member `form` of its addresses and origins."""
         ...
 
     def read(
-        self, event: Event, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey], relay: str, project: str | None
+        self,
+        event: Event,
+        own_keys: Collection[PublicKey],
+        slugs: Mapping[str, PublicKey],
+        relay: str,
+        project: str | None,
     ) -> InboundMessage | None:
-        """Read an event of somebody else's; None if it is none of this form. Never raises for odd tags."""
+        """Read an event by another author; None if it does not belong to this scheme. Never raises for odd tags."""
         ...
 
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
-        """Give a draft its kind and tags, followed by the draft's own and by `marks`; as many events as it takes."""
+        """Make the events of a message: the scheme's tags, then the message's own, then `marks`."""
         ...
 
 
@@ -70,29 +76,29 @@ def tags_named(event: Event, name: str) -> Iterator[Tag]:
 
 
 def first_value(event: Event, *names: str) -> str:
-    """Give the value of the first tag of these names, the earlier name first; "" where there is none."""
+    """The value of the first tag of these names, the earlier name first; "" if there is none."""
     return next((tag[1] for name in names for tag in tags_named(event, name)), "")
 
 
 def is_hex64(text: str) -> bool:
-    """Tell whether a text can be an id or a key."""
+    """Whether a text has the shape of an id or a key."""
     return _HEX64.fullmatch(text) is not None
 
 
 def element(tag: Tag, index: int) -> str:
-    """Give one element of a tag, "" where the tag is shorter."""
+    """One element of a tag; "" if the tag is shorter."""
     return tag[index] if len(tag) > index else ""
 
 
 def key_at(tag: Tag, *indices: int) -> str:
-    """Give the first of these elements that is a key, else ""."""
+    """The first of these elements that has the shape of a key, else ""."""
     return next((tag[index] for index in indices if len(tag) > index and is_hex64(tag[index])), "")
 
 
 def hint(url: str) -> str:
-    """Spell a relay's url as it may be published: canonical and short; "" where it is no relay's.
+    """A relay URL as it may be published: canonical and short; "" if it is not a relay URL.
 
-    The query is left out, because it may hold an access token.
+    The query is dropped, because it may hold an access token.
     """
     if not url or len(url.encode(errors="replace")) > MAX_HINT_BYTES:
         return ""
@@ -103,7 +109,7 @@ def hint(url: str) -> str:
 
 
 def received_on(relay: str) -> list[str]:
-    """Give where an event was heard, canonical, as the `relays` of an address; empty where that is not known."""
+    """Where an event was received, canonical, as the `relays` of an address; empty if unknown."""
     try:
         return [normalise_url(relay)] if relay else []
     except ValueError:
@@ -111,7 +117,7 @@ def received_on(relay: str) -> list[str]:
 
 
 def hints_of(event: Event) -> dict[str, list[str]]:
-    """Give the first relays that its tags name as the member `hints` of an origin; nothing where they name none."""
+    """The first relays that the tags name, as the member `hints` of an origin; empty if they name none."""
     found: dict[str, None] = {}
     for tag in event.tags:
         if len(tag) > 2 and tag[0] in _HINTING and (relay := hint(tag[2])):
@@ -119,20 +125,20 @@ def hints_of(event: Event) -> dict[str, list[str]]:
     return {"hints": list(found)[:MAX_HINTS]} if found else {}
 
 
-def people_of(event: Event, ours: Collection[PublicKey]) -> list[str]:
-    """Give the first keys the p tags name: each once, without the author and without ours."""
+def people_of(event: Event, own_keys: Collection[PublicKey]) -> list[str]:
+    """The first keys in p tags: each once, without the author and without `own_keys`."""
     found: dict[str, None] = {}
     for tag in tags_named(event, "p"):
-        if is_hex64(tag[1]) and tag[1] not in ours and tag[1] != event.pubkey:
+        if is_hex64(tag[1]) and tag[1] not in own_keys and tag[1] != event.pubkey:
             found[tag[1]] = None
             if len(found) == MAX_PEOPLE:
                 break
     return list(found)
 
 
-def named_in(text: str, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
-    """Find the keys of ours that a text itself names: `nostr:npub...`, `nostr:nprofile...`, then `@slug`."""
-    found = dict.fromkeys(find_mentions(text, ours))
+def named_in(text: str, own_keys: Collection[PublicKey], slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
+    """Find which of `own_keys` the text itself mentions: `nostr:npub...`, `nostr:nprofile...`, then `@slug`."""
+    found = dict.fromkeys(find_mentions(text, own_keys))
     if slugs and "@" in text:
         by_slug = {slug.lower(): key for slug, key in slugs.items()}
         for match in _slug_pattern(tuple(sorted(by_slug))).finditer(text):
@@ -140,36 +146,36 @@ def named_in(text: str, ours: Collection[PublicKey], slugs: Mapping[str, PublicK
     return tuple(found)
 
 
-def calls_us(event: Event, ours: Collection[PublicKey]) -> bool:
-    """Tell whether a p tag or a key written in the text is one of ours; a bare `@slug` may mean anybody's agent."""
-    if any(tag[1] in ours for tag in tags_named(event, "p")):
+def is_addressed_to(event: Event, own_keys: Collection[PublicKey]) -> bool:
+    """Whether a p tag or a key in the text is one of `own_keys`; a bare `@slug` may mean another project's agent."""
+    if any(tag[1] in own_keys for tag in tags_named(event, "p")):
         return True
-    return bool(find_mentions(event.content, ours))
+    return bool(find_mentions(event.content, own_keys))
 
 
 def tags_project(event: Event, project: str | None) -> bool:
-    """Tell whether an `a` tag names our project."""
+    """Whether an `a` tag names the project."""
     return project is not None and any(tag[1] == project for tag in tags_named(event, "a"))
 
 
 def title_of(event: Event) -> str:
-    """Give the title (NIP-7D) or subject (NIP-14) an event was given, shortened."""
+    """The title (NIP-7D) or subject (NIP-14) of an event, shortened."""
     return first_value(event, "title", "subject").strip()[:MAX_TITLE]
 
 
 def references_of(event: Event, *ids: str) -> tuple[EventId, ...]:
-    """Keep what is an id of another event, each once, as many as are looked up."""
+    """Those that have the shape of another event's id, each once, at most `MAX_REFERENCES`."""
     found = dict.fromkeys(EventId(one) for one in ids if is_hex64(one) and one != event.id)
     return tuple(found)[:MAX_REFERENCES]
 
 
 def group_of(event: Event) -> str:
-    """Give the group (NIP-29) an event was sent to; "" outside groups."""
+    """The group (NIP-29) an event was sent to; "" outside groups."""
     return first_value(event, "h")[:MAX_TITLE]
 
 
 def group_tags(address: Mapping[str, Any]) -> tuple[Tag, ...]:
-    """Give the tag that keeps an answer inside the group its conversation subscriptions in."""
+    """The tag that keeps an answer inside the conversation's group, if it has one."""
     group = address.get("group")
     return (("h", str(group)),) if group else ()
 
@@ -182,7 +188,7 @@ def short_tag(*elements: str) -> Tag:
 
 @lru_cache(maxsize=8)  # the roster changes a few times in a daemon's life
 def _slug_pattern(slugs: tuple[str, ...]) -> re.Pattern[str]:
-    # Boundaries are ASCII on purpose: scripts written without spaces put a mention between letters. What stands
-    # before must not make it an address (mail, url), and a longer slug wins over a shorter one it begins with.
+    # Boundaries are ASCII on purpose: scripts written without spaces put a mention between letters. The character
+    # before must not make it an address (mail, URL), and a longer slug wins over a shorter one it begins with.
     names = "|".join(re.escape(slug) for slug in sorted(slugs, key=len, reverse=True))
     return re.compile(rf"(?<![A-Za-z0-9_.@/+-])@({names})(?![A-Za-z0-9_]|-[A-Za-z0-9])", re.IGNORECASE)

@@ -1,8 +1,7 @@
-"""A thread that we begin ourselves: its first event, and the address under which it goes on.
+"""The first event of a conversation that the daemon starts, and the address of that conversation.
 
-The event takes the form of a conversation that is already held, because the people who will read it use a client that
-shows that form: a note (kind 1), or a thread (kind 11, NIP-7D). It quotes that conversation's root (NIP-18) and calls
-the one who began it.
+It uses the scheme of an existing conversation, because its readers use a client that shows that scheme: a note (kind
+1) or a thread (kind 11, NIP-7D). It quotes the root of that conversation (NIP-18).
 """
 
 from typing import Any
@@ -20,26 +19,26 @@ def begin(draft: OutgoingMessage, title: str, people: tuple[str, ...]) -> tuple[
     """Make the root of a new conversation.
 
     Args:
-        draft: what it says, where the conversation is held that it follows on, and by whom it is said.
-        title: what it is called, where its form has a place for that.
-        people: keys it is for.
+        draft: its text and author, and the address of the conversation it comes from.
+        title: its title, if the scheme has one.
+        people: the keys it is addressed to.
 
     Returns:
         The event, whose id is the new conversation's, and that conversation's address.
 
     Raises:
-        Bug: the address names no form of ours.
+        InternalError: the address names an unknown threading scheme.
     """
     old = draft.address
     relay = base.hint(str(old.get("root_relay", "")))
     quote = base.short_tag("q", str(old["root"]), relay, str(old.get("root_author", "")))
     called: tuple[Tag, ...] = tuple(("p", key) for key in dict.fromkeys(people) if key and key != draft.speaker)
     tags = (quote, *called, *base.group_tags(old), *draft.tags)
-    form = scheme_named(old.get("form"))
-    kind = NOTE if form is NOTES else THREAD
+    scheme = scheme_named(old.get("form"))
+    kind = NOTE if scheme is NOTES else THREAD
     (event, *_) = in_parts(draft, kind, tags if kind == NOTE else (("title", title), *tags))
     address = {
-        "form": form.name,
+        "form": scheme.name,
         "root": event.id,
         "root_kind": kind,
         "root_author": event.pubkey,

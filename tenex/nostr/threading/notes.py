@@ -1,12 +1,12 @@
-"""Notes: conversations in kind 1 with the tags of NIP-10, the one form every client writes and shows.
+"""Notes: conversations in kind 1 with the tags of NIP-10, the scheme that every client writes and shows.
 
-How a thread is read: e tags with a marker say what they are. A client that marks none follows the old convention:
-the first is the root, the last the reply. A note whose only word about its thread is a `reply` marker leaves the
-root open: its parent then stands for the root, as the conversation's id too, until somebody who knows the thread
-(the conversation that knows the parent) says better. `mention` markers and q tags are quotations, no thread.
+Marked e tags are read by their marker. Without markers the old convention applies: the first e tag is the root, the
+last one the reply. If a note has only a `reply` marker its root is unknown: the parent is used as the root, and as the
+conversation's id, until a conversation that contains the parent supplies it. `mention` markers and q tags are
+quotations.
 
-Members of origin beyond those of `base`: root ("" where the note leaves it open; its own id where it is one itself),
-root_author, root_relay, people (the thread's keys, without the author and us).
+Members of origin beyond those of `base`: root ("" if unknown; the note's own id if it is a root), root_author,
+root_relay, people (the keys in the thread, without the author and the project's).
 """
 
 from collections.abc import Collection, Mapping
@@ -36,14 +36,14 @@ class Notes(ThreadingScheme):
     def read(
         self,
         event: Event,
-        ours: Collection[PublicKey],
+        own_keys: Collection[PublicKey],
         slugs: Mapping[str, PublicKey],
         relay: str,
         project: str | None,  # noqa: ARG002
     ) -> InboundMessage | None:
-        """Read a note; it starts a conversation where a p tag or its text names one of our keys.
+        """Read a note; it starts a conversation if a p tag or its text names one of `own_keys`.
 
-        A note that only carries our project's `a` tag talks about it, not to it.
+        A note that only carries the project's `a` tag is about the project, not addressed to it.
         """
         group, received_on = base.group_of(event), base.received_on(relay)
         if event.kind != NOTE or (group and not received_on):  # an answer must not leave the group's relay
@@ -73,7 +73,7 @@ class Notes(ThreadingScheme):
             "root": thread.root.id,
             "root_author": thread.root.author,
             "root_relay": thread.root.relay,
-            "people": base.people_of(event, ours),
+            "people": base.people_of(event, own_keys),
             **base.hints_of(event),
         }
         return InboundMessage(
@@ -82,17 +82,17 @@ class Notes(ThreadingScheme):
             text=event.content,
             created_at=event.created_at,
             conversation=ConversationId(root.id),
-            starts=base.calls_us(event, ours),
+            starts=base.is_addressed_to(event, own_keys),
             references=references,
             reply_to=EventId(thread.parent.id) if thread.parent.id else None,
-            mentions=base.named_in(event.content, ours, slugs),
+            mentions=base.named_in(event.content, own_keys, slugs),
             title=base.title_of(event),
             address=address,
             origin=origin,
         )
 
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
-        """Answer in kind 1: a root marker, a reply marker unless the root itself is answered, the thread's people."""
+        """Answer in kind 1: a root marker, a reply marker unless the root itself is answered, p tags of the thread."""
         tags = (*_thread_tags(draft.address, draft.reply_to, draft.speaker), *base.group_tags(draft.address))
         return in_parts(draft, NOTE, (*tags, *draft.tags, *marks))
 
@@ -102,7 +102,7 @@ NOTES: Final = Notes()
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """An e tag: what it points to, where that may be found, by whom it is; "" for what is not known."""
+    """An e tag: the event it points to, its relay and author; "" for what is unknown."""
 
     id: str = ""
     relay: str = ""
@@ -111,10 +111,10 @@ class _Link:
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """Where a note stands."""
+    """The position of a note in its thread."""
 
     root: _Link
-    """The note itself, where it answers nothing."""
+    """The note itself if it answers nothing."""
     parent: _Link
     others: tuple[str, ...]
 
@@ -140,13 +140,13 @@ def _thread(event: Event, here: str) -> _Thread:
 
 
 def _thread_tags(address: Mapping[str, Any], origin: Mapping[str, Any], speaker: PublicKey) -> tuple[Tag, ...]:
-    """Say where an answer stands and whom it is for (NIP-10)."""
+    """The e and p tags of an answer (NIP-10)."""
     root = _Link(str(address["root"]), str(address["root_relay"]), str(address["root_author"]))
-    if origin.get("form") != NOTES.name:  # no note to answer: speak to the root
+    if origin.get("form") != NOTES.name:  # no note to answer: address the root
         asker = (str(origin["author"]), str(origin["relay"])) if origin else (root.author, root.relay)
         return (_e_tag(root, "root"), *_p_tags([asker], speaker))
     trigger = _Link(str(origin["id"]), str(origin["relay"]), str(origin["author"]))
-    if origin["root"] and origin["root"] != root.id:  # the person wrote in another thread: answer there
+    if origin["root"] and origin["root"] != root.id:  # the user wrote in another thread: answer there
         root = _Link(str(origin["root"]), str(origin["root_relay"]) or trigger.relay, str(origin["root_author"]))
     elif origin["root"]:
         root = _Link(root.id, root.relay, root.author or str(origin["root_author"]))
@@ -160,6 +160,6 @@ def _e_tag(link: _Link, marker: str) -> Tag:
 
 
 def _p_tags(people: list[tuple[str, str]], speaker: PublicKey) -> tuple[Tag, ...]:
-    """Give a p tag for each key but the speaker's own, the first ones where there are too many."""
+    """A p tag for each key but the speaker's own, the first `MAX_PEOPLE`."""
     others = ((key, relay) for key, relay in people if key and key != speaker)
     return tuple(base.short_tag("p", *person) for person in others)[: base.MAX_PEOPLE]

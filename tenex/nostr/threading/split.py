@@ -1,4 +1,4 @@
-"""One message as the events it takes: cleaned, split where it is too long, each with its id."""
+"""Splits one message into as many events as it needs, each cleaned and with its id."""
 
 import json
 import re
@@ -13,13 +13,13 @@ from tenex.nostr.events import unsigned_event
 from .base import Tag
 
 MAX_EVENT_BYTES: Final = 62 * 1024
-"""Relays stop at 64 KiB and differ in what they count (the frame, their own spacing): 2 KiB are left for that."""
+"""Relays accept 64 KiB and differ in what they count (the frame, their own spacing): 2 KiB are left for that."""
 
 MAX_TAG_BYTES: Final = 1024
 """Of UTF-8, for one element of a tag: many relays refuse more, to keep their indexes small."""
 
 _LEAST_ROOM: Final = 1024
-"""Bytes; where the tags leave less than this for the text, something is wrong with the tags."""
+"""Bytes; tags that leave less than this for the text are an error."""
 
 _LARGEST_CHARACTER: Final = 6
 """Bytes a control character takes in JSON, as a backslash, a u and four digits."""
@@ -45,7 +45,7 @@ def in_parts(
     Tags of a transition go with the first part; those of a completion and of costs with the last.
 
     Raises:
-        Bug: the tags alone fill an event.
+        InternalError: the tags alone fill an event.
     """
     clean = tuple(tuple(clip(one) for one in tag) for tag in tags if tag)
     around = {
@@ -77,7 +77,7 @@ def in_parts(
 
 
 def split_text(text: str, room: int) -> tuple[str, ...]:
-    """Cut a text into pieces of at most `room` bytes, counted as they stand in JSON; at least one piece.
+    """Cut a text into pieces of at most `room` bytes, counted as JSON; at least one piece.
 
     Cuts at the last paragraph that fits, else at the last line, else at the last word, else between characters.
     The white space around a cut is dropped, except the indentation of the line that follows.
@@ -98,9 +98,9 @@ def split_text(text: str, room: int) -> tuple[str, ...]:
 
 
 def clean_text(text: str) -> str:
-    """Replace what cannot be published: halves of surrogate pairs, which have no UTF-8, and NUL.
+    """Replace characters that cannot be published: lone surrogates, which have no UTF-8, and NUL.
 
-    Halves that belong together become their character. NUL is legal, but relays on PostgreSQL refuse it.
+    Surrogates that form a pair become their character. NUL is legal, but relays on PostgreSQL refuse it.
     """
     try:
         text.encode()
@@ -110,7 +110,7 @@ def clean_text(text: str) -> str:
 
 
 def clip(value: str, limit: int = MAX_TAG_BYTES) -> str:
-    """Clean an element of a tag and shorten it to `limit` bytes of UTF-8, with an ellipsis where something is gone."""
+    """Clean an element of a tag and shorten it to `limit` bytes of UTF-8, ending in an ellipsis."""
     value = clean_text(value)
     raw = value.encode()
     if len(raw) <= limit:

@@ -1,9 +1,9 @@
 """Threads: a kind 11 with a title (NIP-7D) and comments of kind 1111 under it (NIP-22).
 
-TENEX clients of 2025, Amethyst, Coracle, noStrudel, Flotilla and Chachi write them. People's comments may be nested;
-ours are all direct children of the root, because TENEX clients show only those.
+TENEX clients of 2025, Amethyst, Coracle, noStrudel, Flotilla and Chachi write them. Users' comments may be nested;
+published ones are direct children of the root, because TENEX clients show only those.
 
-Member of address and origin beyond those of `base`: scope, the root's tags as every comment of ours repeats them:
+Member of address and origin beyond those of `base`: scope, the root's tags as every published comment repeats them:
 [["E", id, relay, author], ["K", "11"], ["P", author, relay]].
 """
 
@@ -32,11 +32,16 @@ class Threads(ThreadingScheme):
         return "threads"
 
     def read(
-        self, event: Event, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey], relay: str, project: str | None
+        self,
+        event: Event,
+        own_keys: Collection[PublicKey],
+        slugs: Mapping[str, PublicKey],
+        relay: str,
+        project: str | None,
     ) -> InboundMessage | None:
-        """Read a thread or a comment; it starts a conversation where it names one of our keys or our project.
+        """Read a thread or a comment; it starts a conversation if it names one of `own_keys` or the project.
 
-        A comment that calls us into a thread we do not know starts the conversation of that thread.
+        A comment in an unknown thread starts the conversation of that thread.
         """
         group, received_on = base.group_of(event), base.received_on(relay)
         if group and not received_on:  # an answer must not leave the group's relay
@@ -80,17 +85,17 @@ class Threads(ThreadingScheme):
             text=event.content,
             created_at=event.created_at,
             conversation=ConversationId(root),
-            starts=base.calls_us(event, ours) or base.tags_project(event, project),
+            starts=base.is_addressed_to(event, own_keys) or base.tags_project(event, project),
             references=references,
             reply_to=EventId(parent) if parent else None,
-            mentions=base.named_in(event.content, ours, slugs),
+            mentions=base.named_in(event.content, own_keys, slugs),
             title=base.title_of(event),
             address=address,
             origin=origin,
         )
 
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
-        """Answer with a comment on the root, for the one who asked."""
+        """Answer with a comment on the root, addressed to the asker."""
         scope = _fuller_scope(draft.address, draft.reply_to)
         parent = tuple((tag[0].lower(), *tag[1:]) for tag in scope if tag[0] != "P")
         tags = (*scope, *parent, *_recipient(scope, draft), *base.group_tags(draft.address))
@@ -101,7 +106,7 @@ THREADS: Final = Threads()
 
 
 def _scope(event: Event, here: str) -> tuple[Tag, ...] | None:
-    """Give the root's tags; None where the root is no kind 11."""
+    """The root's tags; None if the root is not a kind 11."""
     if event.kind == THREAD:
         return scope_tags(event.id, here, event.pubkey, here)
     if event.kind != COMMENT or base.first_value(event, "K") != str(THREAD):
@@ -117,13 +122,13 @@ def _scope(event: Event, here: str) -> tuple[Tag, ...] | None:
 
 
 def scope_tags(root: str, relay: str, author: str, author_relay: str) -> tuple[Tag, ...]:
-    """Give the tags by which a comment names its thread's root (NIP-22); empty strings for what is not known."""
+    """The tags by which a comment names its thread's root (NIP-22); empty strings for what is unknown."""
     tags = (base.short_tag("E", root, relay, author), ("K", str(THREAD)))
     return (*tags, base.short_tag("P", author, author_relay)) if author else tags
 
 
 def _fuller_scope(address: Mapping[str, Any], origin: Mapping[str, Any]) -> tuple[Tag, ...]:
-    """Give the root's tags as the opener wrote them, or as the asker did where those name the author and it did not."""
+    """The root's tags as the opener wrote them, or as the asker did if only those name the author."""
     opened: list[list[str]] = address["scope"]
     asked: list[list[str]] = origin.get("scope", [])
     is_fuller = len(asked) > len(opened) and asked[0][1] == opened[0][1]
@@ -131,7 +136,7 @@ def _fuller_scope(address: Mapping[str, Any], origin: Mapping[str, Any]) -> tupl
 
 
 def _recipient(scope: tuple[Tag, ...], draft: OutgoingMessage) -> tuple[Tag, ...]:
-    """Give the p tag of the one who asked, else of the root's author; none where that is the speaker."""
+    """The p tag of the asker, else of the root's author; none if that is the speaker."""
     author, relay = str(draft.reply_to.get("author", "")), str(draft.reply_to.get("relay", ""))
     if not author:
         author, relay = next(((tag[1], base.element(tag, 2)) for tag in scope if tag[0] == "P"), ("", ""))

@@ -75,12 +75,12 @@ async def _relay(url: str, identity: SecretKey | None) -> list[Finding]:
 
 
 async def _connected(url: str, location: str, identity: SecretKey | None) -> list[Finding]:
-    timings = replace(RelayTimeouts(), auth_timeout=SERVE_TIMEOUT / 2)
+    timeouts = replace(RelayTimeouts(), auth_timeout=SERVE_TIMEOUT / 2)
     open_socket = await open_websocket(url, open_timeout=OPEN_TIMEOUT, close_timeout=1)
     async with open_socket:
         found = _clock(open_socket.server_date, location)
         connection = ClientConnection(
-            open_socket, url, prefix="doctor", identity=identity, timings=timings, now=time.time
+            open_socket, url, prefix="doctor", identity=identity, timeouts=timeouts, now=time.time
         )
         tasks = [asyncio.create_task(connection.read()), asyncio.create_task(connection.write())]
         try:
@@ -100,7 +100,7 @@ async def _subscription(connection: ClientConnection, location: str, identity: S
     start = time.perf_counter()
     refusal = await _subscribe(connection, identity)
     note = ""
-    if refusal is not None and read_answer(refusal).advice is ReasonAction.AUTH:
+    if refusal is not None and read_answer(refusal).action is ReasonAction.AUTH:
         if identity is None:
             message = "it serves authenticated clients only (NIP-42), and there is no project key"
             return fault(message, location, "restore the key, or run `tenex init`", RelayUnavailable)
@@ -112,7 +112,7 @@ async def _subscription(connection: ClientConnection, location: str, identity: S
         refusal = await _subscribe(connection, identity)
     if refusal is not None:
         answer = read_answer(refusal)
-        fix = _OTHER if answer.advice is ReasonAction.FINAL else _RETRY
+        fix = _OTHER if answer.action is ReasonAction.FINAL else _RETRY
         message = f"it refuses the subscription: {answer.text or 'without a reason'}"
         return fault(message, location, fix, RelayUnavailable)
     return ok(f"serves a subscription in {(time.perf_counter() - start) * 1000:.0f} ms{note}", location)

@@ -25,11 +25,12 @@ from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Journals, Model
 from tenex.core.state.agent import AgentPhaseState
-from tenex.workflows.local_run import MemoryJournals, MonotonicClock
+from tenex.runtime.clock import SystemClock
+from tenex.workflows.local_run import MemoryJournals
 
 from .definition import PhasedAgent, blueprint, slug_of, with_subagents
 from .instance_state import InstanceState, StateChanges
-from .standalone import AgentResult, LocalAgent
+from .standalone import AgentResult, LocalAgent, MemberPorts, rules_of
 
 _AGENT_STATE: TypeAdapter[AgentPhaseState] = TypeAdapter(AgentPhaseState)
 
@@ -80,7 +81,7 @@ class BaseAgent(PhasedAgent):
             self.set_value(name, value)
         self._model, self._thread = model, thread
         self._journals = journal or MemoryJournals()
-        self._limits, self._clock = limits or Limits(), clock or MonotonicClock()
+        self._limits, self._clock = limits or Limits(), clock or SystemClock()
         self._turn = asyncio.Lock()
 
     async def run(self, message: str | None = None) -> AgentResult:
@@ -109,10 +110,20 @@ class BaseAgent(PhasedAgent):
         slug = slug_of(type(self))
         async with self._turn:
             members = with_subagents(self, slug)
-            local = LocalAgent(slug, members, self._model, self._journals, self._limits, self._clock)
-            identity = hashlib.sha256(f"agent {slug}\n{self._thread}".encode()).hexdigest()
+            rules = rules_of(slug, members, self._limits)
+            ports = MemberPorts(members, rules.roster)
+            local = LocalAgent(
+                ConversationId(hashlib.sha256(f"agent {slug}\n{self._thread}".encode()).hexdigest()),
+                slug,
+                rules,
+                self._journals,
+                self._clock,
+                model=self._model,
+                tools=ports,
+                prompter=ports,
+            )
             try:
-                return await local.ask(ConversationId(identity), message, StateChanges(self._instance))
+                return await local.ask(message, StateChanges(self._instance))
             finally:
                 if local.agent_state is not None:
                     self._instance = InstanceState(blueprint(type(self)).fields, local.agent_state, None)

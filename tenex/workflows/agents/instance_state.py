@@ -12,7 +12,7 @@ from typing import Any
 from tenex.core.errors import SerializationError
 from tenex.core.phases import Phase
 from tenex.core.state.agent import HISTORY, AgentPhaseState, Moved
-from tenex.workflows.local_run import MonotonicClock
+from tenex.runtime.clock import SystemClock
 from tenex.workflows.serialization import Typed
 
 
@@ -80,7 +80,7 @@ class InstanceState:
     def move(self, source: str, target: str) -> None:
         """Move to another phase."""
         self.moves_made.append((source, target))
-        self.history = (*self.history, Moved(source=source, target=target, at=MonotonicClock().now()))[-HISTORY:]
+        self.history = (*self.history, Moved(source=source, target=target, at=SystemClock().now()))[-HISTORY:]
         self.phase = target
 
     def changed(self) -> dict[str, Any]:

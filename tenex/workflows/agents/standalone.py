@@ -4,42 +4,42 @@ It is a workflow of two speakers on the daemon's own core, so all that is journa
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from tenex.core import records as r
-from tenex.core.config import Agent, Limits, Policy, Role
-from tenex.core.context.prompt_lookup import prompted
+from tenex.core.config import Agent, Limits, PeerGroup, Policy, Role
 from tenex.core.context.transcript import entries_for
-from tenex.core.context.window import CONTEXT_TOKENS, MESSAGE_CHARACTERS, fitted
+from tenex.core.context.window import CONTEXT_TOKENS, MESSAGE_CHARACTERS
 from tenex.core.conversation import Conversation
-from tenex.core.decide.agent_phases import offered
-from tenex.core.effects import Effect, ModelCall, Timer, ToolCall
+from tenex.core.effects import Timer
 from tenex.core.errors import InternalError, ModelRefused, ModelUnavailable, WorkflowError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
-from tenex.core.messages import AgentText, Entry, ModelRequest, Shown, UserText, cut, writable
+from tenex.core.messages import AgentText, Entry, ModelRequest, ModelStep, Shown, ToolSpec, UserText, cut
 from tenex.core.pending import pending
-from tenex.core.ports import Clock, Journals, Model, Prompt
-from tenex.core.records.run import Outcome
-from tenex.core.signals import (
-    AgentStateProvided,
-    InboundMessage,
-    MessageReceived,
-    ModelAnswered,
-    ModelFailed,
-    Opened,
-    Signal,
-    ToolReturned,
+from tenex.core.phases import Phase
+from tenex.core.ports import (
+    Clock,
+    ExecutionContext,
+    Journals,
+    Model,
+    OnText,
+    Prompt,
+    Prompter,
+    ToolResult,
+    Tools,
+    ignore_text,
 )
-from tenex.core.state.agent import AgentPhaseState, Program
+from tenex.core.records.run import Outcome
+from tenex.core.signals import AgentStateProvided, InboundMessage, MessageReceived, Signal
+from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.run import OrchestratorTurn, Run
-from tenex.core.state.subagents import agent_state_of, message_to
+from tenex.core.state.subagents import message_to
 from tenex.core.workflow_config import PERSON, Workflow
-from tenex.workflows.local_run import CALLER, LocalRun, Work
+from tenex.workflows.local_run import CALLER, LocalRun
 from tenex.workflows.missions.steps import spent
 from tenex.workflows.speakers.rules import RuleGraph
 
@@ -51,6 +51,8 @@ from .templates import MESSAGE, render
 
 log = structlog.get_logger(__name__)
 
+OWNER: Final = (PublicKey(CALLER), Role.OWNER)
+"""Who asks in a process of its own."""
 SHOWN: Final = 40
 """Messages an agent is shown when it is asked again: twenty questions and their answers."""
 
@@ -78,43 +80,56 @@ class AgentResult:
 
 
 class LocalAgent(LocalRun):
-    """One conversation of an agent, driven until it has answered."""
+    """One conversation of an agent, run until it has answered."""
 
     def __init__(
         self,
+        conversation: ConversationId,
         slug: Slug,
-        members: Mapping[Slug, PhasedAgent],
-        model: Model,
+        rules: Policy,
         journals: Journals,
-        limits: Limits,
         clock: Clock,
-        rules: Policy | None = None,
+        *,
+        model: Model,
+        tools: Tools,
+        prompter: Prompter,
+        budget: Callable[[], int] = lambda: CONTEXT_TOKENS,
+        person: tuple[PublicKey, Role] = OWNER,
     ) -> None:
-        super().__init__(journals, rules or _rules(slug, members, limits), clock)
+        """`person` is the user who asks, and what they may do."""
+        owners, members = ({person[0]} if person[1] is role else () for role in (Role.OWNER, Role.MEMBER))
+        super().__init__(
+            conversation,
+            journals,
+            rules,
+            clock,
+            model=_MeteredModel(model),
+            tools=tools,
+            prompter=prompter,
+            budget=budget,
+            people=PeerGroup(owners=frozenset(owners), members=frozenset(members)),
+        )
         self._slug = slug
-        self._members = members
-        self._model = model
+        self._person = person
         self._text: str | None = None
-        self._changes: StateChanges | None = None
+        self._given: Mapping[Slug, StateChanges] = {}
         self._before: OrchestratorTurn | None = None
         self._notices: list[str] = []
-        self.person = PublicKey(CALLER), Role.OWNER
-        """Who asks, and what they may do."""
 
     @property
     def agent_state(self) -> AgentPhaseState | None:
         """Phase and state of the agent, as journaled."""
         return self.agent_states.get(self._slug)
 
-    async def ask(self, conversation: ConversationId, text: str | None, changes: StateChanges) -> AgentResult:
+    async def ask(self, text: str | None, changes: StateChanges) -> AgentResult:
         """Put a request to the agent, or go on with what is open, and wait for the answer.
 
         Raises:
             ModelUnavailable: the model cannot be reached; what was done is kept, and asking again goes on.
             WorkflowError: nothing was asked and nothing is open, or a limit is reached.
         """
-        self._text, self._changes = text, changes
-        state = await self.run(conversation)
+        self._text, self._given = text, {self._slug: changes}
+        state = await self.run_to_rest()
         if pending(state):
             retry = next(run.retry for run in state.runs.values() if run.retry is not None)
             raise ModelUnavailable(f"{retry.message} What was done is kept: call `run` again to go on.")
@@ -127,55 +142,99 @@ class LocalAgent(LocalRun):
         phase = self.agent_state.phase if self.agent_state is not None else ""
         return AgentResult(outcome=done.outcome, text=done.text, error=done.error, phase=phase)
 
-    def _start(self, state: Conversation) -> None:
+    def _begin(self, state: Conversation) -> Iterator[Signal]:
         self._before = state.last_turn if state.turn is None else None
-        if pending(state):
-            self.post(Opened())
-        known = state.agent_states.get(self._slug)
-        given = self._changes.applied_to(known) if self._changes is not None else None
-        if given is not None:
-            self.post(AgentStateProvided(agent=self._slug, standing=given))
+        for slug, changes in self._given.items():
+            given = changes.applied_to(state.agent_states.get(slug))
+            if given is not None:
+                yield AgentStateProvided(agent=slug, agent_state=given)
         if any(run.is_held for run in state.runs.values()):
-            self.post(self._words(state, "/continue"))
+            yield self._message(state, "/continue")
         asked = next((m.text for m in reversed(state.messages) if m.role is not None), None)
         if self._text is not None and not (state.turn is not None and asked == self._text):
-            self.post(self._words(state, self._text, is_plain=True))
+            yield self._message(state, self._text, is_plain=True)
 
-    def _words(self, state: Conversation, text: str, *, is_plain: bool = False) -> MessageReceived:
-        now = self._clock.now()
-        name = hashlib.sha256(f"{state.id}\n{state.next_seq}\n{len(self._inbox)}".encode()).hexdigest()
+    def _message(self, state: Conversation, text: str, *, is_plain: bool = False) -> MessageReceived:
+        author, role = self._person
         message = InboundMessage(
-            event_id=EventId(name),
-            author=self.person[0],
+            event_id=EventId(hashlib.sha256(f"{state.id}\n{state.next_seq}\n{is_plain}".encode()).hexdigest()),
+            author=author,
             text=text,
-            created_at=now // 1000,
+            created_at=self._clock.now() // 1000,
             conversation=state.id,
             starts=True,
         )
         begins = (self._slug,) if state.status == "new" else ()
-        return MessageReceived(message=message, role=self.person[1], name=CALLER, addressed=begins, is_plain=is_plain)
+        return MessageReceived(message=message, role=role, name=CALLER, addressed=begins, is_plain=is_plain)
 
     def _is_active(self, state: Conversation) -> bool:
         wanted = pending(state).values()
         is_held = any(run.is_held for run in state.runs.values())
         return any(not isinstance(effect, Timer) for effect in wanted) or (bool(wanted) and not is_held)
 
-    def _fill_in(self, record: r.Record, state: Conversation) -> r.Record:
-        match record:
-            case r.MessageSent() if record.speaker == self._rules.project.pubkey:
-                self._notices.append(record.text)
-            case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
-                return prompted(state, record, self._prompt)
-        return record
+    def _seal(self, state: Conversation, record: r.Record) -> r.Record:
+        if isinstance(record, r.MessageSent) and record.purpose != "completion":
+            self._notices.append(record.text)
+        return super()._seal(state, record)
 
-    # ---- prompts ----
 
-    def _prompt(self, conversation: Conversation, run: Run) -> Prompt:
-        """Return the prompt at the start of a run, and again when phase or state has changed."""
+class _MeteredModel:
+    """A model whose cost is reported to the node that runs the agent, if there is one."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    async def step(self, request: ModelRequest, _on_text: OnText = ignore_text) -> ModelStep:
+        """Ask the model; whatever user code raises is a refusal."""
+        try:
+            step = await self._model.step(request)
+            spent(step.usage, step.model)
+        except (ModelUnavailable, ModelRefused) as error:
+            spent(error.usage, error.model)
+            raise
+        except Exception as error:
+            log.exception("model.raised", conversation=request.conversation)
+            raise ModelRefused(f"{type(error).__name__}: {error}") from error
+        return step
+
+
+class MemberPorts:
+    """Prompts and tools of agents that are objects of this process; `core.ports.Prompter` and `Tools`."""
+
+    def __init__(self, members: Mapping[Slug, PhasedAgent], roster: Mapping[Slug, Agent]) -> None:
+        self._members = members
+        self._roster = roster
+
+    def work(self, conversation: Conversation, run: Run) -> Prompt:
+        """The prompt at the start of a run, and again when phase or state has changed."""
         shape = blueprint(type(self._members[run.agent]))
-        agent_state = agent_state_of(conversation, run, self._program(run.agent))
+        agent_state = self._state_of(run.agent, conversation.agent_states.get(run.state_key))
         system = render(shape.system, f"{shape.name}.__system_message__", agent_state, None)
         return Prompt(system=system, entries=tuple(self._entries(conversation, run, shape, agent_state)))
+
+    def route(self, conversation: Conversation) -> ModelRequest:
+        """No router is asked."""
+        raise InternalError(f"{conversation.id} has no router")
+
+    def specs(self, _phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+        """The methods of an agent."""
+        return tuple(method.spec for method in blueprint(type(self._members[agent])).methods.values())
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """Call a method on a copy of the agent in its journaled state."""
+        return await call_method(
+            self._members[context.agent],
+            name,
+            arguments,
+            agent_state=self._state_of(context.agent, context.agent_state),
+            conversation=None,
+            key=context.idempotency_key,
+        )
+
+    def _state_of(self, slug: Slug, journaled: AgentPhaseState | None) -> AgentPhaseState:
+        found = self._roster[slug].program
+        assert found is not None
+        return found.fitted(journaled)
 
     def _entries(
         self, conversation: Conversation, run: Run, shape: Blueprint, agent_state: AgentPhaseState
@@ -196,70 +255,14 @@ class LocalAgent(LocalRun):
             entries[-1] = UserText(author=last.name, text=text, role=str(last.role), key=last.author)
         return entries
 
-    def _program(self, slug: Slug) -> Program:
-        found = self._rules.roster[slug].program
-        assert found is not None
-        return found
-
-    # ---- work ----
-
-    def _prepare(self, effect: Effect, state: Conversation) -> Work:
-        match effect:
-            case ModelCall():
-                return partial(self._think, effect, self._request(state, effect))
-            case ToolCall():
-                return partial(self._call, effect, state)
-            case Timer():
-                return partial(self._sleep, effect)
-        raise InternalError(f"an agent without a daemon cannot run {effect.key.work}")
-
-    def _request(self, state: Conversation, effect: ModelCall) -> ModelRequest:
-        run = state.runs[effect.run]
-        methods = blueprint(type(self._members[run.agent])).methods.values()
-        tools = offered(state, run, self._rules, [method.spec for method in methods])
-        return ModelRequest(
-            purpose="work",
-            agent=run.agent,
-            phase=run.phase,
-            system=effect.system,
-            tools=tools,
-            entries=fitted(effect.system, effect.entries, tools, CONTEXT_TOKENS),
-            conversation=state.id,
-            idempotency_key=f"{state.id}:{effect.key.seq}",
-        )
-
-    async def _think(self, effect: ModelCall, request: ModelRequest) -> Signal:
-        try:
-            step = writable(await self._model.step(request))
-            spent(step.usage, step.model)
-            return ModelAnswered(key=effect.key, step=step)
-        except (ModelUnavailable, ModelRefused) as error:
-            spent(error.usage, error.model)
-            return ModelFailed.of(effect.key, error)
-        except Exception as error:  # a model that somebody wrote for this call may fail in any way
-            log.exception("model.raised", key_seq=effect.key.seq)
-            return ModelFailed(key=effect.key, message=f"{type(error).__name__}: {error}", retryable=False)
-
-    async def _call(self, effect: ToolCall, state: Conversation) -> Signal:
-        agent = self._members[effect.context.agent]
-        agent_state = agent_state_of(state, state.runs[effect.run], self._program(effect.context.agent))
-        result = await call_method(
-            agent,
-            effect.request.tool,
-            effect.request.arguments,
-            agent_state=agent_state,
-            conversation=None,
-            key=effect.context.idempotency_key,
-        )
-        return ToolReturned(key=effect.key, result=result)
-
 
 def put(shape: Blueprint, agent_state: AgentPhaseState, request: str) -> str:
     """A request as the agent's input template puts it."""
     return render(shape.input, f"{shape.name}.__input_template__", agent_state, None, **{MESSAGE: request})
 
 
-def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> Policy:
+def rules_of(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> Policy:
+    """The policy of a conversation between an agent and its caller."""
     slugs = {type(one): name for name, one in members.items()}
     roster = {name: member(name, one, slugs, is_itself=name == slug) for name, one in members.items()}
     graph = RuleGraph.round_robin((PERSON, slug))

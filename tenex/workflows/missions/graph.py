@@ -14,12 +14,13 @@ from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from tenex.core.config import Agent, Limits, Policy
-from tenex.core.errors import MissionFailed
+from tenex.core.errors import InternalError, MissionFailed
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock, Journals
 from tenex.core.signals import MissionRequested, PauseRequested
 from tenex.core.state.mission import Mission
-from tenex.workflows.local_run import CALLER, LocalMission, MemoryJournals, MonotonicClock
+from tenex.runtime.clock import SystemClock
+from tenex.workflows.local_run import CALLER, LocalMission, MemoryJournals
 
 from .codec import NodeGraph
 from .nodes import BaseNode
@@ -114,7 +115,7 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
             journal or MemoryJournals(),
             mission or uuid4().hex,
             limits or Limits(),
-            clock or MonotonicClock(),
+            clock or SystemClock(),
         )
 
     def mission_id(self, mission: str) -> ConversationId:
@@ -158,7 +159,7 @@ class MissionRun(Generic[StateT, DepsT, RunEndT]):
         self._graph = graph
         runner = NodeRunner({graph.name: (graph, lambda: deps)})
         runner.hand(self.id, start_node.get_node_id(), graph.dependencies_of(start_node))
-        self._local = LocalMission(journals, runner, rules_of(graph, limits), clock, asked)
+        self._local = LocalMission(self.id, journals, runner, rules_of(graph, limits), clock, asked)
 
     def pause(self, reason: str = "") -> None:
         """Pause: a step under way may return, no other begins. `run` then returns; another one goes on."""
@@ -166,8 +167,9 @@ class MissionRun(Generic[StateT, DepsT, RunEndT]):
 
     async def run(self) -> GraphRunResult[StateT, RunEndT]:
         """Begin or go on; see `Graph.run`."""
-        state = await self._local.run(self.id)
-        assert state.mission is not None
+        state = await self._local.run_to_rest()
+        if state.mission is None:
+            raise InternalError(f"the mission {self._graph.name} was not begun")
         return replace(self._graph.result_of(state.mission), mission=self.name)
 
 

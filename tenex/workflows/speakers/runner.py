@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from tenex.core import records as r
 from tenex.core.config import Agent, Limits, Policy
 from tenex.core.context.transcript import PART, entries_for
 from tenex.core.conversation import Conversation
@@ -18,17 +17,17 @@ from tenex.core.errors import ConfigurationError, ModelUnavailable, UsageError, 
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.messages import Entry, ModelRequest, ModelStep, Note, Shown
 from tenex.core.ports import Clock, Journals, Model, OnText, ignore_text
-from tenex.core.signals import AgentStateProvided
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.run import Run
 from tenex.core.workflow_config import PERSON, View
 from tenex.core.workflow_config import Workflow as Configured
+from tenex.runtime.clock import SystemClock
 from tenex.workflows.agents.base import BaseAgent
 from tenex.workflows.agents.blueprint import Blueprint
 from tenex.workflows.agents.definition import PhasedAgent, blueprint, with_subagents
 from tenex.workflows.agents.instance_state import InstanceState, StateChanges
-from tenex.workflows.agents.standalone import LocalAgent, member, put
-from tenex.workflows.local_run import CALLER, MemoryJournals, MonotonicClock
+from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, member, put
+from tenex.workflows.local_run import CALLER, MemoryJournals
 
 from .rules import RuleGraph
 from .workflow import Workflow
@@ -63,30 +62,17 @@ class WorkflowResult:
 
 
 class LocalSpeakers(LocalAgent):
-    """One conversation of a workflow, driven until it has ended or waits for a person."""
+    """One conversation of a workflow, run until it has ended or waits for a person."""
 
-    def __init__(
-        self,
-        slug: Slug,
-        rules: Policy,
-        members: Mapping[Slug, PhasedAgent],
-        model: Model,
-        journals: Journals,
-        clock: Clock,
-        given: Mapping[Slug, StateChanges] | None = None,
-    ) -> None:
-        super().__init__(slug, members, model, journals, rules.limits, clock, rules=rules)
-        self._given = given or {}
-
-    async def talk(self, conversation: ConversationId, text: str | None) -> Conversation:
-        """Begin, or go on where the journal ends.
+    async def talk(self, text: str | None, given: Mapping[Slug, StateChanges] | None = None) -> Conversation:
+        """Begin, or go on where the journal ends; `given` are the states that agents begin with.
 
         Raises:
             ModelUnavailable: a model cannot be reached; what was done is kept in the journal.
             WorkflowError: it could not begin.
         """
-        self._text = text
-        state = await self.run(conversation)
+        self._text, self._given = text, given or {}
+        state = await self.run_to_rest()
         held = next((run.retry for run in state.runs.values() if run.retry is not None), None)
         if held is not None:
             raise ModelUnavailable(held.message)
@@ -99,36 +85,25 @@ class LocalSpeakers(LocalAgent):
         """The last notice to the user that is no agent's answer; "" for none."""
         return self._notices[-1] if self._notices else ""
 
-    def _start(self, state: Conversation) -> None:
-        for slug, changes in self._given.items():
-            agent_state = changes.applied_to(state.agent_states.get(slug))
-            if agent_state is not None:
-                self.post(AgentStateProvided(agent=slug, standing=agent_state))
-        super()._start(state)
-
     def _is_active(self, state: Conversation) -> bool:
         runs = state.runs.values()
         is_over = state.workflow is None or state.workflow.is_closed
         return not is_over and any(not (run.is_parked or run.is_held) for run in runs)
 
-    def _fill_in(self, record: r.Record, state: Conversation) -> r.Record:
-        if isinstance(record, r.MessageSent) and record.purpose != "completion":
-            self._notices.append(record.text)
-        return super()._fill_in(record, state)
+
+class _SpeakerPorts(MemberPorts):
+    """Prompts and tools of agents that take turns; the input template renders the part of a turn."""
 
     def _entries(
         self, conversation: Conversation, run: Run, shape: Blueprint, agent_state: AgentPhaseState
     ) -> list[Entry | Shown]:
         if run.parent is not None:
             return super()._entries(conversation, run, shape, agent_state)
-        entries = entries_for(conversation, run)
-        if not shape.input:
-            return [*entries]
         return [
             Note(title=PART, text=put(shape, agent_state, entry.text))
-            if isinstance(entry, Note) and entry.title == PART
+            if shape.input and isinstance(entry, Note) and entry.title == PART
             else entry
-            for entry in entries
+            for entry in entries_for(conversation, run)
         ]
 
 
@@ -154,19 +129,20 @@ async def run_workflow(
     slug = Slug("workflow")
     members, rules = _rules(slug, workflow, speakers, limits or Limits())
     name = thread or uuid4().hex
+    ports = _SpeakerPorts(members, rules.roster)
     local = LocalSpeakers(
+        ConversationId(hashlib.sha256(f"workflow {workflow.graph.dumps()}\n{name}".encode()).hexdigest()),
         slug,
         rules,
-        members,
-        _Models(speakers, model),
         journal or MemoryJournals(),
-        clock or MonotonicClock(),
-        {name: StateChanges(agent._instance) for name, agent in speakers.items()},
+        clock or SystemClock(),
+        model=_Models(speakers, model),
+        tools=ports,
+        prompter=ports,
     )
-    graph = workflow.graph.dumps()
-    identity = ConversationId(hashlib.sha256(f"workflow {graph}\n{name}".encode()).hexdigest())
     try:
-        state = await local.talk(identity, message)
+        given = {name: StateChanges(agent._instance) for name, agent in speakers.items()}
+        state = await local.talk(message, given)
     finally:
         for known, agent in speakers.items():
             if known in local.agent_states:

@@ -10,7 +10,7 @@ from tenex.core.ports import OnText, ignore_text
 Answer = Callable[[ModelRequest], ModelStep]
 
 
-class Mind:
+class ScriptedModel:
     """A model that answers as a function says; as a router it names one agent, and then waits for the person."""
 
     def __init__(self, answer: Answer, router: str = "") -> None:

@@ -16,8 +16,8 @@ from tenex.runtime.clock import SystemClock
 from tenex.workflows.missions.runner import PeerRequest
 from tenex.workflows.missions.steps import Answer
 from tenex.workflows.speakers import TransitionGraph
-from tests.fakes.play import says
-from tests.fakes.workflows import NAME, TRIO, house, workflow
+from tests.fakes.scenario import reply
+from tests.fakes.workflows import NAME, TRIO, workflow, workflow_policy
 
 MEMBER = PublicKey("b" * 64)
 
@@ -34,7 +34,7 @@ class Surroundings:
         if self.fault is not None:
             raise self.fault
         is_first = not any(isinstance(entry, ModelStep) for entry in request.entries)
-        return says("", ("read_file", {"path": "a"})) if is_first else says(f"{request.agent} is done")
+        return reply("", ("read_file", {"path": "a"})) if is_first else reply(f"{request.agent} is done")
 
     def specs(self, phase: Any, agent: Any) -> tuple[Any, ...]:
         """No tool needs a description here."""
@@ -56,7 +56,7 @@ class Surroundings:
 
 def asked(around: Surroundings, name: str, role: Role | None = Role.MEMBER) -> Answer:
     """The answer to a question of a member's mission."""
-    rules = house(workflow(TransitionGraph.sequence(TRIO)))
+    rules = workflow_policy(workflow(TransitionGraph.sequence(TRIO)))
     asker = Asker(model=around, tools=around, prompter=around, rules=lambda: rules, clock=SystemClock())
     question = PeerRequest(name=name, message="/stop is a word", key="k", author=MEMBER if role else None, role=role)
     return asyncio.run(asyncio.wait_for(asker(question), 20))

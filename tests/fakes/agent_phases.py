@@ -15,14 +15,14 @@ from tenex.core.records import Record
 from tenex.core.state.agent import AgentPhaseState, Program, Scope
 from tenex.core.workflow.conditions import Predicate
 
-from .play import rules
+from .scenario import rules
 
 LIST, TEXT = {"type": "array"}, {"type": "string"}
 
 
-def look(standing: AgentPhaseState, conversation: Phase | None) -> Any:
+def look(agent_state: AgentPhaseState, conversation: Phase | None) -> Any:
     """The values as attributes."""
-    return SimpleNamespace(**standing.values, phase=standing.phase, conversation=conversation)
+    return SimpleNamespace(**agent_state.values, phase=agent_state.phase, conversation=conversation)
 
 
 def program(

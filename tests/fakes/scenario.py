@@ -1,7 +1,16 @@
-"""A play: the core driven without a shell, so that a test owns every moment.
+"""A conversation played through the pure core: no I/O, no clock, a test decides every step.
 
-`Play` does what the actor and the reconciler do, one step at a time and in an order the test chooses: it keeps a
-journal of decisions, runs wanted work with scripted minds and counted tools, crashes and opens again.
+`Scenario` stands in for actor and reconciler: it keeps the journal, performs effects one at a time, and can crash:
+
+    scenario = Scenario(Router(route("execute", "executor"), WAITS), model_by_phase(execute=[reply("done")]))
+    scenario.user_writes("build it")  # a user's message
+    scenario.step()  # performs one effect: the router chooses, a model replies, a tool returns, a relay accepts
+    scenario.settle()  # performs all effects but timers; `settle(seed)` in random order
+    scenario.fire("retry")  # lets a timer fire
+    scenario.handle(signal)  # anything else
+    assert scenario.phases() == [Phase.EXECUTE] and scenario.records(r.RunEnded)
+
+`scenario_at(phase)` begins in that phase. The real runtime on virtual time is `tests.fakes.runtime.World`.
 """
 
 import dataclasses
@@ -17,11 +26,11 @@ from tenex.core.context.prompt_lookup import prompted
 from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
-from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
+from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
-from tenex.core.messages import CallRequest, ModelStep, Usage
+from tenex.core.messages import NO_USAGE, CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
-from tenex.core.phases import Access, Phase
+from tenex.core.phases import PHASE_TRANSITIONS, Access, Phase
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
 from tenex.core.signals import (
     InboundMessage,
@@ -35,6 +44,7 @@ from tenex.core.signals import (
     TimerFired,
     ToolReturned,
 )
+from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import Run
 from tenex.workflows.phases.router_prompt import question_for
 
@@ -87,20 +97,20 @@ def _shown(conversation: Conversation, run: Run) -> Prompt:
     return Prompt(system=f"You are an agent. You know {json.dumps(stands.values)}.", entries=())
 
 
-RouterMind = Callable[[dict[str, Any]], Any]
-AgentMind = Callable[[Conversation, ModelCall], ModelStep | ModelFailed]
+RouterModel = Callable[[dict[str, Any]], Any]
+AgentModel = Callable[[Conversation, ModelCall], ModelStep | ModelFailed]
 
 
-def says(text: str, *calls: tuple[str, dict[str, Any]]) -> ModelStep:
+def reply(text: str, *calls: tuple[str, dict[str, Any]]) -> ModelStep:
     """A model's answer: text, and calls as (tool, arguments)."""
     requests = tuple(CallRequest(id=CallId(f"k{i}"), tool=tool, arguments=args) for i, (tool, args) in enumerate(calls))
     return ModelStep(text=text, calls=requests, model="script", usage=Usage(input_tokens=10, output_tokens=5))
 
 
-class Play:
+class Scenario:
     """One conversation, its journal, and work in flight."""
 
-    def __init__(self, router: RouterMind, worker: AgentMind, *, config: Policy | None = None) -> None:
+    def __init__(self, router: RouterModel, worker: AgentModel, *, config: Policy | None = None) -> None:
         self.router, self.worker = router, worker
         self.rules = config or rules()
         self.now = Millis(1_000_000)
@@ -117,7 +127,7 @@ class Play:
 
     # ---- the actor ----
 
-    def hear(self, signal: Signal) -> list[r.Record]:
+    def handle(self, signal: Signal) -> list[r.Record]:
         """Decide, append, apply, reconcile; crash where the test says so."""
         self.now = Millis(self.now + 1)
         decided = decide(self.conversation, signal, self.rules, self.now)
@@ -128,7 +138,7 @@ class Play:
             self.crash()
             if not isinstance(signal, (MessageReceived, Opened)):
                 return []  # the task's result is lost with the process; it is still pending and runs again
-            return self.hear(signal)  # relays keep what we never acknowledged: the message comes again
+            return self.handle(signal)  # relays keep what we never acknowledged: the message comes again
         sealed: list[r.Record] = []
         for record in decided:
             sealed.append(self._seal(record))
@@ -165,7 +175,7 @@ class Play:
         self.crashed += 1
         self.running = {}
         self.conversation = fold(ID, [record for decision in self.journal for record in decision])
-        self.hear(Opened())
+        self.handle(Opened())
         self.reconcile()
 
     def reconcile(self) -> None:
@@ -175,7 +185,7 @@ class Play:
 
     # ---- the world ----
 
-    def person(
+    def user_writes(
         self,
         text: str,
         *,
@@ -198,7 +208,7 @@ class Play:
             address={"form": "notes"},
             origin={"id": self.count},
         )
-        return self.hear(
+        return self.handle(
             MessageReceived(message=message, role=role, name="alice", addressed=tuple(map(Slug, addressed)))
         )
 
@@ -210,7 +220,7 @@ class Play:
                 if isinstance(answer, ModelFailed):
                     return dataclasses.replace(answer, key=effect.key)
                 text = answer if isinstance(answer, str) else json.dumps(answer)
-                return RouteAnswered(key=effect.key, step=dataclasses.replace(says(text), model="router"))
+                return RouteAnswered(key=effect.key, step=dataclasses.replace(reply(text), model="router"))
             case ModelCall():
                 step = self.worker(self.conversation, effect)
                 if isinstance(step, ModelFailed):
@@ -240,7 +250,7 @@ class Play:
             return False
         effect = (choose or (lambda effects: effects[0]))(ready)
         self.running.pop(effect.key)
-        self.hear(self.perform(effect))
+        self.handle(self.perform(effect))
         self.reconcile()
         return True
 
@@ -257,22 +267,22 @@ class Play:
         """Let the first timer of that kind fire."""
         timer = next(e for e in self.running.values() if isinstance(e, Timer) and e.key.part == part)
         self.running.pop(timer.key)
-        self.hear(self.perform(timer))
+        self.handle(self.perform(timer))
         self.reconcile()
 
     # ---- what a test asks ----
 
-    def all(self, kind: type[r.Record]) -> list[Any]:
+    def records(self, kind: type[r.Record]) -> list[Any]:
         """Every record of a kind, in order."""
         return [record for decision in self.journal for record in decision if isinstance(record, kind)]
 
-    def said(self) -> list[str]:
+    def sent_texts(self) -> list[str]:
         """Everything said to people, in order."""
-        return [record.text for record in self.all(r.MessageSent)]
+        return [record.text for record in self.records(r.MessageSent)]
 
     def phases(self) -> list[Phase]:
         """The phases entered, in order."""
-        return [record.to for record in self.all(r.PhaseTransition)]
+        return [record.to for record in self.records(r.PhaseTransition)]
 
     def refold(self) -> Conversation:
         """The state as the journal alone gives it."""
@@ -309,7 +319,7 @@ def diligent(conversation: Conversation, call: ModelCall) -> ModelStep:
     run = conversation.runs[call.run]
     if run.phase is Phase.EXECUTE:
         if run.agent == "executor" and run.steps == 0:
-            return says(
+            return reply(
                 "",
                 ("read_file", {"path": "a"}),
                 ("read_file", {"path": "b"}),
@@ -317,10 +327,179 @@ def diligent(conversation: Conversation, call: ModelCall) -> ModelStep:
                 ("write_file", {"path": "a"}),
             )
         if run.agent == "helper" and run.steps == 0:
-            return says("", ("ask", {"question": "Which colour?"}), ("write_file", {"path": "h"}))
-        return says("", ("complete", {"response": f"{run.agent} built it", "summary": "built"}))
+            return reply("", ("ask", {"question": "Which colour?"}), ("write_file", {"path": "h"}))
+        return reply("", ("complete", {"response": f"{run.agent} built it", "summary": "built"}))
     if run.phase is Phase.VERIFICATION:
-        return says("", ("check", {}), ("complete", {"response": "It works", "verdict": "verified"}))
+        return reply("", ("check", {}), ("complete", {"response": "It works", "verdict": "verified"}))
     if run.phase is Phase.REFLECTION and run.steps == 0:
-        return says("", ("learn", {"lesson": "test early"}))
-    return says(f"{run.agent} has done {run.phase}")
+        return reply("", ("learn", {"lesson": "test early"}))
+    return reply(f"{run.agent} has done {run.phase}")
+
+
+WAITS = {"agents": ["USER"], "reason": "the person is next"}
+ENDS = {"agents": ["END"], "reason": "all is done"}
+
+
+def route(phase: str | None, *agents: str, **more: Any) -> dict[str, Any]:
+    """A router's decision."""
+    decision: dict[str, Any] = {"agents": list(agents), "reason": f"on to {phase or 'the same'}", **more}
+    return {**decision, "phase": phase} if phase else decision
+
+
+class Router:
+    """A router that gives these answers in turn, then always the last; keeps the questions it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+
+    def __call__(self, question: dict[str, Any]) -> Any:
+        self.asked.append(question)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return answer(question) if callable(answer) else answer
+
+
+def plain_model(conversation: Conversation, call: ModelCall) -> ModelStep:
+    """An agent that does its part in one step, and verifies what it finds."""
+    run = conversation.runs[call.run]
+    if run.phase is Phase.VERIFICATION:
+        return reply("", ("complete", {"response": "it works", "verdict": "verified"}))
+    return reply(f"{run.agent} has done its part of {run.phase}")
+
+
+def model_by_phase(**steps: Any) -> AgentModel:
+    """An agent whose steps in a phase are scripted, the last one repeated; `plain` in the others."""
+
+    def answer(conversation: Conversation, call: ModelCall) -> Any:
+        run = conversation.runs[call.run]
+        script = steps.get(str(run.phase))
+        if script is None:
+            return plain_model(conversation, call)
+        if callable(script):
+            return script(conversation, call)
+        return script[min(run.steps, len(script) - 1)]
+
+    return answer
+
+
+WAYS: dict[Phase, tuple[Phase, ...]] = {
+    Phase.CHAT: (),
+    Phase.BRAINSTORM: (Phase.BRAINSTORM,),
+    Phase.PLAN: (Phase.PLAN,),
+    Phase.EXECUTE: (Phase.EXECUTE,),
+    Phase.VERIFICATION: (Phase.EXECUTE, Phase.VERIFICATION),
+    Phase.CHORES: (Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES),
+    Phase.REFLECTION: (Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION),
+}
+
+
+def scenario_at(
+    phase: Phase,
+    router: RouterModel | None = None,
+    worker: AgentModel = plain_model,
+    *,
+    config: Policy | None = None,
+    text: str = "build it",
+    agents: tuple[str, ...] = ("executor",),
+) -> Scenario:
+    """A scenario in which a turn of this phase has just closed and the router is being asked what is next."""
+    way = iter(WAYS[phase])
+
+    def lead(question: dict[str, Any]) -> Any:
+        if not question["turns"]:
+            return route(None, *agents)
+        target = next(way)
+        return route(target, *(question["still_to_reflect"] if target is Phase.REFLECTION else agents))
+
+    scenario = Scenario(lead, plain_model, config=config)
+    scenario.user_writes(text)
+    while not _stands(scenario, phase):
+        assert scenario.step(), "the way to the phase is blocked"
+    scenario.router, scenario.worker = router or Router(WAITS), worker
+    return scenario
+
+
+def _stands(scenario: Scenario, phase: Phase) -> bool:
+    last = scenario.conversation.last_turn
+    return scenario.conversation.question is not None and last is not None and last.phase is phase
+
+
+def in_flight(scenario: Scenario) -> list[Effect]:
+    """What is in flight besides publishing and timers."""
+    return [e for e in pending(scenario.conversation).values() if not isinstance(e, (Publish, Timer))]
+
+
+def step_until(scenario: Scenario, holds: Callable[[Scenario], bool]) -> None:
+    """Finish work until something holds."""
+    while not holds(scenario):
+        assert scenario.step(), "nothing is left to do, and it never came to that"
+
+
+def check_invariants(scenario: Scenario) -> None:
+    """What holds of any conversation at any moment, however bad its minds are."""
+    conversation, records = scenario.conversation, [record for decision in scenario.journal for record in decision]
+    assert scenario.refold() == conversation, "state is nothing but a fold"
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    _check_phases(records)
+    _check_reflections(records)
+    assert conversation.usage == _spent(records), "usage is the sum over the records"
+    working = in_flight(scenario)
+    if conversation.status in ("waiting", "ended", "new"):
+        assert not working, f"{conversation.status}, but {working} runs"
+        assert conversation.turn is None
+        assert conversation.question is None
+    else:
+        timers = {e.key.part for e in pending(conversation).values() if isinstance(e, Timer)}
+        waits = timers & {"retry", "route", "node-retry"}
+        assert working or conversation.is_parked or waits, "active, but nothing moves"
+    # a run waits for exactly one thing
+    for run in conversation.runs.values():
+        assert (run.wants is not None) + (run.retry is not None) + bool(run.open_calls) == 1
+
+
+def _check_phases(records: list[r.Record]) -> None:
+    here = Phase.CHAT
+    for record in records:
+        if isinstance(record, r.PhaseTransition):
+            assert record.from_ is here, "a transition begins where the conversation stands"
+            assert PHASE_TRANSITIONS.permits(record.from_, record.to), (
+                f"{record.from_} -> {record.to} is not in the table"
+            )
+            here = record.to
+        elif isinstance(record, r.CycleStarted):
+            here = Phase.CHAT
+        elif isinstance(record, r.WorkflowOpened):
+            here = Phase.EXECUTE  # where code forbids nothing: a workflow has no phases
+        elif isinstance(record, r.MissionOpened) and record.pubkey:
+            here = Phase.EXECUTE
+        elif isinstance(record, (RolledBack, ConversationForked)):
+            here = record.state.phase  # a jump: no transition is invented
+        elif isinstance(record, (r.TurnOpened, r.MessageSent)):
+            assert record.phase is here
+
+
+def _check_reflections(records: list[r.Record]) -> None:
+    done: set[str] = set()
+    for record in records:
+        if isinstance(record, r.CycleStarted) or (isinstance(record, r.TurnOpened) and record.phase is Phase.EXECUTE):
+            done = set()  # a new execute turn reopens reflection like every gate
+        elif isinstance(record, (RolledBack, ConversationForked)):
+            done = set(record.state.reflected)
+        elif isinstance(record, r.TurnOpened) and record.phase is Phase.REFLECTION:
+            assert not done & set(record.agents), "each participant reflects once"
+            done |= set(record.agents)
+
+
+def _spent(records: list[r.Record]) -> Usage:
+    total = NO_USAGE
+    for record in records:
+        spent = record.step.usage if isinstance(record, r.ModelResponded) else getattr(record, "usage", NO_USAGE)
+        total = total + spent if spent.calls else total
+    return total
+
+
+def check_idle(scenario: Scenario) -> None:
+    """The conversation has come to rest, and the person who wrote was told something."""
+    assert scenario.conversation.status in ("waiting", "ended") or scenario.conversation.is_parked
+    assert scenario.sent_texts(), "the person was left without a word"
+    assert all(effect.key.work in (Work.PUBLISH, Work.TIMER) for effect in scenario.running.values())

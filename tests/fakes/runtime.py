@@ -43,7 +43,7 @@ from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.workflows.phases.router_prompt import question_for
 
-from .play import ALICE, RELAY, rules, says
+from .scenario import ALICE, RELAY, reply, rules
 from .virtual import VirtualClock
 
 
@@ -178,7 +178,7 @@ class World:
             raise answer
         if isinstance(answer, ModelStep):
             return answer
-        return says(answer if isinstance(answer, str) else json.dumps(answer))
+        return reply(answer if isinstance(answer, str) else json.dumps(answer))
 
     def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
         """Nothing is described to a scripted mind."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tenex.app.profile_publisher import ProfileAnnouncer
+from tenex.nostr.compose import Publisher
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS, Identity
-from tenex.nostr.publisher import Publisher
 from tenex.runtime.clock import SystemClock
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk

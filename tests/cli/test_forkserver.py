@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.nursery import begin, nursery, run
+from tests.fakes.forkserver import begin, forkserver, run
 
 from .conftest import Done, environment
 
@@ -45,4 +45,4 @@ def test_one_that_is_killed_is_seen_to_be_and_the_next_is_another(tmp_path: Path
             assert child.wait(10) == -signal.SIGKILL
             stderr.read()  # nobody else holds its end
         children.append(child.pid)
-    assert len({*children, nursery().pid}) == 3
+    assert len({*children, forkserver().pid}) == 3

@@ -149,7 +149,7 @@ def run(
     with TemporaryFile() as put, TemporaryFile() as out, TemporaryFile() as said:
         put.write(given)
         put.seek(0)
-        child = nursery().start(words, environment, folder, [put.fileno(), out.fileno(), said.fileno()])
+        child = forkserver().start(words, environment, folder, [put.fileno(), out.fileno(), said.fileno()])
         try:
             code = child.wait(seconds)
         except TimeoutError:
@@ -167,11 +167,13 @@ def begin(words: Sequence[str], environment: Mapping[str, str], folder: Path) ->
     """Start a program and give the descriptor its stderr is read from; stdin is empty, and stdout goes nowhere."""
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb", 0) as said, Path(os.devnull).open("r+b", 0) as nothing:
-        return nursery().start(words, environment, folder, [nothing.fileno(), nothing.fileno(), said.fileno()]), reading
+        return forkserver().start(
+            words, environment, folder, [nothing.fileno(), nothing.fileno(), said.fileno()]
+        ), reading
 
 
 @functools.cache
-def nursery() -> Nursery:
+def forkserver() -> Nursery:
     """The one of this process, begun when it is first asked for."""
     begun = Nursery()
     atexit.register(begun.close)

@@ -1,4 +1,4 @@
-"""Agents that may call each other, for plays and worlds that look at what comes of that."""
+"""Agents that may call each other, for scenarios and worlds that look at what comes of that."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from tenex.core.graph import TransitionGraph
 from tenex.core.ids import Slug
 from tenex.core.state.agent import Link, Program, Scope
 
-from .play import AgentMind, says
+from .scenario import AgentModel, reply
 
 
 def link(agent: str, *, scope: Scope | None = None, is_shared: bool = False) -> Link:
@@ -20,11 +20,11 @@ def link(agent: str, *, scope: Scope | None = None, is_shared: bool = False) -> 
 
 
 def program(links: Mapping[str, Link], graph: TransitionGraph | None = None) -> Program:
-    """A program that has links and perhaps phases; its conditions are asked with the standing."""
-    return Program(graph=graph, defaults={}, schema={}, look=lambda standing, _: standing, links=links)
+    """A program that has links and perhaps phases; its conditions receive its state."""
+    return Program(graph=graph, defaults={}, schema={}, look=lambda agent_state, _: agent_state, links=links)
 
 
-def linked(config: Policy, graph: TransitionGraph | None = None, **links: Sequence[str | Link]) -> Policy:
+def with_subagents(config: Policy, graph: TransitionGraph | None = None, **links: Sequence[str | Link]) -> Policy:
     """The rules with links from an agent, by its slug, to others; the tool is called `to_<slug>`."""
     roster = dict(config.roster)
     for slug, targets in links.items():
@@ -34,18 +34,18 @@ def linked(config: Policy, graph: TransitionGraph | None = None, **links: Sequen
     return dataclasses.replace(config, roster=roster)
 
 
-def to(*agents: str, message: str = "look into it") -> tuple[tuple[str, dict[str, Any]], ...]:
+def calls_to(*agents: str, message: str = "look into it") -> tuple[tuple[str, dict[str, Any]], ...]:
     """Calls of these sub-agents."""
     return tuple((f"to_{agent.replace('-', '_')}", {"message": message}) for agent in agents)
 
 
-def cast(**steps: Sequence[Any]) -> AgentMind:
+def model_by_agent(**steps: Sequence[Any]) -> AgentModel:
     """A model for every agent: each run answers with its agent's steps in turn, then that it is done."""
 
     def answer(conversation: Conversation, call: ModelCall) -> Any:
         run = conversation.runs[call.run]
         script = steps.get(run.agent, ())
         step = script[run.steps] if run.steps < len(script) else f"{run.agent} is done"
-        return says(step) if isinstance(step, str) else step
+        return reply(step) if isinstance(step, str) else step
 
     return answer

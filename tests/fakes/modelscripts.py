@@ -208,7 +208,7 @@ class Team:
 
 
 def team(request: Json) -> Reply:
-    """The team that goes straight to execute: `python -m tests.fakes.modelserver tests.fakes.modelminds:team`."""
+    """The team that goes straight to execute: `python -m tests.fakes.modelserver tests.fakes.modelscripts:team`."""
     return Team()(request)
 
 
