@@ -180,7 +180,7 @@ def test_the_output_states_of_an_agent_are_drawn(tmp_path: Path, capsys: pytest.
         ('"states"', "`output` cannot be read; write `output = True` or a dict"),
         ('{"plan": [3], "max": -1}', "`output.max`, `output.plan` cannot be read"),
         ('{"plans": []}', "`output.plans` cannot be read"),
-        ('{"plan": [ToolCallState]}', "`tool_call` takes an action and cannot stand in `plan`"),
+        ('{"plan": [ToolCallState]}', "`tool_call` takes an action and is not allowed in `plan`"),
         ('{"act": [int]}', "`int` is no subclass of AgentState"),
     ],
 )

@@ -74,11 +74,11 @@ async def test_where_it_would_wait_for_a_person_it_asks_and_says_so(tmp_path: Pa
     """Exit code 6 and the question, for scripts that cannot answer."""
     code, out, _ = await tenex("demo", "--data", tmp_path, "--message", "What do you think?")
     assert code == WAITING
-    assert "It waits for a person: " in out
+    assert "It waits for a user: " in out
     (view,) = views(tmp_path)
     assert view["status"] == "waiting"
     assert "?" in view["messages"][-1]["text"]
-    assert view["messages"][-1]["text"].splitlines()[0] in out.split("It waits for a person: ")[1]
+    assert view["messages"][-1]["text"].splitlines()[0] in out.split("It waits for a user: ")[1]
 
 
 async def test_what_is_piped_in_is_what_it_is_asked_for(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_demo_that_was_killed_goes_on_in_the_next_and_that_is_shown(tmp_path: 
     second = subprocess.run(
         words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True, env=environment()
     )
-    assert "Going on with what was unfinished: Create hello.py" in second.stdout
+    assert "Continuing an unfinished conversation: Create hello.py" in second.stdout
     assert "executor · write_file(" in second.stdout or "executor · list_files(" in second.stdout
     assert [view["status"] for view in views(tmp_path)] == ["ended", "ended"]
 
