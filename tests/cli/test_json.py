@@ -11,8 +11,8 @@ from tenex.cli.init import prepare
 from tenex.cli.main import COMMANDS, load_command, main
 from tests.store.test_stats import lived
 
-from .test_conversations_stats import ONE as NAME
-from .test_conversations_stats import keep, renamed
+from .journals import ONE as NAME
+from .journals import renamed, write_conversations
 
 TALKING = {"demo", "run", "chat", "relay", "graph run", "workflows run"}
 """Those that hold a conversation or serve until they are stopped."""
@@ -31,7 +31,7 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 def data(tmp_path: Path) -> Path:
     data = tmp_path / "data"
     prepare(data, None, [])
-    keep(data, {NAME: renamed(NAME, lived(0).journal)})
+    write_conversations(data, {NAME: renamed(NAME, lived(0).journal)})
     return data
 
 

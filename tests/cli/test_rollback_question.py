@@ -21,7 +21,7 @@ from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, peek
 from tests.store.test_stats import lived
 
-from .test_conversations_stats import keep, renamed
+from .journals import renamed, write_conversations
 
 NAME = ConversationId("1" * 64)
 
@@ -42,7 +42,7 @@ def data(tmp_path: Path) -> Path:
         "relays": [],
         "scope": [["E", NAME], ["K", "11"]],
     }
-    keep(tmp_path, {NAME: [(replace(began, address=address), *others), *rest]})
+    write_conversations(tmp_path, {NAME: [(replace(began, address=address), *others), *rest]})
     return tmp_path
 
 

@@ -1,11 +1,16 @@
-"""The live lines: who is at work, the end of what they write, and nothing that would break the terminal."""
+"""What goes on at this moment: the agents at work, what they write, and nothing that steers the terminal."""
+
+import io
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tenex.cli.activity import EXPIRES, KEPT, MOST, Activities, ActivityView, activity_lines
+from tenex.cli.activity import EXPIRES, KEPT, MOST, WRITING_STYLE, Activities, ActivityView, DaemonWatch, activity_lines
+from tenex.cli.console import Screen
 from tenex.core.ids import PublicKey
 
 EXECUTOR, PLANNER = PublicKey("e" * 64), PublicKey("f" * 64)
@@ -67,3 +72,50 @@ def test_a_line_is_a_line_and_fits(name: str, text: str, doing: str, width: int,
 def test_the_end_is_shown_from_the_beginning_of_a_word(text: str, shown: str) -> None:
     """What is being written now stands at the end."""
     assert activity_lines([ActivityView("E", "", text, 0)], 23) == [f"  E … {shown}"]
+
+
+def report(kind: str, text: str, **more: Any) -> dict[str, Any]:
+    base = {"conversation": "c", "agent": "executor", "readable_name": "thinking", "emoji": "🧠", "color": "dim cyan"}
+    return {**base, "state": "thinking", "kind": kind, "text": text, **more}
+
+
+@pytest.fixture
+def screen() -> tuple[DaemonWatch, io.StringIO]:
+    file = io.StringIO()
+    return DaemonWatch(Path("none"), Screen(file, terminal=True), lambda: "c"), file
+
+
+def test_a_thought_is_seen_as_it_is_written_and_stays_once_it_is_whole(screen: tuple[DaemonWatch, io.StringIO]) -> None:
+    watch, file = screen
+    watch.on_report(report("piece", "First "))
+    watch.on_report(report("piece", "things first"))
+    assert watch.lines(80) == [("italic fg:ansicyan", "  executor 🧠 thinking … First things first")]
+    assert file.getvalue() == ""
+    watch.on_report(report("closed", "First things first"))
+    assert watch.lines(80) == []
+    assert "🧠 Thinking" in file.getvalue()
+    assert "\x1b[2;36m" in file.getvalue(), "dim cyan, as the state says"
+    watch.on_report(report("piece", "new"))
+    assert watch.lines(80)[0][1].endswith("… new"), "a segment starts again"
+
+
+def test_what_broke_off_does_not_stand_there_for_ever(screen: tuple[DaemonWatch, io.StringIO]) -> None:
+    watch, file = screen
+    watch.on_report(report("piece", "half a tho"))
+    watch.on_report(report("broken", ""))
+    assert watch.lines(80) == []
+    assert file.getvalue() == ""
+
+
+def test_others_conversations_are_not_shown_and_nothing_steers_the_terminal(
+    screen: tuple[DaemonWatch, io.StringIO],
+) -> None:
+    watch, file = screen
+    watch.on_report(report("closed", "secret", conversation="other"))
+    assert file.getvalue() == ""
+    watch.on_report(report("piece", "x\x1b[2J", color="no such colour"))
+    assert watch.lines(80) == [(WRITING_STYLE, "  executor 🧠 thinking … x\\x1b[2J")]
+    watch.on_report(report("closed", "x\x1b[2J", color="no such colour"))
+    watch.on_report(report("refused", "There is no tool"))
+    assert "\x1b[2J" not in file.getvalue()
+    assert "asked again" in file.getvalue()

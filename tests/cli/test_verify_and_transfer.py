@@ -1,21 +1,26 @@
 """`tenex conversations verify`, `replay`, `export`, `import`, `rebuild`: what they print, and how they end."""
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tenex.cli.main import main
 from tenex.core.conversation import fold
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
+from tenex.store.archive import packed
 from tenex.store.lock import FolderLock
+from tenex.store.view import Views
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 from tests.store.test_stats import lived
 
 from .conftest import Done
-from .test_conversations_stats import ONE, TWO, keep, renamed
+from .journals import ONE, TWO, renamed, write_conversations
 
 Tenex = Callable[..., Done]
 
@@ -23,7 +28,7 @@ Tenex = Callable[..., Done]
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Two conversations with failures and a restart in them, and somebody who may talk."""
-    keep(tmp_path, {name: renamed(name, lived(seed).journal) for seed, name in enumerate((ONE, TWO))})
+    write_conversations(tmp_path, {name: renamed(name, lived(seed).journal) for seed, name in enumerate((ONE, TWO))})
     (tmp_path / "tenex.toml").write_text("[people]\nopen = true\n")
     return tmp_path
 
@@ -127,7 +132,7 @@ def test_a_conversation_comes_back_as_it_was(data: Path, tmp_path: Path, tenex: 
 
 def test_what_was_at_work_is_over_after_an_import(tmp_path: Path, tenex: Tenex) -> None:
     whole = renamed(ONE, lived(0).journal)
-    keep(tmp_path / "a", {ONE: whole[:8]})
+    write_conversations(tmp_path / "a", {ONE: whole[:8]})
     file = tmp_path / "one.jsonl"
     tenex("conversations", "export", "--out", file, "--data", tmp_path / "a")
     done = tenex("conversations", "import", file, "--data", tmp_path / "b")
@@ -156,6 +161,8 @@ def test_the_file_of_an_older_program_is_imported_too(data: Path, tmp_path: Path
         (b'{"format":"tenex.conversation","version":1}\n', "its checksum does not hold"),
         (b'{"id":"../../etc","phase":"CHAT"}', "is not a conversation's id"),
         (b"\0" * 4000, "cannot be read: it is no JSON"),
+        (b"[]", "tenex: "),
+        (b'{"id": 5}', "tenex: "),
     ],
 )
 def test_a_file_that_is_no_conversation_is_refused_and_nothing_is_made(
@@ -169,6 +176,7 @@ def test_a_file_that_is_no_conversation_is_refused_and_nothing_is_made(
     assert done.returncode in (2, 4)
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+    assert "--from relay" not in done.stderr
     after = sorted(path.name for path in (data / "conversations").iterdir() if path.name != ".lock")
     assert after == before
 
@@ -215,3 +223,38 @@ def test_a_view_nested_without_end_stops_no_list(data: Path, capsys: pytest.Capt
     assert (f"{ONE[:12]}  unread" in listed, TWO[:12] in listed) == (True, True)
     assert main(["status", "--data", str(data)]) == 1
     assert "QUARANTINED" in capsys.readouterr().out
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("I want something nice")
+    scenario.settle()
+    file = tmp_path / "carried.jsonl"
+    file.write_bytes(packed(ID, [record for decision in scenario.journal for record in decision], Millis(1)))
+    return file
+
+
+def test_a_disk_that_takes_the_records_and_not_the_view_has_the_conversation(
+    tmp_path: Path, exported: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Views, "show", full)
+    assert main(["conversations", "import", str(exported), "--data", str(tmp_path / "data")]) == 0
+    out, said = capsys.readouterr()
+    assert "imported." in out
+    assert "conversation.json could not be written: No space left on device." in said
+    monkeypatch.undo()
+    assert main(["conversations", "import", str(exported), "--data", str(tmp_path / "data")]) == 0
+    assert "already here, unchanged." in capsys.readouterr().out
+
+
+def test_a_file_of_a_newer_program_is_called_that(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not a broken file of an older one, which nobody could mend."""
+    exported.write_bytes(exported.read_bytes().replace(b'"version":1', b'"version":2', 1))
+    assert main(["conversations", "import", str(exported), "--data", str(tmp_path / "data")]) == 4
+    assert "it was exported by a newer tenex" in capsys.readouterr().err

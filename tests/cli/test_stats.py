@@ -1,6 +1,5 @@
 """`tenex conversations stats`: one conversation and all of them, from real files, by the real program."""
 
-import asyncio
 import json
 import os
 import pty
@@ -13,54 +12,25 @@ import pytest
 
 from tenex.cli.output import PROGRESS_AFTER
 from tenex.cli.stats import _cost, _duration, gather
-from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
 from tenex.core.messages import Usage
-from tenex.core.records import ConversationStarted, Record
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import JOURNAL, MARK
 from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Spending
-from tenex.store.view import Views
 from tests.store.kit import StillClock
 from tests.store.test_stats import lived
 
 from .conftest import Done, command, environment
+from .journals import ONE, THREE, TWO, renamed, write_conversations
 
 Tenex = Callable[..., Done]
-ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
-
-
-def keep(data: Path, conversations: dict[ConversationId, list[tuple[Record, ...]]]) -> None:
-    """Write journals and views as a daemon does."""
-
-    async def main() -> None:
-        disk = Disk()
-        folder = ConversationFolder(data / "conversations", disk, StillClock())
-        for name, decisions in conversations.items():
-            journal, _ = await folder.open(name)
-            await journal.append(decisions)
-            await Views(folder, disk).show(fold(name, [record for decision in decisions for record in decision]))
-        await folder.close()
-        disk.close()
-
-    asyncio.run(main())
-
-
-def renamed(name: ConversationId, decisions: list[tuple[Record, ...]]) -> list[tuple[Record, ...]]:
-    first, *others = decisions
-    began = first[0]
-    assert isinstance(began, ConversationStarted)
-    changed = ConversationStarted(
-        seq=began.seq, at=began.at, id=name, title=began.title, starter=began.starter, address=began.address
-    )
-    return [(changed, *first[1:]), *others]
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Two conversations that cost something, with failures and a restart in them."""
-    keep(tmp_path, {name: renamed(name, lived(seed).journal) for seed, name in enumerate((ONE, TWO))})
+    write_conversations(tmp_path, {name: renamed(name, lived(seed).journal) for seed, name in enumerate((ONE, TWO))})
     return tmp_path
 
 
@@ -118,7 +88,7 @@ def test_what_cannot_be_read_is_named_and_left_out_of_the_sums(data: Path, tenex
     damaged = bytearray(journal.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     journal.write_bytes(damaged)
-    keep(data, {THREE: renamed(THREE, lived(3).journal)})
+    write_conversations(data, {THREE: renamed(THREE, lived(3).journal)})
     (data / "conversations" / THREE / MARK).write_text("journal.jsonl: it was odd.\n")
     done = tenex("conversations", "stats", "--json", "--data", data)
     told = json.loads(done.stdout)

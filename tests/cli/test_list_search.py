@@ -4,8 +4,6 @@ import asyncio
 import errno
 import json
 import os
-import pty
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,8 +25,8 @@ from tests.fakes.scenario import Scenario, diligent, seven_phases
 from tests.store.kit import StillClock, going_on
 from tests.store.test_stats import lived
 
-from .conftest import Done, command, environment
-from .test_conversations_stats import keep, renamed
+from .conftest import Done
+from .journals import renamed, write_conversations
 
 Tenex = Callable[..., Done]
 ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
@@ -97,7 +95,7 @@ def index(data: Path) -> None:
 def data(tmp_path: Path) -> Path:
     """One conversation that has been through all phases, one that never left chat; the first with real keys."""
     chatted = worded(talked(), "Où est la bibliothèque? \x1b[31m数据库", addressed=(Slug("security"),))
-    keep(
+    write_conversations(
         tmp_path,
         {ONE: renamed(ONE, keyed(worded(lived(0).journal, "Build the zebra enclosure"))), TWO: renamed(TWO, chatted)},
     )
@@ -256,7 +254,7 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_searches(d
     damaged = bytearray(journal.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     journal.write_bytes(damaged + b"x")
-    keep(data, {THREE: renamed(THREE, talked())})
+    write_conversations(data, {THREE: renamed(THREE, talked())})
     (data / "conversations" / THREE / MARK).write_text("journal.jsonl: it was odd.\n")
     (data / "conversations" / "index.sqlite").unlink()
     done = tenex("conversations", "list", "--json", "--data", data)
@@ -300,7 +298,7 @@ def test_filters_see_all_that_the_readable_files_of_a_damaged_one_tell_and_say_w
     data: Path, tenex: Tenex
 ) -> None:
     """Older turns lie in files beside; keys are only in the newest messages; and anybody may have edited the file."""
-    keep(data, {THREE: [tuple(going_on(1, 2 * SEGMENT + 30, THREE))]})
+    write_conversations(data, {THREE: [tuple(going_on(1, 2 * SEGMENT + 30, THREE))]})
     folder = data / "conversations" / THREE
     (folder / MARK).write_text("journal.jsonl: it was odd.\n")
     oldest = folder / "orchestratorTurns-000001.json"
@@ -332,26 +330,3 @@ def test_a_damaged_index_is_told_and_left_as_it_is(data: Path, tenex: Tenex) -> 
     assert f"{path} is of no use: " in done.stderr
     assert "the journals are read instead" in done.stderr
     assert path.read_bytes() == b"nonsense" * 1000
-
-
-def test_a_bar_is_shown_on_a_terminal_where_journals_have_to_be_read(data: Path) -> None:
-    (data / "conversations" / "index.sqlite").unlink()
-    ours, theirs = pty.openpty()
-    code = (
-        "import sys; from tenex.cli import output; from tenex.cli.main import main; output.PROGRESS_AFTER = 0.0;"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    python = command()[0] if command()[0].endswith("python") else str(Path(command()[0]).with_name("python"))
-    process = subprocess.run(
-        [python, "-c", code, "conversations", "search", "zebra", "--json", "--data", str(data)],
-        env=environment(TERM="xterm"),
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        timeout=60,
-        check=True,
-    )
-    os.close(theirs)
-    shown = os.read(ours, 65_536).decode()
-    os.close(ours)
-    assert "Reading journals" in shown
-    assert [row["id"] for row in json.loads(process.stdout)] == [ONE]
