@@ -16,7 +16,7 @@ from tenex.core.ids import PublicKey
 EXECUTOR, PLANNER = PublicKey("e" * 64), PublicKey("f" * 64)
 
 
-def test_an_agent_begins_writes_and_has_its_say() -> None:
+def test_an_agent_starts_writes_and_stops() -> None:
     """One line each, in the order in which they began; who has ended is gone."""
     lives = Activities()
     lives.start(EXECUTOR, "Executor", "Executor is typing", 0)
@@ -31,7 +31,7 @@ def test_an_agent_begins_writes_and_has_its_say() -> None:
 
 
 def test_something_else_begins_and_the_text_before_it_is_over() -> None:
-    """To be told of the same again changes nothing."""
+    """A repeated indicator changes nothing."""
     lives = Activities()
     lives.start(EXECUTOR, "Executor", "Executor is typing", 0)
     lives.write(EXECUTOR, "Executor", "Let me look.", 1)
@@ -41,7 +41,7 @@ def test_something_else_begins_and_the_text_before_it_is_over() -> None:
     assert activity_lines(lives.current(21), 80) == ["  Executor uses read_file"]
 
 
-def test_who_is_not_heard_of_for_a_minute_is_gone() -> None:
+def test_an_agent_without_an_indicator_for_a_minute_is_gone() -> None:
     """A daemon may be killed in the middle of a word."""
     lives = Activities()
     lives.write(EXECUTOR, "Executor", "Once", 0)
@@ -50,7 +50,7 @@ def test_who_is_not_heard_of_for_a_minute_is_gone() -> None:
 
 
 def test_strangers_cannot_fill_the_screen_or_the_memory() -> None:
-    """Anybody may whisper in a thread: so many lines, and so much of a text."""
+    """Any key may send indicators in a thread: lines and texts are bounded."""
     lives = Activities()
     for number in range(3 * MOST):
         lives.write(PublicKey(f"{number:064x}"), "Noise", "x" * 100_000, 0)
@@ -70,7 +70,7 @@ def test_a_line_is_a_line_and_fits(name: str, text: str, doing: str, width: int,
 
 @pytest.mark.parametrize(("text", "shown"), [("one two three four", "two three four"), ("x" * 40, "x" * 16)])
 def test_the_end_is_shown_from_the_beginning_of_a_word(text: str, shown: str) -> None:
-    """What is being written now stands at the end."""
+    """The end is what is being written now."""
     assert activity_lines([ActivityView("E", "", text, 0)], 23) == [f"  E … {shown}"]
 
 
@@ -94,12 +94,12 @@ def test_a_thought_is_seen_as_it_is_written_and_stays_once_it_is_whole(screen: t
     watch.on_report(report("closed", "First things first"))
     assert watch.lines(80) == []
     assert "🧠 Thinking" in file.getvalue()
-    assert "\x1b[2;36m" in file.getvalue(), "dim cyan, as the state says"
+    assert "\x1b[2;36m" in file.getvalue(), "dim cyan, the colour of the state"
     watch.on_report(report("piece", "new"))
     assert watch.lines(80)[0][1].endswith("… new"), "a segment starts again"
 
 
-def test_what_broke_off_does_not_stand_there_for_ever(screen: tuple[DaemonWatch, io.StringIO]) -> None:
+def test_a_segment_that_broke_off_is_removed(screen: tuple[DaemonWatch, io.StringIO]) -> None:
     watch, file = screen
     watch.on_report(report("piece", "half a tho"))
     watch.on_report(report("broken", ""))

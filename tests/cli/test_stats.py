@@ -45,25 +45,25 @@ def without_unpriced(usage: dict[str, Any]) -> dict[str, Any]:
 def test_one_conversation_agrees_with_its_file(data: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "stats", "1111", "--json", "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
-    told, shown = json.loads(done.stdout), view(data, ONE)
-    assert told["id"] == ONE
-    assert without_unpriced(told["usage"]) == shown["usage"]
-    assert told["turns"] == len(shown["orchestratorTurns"])
+    stats, shown = json.loads(done.stdout), view(data, ONE)
+    assert stats["id"] == ONE
+    assert without_unpriced(stats["usage"]) == shown["usage"]
+    assert stats["turns"] == len(shown["orchestratorTurns"])
     for phase, metrics in shown["phaseMetrics"].items():
-        assert without_unpriced(told["phases"][phase]["usage"]) == metrics["usage"]
+        assert without_unpriced(stats["phases"][phase]["usage"]) == metrics["usage"]
 
 
 def test_all_of_them_are_added_up(data: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "stats", "--json", "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
-    told, shown = json.loads(done.stdout), [view(data, name) for name in (ONE, TWO)]
-    assert told["leftOut"] == []
-    assert [one["id"] for one in told["conversations"]] == [ONE, TWO]
-    assert [without_unpriced(one["usage"]) for one in told["conversations"]] == [one["usage"] for one in shown]
+    stats, shown = json.loads(done.stdout), [view(data, name) for name in (ONE, TWO)]
+    assert stats["leftOut"] == []
+    assert [one["id"] for one in stats["conversations"]] == [ONE, TWO]
+    assert [without_unpriced(one["usage"]) for one in stats["conversations"]] == [one["usage"] for one in shown]
     for key in ("calls", "inputTokens", "outputTokens", "costUsd"):
-        assert told["total"]["usage"][key] == sum(one["usage"][key] for one in shown), key
-    assert told["total"]["conversations"] == 2
-    assert told["total"]["restarts"] == 2
+        assert stats["total"]["usage"][key] == sum(one["usage"][key] for one in shown), key
+    assert stats["total"]["conversations"] == 2
+    assert stats["total"]["restarts"] == 2
 
 
 def test_a_person_reads_sums_and_three_tables(data: Path, tenex: Tenex) -> None:
@@ -91,12 +91,12 @@ def test_what_cannot_be_read_is_named_and_left_out_of_the_sums(data: Path, tenex
     write_conversations(data, {THREE: renamed(THREE, lived(3).journal)})
     (data / "conversations" / THREE / MARK).write_text("journal.jsonl: it was odd.\n")
     done = tenex("conversations", "stats", "--json", "--data", data)
-    told = json.loads(done.stdout)
+    stats = json.loads(done.stdout)
     assert done.returncode == 0
-    assert [one["id"] for one in told["leftOut"]] == [TWO, THREE]
-    assert told["leftOut"][1]["fault"] == "journal.jsonl: it was odd."
-    assert told["conversations"] == [before]
-    assert told["total"]["usage"] == before["usage"]
+    assert [one["id"] for one in stats["leftOut"]] == [TWO, THREE]
+    assert stats["leftOut"][1]["fault"] == "journal.jsonl: it was odd."
+    assert stats["conversations"] == [before]
+    assert stats["total"]["usage"] == before["usage"]
     assert f"skipped {TWO[:12]}" in done.stderr
     assert f"skipped {THREE[:12]}" in done.stderr
     alone = tenex("conversations", "stats", TWO, "--data", data)
@@ -116,9 +116,9 @@ def test_no_conversations_is_an_answer_too(tmp_path: Path, tenex: Tenex) -> None
     done = tenex("conversations", "stats", "--data", tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert "no conversations" in done.stderr
-    told = json.loads(tenex("conversations", "stats", "--json", "--data", tmp_path).stdout)
-    assert told["total"]["conversations"] == 0
-    assert told["conversations"] == []
+    stats = json.loads(tenex("conversations", "stats", "--json", "--data", tmp_path).stdout)
+    assert stats["total"]["conversations"] == 0
+    assert stats["conversations"] == []
 
 
 def test_a_bar_is_shown_on_a_terminal_where_it_takes_long(data: Path) -> None:
@@ -160,7 +160,7 @@ async def test_a_conversation_that_goes_while_we_read_is_named(data: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("ms", "told"),
+    ("ms", "expected"),
     [
         (0, "0.0 s"),
         (59_940, "59.9 s"),
@@ -171,12 +171,12 @@ async def test_a_conversation_that_goes_while_we_read_is_named(data: Path, monke
         (49 * 3_600_000, "2 d 1 h"),
     ],
 )
-def test_a_duration_is_told_in_two_units(ms: int, told: str) -> None:
-    assert _duration(ms) == told
+def test_a_duration_has_two_units(ms: int, expected: str) -> None:
+    assert _duration(ms) == expected
 
 
 @pytest.mark.parametrize(
-    ("spending", "told"),
+    ("spending", "expected"),
     [
         (Spending(), "-"),
         (Spending(usage=Usage(cost_usd=0.0)), "$0.00"),
@@ -186,5 +186,5 @@ def test_a_duration_is_told_in_two_units(ms: int, told: str) -> None:
         (Spending(usage=Usage(cost_usd=2.0), unpriced=3), "$2.00 + 3 unpriced"),
     ],
 )
-def test_a_cost_says_what_it_does_not_hold(spending: Spending, told: str) -> None:
-    assert _cost(spending) == told
+def test_a_cost_names_the_calls_without_a_price(spending: Spending, expected: str) -> None:
+    assert _cost(spending) == expected

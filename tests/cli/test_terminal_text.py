@@ -100,7 +100,7 @@ class Gone(io.StringIO):
         raise BrokenPipeError
 
 
-def test_a_reader_that_has_left_costs_nothing_but_the_words() -> None:
+def test_a_reader_that_has_left_ends_the_output_only() -> None:
     screen = Screen(Gone(), terminal=False)
     screen.show(Line("agent", "Executor", "done"))
     assert screen._is_closed
@@ -152,7 +152,7 @@ def test_a_terminal_shows_every_word_however_narrow_it_is(width: str, monkeypatc
 
 
 class Terminal(io.StringIO):
-    """Says of itself that it is one."""
+    """Claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -43,7 +43,7 @@ def spoil(data: Path, name: ConversationId) -> None:
     journal(data, name).write_bytes(content)
 
 
-def test_verify_says_that_all_is_whole(data: Path, tenex: Tenex, installed: Tenex) -> None:
+def test_verify_reports_intact_conversations(data: Path, tenex: Tenex, installed: Tenex) -> None:
     done = installed("conversations", "verify", "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("2 of 2 conversations intact, ")
@@ -75,18 +75,18 @@ def test_replay_shows_the_state_after_any_record(data: Path, tenex: Tenex) -> No
     records = [record for decision in renamed(ONE, lived(0).journal) for record in decision]
     for seq in (7, 40):
         done = tenex("conversations", "replay", "1111", "--to", str(seq), "--json", "--data", data)
-        stood, state = json.loads(done.stdout), fold(ONE, records[:seq])
-        assert (stood["seq"], stood["lastSeq"], stood["record"]) == (seq, len(records), type(records[seq - 1]).__name__)
-        assert (stood["status"], stood["phase"], stood["cycle"]) == (state.status, state.phase.value, state.cycle)
-        assert (stood["openGates"], stood["turns"]) == (list(state.open_gates), state.turn_count)
-        assert stood["usage"]["inputTokens"] == state.usage.input_tokens
-        assert len(stood["pending"]) == len(pending(state))
+        shown, state = json.loads(done.stdout), fold(ONE, records[:seq])
+        assert (shown["seq"], shown["lastSeq"], shown["record"]) == (seq, len(records), type(records[seq - 1]).__name__)
+        assert (shown["status"], shown["phase"], shown["cycle"]) == (state.status, state.phase.value, state.cycle)
+        assert (shown["openGates"], shown["turns"]) == (list(state.open_gates), state.turn_count)
+        assert shown["usage"]["inputTokens"] == state.usage.input_tokens
+        assert len(shown["pending"]) == len(pending(state))
         text = tenex("conversations", "replay", "1111", "--to", str(seq), "--data", data).stdout
         assert f"after record {seq} of {len(records)}" in text
         assert f"{state.status} in {state.phase}" in text
 
 
-def test_replay_tells_every_step(data: Path, tenex: Tenex) -> None:
+def test_replay_lists_every_step(data: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "replay", "1111", "--each", "--to", "9", "--json", "--data", data)
     assert [step["seq"] for step in json.loads(done.stdout)["steps"]] == list(range(1, 10))
     head, *rows = tenex("conversations", "replay", "1111", "--each", "--to", "9", "--data", data).stdout.splitlines()
@@ -157,10 +157,10 @@ def test_the_file_of_an_older_program_is_imported_too(data: Path, tmp_path: Path
     ("content", "sentence"),
     [
         (None, "cannot be read: No such file"),
-        (b"", "cannot be read: it is no JSON"),
+        (b"", "cannot be read: it is not JSON"),
         (b'{"format":"tenex.conversation","version":1}\n', "its checksum does not hold"),
         (b'{"id":"../../etc","phase":"CHAT"}', "is not a conversation's id"),
-        (b"\0" * 4000, "cannot be read: it is no JSON"),
+        (b"\0" * 4000, "cannot be read: it is not JSON"),
         (b"[]", "tenex: "),
         (b'{"id": 5}', "tenex: "),
     ],
@@ -201,7 +201,7 @@ def test_rebuild_wants_a_reason_and_a_source(data: Path, tenex: Tenex) -> None:
     assert (done.returncode, "is whole" in done.stderr) == (2, True), "the readable file is taken where none is named"
 
 
-def test_rebuild_tells_what_is_lost_and_where_the_rest_lies(data: Path, tenex: Tenex) -> None:
+def test_rebuild_reports_what_is_lost_and_where_the_backup_is(data: Path, tenex: Tenex) -> None:
     spoil(data, ONE)
     done = tenex("conversations", "rebuild", "1111", "--from", "conversation.json", "--data", data)
     assert done.returncode == 0
@@ -243,9 +243,9 @@ def test_a_disk_that_takes_the_records_and_not_the_view_has_the_conversation(
 
     monkeypatch.setattr(Views, "show", full)
     assert main(["conversations", "import", str(exported), "--data", str(tmp_path / "data")]) == 0
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     assert "imported." in out
-    assert "conversation.json could not be written: No space left on device." in said
+    assert "conversation.json could not be written: No space left on device." in stderr
     monkeypatch.undo()
     assert main(["conversations", "import", str(exported), "--data", str(tmp_path / "data")]) == 0
     assert "already here, unchanged." in capsys.readouterr().out
@@ -254,7 +254,7 @@ def test_a_disk_that_takes_the_records_and_not_the_view_has_the_conversation(
 def test_a_file_of_a_newer_program_is_called_that(
     tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And not a broken file of an older one, which nobody could mend."""
+    """And not a damaged file of an older one."""
     exported.write_bytes(exported.read_bytes().replace(b'"version":1', b'"version":2', 1))
     assert main(["conversations", "import", str(exported), "--data", str(tmp_path / "data")]) == 4
     assert "it was exported by a newer tenex" in capsys.readouterr().err

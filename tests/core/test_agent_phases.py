@@ -151,7 +151,7 @@ def test_a_condition_that_raises_is_not_true_and_is_told_once_for_each_edge_of_a
 
 
 def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
-    def blind(standing: AgentPhaseState, conversation: Any) -> Any:
+    def blind(agent_state: AgentPhaseState, conversation: Any) -> Any:
         raise RuntimeError("no")
 
     one = scenario(reply("", ("read_file", {})), of=Program(graph=program().graph, defaults={}, schema={}, look=blind))
@@ -224,8 +224,8 @@ def test_what_a_tool_changes_is_kept_and_may_move_the_agent() -> None:
     while not one.records(r.ToolCallStarted):
         one.step()
     effect = next(effect for effect in one.running.values() if isinstance(effect, ToolCall))
-    assert effect.context.standing is not None
-    assert effect.context.standing.phase == "planning"
+    assert effect.context.agent_state is not None
+    assert effect.context.agent_state.phase == "planning"
     one.handle(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
     assert state_of(one).phase == "research"
     assert one.records(r.ToolCallCompleted)[0].values == {"plan": "p"}

@@ -45,7 +45,7 @@ def _call(scenario: Scenario, tool: str) -> ToolCall:
 
 
 def own_phases() -> Decisions:
-    """Every way to move and to be refused; a crash, a changed program, a standing from outside, and going back."""
+    """Every way to move and to be refused; a crash, a changed program, a state set from outside, and going back."""
     edges = (
         ("planning", "lost", lambda me: me.no_such_field),
         ("planning", "research", lambda me: me.plan),
@@ -87,7 +87,7 @@ def own_phases() -> Decisions:
     scenario.rules = with_program(changed)
     scenario.handle(
         AgentStateProvided(
-            agent=Slug("executor"), standing=AgentPhaseState(phase="research", values={"plan": "p", "gone": 1})
+            agent=Slug("executor"), agent_state=AgentPhaseState(phase="research", values={"plan": "p", "gone": 1})
         )
     )
     scenario.worker = model_by_agent(executor=[reply("", ("check", {})), reply("", ("send", {"path": "m"})), "done"])

@@ -147,7 +147,7 @@ class LocalAgent(LocalRun):
         for slug, changes in self._given.items():
             given = changes.applied_to(state.agent_states.get(slug))
             if given is not None:
-                yield AgentStateProvided(agent=slug, standing=given)
+                yield AgentStateProvided(agent=slug, agent_state=given)
         if any(run.is_held for run in state.runs.values()):
             yield self._message(state, "/continue")
         asked = next((m.text for m in reversed(state.messages) if m.role is not None), None)
@@ -226,7 +226,7 @@ class MemberPorts:
             self._members[context.agent],
             name,
             arguments,
-            agent_state=self._state_of(context.agent, context.standing),
+            agent_state=self._state_of(context.agent, context.agent_state),
             conversation=None,
             key=context.idempotency_key,
         )
