@@ -87,7 +87,7 @@ async def test_a_cursor_stays_where_it_was_until_the_past_has_been_read(index: I
 
         again, began = pool(fault.url), index.cursor(fault.url)
         assert began is not None
-        fault.heard.clear()
+        fault.frames.clear()
         listener(again).start(began // 1000)
         async with running(again):
             await fault.until(lambda: any("since" in frame[2] for frame in fault.reqs()))
