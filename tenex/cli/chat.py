@@ -118,7 +118,7 @@ async def send_typed_lines(
     send: Callable[[str], Awaitable[None]],
     hides_activity: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Send what the user types, until they leave; above the input line stand the agents that are writing.
+    """Send what the user types, until they leave; the agents that are writing are shown above it.
 
     Unless `hides_activity`, those that do something else are shown too.
     """
