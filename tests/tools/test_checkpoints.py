@@ -339,3 +339,21 @@ def test_ten_thousand_files_are_read_once(checkpoints: Checkpoints, root: Path) 
     assert checkpoints.take().tree == first.tree
     (root / "d0/2").write_text("other")
     assert [change.path for change in checkpoints.changes(first, checkpoints.take())] == [b"d0/2"]
+
+
+def test_a_new_repository_appears_whole(
+    tmp_path: Path, folder: Path, checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tenex doctor` beside the daemon, and a start after a kill, never see one that `git init` has half written."""
+    seen, path = tmp_path / "seen", os.environ["PATH"]
+    (tmp_path / "bin").mkdir()
+    wrapper = tmp_path / "bin" / "git"
+    wrapper.write_text(
+        f'#!/bin/sh\nPATH="{path}"\ngit "$@" || exit\n[ "$1" = init ] && ls -A "{folder}" >"{seen}"\nexit 0\n'
+    )
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{path}")
+    checkpoints.take()
+    assert seen.read_text() == ""
+    assert (folder / "HEAD").exists()
+    assert not folder.with_name("checkpoints.new").exists()
