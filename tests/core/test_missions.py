@@ -38,23 +38,23 @@ from tenex.store.format import CONVERSATION
 from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
 
 GRAPH = TransitionGraph(
-    nodes=("First", "Second", "Mend"),
+    nodes=("First", "Second", "Repair"),
     initial="First",
     edges=(
         Edge("First", "Second"),
         Edge("First", END),
-        Edge("First", "Mend"),
+        Edge("First", "Repair"),
         Edge("Second", "First"),
         Edge("Second", END),
-        Edge("Mend", "Second"),
+        Edge("Repair", "Second"),
     ),
 )
 RULE = MissionRule(
     graph=GRAPH,
     nodes={
-        "First": NodeRule(phase="first", timeout=60_000, retries=2, on_error="Mend"),
+        "First": NodeRule(phase="first", timeout=60_000, retries=2, on_error="Repair"),
         "Second": NodeRule(phase="second", retries=0),
-        "Mend": NodeRule(phase="mend", takes_error=True),
+        "Repair": NodeRule(phase="repair", takes_error=True),
     },
     tracked=frozenset({"current_phase", "phases_completed"}),
 )
@@ -157,20 +157,20 @@ def test_only_what_changed_in_the_state_is_recorded() -> None:
 def test_an_undeclared_edge_is_the_nodes_failure_and_names_what_is_permitted() -> None:
     tale = Tale().begin()
     tale.returns("Second")
-    tale.handle(NodeReturned(key=tale.run.key, to="Mend", state=tale.mission.state))
+    tale.handle(NodeReturned(key=tale.run.key, to="Repair", state=tale.mission.state))
     assert tale.mission.outcome == "failed"
     assert tale.mission.kind == "UndeclaredEdge"
-    assert "Second cannot be followed by Mend; it may be followed by: First, END." in tale.last_words()
+    assert "Second cannot be followed by Repair; it may be followed by: First, END." in tale.last_words()
 
 
 def test_a_failure_for_good_takes_the_error_edge_with_the_reason() -> None:
     tale = Tale().begin()
     tale.fails()
     error = {"node": "First", "kind": "ValueError", "message": "no good", "attempts": 1}
-    assert (tale.run.node, tale.run.data) == ("Mend", {"error": error})
+    assert (tale.run.node, tale.run.data) == ("Repair", {"error": error})
     assert tale.mission.state["phases_completed"] == []
     tale.fails()
-    assert (tale.mission.outcome, tale.mission.message) == ("failed", "Mend: no good")
+    assert (tale.mission.outcome, tale.mission.message) == ("failed", "Repair: no good")
 
 
 def test_what_may_pass_is_tried_again_by_the_table_and_then_given_up() -> None:
@@ -187,7 +187,7 @@ def test_what_may_pass_is_tried_again_by_the_table_and_then_given_up() -> None:
         assert (tale.run.attempt, tale.run.node) == (attempt, "First")
     assert waits == [1_000, 4_000]
     tale.fails("world")
-    assert tale.run.node == "Mend"
+    assert tale.run.node == "Repair"
 
 
 def test_a_wait_that_was_asked_for_is_kept() -> None:
@@ -230,7 +230,7 @@ def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
     tale.handle(TimerFired(key=close.key))
     returned = tale.records(r.StepCompleted)[0]
     assert (returned.ok, returned.kind) == (False, "OutcomeUnknown")
-    assert (tale.run.node, tale.run.data["error"]["kind"]) == ("Mend", "TimedOut")
+    assert (tale.run.node, tale.run.data["error"]["kind"]) == ("Repair", "TimedOut")
 
 
 def test_time_no_one_was_there_and_a_clock_that_is_set_move_the_deadline() -> None:
@@ -459,7 +459,7 @@ def test_one_goes_back_to_every_record_and_on_to_the_end_from_there() -> None:
         assert not any(step.replay is Replay.ONCE for step in again.mission.open_steps)
         assert again.mission.state["n"] == then.mission.state["n"]  # type: ignore[union-attr]
         while again.mission.is_open:
-            again.returns("Second" if again.run.node == "Mend" else END)
+            again.returns("Second" if again.run.node == "Repair" else END)
         assert again.refold() == again.conversation
 
 
@@ -467,8 +467,8 @@ def test_a_mission_is_bounded_by_a_checkpoint_that_states_all_of_it() -> None:
     tale = Tale().begin()
     tale.ask("a")
     tale.done("a", result={"deep": [1, None, "x"]}, n=4)
-    stands = StateSnapshot.of(tale.conversation)
-    again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[stands]]))[0])
+    snapshot = StateSnapshot.of(tale.conversation)
+    again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[snapshot]]))[0])
     assert again.mission == tale.conversation.mission
 
 
