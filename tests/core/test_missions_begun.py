@@ -15,7 +15,7 @@ from tenex.core.graph import TransitionGraph as Graph
 from tenex.core.ids import PublicKey
 from tenex.core.mission_config import Beginning
 from tenex.core.signals import NodeFailed, Opened, RollBack
-from tenex.workflows.missions.messages import TOLD
+from tenex.workflows.missions.decide import ANNOUNCED
 from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.scenario import ID
 from tests.fakes.workflows import TRIO, workflow, workflow_policy
@@ -254,12 +254,12 @@ def test_a_mission_whose_node_is_gone_waits_for_the_operator() -> None:
     assert (tale.is_paused(), tale.run.node) == (False, "First")
 
 
-def test_a_long_search_is_not_told_node_by_node() -> None:
+def test_a_long_search_is_not_announced_node_by_node() -> None:
     tale = begun()
-    for _ in range(TOLD):
+    for _ in range(ANNOUNCED):
         tale.returns("Second")
         tale.returns("First")
     told = [record.text for record in tale.records(r.MessageSent) if record.purpose == "announcement"]
-    assert len(told) == TOLD
-    assert "`/status` says where it is" in told[-1]
+    assert len(told) == ANNOUNCED
+    assert "`/status` shows the current one" in told[-1]
     assert tale.refold() == tale.conversation

@@ -20,8 +20,8 @@ from tenex.core.signals import NodeFailed, NodeInterrupted, NodeReturned, StepFi
 from tenex.core.state.mission import Mission
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow
+from tenex.workflows.missions.nodes import ReplayName
 from tenex.workflows.missions.runner import NodeRunner
-from tenex.workflows.missions.steps import ReplayName
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ID, seven_phases
 from tests.fakes.virtual import run

@@ -17,7 +17,7 @@ from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, Millis
 from tenex.operations.mission_folder import mission_folder
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
-from tenex.workflows.missions.steps import ReplayName
+from tenex.workflows.missions.nodes import ReplayName
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import EXAMPLE, Journals, example
