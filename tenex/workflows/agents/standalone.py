@@ -40,7 +40,7 @@ from tenex.core.state.run import OrchestratorTurn, Run
 from tenex.core.state.subagents import message_to
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.workflows.local_run import CALLER, LocalRun
-from tenex.workflows.missions.steps import spent
+from tenex.workflows.missions.nodes import spent
 from tenex.workflows.speakers.rules import RuleGraph
 
 from .blueprint import Blueprint
@@ -147,7 +147,7 @@ class LocalAgent(LocalRun):
         for slug, changes in self._given.items():
             given = changes.applied_to(state.agent_states.get(slug))
             if given is not None:
-                yield AgentStateProvided(agent=slug, standing=given)
+                yield AgentStateProvided(agent=slug, agent_state=given)
         if any(run.is_held for run in state.runs.values()):
             yield self._message(state, "/continue")
         asked = next((m.text for m in reversed(state.messages) if m.role is not None), None)
@@ -226,7 +226,7 @@ class MemberPorts:
             self._members[context.agent],
             name,
             arguments,
-            agent_state=self._state_of(context.agent, context.standing),
+            agent_state=self._state_of(context.agent, context.agent_state),
             conversation=None,
             key=context.idempotency_key,
         )
@@ -265,23 +265,30 @@ def rules_of(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) ->
     """The policy of a conversation between an agent and its caller."""
     slugs = {type(one): name for name, one in members.items()}
     roster = {name: member(name, one, slugs, is_itself=name == slug) for name, one in members.items()}
-    graph = RuleGraph.round_robin((PERSON, slug))
-    talk = Workflow(
+    return local_policy(dialogue(slug, roster[slug].name), roster, limits)
+
+
+def dialogue(slug: Slug, name: str) -> Workflow:
+    """A workflow in which an agent and its caller take turns."""
+    return Workflow(
         slug=slug,
-        name=roster[slug].name,
+        name=name,
         pubkey=PublicKey(""),
         participants=(PERSON, slug),
-        graph_data=graph.to_dict(),
+        graph_data=RuleGraph.round_robin((PERSON, slug)).to_dict(),
         expectations={},
         has_calls=False,
     )
-    project = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(f"project of {slug}"))
+
+
+def local_policy(workflow: Workflow, roster: Mapping[Slug, Agent], limits: Limits) -> Policy:
+    """The policy of one workflow without a daemon."""
     return Policy(
         roster=roster,
         tools={},
-        project=project,
+        project=Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(f"project of {workflow.slug}")),
         limits=limits,
-        workflows={slug: talk},
+        workflows={workflow.slug: workflow},
         compile_graph=lambda data, names: RuleGraph.from_dict(data).compile(names),
     )
 
