@@ -126,7 +126,7 @@ def _tool(one: PythonAgent, method: Method) -> Tool:
 
 
 async def _call(one: PythonAgent, name: str, given: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-    standing = program(one.agent, one.slugs).fitted(context.standing)
+    agent_state = program(one.agent, one.slugs).fitted(context.agent_state)
     return await call_method(
-        one.agent, name, given, agent_state=standing, conversation=context.phase, key=context.idempotency_key
+        one.agent, name, given, agent_state=agent_state, conversation=context.phase, key=context.idempotency_key
     )

@@ -102,7 +102,7 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         call_id=call.request.id,
         touched=conversation.touched,
         read=run.read,
-        standing=conversation.agent_states.get(run.state_key),
+        agent_state=conversation.agent_states.get(run.state_key),
         author=person.author if person else None,
         role=person.role if person else None,
     )

@@ -61,7 +61,7 @@ class ExecutionContext:
     """Paths, relative to the workspace, that this cycle has changed."""
     read: Mapping[str, str] = field(default_factory=dict)
     """Paths this agent has read in this run, with the sha256 of what it saw."""
-    standing: AgentPhaseState | None = None
+    agent_state: AgentPhaseState | None = None
     """Where the agent is in its own phases; None for one that has none."""
     author: PublicKey | None = None
     """The user on whose behalf it works: of several in the conversation, one who may do least."""

@@ -193,7 +193,7 @@ class AgentStateProvided:
     """Whoever holds an agent outside a daemon has changed its state or its phase, between two of its runs."""
 
     agent: Slug
-    standing: AgentPhaseState
+    agent_state: AgentPhaseState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

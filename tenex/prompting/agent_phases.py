@@ -43,12 +43,12 @@ class Expression:
         return bool(self._compiled(**facts))
 
 
-def values(standing: AgentPhaseState, conversation: Phase | None) -> dict[str, Any]:
+def values(agent_state: AgentPhaseState, conversation: Phase | None) -> dict[str, Any]:
     """The variables that conditions and templates of an agent see."""
     phase = None if conversation is None else str(conversation)
-    history = [{"source": move.source, "target": move.target, "at": move.at} for move in standing.history]
-    state = {"history": history, **standing.values, "phase": standing.phase}
-    return {**standing.values, "state": state, "phase": standing.phase, "conversation": {"phase": phase}}
+    history = [{"source": move.source, "target": move.target, "at": move.at} for move in agent_state.history]
+    state = {"history": history, **agent_state.values, "phase": agent_state.phase}
+    return {**agent_state.values, "state": state, "phase": agent_state.phase, "conversation": {"phase": phase}}
 
 
 # ---- the program ----

@@ -224,8 +224,8 @@ def test_what_a_tool_changes_is_kept_and_may_move_the_agent() -> None:
     while not one.records(r.ToolCallStarted):
         one.step()
     effect = next(effect for effect in one.running.values() if isinstance(effect, ToolCall))
-    assert effect.context.standing is not None
-    assert effect.context.standing.phase == "planning"
+    assert effect.context.agent_state is not None
+    assert effect.context.agent_state.phase == "planning"
     one.handle(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
     assert state_of(one).phase == "research"
     assert one.records(r.ToolCallCompleted)[0].values == {"plan": "p"}

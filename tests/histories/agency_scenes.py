@@ -87,7 +87,7 @@ def own_phases() -> Decisions:
     scenario.rules = with_program(changed)
     scenario.handle(
         AgentStateProvided(
-            agent=Slug("executor"), standing=AgentPhaseState(phase="research", values={"plan": "p", "gone": 1})
+            agent=Slug("executor"), agent_state=AgentPhaseState(phase="research", values={"plan": "p", "gone": 1})
         )
     )
     scenario.worker = model_by_agent(executor=[reply("", ("check", {})), reply("", ("send", {"path": "m"})), "done"])

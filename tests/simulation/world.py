@@ -278,7 +278,7 @@ class FaultyWorld(World):
             raise RuntimeError("a fault of ours")
         if self.meets("tool error"):
             return ToolResult(ok=False, content="it does not work")
-        own = agency.changed(self.dice, context.standing)
+        own = agency.changed(self.dice, context.agent_state)
         touched = ("f",) if name in ("write_file", "send") else ()
         return ToolResult(ok=True, content=f"{name} done", touched=touched, **own)
 

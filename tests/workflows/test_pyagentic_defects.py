@@ -156,8 +156,8 @@ def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the
 
     async def again() -> None:
         async with one.daemon() as daemon:
-            standing = daemon.state().agent_states["executor"]
-            assert (standing.phase, dict(standing.values)) == ("research", {"plan": "p", "data": []})
+            agent_state = daemon.state().agent_states["executor"]
+            assert (agent_state.phase, dict(agent_state.values)) == ("research", {"plan": "p", "data": []})
             reported = json.loads(render(daemon.state()))["agents"]["executor"]
             assert (reported["phase"], reported["state"]["plan"]) == ("research", "p")
             assert [(move["from"], move["to"]) for move in reported["history"]] == [("planning", "research")]
@@ -175,10 +175,10 @@ def test_1_1_f_a_process_killed_at_any_append_leaves_the_agent_where_it_was() ->
         script = {"planning": steps[0], "research": steps[1], "analysis": reply("done")}
 
         def worker(request: ModelRequest, one: World = one, script: Any = script) -> ModelStep:
-            standing = at(one).agent_states["executor"]
-            if standing.phase == "research" and standing.values["data"]:
+            agent_state = at(one).agent_states["executor"]
+            if agent_state.phase == "research" and agent_state.values["data"]:
                 return steps[2]
-            return script[standing.phase]  # type: ignore[no-any-return]
+            return script[agent_state.phase]  # type: ignore[no-any-return]
 
         one.worker = worker
 

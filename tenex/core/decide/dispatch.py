@@ -78,7 +78,7 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             _published(draft, key, outcome)
         case RollBack():
             roll_back(draft, signal, conversation.history)
-        case AgentStateProvided(agent=agent, standing=agent_state):
+        case AgentStateProvided(agent=agent, agent_state=agent_state):
             draft.add(r.AgentStateSet, agent=agent, state=agent_state)
         case _:
             any(mode.on_signal(draft, signal) for mode in all_modes())
