@@ -54,7 +54,7 @@ class AgentPhaseState:
 class Look(Protocol):
     """What a program's conditions are asked with. Pure: a copy, which no condition can change the state by."""
 
-    def __call__(self, agent_state: AgentPhaseState, conversation: Phase | None) -> Any:
+    def __call__(self, agent_state: AgentPhaseState, conversation: Phase | None, /) -> Any:
         """The agent as it is; `conversation` is the conversation's phase, None outside one."""
         ...
 
