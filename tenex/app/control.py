@@ -1,4 +1,4 @@
-"""The commands a running daemon takes over its socket (`service.control`)."""
+"""The requests a running daemon answers over its socket (`service.control`)."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -18,24 +18,24 @@ from tenex.runtime.lifecycle import Runtime
 from tenex.service.control import Handler
 from tenex.store.daemon_journal import DaemonJournal
 
-from .reload import Reloading
-from .thought_stream import Thoughts
+from .live_configuration import Reloading
+from .watch_stream import WatchStream
 
 ANSWERED: Final = 20.0
 """Seconds a conversation may take to go back: it has to be read, to stop what runs, and to write."""
-_WORDS: Final = 500
+REASON_LENGTH: Final = 500
 """Characters of a reason: it is part of a message to users."""
 
 
 class Awaited:
-    """Hands orders to go back to conversations, and observes when they are durable. An `Observer`."""
+    """Delivers orders to roll back to conversations, and observes when they are durable. An `Observer`."""
 
     def __init__(self, coordinator: ConversationCoordinator) -> None:
         self._coordinator = coordinator
         self._waiting: dict[tuple[ConversationId, int], asyncio.Future[RolledBack]] = {}
 
     def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
-        """Tell who waits for one of these."""
+        """Complete the requests that wait for one of these."""
         for record in records:
             if isinstance(record, RolledBack):
                 waiting = self._waiting.get((conversation.id, record.to))
@@ -43,10 +43,10 @@ class Awaited:
                     waiting.set_result(record)
 
     async def __call__(self, conversation: ConversationId, order: RollBack) -> RolledBack:
-        """Have a conversation take the order.
+        """Have a conversation carry out the order.
 
         Raises:
-            TenexError: it did not in time; it may still.
+            TenexError: it did not within `ANSWERED` seconds; it may still.
         """
         key = (conversation, order.to)
         self._waiting[key] = asyncio.get_running_loop().create_future()
@@ -67,16 +67,16 @@ def orders(
     reporter: Reporter,
     reload: Reloading,
     runtime: Runtime,
-    travelling: RollbackService,
+    rollbacks: RollbackService,
     back: Awaited,
     branched: Callable[[ForkResult], None],
-    thoughts: Thoughts,
+    watch_stream: WatchStream,
     book: DaemonJournal,
 ) -> dict[str, Handler]:
-    """The orders by the word that gives them; `branched` makes a new conversation known to the daemon."""
+    """The handlers by request; `branched` makes a new conversation known to the daemon."""
 
-    async def read_again(_: Mapping[str, Any]) -> dict[str, Any]:
-        """`reload`: as SIGHUP; a configuration that is refused is an error with all its faults."""
+    async def reload_configuration(_: Mapping[str, Any]) -> dict[str, Any]:
+        """`reload`: as SIGHUP; a refused configuration is an error with all its faults."""
         return {"needsRestart": await reload()}
 
     async def stop(_: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,14 +87,14 @@ def orders(
     async def roll_back(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`rollback`: `id`, `to`, and if wanted `by`, `reason`, `files`."""
         name, to = _which(asked, "to")
-        by, reason = str(asked.get("by") or OPERATOR)[:80], str(asked.get("reason") or "")[:_WORDS]
-        return told_back(await travelling.roll_back(name, to, by, reason, back, files=asked.get("files") is True))
+        by, reason = str(asked.get("by") or OPERATOR)[:80], str(asked.get("reason") or "")[:REASON_LENGTH]
+        return rollback_json(await rollbacks.roll_back(name, to, by, reason, back, files=asked.get("files") is True))
 
     async def fork(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`fork`: `id`, `at`."""
-        made = await travelling.fork(*_which(asked, "at"))
+        made = await rollbacks.fork(*_which(asked, "at"))
         branched(made)
-        return told_branch(made)
+        return fork_json(made)
 
     async def forget(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`remove_lesson`: `number`."""
@@ -103,21 +103,21 @@ def orders(
     return {
         "status": reporter.status,
         "conversation": reporter.conversation,
-        "reload": read_again,
+        "reload": reload_configuration,
         "stop": stop,
         "rollback": roll_back,
         "fork": fork,
-        "watch": thoughts.watch,
+        "watch": watch_stream.watch,
         "remove_lesson": forget,
     }
 
 
 OPERATOR: Final = "The operator"
-"""Who goes back, for people to read: only those who may use the daemon's files can."""
+"""Who rolled back, as users read it: only those who may use the daemon's files can."""
 
 
-def told_back(done: RollbackResult) -> dict[str, Any]:
-    """What came of going back, for programs."""
+def rollback_json(done: RollbackResult) -> dict[str, Any]:
+    """The result of a rollback."""
     plan, record, files = done.plan, done.record, done.files
     return {
         "id": plan.id,
@@ -133,8 +133,8 @@ def told_back(done: RollbackResult) -> dict[str, Any]:
     }
 
 
-def told_branch(made: ForkResult) -> dict[str, Any]:
-    """What was branched off, for programs."""
+def fork_json(made: ForkResult) -> dict[str, Any]:
+    """The result of a fork."""
     state = made.state
     return {
         "id": state.id,

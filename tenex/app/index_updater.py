@@ -1,4 +1,4 @@
-"""Keeps the caches beside the journals true: the index, the threads we follow, the orchestrator's lessons."""
+"""Keeps the caches beside the journals current: the index, the subscribed threads, the orchestrator's lessons."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -27,17 +27,16 @@ from tenex.store.segments import ANY_FILE
 log = structlog.get_logger(__name__)
 
 CURSOR_EVERY: Final = 30.0
-"""Seconds between two notes of up to when relays have been heard: so much backlog is read again after a crash."""
+"""Seconds between two saves of the cursors: so much backlog is read again after a crash."""
 
 UNJOURNALED_MOST: Final = 30 * 24 * 3_600_000
-"""ms that a message without a journal holds the notes back at most: by then somebody has looked, or nobody will, and
-each start reads so much of the relays' past."""
+"""ms that a message without a journal holds cursors back at most: each start reads the relays from there."""
 
 UnjournaledSince = Callable[[], int | None]
 
 
 class IndexUpdater:
-    """Hears what has become durable."""
+    """Updates the caches with what has become durable. An `Observer`."""
 
     def __init__(
         self,
@@ -56,7 +55,7 @@ class IndexUpdater:
         self._spawn = spawn
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
-        """Note where the conversation stands and which events are new in it."""
+        """Update the conversation's row and add its new events."""
         self._index.update(summarise(conversation, self._folder.length(conversation.id)), news_of(records))
         for record in records:
             if isinstance(record, r.ConversationStarted | ConversationForked):
@@ -73,11 +72,11 @@ class IndexUpdater:
                 self._orchestrator, conversation.id, "A refused decision", lesson, "routing", key, author, role
             )
         except (AppendFailed, StoreError) as error:  # the conversation's own journal still holds it
-            log.warning("lesson.not_kept", reason=str(error))
+            log.warning("lesson.not_persisted", reason=str(error))
 
 
 def _first_written(records: Iterable[r.Record]) -> int | None:
-    """When the earliest of these messages says it was written, in seconds; None if there is no message."""
+    """The earliest date of these messages, in seconds; None if there is no message."""
     return min(
         (record.created_at for record in records if isinstance(record, r.MessageRecorded | r.CommandGiven)),
         default=None,
@@ -91,22 +90,22 @@ async def keep_cursors(
     every: float = CURSOR_EVERY,
     unjournaled_since: UnjournaledSince = lambda: None,
 ) -> None:
-    """Note, now and then and when ended, up to when each relay has been heard and its past read."""
+    """Save, every `every` seconds and when cancelled, up to when each relay has been read."""
     try:
         while True:
             await asyncio.sleep(every)
-            note_cursors(pool, index, clock, unjournaled_since())
+            save_cursors(pool, index, clock, unjournaled_since())
     finally:
-        note_cursors(pool, index, clock, unjournaled_since())
+        save_cursors(pool, index, clock, unjournaled_since())
 
 
-def note_cursors(pool: RelayPool, index: Index, clock: SystemClock, unjournaled_since: int | None = None) -> None:
-    """Note each relay up to where nothing is missing; where some of its past is unread the note stays as it was.
+def save_cursors(pool: RelayPool, index: Index, clock: SystemClock, unjournaled_since: int | None = None) -> None:
+    """Save each relay's cursor: up to where nothing is missing. Where some of its past is unread it stays as it was.
 
     Args:
         pool: the relays.
-        index: keeps the notes.
-        clock: tells the time.
+        index: stores the cursors.
+        clock: the current time.
         unjournaled_since: when the earliest message that no journal holds was written, in seconds; read again later.
     """
     now = clock.now()  # it may have been set back since
@@ -117,28 +116,29 @@ def note_cursors(pool: RelayPool, index: Index, clock: SystemClock, unjournaled_
 
 
 def oldest_new(index: Index, clock: SystemClock, message: InboundMessage) -> int:
-    """The second before which a message cannot be new: its relay has been read from then on, in an earlier life or now.
+    """The second before which a message cannot be new: its relay has been read from then on, by this process or before.
 
-    A relay that was away for long, and a message that is still to be journaled, hold the note of that relay back.
+    A relay that was away for long, and a message that is still to be journaled, hold that relay's cursor back.
     """
     cursors = (index.cursor(relay) for relay in message.origin.get("relays", ()))
-    heard = min((at for at in cursors if at is not None), default=clock.now())
-    return heard // 1000 - OVERLAP
+    earliest = min((at for at in cursors if at is not None), default=clock.now())
+    return earliest // 1000 - OVERLAP
 
 
-async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[str], clock: SystemClock) -> int | None:
-    """The second from which stored events must be read: the oldest time of receipt; None in a first run.
+async def oldest_cursor(
+    index: Index, folder: ConversationFolder, relays: Iterable[str], clock: SystemClock
+) -> int | None:
+    """The second from which stored events must be read: the oldest cursor; None in a first run.
 
-    A relay nobody has listened to yet is noted as heard from now on: a first life may be shorter than `CURSOR_EVERY`.
-    Where no relay is known and the folder is not new, the index was lost: then all are noted as heard until the last
-    record, for what came since is pending until it has been read, and that may be another life's work.
+    A new relay's cursor is set to now, because a first run may be shorter than `CURSOR_EVERY`. Where no relay is known
+    and the folder is not new, the index was lost: then all are set to the time of the last record.
     """
     cursors = {relay: index.cursor(relay) for relay in map(normalise_url, relays)}  # as the pool spells them
     known = [at for at in cursors.values() if at is not None]
     since = min(known) // 1000 if known else await asyncio.to_thread(_last_written, folder.root)
-    heard = clock.now() if known or since is None else Millis(since * 1000)
+    start = clock.now() if known or since is None else Millis(since * 1000)
     for relay in [relay for relay, at in cursors.items() if at is None]:
-        index.set_cursor(relay, heard)
+        index.set_cursor(relay, start)
     return since
 
 

@@ -1,32 +1,38 @@
-"""The configuration in force, behind the ports: what begins after a reload goes by the new one."""
+"""The configuration in force, behind the ports, and its reload: what begins after a reload uses the new one."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any
+
+import structlog
 
 from tenex.configuration.build import Configuration
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, Run
 from tenex.core.effects import NodeRun
+from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Quote, ToolSpec
 from tenex.core.phases import Phase
-from tenex.core.ports import ExecutionContext, NodeTask, OnText, Prompt, ToolResult, ignore_text
+from tenex.core.ports import Clock, ExecutionContext, NodeTask, OnText, Prompt, ToolResult, ignore_text
 from tenex.core.signals import Signal
 from tenex.llm.client import ModelClient
+from tenex.operations.status import Reloaded
 from tenex.runtime.daily_limits import quote_tokens
+
+log = structlog.get_logger(__name__)
 
 
 class LiveConfiguration:
-    """`Model`, `Tools`, `Prompter` and `Missions` of whichever configuration is in force (`core.ports`)."""
+    """`Model`, `Tools`, `Prompter` and `Missions` (`core.ports`) by the current configuration."""
 
     def __init__(self, first: Configuration) -> None:
         self.now = first
         self._closing: set[asyncio.Task[None]] = set()
 
     def change(self, configuration: Configuration) -> None:
-        """Put another in force; calls under way end with the model client they began with, which is then closed."""
+        """Replace the configuration; running calls keep the model client they began with, which is then closed."""
         before, self.now = self.now.model, configuration
         if isinstance(before, ModelClient) and before is not configuration.model:
             task = asyncio.create_task(before.close(), name="close models of a reload")
@@ -34,7 +40,7 @@ class LiveConfiguration:
             task.add_done_callback(self._closing.discard)
 
     def providers(self) -> list[dict[str, Any]]:
-        """How busy each provider of models is."""
+        """The load of each model provider."""
         model = self.now.model
         return [asdict(status) for status in model.status()] if isinstance(model, ModelClient) else []
 
@@ -46,20 +52,20 @@ class LiveConfiguration:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def rules(self) -> Policy:
-        """What is decided by."""
+        """The current policy."""
         return self.now.rules
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Ask the model."""
+        """Call the model."""
         return await self.now.model.step(request, on_text)
 
     def quote(self, request: ModelRequest) -> Quote:
-        """What a call may take."""
+        """The most a call may use."""
         model = self.now.model
         return model.quote(request) if isinstance(model, ModelClient) else quote_tokens(request)
 
     def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
-        """What an agent is offered."""
+        """The tools an agent is offered."""
         return self.now.tools.specs(phase, agent)
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
@@ -67,13 +73,43 @@ class LiveConfiguration:
         return await self.now.tools.call(name, arguments, context)
 
     def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTask:
-        """Run a mission's node, by the code there is when it begins."""
+        """Prepare a mission's node; it uses the code that is loaded when it begins."""
         return self.now.missions.prepare(effect, post)
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
-        """Tell an agent what it is about."""
+        """The prompt of a run."""
         return self.now.prompter.work(conversation, run)
 
     def route(self, conversation: Conversation) -> ModelRequest:
-        """Ask the router's question."""
+        """The request to the router."""
         return self.now.prompter.route(conversation)
+
+
+class Reloading:
+    """Call it to reload the configuration."""
+
+    def __init__(self, work: Callable[[], Awaitable[list[str]]], clock: Clock) -> None:
+        """Use `work`, which replaces the configuration and returns what needs a restart, or raises."""
+        self._work = work
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self.last: Reloaded | None = None
+        """The last result; None before the first reload."""
+
+    async def __call__(self) -> list[str]:
+        """Reload; returns a sentence for each change that needs a restart.
+
+        Raises:
+            ConfigurationError: with every fault; the old configuration is still in force.
+        """
+        async with self._turn:
+            try:
+                needs_restart = await self._work()
+            except TenexError as fault:
+                faults = fault.faults if isinstance(fault, ConfigurationError) else (str(fault),)
+                self.last = Reloaded(at=self._clock.now(), faults=tuple(faults))
+                log.error("configuration.refused", faults=list(faults), still="the configuration before it")
+                raise
+            self.last = Reloaded(at=self._clock.now(), needs_restart=tuple(needs_restart))
+            log.info("configuration.reloaded", needs_restart=needs_restart)
+            return needs_restart

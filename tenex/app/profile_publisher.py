@@ -1,4 +1,4 @@
-"""Introduces our keys to the relays, and people to us: kinds 0 and 10002 out, kind 0 in."""
+"""Publishes the profiles of our keys, and reads those of users: kinds 0 and 10002 out, kind 0 in."""
 
 import asyncio
 import hashlib
@@ -18,11 +18,11 @@ from tenex.store.daemon_journal import DaemonJournal
 log = structlog.get_logger(__name__)
 
 PATIENCE = 5.0
-"""Seconds relays have to tell what they know of us; what they do not tell is published again, dated later."""
+"""Seconds relays have to send the profiles they have of us; a missing one is published again, dated later."""
 
 
 class ProfileAnnouncer:
-    """Who we are, to relays; who people are, to us."""
+    """Keeps relays informed of our profiles, and knows the names of users."""
 
     def __init__(
         self,
@@ -42,19 +42,19 @@ class ProfileAnnouncer:
         self._identities = identities
         self._people = people
         self.names: dict[PublicKey, str] = {}
-        """What people call themselves, as far as relays have told."""
+        """The names of users, as far as relays know them."""
         self._named_at: dict[PublicKey, int] = {}
         self._changed = asyncio.Event()
         self._dated = 0
-        """The latest date of a profile made in this life, in seconds."""
+        """The latest date of a profile made by this process, in seconds."""
 
     def start(self) -> None:
-        """Ask relays what people call themselves, and to tell when that changes."""
+        """Subscribe to the profiles of users."""
         if self._people:
             self._pool.subscribe("people", [{"kinds": [METADATA], "authors": sorted(self._people)}], 0)
 
     def change(self, identities: Sequence[Identity], people: Collection[PublicKey]) -> None:
-        """Introduce others from now on: `run` publishes what differs; the names of who is new are asked for."""
+        """Replace the profiles and users: `run` publishes what differs; the names of new users are requested."""
         are_new = frozenset(people) != frozenset(self._people)
         self._identities, self._people = identities, people
         if are_new:
@@ -62,7 +62,7 @@ class ProfileAnnouncer:
         self._changed.set()
 
     def on_event(self, event: Event) -> bool:
-        """Take an event if it tells a person's name; returns whether it did."""
+        """Handle an event if it is a user's profile; returns whether it was."""
         if event.kind != METADATA or event.pubkey not in self._people:
             return False
         name = name_in(event)
@@ -71,7 +71,7 @@ class ProfileAnnouncer:
         return True
 
     async def run(self) -> None:
-        """Once a relay is there, and after each change: publish what has changed of us.
+        """Publish changed profiles once a relay is connected, and after each change.
 
         What an unreachable relay has not received stays pending for it, and delays no later change for the others.
         """
@@ -82,10 +82,10 @@ class ProfileAnnouncer:
                 except RelayUnavailable:
                     continue
                 self._changed.clear()
-                group.create_task(self._introduce_all(), name="introductions under way")
+                group.create_task(self._publish_all(), name="publish profiles")
                 await self._changed.wait()
 
-    async def _introduce_all(self) -> None:
+    async def _publish_all(self) -> None:
         ours = [identity.pubkey for identity in self._identities]
         known = await self._pool.fetch([{"kinds": [METADATA, RELAY_LIST], "authors": ours}], PATIENCE)
         await self._publish({(e.pubkey, e.kind): e for e in reversed(known)})
@@ -93,22 +93,22 @@ class ProfileAnnouncer:
     async def _publish(self, known: Mapping[tuple[PublicKey, int], Event]) -> None:
         ours = [self._book.profile(one.pubkey, kind) for one in self._identities for kind in (METADATA, RELAY_LIST)]
         last = max((profile.created_at for profile in ours if profile is not None), default=0)
-        # also where no relay remembers what we published, or has heard it yet
+        # also where no relay has, or has yet, what we published
         now = max(self._clock.now() // 1000, last + 1, self._dated + 1)
         events = profile_events(self._identities, self._relays, now, known)
         self._dated = max((event.created_at for event in events), default=self._dated)
-        await asyncio.gather(*(self._introduce(event, relay) for event in events for relay in self._relays))
+        await asyncio.gather(*(self._publish_to(event, relay) for event in events for relay in self._relays))
         for event in events:
-            noted = self._book.profile(event.pubkey, event.kind)
-            if noted is not None and noted.created_at > event.created_at:
+            recorded = self._book.profile(event.pubkey, event.kind)
+            if recorded is not None and recorded.created_at > event.created_at:
                 continue  # this one waited for a relay that was away, and there is a newer
             digest = hashlib.sha256(event.content.encode()).hexdigest()
             try:
                 await self._book.published(event.pubkey, event.kind, event.id, digest, event.created_at)
             except (AppendFailed, StoreError) as error:
-                log.warning("profile.not_noted", reason=str(error))
+                log.warning("profile.not_recorded", reason=str(error))
 
-    async def _introduce(self, event: UnsignedEvent, relay: str) -> None:
+    async def _publish_to(self, event: UnsignedEvent, relay: str) -> None:
         outcome = await self._publisher.publish(event, relay)
         if not outcome.accepted:
             log.warning("profile.refused", relay=relay, kind=event.kind, reason=outcome.detail)

@@ -1,13 +1,10 @@
-"""The composition root: the one place that knows every part, in the order in which they are assembled.
-
-settings -> folders -> store -> configuration -> relays -> runtime -> control
-"""
+"""The composition root: the one place that knows every part, in the order in which they are assembled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 from tenex.configuration.agents import former_keys
 from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
@@ -21,6 +18,7 @@ from tenex.core.records import ConversationImported, Record
 from tenex.core.state.conversation import SPENDING_DAYS
 from tenex.llm.scripted import Pace
 from tenex.nostr.compose import NostrSealer, Publisher
+from tenex.nostr.events import Event
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
@@ -37,7 +35,7 @@ from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.service.control import control_socket
-from tenex.settings import ProjectPaths, Settings, check_paths, resolve_paths
+from tenex.settings import Settings, check_paths, resolve_paths
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index, Shown
@@ -49,49 +47,14 @@ from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
-from .activity import Activity
 from .agent_calls import Asker
 from .control import Awaited, orders
-from .index_updater import IndexUpdater, keep_cursors, last_heard, oldest_new
-from .live_configuration import LiveConfiguration
+from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
+from .live_configuration import LiveConfiguration, Reloading
 from .profile_publisher import ProfileAnnouncer
-from .reload import Reloading
 from .telemetry import make_meter, open_port, open_spans
-from .thought_stream import Thoughts
 from .typing_indicators import TypingIndicators, project_status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Application:
-    """A daemon that is put together and holds its folder, ready to serve."""
-
-    places: ProjectPaths
-    current: LiveConfiguration
-    runtime: Runtime
-    pool: RelayPool
-    names: Mapping[PublicKey, str]
-    """The names of users, as far as relays know them."""
-    reload: Callable[[], Awaitable[list[str]]]
-    """Reads settings and agents again; returns what of the change needs a restart.
-
-    A `ConfigurationError` holds every fault, and then the old configuration stays as it is.
-    """
-    _unfinished: Sequence[ConversationId]
-    _services: Mapping[str, Callable[[], Any]]
-
-    @property
-    def rules(self) -> Policy:
-        """Who works here, and under which rules."""
-        return self.current.now.rules
-
-    @property
-    def project(self) -> SecretKey:
-        """The key users write to."""
-        return self.current.now.project
-
-    async def serve(self, ready: Callable[[], Awaitable[None]] | None = None) -> bool:
-        """Serve until `runtime.stop`; returns whether everything ended within the deadline."""
-        return await self.runtime.serve(self._services, self._unfinished, ready)
+from .watch_stream import WatchStream
 
 
 @asynccontextmanager
@@ -103,7 +66,7 @@ async def open_application(
     pace: Pace | None = None,
     lines_dropped: Callable[[], int] = int,
     shown: Shown = iter,
-) -> AsyncIterator[Application]:
+) -> AsyncIterator["Application"]:
     """Put a daemon together; on leaving, every file is closed and the folder's lock is released.
 
     Args:
@@ -118,72 +81,140 @@ async def open_application(
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
         StoreLocked: another daemon holds the folder.
     """
-    clock, spawn = SystemClock(), TaskFactory()
     async with AsyncExitStack() as stack:
-        # folders; none is made for a daemon that cannot start in it
-        check_paths(settings)
-        where = resolve_paths(settings)
-        ring = KeyRing(where.keys)
-        check_people(settings, ring)
-        _make_folders(where)
+        app = Application(settings, stack, model)
+        app._make_folders()
+        await app._open_store(lines_dropped)
+        await app._configure(pace)
+        app._build_relays()
+        app._build_runtime(observers)
+        await app._catch_up(shown)
+        await app._open_control()
+        yield app
 
-        # store
-        stack.enter_context(FolderLock(where.conversations))
-        meter = make_meter(settings, lambda: pool, lambda: coordinator, lines_dropped, lambda: daily.today()[0].used)
-        disk = Disk(timed=meter.timed if meter else None)
-        stack.callback(disk.close)
-        folder = ConversationFolder(where.conversations, disk, clock)
-        stack.push_async_callback(folder.close)
-        index = Index(where.conversations / "index.sqlite")
-        stack.push_async_callback(index.close)
-        daemon_journal = await DaemonJournal.begin(where.conversations, disk, clock)
-        stack.push_async_callback(daemon_journal.close)
 
-        # what a reload replaces: users, agents, tools, prompts, models
-        thoughts = Thoughts()
-        static = StaticContext(
-            places=where,
-            ring=ring,
-            book=daemon_journal,
-            workspace=Workspace(where.workspace),
-            model=model,
+class Application:
+    """A daemon. The steps make its parts in the order below; only callbacks use later parts."""
+
+    def __init__(self, settings: Settings, stack: AsyncExitStack, model: Model | None) -> None:
+        self.settings, self.stack, self.model = settings, stack, model
+        self.clock, self.spawn = SystemClock(), TaskFactory()
+        self.places = resolve_paths(settings)
+        self.ring = KeyRing(self.places.keys)
+
+    @property
+    def rules(self) -> Policy:
+        """The agents, and the rules they work under."""
+        return self.current.now.rules
+
+    @property
+    def project(self) -> SecretKey:
+        """The key users write to."""
+        return self.current.now.project
+
+    @property
+    def names(self) -> Mapping[PublicKey, str]:
+        """The names of users, as far as relays know them."""
+        return self.profiles.names
+
+    async def serve(self, ready: Callable[[], Awaitable[None]] | None = None) -> bool:
+        """Serve until `runtime.stop`; returns whether everything ended within the deadline."""
+        since = self.coordinator.unjournaled_since
+        services = {
+            "typing indicators": self.indicators.run,
+            "relays": self.pool.run,
+            "cursors": lambda: keep_cursors(self.pool, self.index, self.clock, unjournaled_since=since),
+            "profiles": self.profiles.run,
+        }
+        return await self.runtime.serve(services, self._unfinished, ready)
+
+    # ---- the steps ----
+
+    def _make_folders(self) -> None:
+        """Make the folders, and none for a daemon that cannot start in it."""
+        check_paths(self.settings)
+        check_people(self.settings, self.ring)
+        faults: list[str] = []
+        for path in (self.places.conversations, self.places.workspace, self.places.keys):
+            try:
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                faults.append(f"{path}: cannot be made ({error.strerror}); choose a data folder you own with --data")
+        if faults:
+            raise ConfigurationError(faults)
+
+    async def _open_store(self, lines_dropped: Callable[[], int]) -> None:
+        root, stack = self.places.conversations, self.stack
+        stack.enter_context(FolderLock(root))
+        self.meter = make_meter(
+            self.settings,
+            lambda: self.pool,
+            lambda: self.coordinator,
+            lines_dropped,
+            lambda: self.daily.today()[0].used,
+        )
+        self.disk = Disk(timed=self.meter.timed if self.meter else None)
+        stack.callback(self.disk.close)
+        self.folder = ConversationFolder(root, self.disk, self.clock)
+        stack.push_async_callback(self.folder.close)
+        self.index = Index(root / "index.sqlite")
+        stack.push_async_callback(self.index.close)
+        self.daemon_journal = await DaemonJournal.begin(root, self.disk, self.clock)
+        stack.push_async_callback(self.daemon_journal.close)
+
+    async def _configure(self, pace: Pace | None) -> None:
+        """Build what a reload replaces: users, agents, tools, prompts, models."""
+        self.watch_stream = WatchStream(self.clock)
+        self.static = StaticContext(
+            places=self.places,
+            ring=self.ring,
+            book=self.daemon_journal,
+            workspace=Workspace(self.places.workspace),
+            model=self.model,
             pace=pace,
-            on_progress=thoughts.hear,
+            on_progress=self.watch_stream.on_output,
             has_sandbox=await asyncio.to_thread(probe_bubblewrap),
-            ask=lambda question: asker(question),  # noqa: PLW0108 it is made below
+            ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
         )
-        first = configure(settings, static)
-        current = LiveConfiguration(first)
-        stack.push_async_callback(current.close)
+        self.first = configure(self.settings, self.static)
+        self.current = LiveConfiguration(self.first)
+        self.stack.push_async_callback(self.current.close)
 
-        # relays
-        urls = settings.relays.urls
-        pool = RelayPool(
+    def _build_relays(self) -> None:
+        first, urls = self.first, self.settings.relays.urls
+        keys = former_keys(self.ring, first.keys, first.everybody)
+        self.keys = keys | {key.public: key for key in first.keys.values()}
+        self.pool = RelayPool(
             urls,
-            on_event=lambda event, relay: None if profiles_sync.on_event(event) else listener.on_event(event, relay),
-            is_seen=index.has_event,
+            on_event=self._on_event,
+            is_seen=self.index.has_event,
             identity=first.project,
-            is_wanted=lambda author: author not in voices and inbox.knows(author),
+            is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
         )
-        voices = former_keys(ring, first.keys, first.everybody)
-        voices |= {key.public: key for key in first.keys.values()}
-        publisher, sealer = Publisher(pool, voices, KINDS), NostrSealer(urls)
-        profiles = Publisher(pool, voices, PROFILE_KINDS)
-        profiles_sync = ProfileAnnouncer(pool, profiles, daemon_journal, clock, urls, first.identities, first.everybody)
-        indicators = TypingIndicators(
-            pool,
-            voices,
-            sealer,
-            clock,
+        self.sealer = NostrSealer(urls)
+        publisher = Publisher(self.pool, self.keys, PROFILE_KINDS)
+        self.profiles = ProfileAnnouncer(
+            self.pool, publisher, self.daemon_journal, self.clock, urls, first.identities, first.everybody
+        )
+        self.indicators = TypingIndicators(
+            self.pool,
+            self.keys,
+            self.sealer,
+            self.clock,
             speaker=first.project.public,
-            status=lambda: project_status(current.now),
-            mode=settings.relays.typing_indicators,
+            status=lambda: project_status(self.current.now),
+            mode=self.settings.relays.typing_indicators,
             relays=urls,
         )
 
-        # runtime
-        daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
-        asker = Asker(
+    def _on_event(self, event: Event, relay: str) -> None:
+        if not self.profiles.on_event(event):
+            self.listener.on_event(event, relay)
+
+    def _build_runtime(self, observers: Sequence[Observer]) -> None:
+        first, current, clock = self.first, self.current, self.clock
+        self.daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
+        self.asker = Asker(
             model=current,
             tools=current,
             prompter=current,
@@ -191,134 +222,130 @@ async def open_application(
             clock=clock,
             budget=lambda: current.now.settings.models.context_tokens,
         )
-        stages = Executors(
+        executors = Executors(
             clock=clock,
             model=current,
             tools=current,
             prompter=current,
             missions=current,
-            outbox=Outbox(publisher),
+            outbox=Outbox(Publisher(self.pool, self.keys, KINDS)),
             rules=current.rules,
-            on_text=indicators.on_text,
+            on_text=self.indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
-            daily=daily,
+            daily=self.daily,
         )
-        listening: list[Observer] = [daily, indicators, Activity(thoughts, clock), *observers]
-        listening += [*([meter] if meter else []), *open_spans(stack, settings)]
-        around = ActorDependencies(
-            journals=_Journals(folder, Views(folder, disk), index, voices),
-            executors=stages,
-            sealer=sealer,
-            notices=daemon_journal,
-            prompter=current,
-            clock=clock,
-            rules=current.rules,
-            spawn=spawn,
-            observers=listening,
+        self.observers: list[Observer] = [self.daily, self.indicators, self.watch_stream, *observers]
+        self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
+        self.coordinator = ConversationCoordinator(
+            ActorDependencies(
+                journals=_Journals(self.folder, Views(self.folder, self.disk), self.index, self.keys),
+                executors=executors,
+                sealer=self.sealer,
+                notices=self.daemon_journal,
+                prompter=current,
+                clock=clock,
+                rules=current.rules,
+                spawn=self.spawn,
+                observers=self.observers,
+            )
         )
-        coordinator = ConversationCoordinator(around)
-        inbox = Inbox(
-            coordinator,
-            _Directory(folder, index),
+        self.inbox = Inbox(
+            self.coordinator,
+            _Directory(self.folder, self.index),
             first.people,
             clock,
-            names=profiles_sync.names,
+            names=self.profiles.names,
             slugs=first.named,
             workflows=first.workflows,
-            oldest=lambda message: oldest_new(index, clock, message),
+            oldest=lambda message: oldest_new(self.index, clock, message),
         )
-        listener = Listener(pool, list(voices), first.slugs, None, inbox.receive, people=first.everybody)
-        index_updater = IndexUpdater(folder, index, daemon_journal, listener, first.rules.project.slug, spawn)
-        listening.append(index_updater)
-        unfinished = dict.fromkeys([*await index.catch_up(folder, shown), *await folder.behind()])
+        deadline = self.settings.shutdown.deadline
+        self.runtime = Runtime(self.spawn, self.coordinator, self.inbox, shutdown_deadline=deadline)
+        self.listener = Listener(
+            self.pool, list(self.keys), first.slugs, None, self.inbox.receive, people=first.everybody
+        )
+        self.index_updater = IndexUpdater(
+            self.folder, self.index, self.daemon_journal, self.listener, first.rules.project.slug, self.spawn
+        )
+        self.observers.append(self.index_updater)
+
+    async def _catch_up(self, shown: Shown) -> None:
+        """Bring the index up to date, and subscribe from where the relays were left."""
+        index, clock = self.index, self.clock
+        unfinished = [*await index.catch_up(self.folder, shown), *await self.folder.behind()]
+        self._unfinished = list(dict.fromkeys(unfinished))
         known = await index.rows(limit=500)
         for row in await index.rows(Filter(since=Millis(clock.now() - SPENDING_DAYS * DAY))):
-            daily.load(row.id, row.spending)
-        profiles_sync.start()
-        listener.start(await last_heard(index, folder, urls, clock), [row.id for row in reversed(known)])
+            self.daily.load(row.id, row.spending)
+        self.profiles.start()
+        since = await oldest_cursor(index, self.folder, self.settings.relays.urls, clock)
+        self.listener.start(since, [row.id for row in reversed(known)])
 
-        # control
-        async def reload_configuration() -> list[str]:
-            changed, needs_restart = await asyncio.to_thread(reconfigure, current.now, static)
-            current.change(changed)
-            voices.update({key.public: key for key in changed.keys.values()})
-            inbox.change(changed.people, changed.named, changed.workflows)
-            listener.change(list(voices), changed.slugs, changed.everybody)
-            profiles_sync.change(changed.identities, changed.everybody)
-            indicators.changed()
-            coordinator.retry_held()
-            return needs_restart
-
-        runtime = Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline)
-        reload = Reloading(reload_configuration, clock)
+    async def _open_control(self) -> None:
+        """Open the control socket and, where it is wanted, the port for health and metrics."""
+        current, places, disk = self.current, self.places, self.disk
+        self.reload = Reloading(self._reload_configuration, self.clock)
         reporter = Reporter(
-            places=where,
-            runtime=runtime,
-            pool=pool,
-            folder=folder,
-            index=index,
-            clock=clock,
-            address=first.project.npub,
+            places=places,
+            runtime=self.runtime,
+            pool=self.pool,
+            folder=self.folder,
+            index=self.index,
+            clock=self.clock,
+            address=self.first.project.npub,
             models=current.providers,
-            reloaded=lambda: reload.last,
+            reloaded=lambda: self.reload.last,
             disabled=lambda: current.now.rules.disabled,
-            today=daily.today,
+            today=self.daily.today,
         )
-        listening.append(reporter)
-        if meter:
-            await open_port(stack, settings, meter, lambda: disk.probe(where.conversations), pool, inbox)
-        back = Awaited(coordinator)
-        listening.append(back)
+        rollback_done = Awaited(self.coordinator)
+        self.observers += [reporter, rollback_done]
+        if self.meter:
+            probe = partial(disk.probe, places.conversations)
+            await open_port(self.stack, self.settings, self.meter, probe, self.pool, self.inbox)
+        workspace = self.static.workspace
         rollbacks = RollbackService(
-            folder,
+            self.folder,
             disk,
-            clock,
-            sealer,
-            first.rules.project,
-            static.workspace,
-            lambda: shadow_of(current.now.settings, where, static.workspace),
+            self.clock,
+            self.sealer,
+            self.first.rules.project,
+            workspace,
+            lambda: shadow_of(current.now.settings, places, workspace),
         )
-
-        def on_fork(branch: ForkResult) -> None:
-            index_updater.on_records(branch.state, branch.records)
-            coordinator.resume([branch.state.id])
-
-        asked = orders(reporter, reload, runtime, rollbacks, back, on_fork, thoughts, daemon_journal)
-        await stack.enter_async_context(control_socket(where.socket, asked))
-
-        yield Application(
-            places=where,
-            current=current,
-            pool=pool,
-            reload=reload,
-            runtime=runtime,
-            names=profiles_sync.names,
-            _unfinished=list(unfinished),
-            _services={
-                "typing indicators": indicators.run,
-                "relays": pool.run,
-                "cursors": lambda: keep_cursors(pool, index, clock, unjournaled_since=coordinator.unjournaled_since),
-                "profiles": profiles_sync.run,
-            },
+        handlers = orders(
+            reporter,
+            self.reload,
+            self.runtime,
+            rollbacks,
+            rollback_done,
+            self._on_fork,
+            self.watch_stream,
+            self.daemon_journal,
         )
+        await self.stack.enter_async_context(control_socket(places.socket, handlers))
 
+    async def _reload_configuration(self) -> list[str]:
+        changed, needs_restart = await asyncio.to_thread(reconfigure, self.current.now, self.static)
+        self.current.change(changed)
+        self.keys.update({key.public: key for key in changed.keys.values()})
+        self.inbox.change(changed.people, changed.named, changed.workflows)
+        self.listener.change(list(self.keys), changed.slugs, changed.everybody)
+        self.profiles.change(changed.identities, changed.everybody)
+        self.indicators.changed()
+        self.coordinator.retry_held()
+        return needs_restart
 
-def _make_folders(where: ProjectPaths) -> None:
-    faults: list[str] = []
-    for path in (where.conversations, where.workspace, where.keys):
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            faults.append(f"{path}: cannot be made ({error.strerror}); choose a data folder you own with --data")
-    if faults:
-        raise ConfigurationError(faults)
+    def _on_fork(self, branch: ForkResult) -> None:
+        self.index_updater.on_records(branch.state, branch.records)
+        self.coordinator.resume([branch.state.id])
 
 
 class _Journals:
     """The folder's journals, and the views beside them."""
 
-    def __init__(self, folder: ConversationFolder, views: Views, index: Index, voices: Container[PublicKey]) -> None:
-        self._voices = voices
+    def __init__(self, folder: ConversationFolder, views: Views, index: Index, keys: Container[PublicKey]) -> None:
+        self._keys = keys
         self._folder = folder
         self._views = views
         self._index = index
@@ -329,21 +356,21 @@ class _Journals:
                 f"{file} is of an older program. Run `tenex conversations import {file}`, then write again."
             )
         journal, records = await self._folder.open(conversation)
-        if comes_from_elsewhere(records, self._voices):
+        if comes_from_elsewhere(records, self._keys):
             closing = ConversationImported(seq=journal.next_seq, at=records[-1].at)
             await journal.append([[closing]])
             return journal, [*records, closing]
         return journal, records
 
     async def show(self, conversation: Conversation) -> None:
-        page, row = self._views.page(conversation), summarise(conversation, 0)  # all look before the first await
+        page, row = self._views.page(conversation), summarise(conversation, 0)  # both are read before the first await
         if await self._folder.rotate(conversation):  # longer without a record: else a start would read it again
             self._index.update(replace(row, bytes=self._folder.length(conversation.id)), News())
         await self._views.write(page)
 
 
 class _Directory:
-    """Which conversations there are."""
+    """The known conversations."""
 
     def __init__(self, folder: ConversationFolder, index: Index) -> None:
         self._folder = folder

@@ -10,7 +10,10 @@ both use one socket, so no indicator arrives after the message.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Literal
+from functools import wraps
+from typing import Final, Literal, ParamSpec, Protocol, TypeVar
+
+import structlog
 
 from tenex.configuration.build import Configuration
 from tenex.core.conversation import Conversation, Run
@@ -18,25 +21,188 @@ from tenex.core.effects import ModelCall
 from tenex.core.errors import RelayUnavailable
 from tenex.core.ids import ConversationId, PublicKey, RunId, Slug
 from tenex.core.phases import Phase
-from tenex.core.ports import Clock, OnText, OutgoingMessage, Sealer, ignore_text
+from tenex.core.ports import Clock, OnText, OutgoingMessage, Sealer, UnsignedEvent, ignore_text
 from tenex.core.records import Record
 from tenex.core.state.run import CallState
-from tenex.nostr.ephemeral import EphemeralPublisher, ProjectStatus, is_public_address, operations_event, status_event
+from tenex.nostr.ephemeral import (
+    EphemeralPublisher,
+    ProjectStatus,
+    is_public_address,
+    operations_event,
+    status_event,
+    text_event,
+    typing_event,
+)
+from tenex.nostr.events import Event, sign
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.urls import is_loopback, normalise_url
 
-from .run_indicator import GRACE, EphemeralSink, RunIndicator, StatusChannel, suppress_errors
+log = structlog.get_logger(__name__)
 
 ROUTING: Final = "The orchestrator is deciding"
+
+GRACE: Final = 0.1
+"""Seconds before new work is published: what is over by then would only flicker."""
+LOCAL_INTERVAL: Final = 0.35
+"""Seconds between two events of a run to relays on this machine: about as fast as one reads along."""
+REMOTE_INTERVAL: Final = 1.0
+"""The same where a relay is elsewhere: some allow sixty ephemeral events a minute."""
+REFRESH: Final = 20.0
+"""Seconds after which an activity is published again, for new subscribers; clients forget it after a minute."""
 PULSE: Final = 30.0
-"""Typing indicators and project status: who works on what, and the text being written, as ephemeral events.
+"""Seconds between two project statuses; clients take a project for gone after 45."""
+LEAD: Final = 60
+"""Seconds an event may be dated ahead, so that two of the same second stay two, in order."""
 
-    state after an append ──► what each run does ──► typing started or stopped, who is active
-    a model's text so far ──► its newest part, a few times a second
+P = ParamSpec("P")
+T = TypeVar("T")
 
-Level-triggered: what is published follows from the state. A run stops before its last message is handed to a relay, and
-both use one socket, so no indicator arrives after the message.
-"""
+
+class EphemeralSink(Protocol):
+    """Relays that take an event at once or not at all (`nostr.pool.RelayPool`)."""
+
+    def has_room(self, relay: str) -> bool:
+        """Whether an event would be sent at once."""
+        ...
+
+    def offer(self, event: Event, relay: str) -> bool:
+        """Send without waiting; False if it was dropped."""
+        ...
+
+    async def connected(self, timeout: float) -> None:  # noqa: ASYNC109  (part of the port)
+        """Return once a relay is connected; `RelayUnavailable` after `timeout` seconds."""
+        ...
+
+
+def suppress_errors(function: Callable[P, T]) -> Callable[P, T | None]:
+    """Log what the function raises and return None: no work depends on a typing indicator."""
+
+    @wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return function(*args, **kwargs)
+        except Exception as fault:  # the callers are the actor and the model
+            log.warning("typing_indicator.failed", fault=type(fault).__name__, where=function.__name__)
+            log.debug("typing_indicator.failed", exc_info=fault)
+            return None
+
+    return guarded
+
+
+class StatusChannel:
+    """The relays that get a conversation's ephemeral events, and the keys that sign them."""
+
+    def __init__(
+        self, sink: EphemeralSink, keys: Mapping[PublicKey, SecretKey], relays: Sequence[str], clock: Clock
+    ) -> None:
+        self._sink = sink
+        self._keys = keys
+        self._relays = relays
+        self._clock = clock
+        self._stamp = 0
+        self.interval = LOCAL_INTERVAL if all(map(is_loopback, relays)) else REMOTE_INTERVAL
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a relay would take an event now."""
+        return any(map(self._sink.has_room, self._relays))
+
+    def stamp(self, *, later: bool = False) -> int:
+        """The second it is; `later` than all such stamps before, so that clients keep the order."""
+        now = self._clock.now() // 1000
+        if later:
+            self._stamp = min(max(now, self._stamp + 1), now + LEAD)
+        return max(now, self._stamp)
+
+    def send(self, event: UnsignedEvent) -> bool:
+        """Sign and send; False if no relay took it or the key is no longer configured."""
+        key = self._keys.get(event.pubkey)
+        if key is None or not self.has_room:
+            return False
+        signed = sign(event, key)
+        taken = [self._sink.offer(signed, relay) for relay in self._relays]  # every relay, not only the first
+        return any(taken)
+
+
+class RunIndicator:
+    """Publishes the activity and the newest text of one run, throttled; nothing once it is stopped."""
+
+    def __init__(self, who: EphemeralPublisher, channel: StatusChannel) -> None:
+        self._who = who
+        self._channel = channel
+        self._activity = self._sent_activity = ""
+        self._text = self._sent_text = ""
+        """The text being written, and as much of it as was published."""
+        self._number = 0
+        self._call: object = None
+        """Whose text counts; the call before it may still be ending."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._next = self._loop.time() + GRACE
+
+    def set_activity(self, activity: str, *, is_writing: bool) -> None:
+        """Set what the run does now; it is published soon."""
+        if not is_writing:
+            self._call, self._text, self._sent_text = None, "", ""
+        if activity != self._activity:
+            self._activity = activity
+            self._publish_soon()
+
+    def open_text(self) -> OnText:
+        """Return the callback for a model call that starts; text of earlier calls is ignored from now on."""
+        self._call = call = object()
+        self._text = self._sent_text = ""
+
+        @suppress_errors
+        def on_text(text: str) -> None:
+            if self._call is call and text != self._text:
+                self._text = text
+                self._publish_soon()
+
+        return on_text
+
+    def stop(self) -> None:
+        """Publish that the run stopped, if anything was published, and nothing after that."""
+        self._call = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._sent_activity:
+            self._channel.send(typing_event(self._who, "", self._channel.stamp(later=True)))
+        self._activity = self._sent_activity = ""
+
+    def _publish_soon(self) -> None:
+        when = max(self._next, self._loop.time())
+        if self._timer is None or self._timer.when() > when:
+            self._publish_at(when)
+
+    def _publish_at(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._publish)
+
+    @suppress_errors
+    def _publish(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        self._next = now + self._channel.interval
+        is_pending = True
+        if self._channel.has_room:
+            if self._activity != self._sent_activity or not self._has_text:
+                event = typing_event(self._who, self._activity, self._channel.stamp(later=True))
+                if self._channel.send(event):
+                    self._sent_activity = self._activity
+            if self._has_text:
+                stamp = self._channel.stamp()
+                event = text_event(self._who, self._text, self._sent_text, self._number + 1, stamp)
+                if self._channel.send(event):
+                    self._sent_text = self._text
+                    self._number += 1
+            is_pending = self._activity != self._sent_activity or self._has_text
+        self._publish_at(self._next if is_pending else now + REFRESH)
+
+    @property
+    def _has_text(self) -> bool:
+        return bool(self._text) and self._text != self._sent_text
 
 
 class _ConversationIndicators:
@@ -59,19 +225,17 @@ class _ConversationIndicators:
         """Publish what has changed in the state."""
         question = conversation.question
         is_routing = question is not None and not (question.retry is not None and question.retry.on_hold)
-        activities: dict[RunId | None, str] = {run.id: _activity_of(run) for run in conversation.runs.values()}
-        activities[None] = ROUTING if is_routing else ""
-        for gone in [known for known in self._runs if not activities.get(known)]:
+        active = {run.id: activity for run in conversation.runs.values() if (activity := _activity_of(run))}
+        for gone in [known for known in self._runs if known not in active and not (known is None and is_routing)]:
             self._runs.pop(gone).stop()
-        for run in conversation.runs.values():
-            if activities[run.id]:
-                self.indicator(conversation, run).set_activity(activities[run.id], is_writing=run.wants is not None)
+        for id_, activity in active.items():
+            run = conversation.runs[id_]
+            self.indicator(conversation, run).set_activity(activity, is_writing=run.wants is not None)
         if is_routing:
-            self._indicator(conversation, None, self._who.speaker, conversation.phase).set_activity(
-                ROUTING, is_writing=False
-            )
-        agents = (run.pubkey for run in conversation.runs.values() if activities[run.id])
-        self._active = tuple(dict.fromkeys((*([self._who.speaker] if is_routing else []), *agents)))
+            self.indicator(conversation, None).set_activity(ROUTING, is_writing=False)
+        agents = [self._who.speaker] if is_routing else []
+        agents += [conversation.runs[id_].pubkey for id_ in active]
+        self._active = tuple(dict.fromkeys(agents))
         self._status = conversation.status
         author = PublicKey(str(conversation.origin.get("author", "")))
         self._users = tuple(dict.fromkeys(key for key in (conversation.starter, author) if key))
@@ -79,19 +243,15 @@ class _ConversationIndicators:
             self._timer = asyncio.get_running_loop().call_later(GRACE, self._send_operations)
         self._leave_if_empty()
 
-    def indicator(self, conversation: Conversation, run: Run) -> RunIndicator:
-        """The indicator of a run."""
-        return self._indicator(conversation, run.id, run.pubkey, run.phase)
-
-    def _indicator(
-        self, conversation: Conversation, key: RunId | None, speaker: PublicKey, phase: Phase
-    ) -> RunIndicator:
+    def indicator(self, conversation: Conversation, run: Run | None) -> RunIndicator:
+        """The indicator of a run; None is the orchestrator's."""
+        key = None if run is None else run.id
         if key not in self._runs:
             who = EphemeralPublisher(
-                speaker=speaker,
+                speaker=self._who.speaker if run is None else run.pubkey,
                 address=conversation.address,
                 origin=conversation.origin,
-                phase=phase.value,
+                phase=(conversation if run is None else run).phase.value,
                 project=self._who.project,
             )
             self._runs[key] = RunIndicator(who, self._channel)
@@ -211,14 +371,12 @@ class TypingIndicators:
         self._channel.send(status_event(self._status(), self._channel.stamp(later=True)))
 
     def _permitted(self, relays: Sequence[str]) -> list[str]:
-        if self._mode == "off":
-            return []
-        return [relay for relay in relays if self._mode == "on" or is_loopback(relay)]
+        return [relay for relay in relays if self._mode == "on" or (self._mode == "auto" and is_loopback(relay))]
 
     def _indicators_of(self, conversation: Conversation) -> _ConversationIndicators | None:
         """The conversation's indicators, created if its address is public; else None."""
-        conversation_id = conversation.id  # the callback must not keep the state alive
-        known = self._conversations.get(conversation_id)
+        id_ = conversation.id  # the callback must not keep the state alive
+        known = self._conversations.get(id_)
         if known is not None or not is_public_address(conversation.address):
             return known
         draft = OutgoingMessage(
@@ -229,9 +387,8 @@ class TypingIndicators:
             return None
         who = EphemeralPublisher(speaker=self._speaker, address=conversation.address, project=self._project)
         channel = StatusChannel(self._sink, self._keys, relays, self._clock)
-        shown = self._conversations[conversation_id] = _ConversationIndicators(
-            channel, who, lambda: self._conversations.pop(conversation_id, None)
-        )
+        shown = _ConversationIndicators(channel, who, lambda: self._conversations.pop(id_, None))
+        self._conversations[id_] = shown
         return shown
 
 

@@ -199,7 +199,7 @@ class DaemonWatch:
                 )
                 if after is None:
                     await self._fetch_status()
-                reports, after = answer["told"], int(answer["after"])
+                reports, after = answer["entries"], int(answer["after"])
                 for report in reports:
                     self.on_report(report)
             except (OSError, TenexError, LookupError, TypeError, ValueError):  # no daemon, or of another version

@@ -63,10 +63,11 @@ def demo(
     """Try it all on this machine: relay, daemon and chat.
 
     The first line names the model and what it costs: the configured one; else a vendor's, where its key is set (such as
-    OPENAI_API_KEY); else one of Ollama on this machine; else the offline model, which is free.
+    OPENAI_API_KEY); else one of Ollama on this machine; else the offline model, which is free. Without a terminal only
+    a configured or named model is used instead of the offline one.
 
     Without a terminal, or with --message, one conversation is held to its end: exit code 0; or 6 and the question,
-    where it would have to wait for a person. `echo "Create a.py that prints hi" | tenex demo` says just that; with
+    where it would have to wait for a user. `echo "Create a.py that prints hi" | tenex demo` sends just that; with
     nothing on stdin an example is requested.
     """
     if message is None:
@@ -76,7 +77,7 @@ def demo(
     from .demo_model import demo_model
 
     settings = open_settings(ctx, data)
-    chosen = demo_model(settings, resolve_paths(settings).keys, model)
+    chosen = demo_model(settings, resolve_paths(settings).keys, model, in_terminal=sys.stdin.isatty())
     hold(ctx, message, port=port, data=data, overrides=chosen.overrides, announcement=chosen.announcement)
 
 

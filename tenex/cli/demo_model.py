@@ -1,4 +1,4 @@
-"""Which model `tenex demo` uses: the named or configured one, else one that is available, else the offline one."""
+"""Which model `tenex demo` uses: the named or configured one; in a terminal one that is available; else offline."""
 
 import os
 from collections.abc import Mapping
@@ -38,8 +38,10 @@ class DemoModel:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
-def demo_model(settings: "Settings", keys: Path, name: str | None) -> DemoModel:
+def demo_model(settings: "Settings", keys: Path, name: str | None, *, in_terminal: bool) -> DemoModel:
     """The model named by `--model`, configured, or available: a vendor's key, or Ollama on its loopback port.
+
+    Without a terminal no one sees what an available one costs, and the offline one is used.
 
     Raises:
         UsageError: the named model cannot be used.
@@ -51,6 +53,11 @@ def demo_model(settings: "Settings", keys: Path, name: str | None) -> DemoModel:
     if name is None and models.model_fields_set & {"default", "router", "phases", "agents"}:
         names = ", ".join(dict.fromkeys(one for chain in models.named().values() for one in chain))
         return DemoModel(announcement=f"Model: {names}, as configured.{'' if names == OFFLINE else f' {other}'}")
+    if name is None and not in_terminal:
+        return DemoModel(
+            announcement="Model: offline, fixed rules, free, because this is no terminal. For a real one use --model.",
+            overrides={"models": {"default": OFFLINE}},
+        )
     chosen, source = (from_options(Options(model=name), keys), "--model") if name else _available(keys)
     if chosen is None:
         return DemoModel(

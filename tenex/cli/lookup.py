@@ -40,8 +40,10 @@ def on_folder(ctx: typer.Context, data: Path | None, work: "Callable[[Conversati
     from tenex.store.disk import Disk
     from tenex.store.repository import ConversationFolder
 
-    root = project_paths(ctx, data).conversations
-    disk = Disk()
+    where, disk = project_paths(ctx, data), Disk()
+    root = where.conversations
+    if not where.data.is_dir():
+        output.message(f"tenex: {where.data}: no such folder. `tenex init` makes it; --data names another.")
 
     async def main() -> T:
         return await work(ConversationFolder(root, disk, SystemClock()), disk)

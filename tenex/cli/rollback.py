@@ -62,9 +62,9 @@ def rollback(
         _confirm(plan, files=files, as_json=as_json)
 
     async def here(service: "RollbackService") -> dict[str, Any]:
-        from tenex.app.control import OPERATOR, told_back
+        from tenex.app.control import OPERATOR, rollback_json
 
-        return told_back(await service.roll_back(plan.id, plan.to, OPERATOR, reason, service.append, files=files))
+        return rollback_json(await service.roll_back(plan.id, plan.to, OPERATOR, reason, service.append, files=files))
 
     request = {"id": plan.id, "to": plan.to, "reason": reason, "files": files}
     done = on_folder(ctx, data, lambda folder, disk: _ask_or_run(folder, disk, settings, "rollback", request, here))
@@ -88,9 +88,9 @@ def fork(
         name: ConversationId = await find_named(folder, id)
 
         async def here(service: "RollbackService") -> dict[str, Any]:
-            from tenex.app.control import told_branch
+            from tenex.app.control import fork_json
 
-            return told_branch(await service.fork(name, at))
+            return fork_json(await service.fork(name, at))
 
         return await _ask_or_run(folder, disk, settings, "fork", {"id": name, "at": at}, here)
 

@@ -95,13 +95,18 @@ async def _from_files(where: "ProjectPaths") -> dict[str, Any]:
 
     clock, disk = SystemClock(), Disk()
     try:
-        return await report_from_files(where, ConversationFolder(where.conversations, disk, clock), clock.now())
+        report = await report_from_files(where, ConversationFolder(where.conversations, disk, clock), clock.now())
     except PermissionError as fault:
         raise ConfigurationError(
             [f"{fault.filename or where.conversations}: cannot be read. Run this as the daemon's user, or as root"]
         ) from fault
     finally:
         disk.close()
+    if not where.data.is_dir():
+        report["disk"] = {"fault": f"no such folder; make it: {output.command('init')}, or name another with --data"}
+    elif not where.conversations.exists():
+        report["disk"] = {"fault": f"{where.conversations} is missing; make it: {output.command('init')}"}
+    return report
 
 
 # ---- text ---------------------------------------------------------------------------------------------------

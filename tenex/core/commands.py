@@ -1,4 +1,4 @@
-"""Commands of users: a word after a slash (PROTOCOL, "What a person can say besides talk")."""
+"""Commands of users: a word after a slash (PROTOCOL, "Commands")."""
 
 import re
 from dataclasses import dataclass, replace
@@ -176,7 +176,7 @@ def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
 def end_cycle(draft: Transaction, name: str) -> None:
     """End the cycle as a user asks."""
     if draft.state.status != "ended":
-        draft.add(r.Ended, reason=f"{name} asked to begin anew")
+        draft.add(r.Ended, reason=f"{name} asked to start over")
     notify(draft, "Done. Your next message begins a new cycle.")
 
 

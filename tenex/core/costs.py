@@ -1,4 +1,4 @@
-"""What a record says that something cost: how much, which model was paid, and for whom."""
+"""Costs in records: how much, which model was paid, and for whom."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ ROUTER: Final = Slug("orchestrator")
 
 
 def cost_of(record: Record) -> Usage:
-    """What a record says that something cost; `NO_USAGE` for the many that say nothing of it."""
+    """The cost a record holds; `NO_USAGE` for the many without one."""
     usage = record.step.usage if isinstance(record, ModelResponded) else getattr(record, "usage", NO_USAGE)
     return usage if isinstance(usage, Usage) else NO_USAGE
 

@@ -86,7 +86,7 @@ class Timer:
 class NodeRun:
     """Run a mission's node.
 
-    While it runs, its steps come and go under the same key: the newest of these values says which may have their
+    While it runs, its steps come and go under the same key: the newest of these values lists which may have their
     effect, and which have returned.
     """
 

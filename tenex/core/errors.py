@@ -1,4 +1,4 @@
-"""Every error we raise on purpose, in one tree; the branches say who can fix it.
+"""Every error we raise on purpose, in one tree; its branches are who can fix it.
 
 TenexError
 ├── Bug                      we can: the program contradicts itself            exit 1
@@ -11,7 +11,7 @@ TenexError
 ├── WorkflowError            the author of the workflow can                    exit 1
 │   ├── StepFailed           a durable step of a node failed
 │   ├── MissionFailed        a mission ended without a result
-│   ├── Unwritable           a value cannot be journaled as its type says
+│   ├── Unwritable           a value does not match its type and cannot be journaled
 │   └── Unreadable           what is journaled is no value of the type it is read as
 ├── RemoteError                a stranger's software can; we only refuse         exit 1
 │   ├── InvalidEvent
@@ -29,7 +29,7 @@ from .messages import NO_USAGE, Usage
 
 
 def words_of(error: BaseException) -> str:
-    """What an error says of itself; "" where it says nothing, or cannot: its class may be anyone's."""
+    """An error's text; "" where it has none or `__str__` fails: its class may be user code."""
     try:
         return str(error).strip()
     except Exception:  # noqa: BLE001 - the handling of a failure must not fail of it
@@ -37,7 +37,7 @@ def words_of(error: BaseException) -> str:
 
 
 class TenexError(Exception):
-    """Anything this program refuses to do, with a sentence that says what to do about it."""
+    """Anything this program refuses to do, with a sentence on what to do about it."""
 
     retryable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 1
@@ -82,7 +82,7 @@ class StoreDamaged(StoreError):
 
 
 class WorkflowError(TenexError):
-    """A workflow does what it may not, or says that it could not be done."""
+    """A workflow does what it may not, or reports that it could not be done."""
 
 
 class StepFailed(WorkflowError):
@@ -103,7 +103,7 @@ class MissionFailed(WorkflowError):
 
 
 class SerializationError(WorkflowError):
-    """A value cannot be journaled as its type says; the message says what to do."""
+    """A value does not match its type and cannot be journaled; the message states what to do."""
 
 
 class DeserializationError(WorkflowError):
@@ -146,7 +146,7 @@ class RelayUnavailable(TransientError):
 class ModelUnavailable(TransientError):
     """A model's server did not answer, or asked us to wait.
 
-    `retry_after` is in seconds, where the server said so; `usage` is what was billed nevertheless, by `model`; `queued`
+    `retry_after` is in seconds, where the server sent it; `usage` is what was billed nevertheless, by `model`; `queued`
     are the seconds waited for its turn.
     """
 

@@ -146,7 +146,7 @@ class TransitionGraph(Mapping[str, tuple[str, ...]]):
         return choice
 
     def check(self, node: str, chosen: str, facts: Any = None) -> str | None:
-        """A function or a model as the router: None if it may go there, else a sentence that says what it may do."""
+        """A function or a model as the router: None if it may go there, else a sentence on what it may do."""
         if self.permits(node, chosen, facts):
             return None
         allowed = [*self.permitted(node, facts), *([END] if self.permits(node, END, facts) else [])]

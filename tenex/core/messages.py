@@ -76,7 +76,7 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserText:
-    """Text of a user. `role` and `key`, their public key, tell users of one name apart."""
+    """Text of a user. `role` and `key`, their public key, distinguish users of one name."""
 
     author: str
     text: str
@@ -102,7 +102,7 @@ class AgentText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStep:
-    """One answer of a model: what it says, what it wants called, what it cost.
+    """One answer of a model: its text, the calls it wants, its cost.
 
     `thinking` is kept apart from `text` and is never published. `vendor` is an opaque JSON value that only the
     adapter that made it understands. `queued` are the ms it waited for a turn at a busy provider.
@@ -152,7 +152,7 @@ Entry = UserText | Note | AgentText | ModelStep | CallResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Stands in a record for a message of the conversation, which the journal already holds.
+    """Replaces in a record a message of the conversation, which the journal already holds.
 
     `seq` is the record that holds the message, `limit` the characters of it that are shown.
     """
@@ -208,6 +208,6 @@ class ModelRequest:
     methods: frozenset[str] = frozenset()
     """Which of the tools are the agent's own code."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Fields the body of the request holds besides, for servers that take more than their protocol says."""
+    """Fields the body of the request holds besides, for servers that take more than their protocol defines."""
     on_cancelled: Callable[[Usage, str], None] = field(default=uncounted, repr=False, compare=False)
     """Takes what a call has cost that is cancelled before its end, and the model's name."""

@@ -56,5 +56,5 @@ class MissionRule:
     """None: only a program begins it."""
 
     def label(self, source: str, target: str) -> str:
-        """What the graph says of the way between two nodes."""
+        """An edge of the graph between two nodes."""
         return next((edge.label for edge in self.graph.outgoing(source) if edge.target == target), "")

@@ -88,7 +88,7 @@ class Mode:
         return False
 
     def checked_result(self, draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
-        """A tool's result without what it may not ask of this conversation; the content says what was dropped."""
+        """A tool's result without what it may not ask of this conversation; the content names what was dropped."""
         del draft, run
         if result.route is None and not result.context and not result.removed:
             return result

@@ -14,7 +14,7 @@ _BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _KEY_CHARACTERS: Final = 57
 """Of an npub, prefix and key; six characters of checksum follow."""
 _SHORT: Final = 12
-"""Of an npub that tells two users of one name apart."""
+"""Of an npub that distinguishes two users of one name."""
 _NEAR: Final = 0.6
 """How like a name must be to be suggested: `stats` is like `status`, `exit` is like nothing."""
 

@@ -12,7 +12,7 @@ from .graph import Edge, TransitionGraph
 
 
 class Phase(StrEnum):
-    """Where a conversation stands."""
+    """The phase of a conversation."""
 
     CHAT = "chat"
     BRAINSTORM = "brainstorm"
@@ -47,7 +47,7 @@ PHASE_TRANSITIONS = TransitionGraph(
         )
         for target in targets
     ),
-    terminal=frozenset(Phase),  # END may stand in any phase; the gates decide when
+    terminal=frozenset(Phase),  # END is possible in any phase; the gates decide when
 )
 
 

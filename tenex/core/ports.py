@@ -54,7 +54,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingMessage:
-    """Something one of us says, before it has the shape of a form."""
+    """A message of an agent before it has an event format."""
 
     speaker: PublicKey
     text: str
@@ -127,7 +127,7 @@ class Tools(Protocol):
 
 @runtime_checkable
 class NodeTask(Protocol):
-    """A node's run: ends in one signal, and says by others which steps it wants and what came of them."""
+    """A node's run: ends in one signal, and requests steps and reports their results by others."""
 
     async def __call__(self) -> Signal:
         """Run the node; whatever happens, end in `NodeReturned` or `NodeFailed`."""
@@ -192,7 +192,7 @@ class Journal(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of the file; a second call does nothing."""
+        """Close the file; a second call does nothing."""
         ...
 
 
@@ -203,7 +203,7 @@ class Journals(Protocol):
         """The journal, made if missing, and what is to be folded: its records, or a checkpoint and those after it.
 
         Raises:
-            StoreDamaged: the file holds what we did not write; it has been set aside, and the sentence says where.
+            StoreDamaged: the file holds what we did not write; it is quarantined, and the sentence names the path.
         """
         ...
 
@@ -259,7 +259,7 @@ class Directory(Protocol):
     """Which conversation an event belongs to, across restarts."""
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
-        """The conversation that has taken in or said this event; None if none we know has."""
+        """The conversation that received or sent this event; None if none is known."""
         ...
 
     def exists(self, conversation: ConversationId) -> bool:

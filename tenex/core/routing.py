@@ -15,7 +15,7 @@ BRACES = 256
 """At which an object may begin in an answer of the router, from its end: each try may read the whole answer."""
 
 USER = "USER"
-"""Reserved: wait for the user. Like END it stands alone and is never a slug."""
+"""Reserved: wait for the user. Like END it is the only target and never a slug."""
 
 DECISION_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -42,7 +42,7 @@ class RoutingDecision:
 def parse(text: str) -> RoutingDecision | str:
     """Read a decision out of a model's text: the last complete object in it that is one, in prose or a code fence.
 
-    Models weigh examples before they decide, so the last counts. Returns a sentence that says what is wrong where there
+    Models weigh examples before they decide, so the last counts. Returns a sentence on what is wrong where there
     is none. Wrong types that leave no doubt are read: one agent as a string, a phase in capitals.
     """
     read = [_decision(value) for value in _objects(text)]

@@ -23,7 +23,7 @@ from .port_values import PublishOutcome, ToolResult
 class InboundMessage:
     """A user's message as its form read it off the wire; everything a conversation needs to know of it.
 
-    `references` are the ids it names, the most telling first (the message it replies to, then the root, then the
+    `references` are the ids it names, the most specific first (the message it replies to, then the root, then the
     rest); the first that a conversation knows decides where it belongs. If none is known and `starts` is true, it
     opens the conversation `conversation`, which will live at `address`. `origin` is what the form needs to answer
     this very message. Both are JSON objects only that form understands.
@@ -33,7 +33,7 @@ class InboundMessage:
     author: PublicKey
     text: str
     created_at: int
-    """Seconds, as the author's clock says."""
+    """Seconds, by the author's clock."""
     conversation: ConversationId
     starts: bool
     references: tuple[EventId, ...] = ()
@@ -44,7 +44,7 @@ class InboundMessage:
     """Keys of ours in p tags, which clients copy from the message that is answered."""
     title: str = ""
     by_machine: bool = False
-    """The event says of itself that no user wrote it (NIP-32)."""
+    """The event is labelled as not written by a user (NIP-32)."""
     address: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ class RouteAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswered:
-    """A run's model answered; `run` says whose cost it is where the run does not wait for it any more."""
+    """A run's model answered; `run` is whose cost it is where the run does not wait for it any more."""
 
     key: Key
     step: ModelStep
@@ -172,7 +172,7 @@ class Published:
 class RollBack:
     """The operator wants the conversation to go on from an earlier record; `then` is the state after that one.
 
-    Where the workspace has been put back, `tree` and `was` say to what and from what, and `files` says it in words.
+    Where the workspace was restored, `tree` and `was` are the trees after and before, and `files` describes it.
     """
 
     to: int
@@ -190,7 +190,7 @@ Who = Literal["world", "author", "operator"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStateProvided:
-    """Whoever holds an agent outside a daemon has changed its state or its phase, between two of its runs."""
+    """User code outside a daemon changed an agent's state or phase between two of its runs."""
 
     agent: Slug
     agent_state: AgentPhaseState

@@ -21,7 +21,7 @@ Compile = Callable[[Mapping[str, Any], tuple[str, ...]], TransitionGraph]
 TURN_WITHIN, ACKS_WITHIN, REPLY_WITHIN = "turn_within", "acks_within", "reply_within"
 MAX_SILENCE, TTL = "max_silence", "ttl"
 EXPECTATIONS: Final = (TURN_WITHIN, ACKS_WITHIN, REPLY_WITHIN, MAX_SILENCE, TTL)
-"""A round is closed; everyone has acknowledged; a user answers; someone says something; the whole has ended."""
+"""A round is closed; everyone has acknowledged; a user answers; someone sends a message; the workflow has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.app.run_indicator import (
+from tenex.app.typing_indicators import (
     GRACE,
     LEAD,
     LOCAL_INTERVAL,

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from tenex.app import open_application
-from tenex.app.run_indicator import GRACE
-from tenex.app.typing_indicators import PULSE, TypingIndicators, project_status
+from tenex.app.typing_indicators import GRACE, PULSE, TypingIndicators, project_status
 from tenex.cli.init import prepare
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall

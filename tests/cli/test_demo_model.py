@@ -23,9 +23,9 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", CLOSED)
 
 
-def chosen(data: Path, name: str | None = None) -> tuple[str | None, str]:
+def chosen(data: Path, name: str | None = None, *, in_terminal: bool = True) -> tuple[str | None, str]:
     """The name of the model in the settings, where one is set, and the announcement."""
-    found = demo_model(load(None, data, env={}), data / "keys", name)
+    found = demo_model(load(None, data, env={}), data / "keys", name, in_terminal=in_terminal)
     return found.overrides.get("models", {}).get("default"), found.announcement
 
 
@@ -54,6 +54,16 @@ def test_a_vendor_s_key_is_used_and_its_cost_announced(
     assert "--model offline" in line
     assert "sk-test" not in line
     assert chosen(tmp_path, "offline")[0] == "offline", "the option goes before the key"
+
+
+def test_without_a_terminal_no_money_is_spent_unless_a_model_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    model, line = chosen(tmp_path, in_terminal=False)
+    assert model == "offline"
+    assert line == "Model: offline, fixed rules, free, because this is no terminal. For a real one use --model."
+    assert chosen(tmp_path, "openai:gpt-5-mini", in_terminal=False)[0] == "openai:gpt-5-mini"
 
 
 def test_a_configured_model_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """How `tenex status` looks: one glance, nothing that steers a terminal. What it says is tried in tests/service."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tenex.cli.main import main
 from tenex.cli.status import lines
 
 NOW = "2026-01-02T12:00:00Z"
@@ -148,3 +150,16 @@ def test_strangers_cannot_steer_the_terminal() -> None:
     told = text(report(conversations=found(open=[one], quarantined=[{"id": ID, "why": "\x07bell"}])))
     assert all(char.isprintable() or char == "\n" for char in told)
     assert len(told.splitlines()) == 9
+
+
+@pytest.mark.parametrize(("command", "code"), [("status", 1), ("conversations list", 0)])
+def test_a_missing_data_folder_is_named_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, code: int
+) -> None:
+    missing = tmp_path / "missing"
+    assert main([*command.split(), "--data", str(missing)]) == code
+    shown = "".join(capsys.readouterr())
+    assert f"{missing}" in shown
+    assert "no such folder" in shown
+    assert f"tenex --data {missing} init" in shown
+    assert not missing.exists()

@@ -59,9 +59,9 @@ def test_the_shipped_fact_checker_goes_through_its_phases_with_its_colleague(tmp
             state = await person.until(partial(rests, tmp_path, note["id"]))
             said = [event["content"] for event in await person.stored(url, authors=[ring.get("fact-checker").public])]
             assert "One claim holds, one does not." in said
-            standing = state.agent_states["fact-checker"]
-            assert [move.target for move in standing.history] == ["checking", "concluding"]
-            assert standing.values["verdicts"] == {
+            agent_state = state.agent_states["fact-checker"]
+            assert [move.target for move in agent_state.history] == ["checking", "concluding"]
+            assert agent_state.values["verdicts"] == {
                 CLAIMS[0]: "true: it grows",
                 CLAIMS[1]: "false: it is green or black",
             }

@@ -71,8 +71,8 @@ def test_the_page_s_agent_works_in_a_conversation_over_a_relay(tmp_path: Path) -
             state = await person.until(partial(rests, tmp_path, note["id"]))
             said = [event["content"] for event in await person.stored(url, authors=[ring.get("research-agent").public])]
             assert "Done: Analysis of 3 data points" in said
-            standing = state.agent_states["research-agent"]
-            assert (standing.phase, len(standing.values["data"])) == ("analysis", 3)
+            agent_state = state.agent_states["research-agent"]
+            assert (agent_state.phase, len(agent_state.values["data"])) == ("analysis", 3)
 
     asyncio.run(main())
     own = [[name for name in names if name in ("create_plan", "gather_data", "analyze")] for names in mind.tools]

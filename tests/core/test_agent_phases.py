@@ -151,7 +151,7 @@ def test_a_condition_that_raises_is_not_true_and_is_told_once_for_each_edge_of_a
 
 
 def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
-    def blind(standing: AgentPhaseState, conversation: Any) -> Any:
+    def blind(agent_state: AgentPhaseState, conversation: Any) -> Any:
         raise RuntimeError("no")
 
     one = scenario(reply("", ("read_file", {})), of=Program(graph=program().graph, defaults={}, schema={}, look=blind))

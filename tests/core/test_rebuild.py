@@ -31,8 +31,8 @@ def test_what_was_seen_and_read_is_bounded_as_ever_and_the_newest_stay() -> None
     state = fold(ID, [])
     seen = tuple(EventId(f"{number:064x}") for number in range(3 * SEEN))
     read = {f"{number}.py": "" for number in range(2 * READ_FILES)}
-    standing = RecoveredPosition(phase=Phase.PLAN, phase_started_at=Millis(1), read_files=read)
-    state.apply(r.JournalRebuilt(seq=1, at=Millis(9), source="relay", known_events=seen, position=standing))
+    position = RecoveredPosition(phase=Phase.PLAN, phase_started_at=Millis(1), read_files=read)
+    state.apply(r.JournalRebuilt(seq=1, at=Millis(9), source="relay", known_events=seen, position=position))
     assert tuple(state.seen) == seen[-SEEN:]
     assert list(state.read_files) == list(read)[-READ_FILES:]
     assert (state.cycle, state.gates_met, state.participants) == (0, frozenset(), ())

@@ -668,7 +668,7 @@ def test_one_that_keeps_its_standing_works_for_one_caller_at_a_time() -> None:
 
 
 def two_callers_of_one_who_asks() -> tuple[Scenario, r.ToolCallQueued]:
-    """Two agents call a colleague who keeps its standing and waits for the person; and the call that queued."""
+    """Two agents call a colleague who keeps its state and waits for the user; and the call that queued."""
     shared = link("helper", is_shared=True)
     config = with_subagents(rules(limits=CALM), executor=[shared], planner=[shared])
     asks = reply("", ("ask", {"question": "Which?"}))

@@ -20,9 +20,9 @@ from .scenario import rules
 LIST, TEXT = {"type": "array"}, {"type": "string"}
 
 
-def look(standing: AgentPhaseState, conversation: Phase | None) -> Any:
+def look(agent_state: AgentPhaseState, conversation: Phase | None) -> Any:
     """The values as attributes."""
-    return SimpleNamespace(**standing.values, phase=standing.phase, conversation=conversation)
+    return SimpleNamespace(**agent_state.values, phase=agent_state.phase, conversation=conversation)
 
 
 def program(

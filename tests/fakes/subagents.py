@@ -20,8 +20,8 @@ def link(agent: str, *, scope: Scope | None = None, is_shared: bool = False) -> 
 
 
 def program(links: Mapping[str, Link], graph: TransitionGraph | None = None) -> Program:
-    """A program that has links and perhaps phases; its conditions are asked with the standing."""
-    return Program(graph=graph, defaults={}, schema={}, look=lambda standing, _: standing, links=links)
+    """A program that has links and perhaps phases; its conditions receive its state."""
+    return Program(graph=graph, defaults={}, schema={}, look=lambda agent_state, _: agent_state, links=links)
 
 
 def with_subagents(config: Policy, graph: TransitionGraph | None = None, **links: Sequence[str | Link]) -> Policy:

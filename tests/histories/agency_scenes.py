@@ -45,7 +45,7 @@ def _call(scenario: Scenario, tool: str) -> ToolCall:
 
 
 def own_phases() -> Decisions:
-    """Every way to move and to be refused; a crash, a changed program, a standing from outside, and going back."""
+    """Every way to move and to be refused; a crash, a changed program, a state set from outside, and going back."""
     edges = (
         ("planning", "lost", lambda me: me.no_such_field),
         ("planning", "research", lambda me: me.plan),

@@ -77,17 +77,17 @@ def by_phases(case: Case) -> list[str]:
     """An agent's own phases; who stays is there again."""
     edges = tuple(Edge(s, t, Predicate(partial(equals, value))) for s, t, value in case.arrows)
 
-    def look(standing: AgentPhaseState, conversation: Phase | None) -> dict[str, Any]:
-        return dict(standing.values)
+    def look(agent_state: AgentPhaseState, conversation: Phase | None) -> dict[str, Any]:
+        return dict(agent_state.values)
 
     program = Program(
         graph=Compiled(case.nodes, case.nodes[0], edges), defaults={"v": None}, schema={"v": {}}, look=look
     )
-    standing, way = program.begin(), [case.nodes[0]]
+    agent_state, way = program.begin(), [case.nodes[0]]
     for value in case.values:
-        standing = standing.changed({"v": value})
-        way.append(program.evaluate(standing, None).target or way[-1])
-        standing = AgentPhaseState(phase=way[-1], values=standing.values)
+        agent_state = agent_state.changed({"v": value})
+        way.append(program.evaluate(agent_state, None).target or way[-1])
+        agent_state = AgentPhaseState(phase=way[-1], values=agent_state.values)
     return way
 
 

@@ -56,7 +56,7 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     answers = of_kind(records, r.ToolCallCompleted, lambda record: record.tool == "ask_planner")
     assert [(record.ok, record.content) for record in answers] == [(True, "planner is done")]
     standings = folder.state(name).agent_states
-    assert {agent: standing.phase for agent, standing in standings.items()} == {"executor": "built"}
+    assert {agent: agent_state.phase for agent, agent_state in standings.items()} == {"executor": "built"}
     for agent in ("executor", "planner"):
         assert (folder.workspace / f"{agent}.txt").read_text() == "as it was agreed\n"
 

@@ -187,7 +187,7 @@ async def watch(folder: Folder, seen: list[Json]) -> None:
     while True:
         answer = await ask(folder.data / "tenex.sock", "watch", patience=30, after=after)
         after = answer["after"]
-        seen += answer["told"]
+        seen += answer["entries"]
 
 
 FAULTS = [

@@ -13,7 +13,7 @@ import nostr_sdk as sdk
 import pytest
 
 from tenex.app import Application, open_application
-from tenex.app.run_indicator import GRACE
+from tenex.app.typing_indicators import GRACE
 from tenex.cli.init import prepare
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Note, Usage

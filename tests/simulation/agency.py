@@ -76,10 +76,10 @@ def _call(dice: Random, tool: str) -> tuple[str, dict[str, Any]]:
     return tool, {"message": "look into it"} if tool.startswith("to_") and dice.random() < 0.95 else {}
 
 
-def changed(dice: Random, standing: Any) -> Mapping[str, Any]:
+def changed(dice: Random, agent_state: Any) -> Mapping[str, Any]:
     """What a tool that works on the agent gives back besides its result: new values, or a move it has made."""
-    if standing is None or dice.random() < 0.7:
+    if agent_state is None or dice.random() < 0.7:
         return {}
     if dice.random() < 0.7:
         return {"values": {"n": dice.randint(0, 3)}}
-    return {"moves": ((standing.phase, dice.choice(PLACES)),)}
+    return {"moves": ((agent_state.phase, dice.choice(PLACES)),)}

@@ -239,7 +239,7 @@ def test_a_clock_that_went_backwards_keeps_each_list_in_its_order() -> None:
 
 
 def test_gates_and_costs_stand_as_the_source_says() -> None:
-    standing = RecoveredPosition(
+    position = RecoveredPosition(
         phase=Phase.VERIFICATION,
         phase_started_at=Millis(7),
         cycle=3,
@@ -249,7 +249,7 @@ def test_gates_and_costs_stand_as_the_source_says() -> None:
         read_files={"b.py": "hash"},
     )
     spent = {Phase.EXECUTE: Usage(input_tokens=5, output_tokens=1, calls=2), Phase.CHAT: Usage(calls=0)}
-    state = fold(ID, flat(decisions_of(past(position=standing, spent=spent), NOW)))
+    state = fold(ID, flat(decisions_of(past(position=position, spent=spent), NOW)))
     assert (state.cycle, state.phase, state.open_gates) == (3, Phase.VERIFICATION, (Phase.CHORES, Phase.REFLECTION))
     assert state.participants == (Slug("planner"),)
     assert state.touched == frozenset({"a.py"})

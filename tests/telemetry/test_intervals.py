@@ -220,8 +220,9 @@ def test_it_keeps_nothing_of_conversations_that_rest_and_forgets_the_oldest_of_t
     monkeypatch.setattr("tenex.telemetry.durations.FOLLOWED", 3)
     intervals = Intervals()
     for number in range(5):
-        conversation = Conversation(id=f"{number:064x}", next_seq=2)  # type: ignore[arg-type]
+        conversation = Conversation(id=f"{number:064x}")  # type: ignore[arg-type]
         asked = r.RouteRequested(seq=1, at=Millis(1), attempt=1)
+        conversation.apply(asked)
         assert intervals.on_records(conversation, [asked]) == []
     assert len(intervals) == 3
 

@@ -33,11 +33,11 @@ START = 0.3
 SHORTER = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
 """How much of each message is shown, tried in this order, where several that should all be there are too much."""
 HANDED_ON = 4_000
-"""Bytes of what a hand-off says was done."""
+"""Bytes of the part of a hand-off that lists what was done."""
 TURN_CHARACTERS = 600
 """Of the summary of a turn that is reported in a line."""
 PART = "Your part"
-"""The title of the note that says what an agent is wanted for."""
+"""The title of the note with an agent's task."""
 ABOVE = "finished; its text is above"
 MARKS = 250
 """Bytes of the notes between messages: that some are not shown, that others belong to earlier work."""

@@ -20,7 +20,7 @@ UNCERTAIN = 2
 LONG_ANSWER = 16_000
 """Tokens of an answer at most, where no setting bounds it."""
 CONTEXT_TOKENS = 100_000
-"""What one request may hold unless the operator says otherwise: half the window of the common large models."""
+"""Default limit of one request: half the window of the common large models."""
 RELIEF = 0.6
 """What is left of a full budget: so deep a cut lasts many steps, in which the prefix and a vendor's cache stay."""
 FRAME = 24
@@ -65,7 +65,7 @@ def weight(value: Any) -> int:
 
 
 def entry_weight(entry: Entry) -> int:
-    """The bytes an entry is sent with; thinking goes with its vendor's blob, which holds nothing the step says."""
+    """The bytes an entry is sent with; thinking goes with its vendor's blob, which repeats none of the step's text."""
     match entry:
         case ModelStep():
             calls = sum(weight(call.id) + weight(call.tool) + weight(call.arguments) + FRAME for call in entry.calls)

@@ -160,7 +160,7 @@ def _grant(draft: Transaction, run: Run, call: Call, content: str, values: Mappi
 
 
 def kept(draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
-    """The result with the changes of state it may make; where it may not, it says so and has failed."""
+    """The result with the changes of state it may make; a forbidden change makes it a failed result with the reason."""
     program = _program(draft, run)
     if not result.values and not result.moves:
         return result

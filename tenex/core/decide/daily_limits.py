@@ -31,7 +31,7 @@ def hold(draft: Transaction, run: Run | None, reached: DayLimitReached) -> None:
 
 
 def report(draft: Transaction, reached: DayLimitReached) -> None:
-    """Tell users that a limit of a day is reached, once a day for each limit."""
+    """Notify users that a daily limit is reached, once a day for each limit."""
     if draft.state.limit_reported != (reached.limit, reached.until):
         draft.add(r.LimitReached, limit=reached.limit, sentence=reached.sentence, until=reached.until)
         notify(draft, reached.sentence, error="limit")

@@ -2,7 +2,7 @@
 
 `decide` is pure: the same conversation, signal, rules and time give the same records. It never raises on strange
 input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result that
-arrives twice, or too late, changes nothing; `unwanted_cost` says what a late one cost.
+arrives twice, or too late, changes nothing; `unwanted_cost` is what a late one cost.
 """
 
 from tenex.core import records as r
@@ -90,7 +90,7 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
 def unwanted_cost(conversation: Conversation, signal: Signal) -> ToolCallInterrupted | NodeInterrupted | None:
     """Replace a late answer of a model or a mission's node by the signal of its cost; None for any other signal.
 
-    The state does not tell a late answer from a second copy of one, so the caller must deliver each answer only once.
+    The state does not distinguish late answers from second copies, so the caller must deliver each answer only once.
     """
     run: RunId | None = None
     match signal:

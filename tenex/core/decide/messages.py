@@ -86,12 +86,12 @@ def unbegun(draft: Transaction) -> Slug:
 
 
 def report_elsewhere(draft: Transaction, slug: Slug) -> None:
-    """Tell a user that a workflow they mention in a running conversation begins in a thread of its own."""
+    """Notify a user that a workflow they mention in a running conversation begins in a thread of its own."""
     notify(draft, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
 
 
 def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
-    """Tell a user that a workflow they mention is disabled; whether they mention one."""
+    """Notify a user that a workflow they mention is disabled; returns whether they mention one."""
     slug = next((slug for slug in signal.addressed if slug in draft.rules.disabled), None)
     if slug is None:
         return False

@@ -1,4 +1,4 @@
-"""What an order to go back leads to: what is open is stopped, the record, and one message that says where we are."""
+"""A rollback: what is open is stopped, the record, and one message with the new position."""
 
 from collections.abc import Iterable, Sequence
 
@@ -89,10 +89,10 @@ def roll_back(draft: Transaction, signal: RollBack, history: History | None) -> 
         restored_tree=signal.tree,
         previous_tree=signal.was,
     )
-    notify(draft, _told(draft, signal, gone))
+    notify(draft, _message(draft, signal, gone))
 
 
-def _told(draft: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> str:
+def _message(draft: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> str:
     state = draft.state
     where = mode_of(state).position(state)
     undone_now = "Nothing that a turn did is undone."

@@ -335,8 +335,10 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
     question, limits = draft.state.question, draft.rules.limits
     tries = run.attempt if run else (question.tries if question else 0)
     is_last, asked = tries >= len(limits.retry_delays), failure.retry_after or 0
-    is_told = run.outage_reported if run else (question.outage_reported if question else False)
-    is_told = is_told or any(other.is_held for other in draft.state.runs.values())  # they often share a provider
+    is_reported = run.outage_reported if run else (question.outage_reported if question else False)
+    is_reported = is_reported or any(
+        other.is_held for other in draft.state.runs.values()
+    )  # they often share a provider
     delay = max(limits.hold_for if is_last else limits.retry_delays[tries], asked)
     held = is_last or asked > SILENCE
     draft.add(
@@ -350,7 +352,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         model=failure.model,
         queued=failure.queued,
     )
-    if held and not is_told:
+    if held and not is_reported:
         who = f"{run.name}'s model" if run else "The orchestrator's model"
         minutes = max(1, round(delay / 60_000))
         notify(

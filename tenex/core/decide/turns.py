@@ -70,7 +70,7 @@ def too_many_turns(draft: Transaction) -> tuple[str, str] | None:
 
 
 def spent(draft: Transaction) -> tuple[str, str] | None:
-    """The limit of the cycle or the conversation that is reached, and the sentence that says so."""
+    """The limit of the cycle or the conversation that is reached, and the sentence about it."""
     state, limits = draft.state, draft.rules.limits
     return _over("cycle", "This cycle", state.cycle_usage, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
         "conversation",
@@ -82,7 +82,7 @@ def spent(draft: Transaction) -> tuple[str, str] | None:
 
 
 def run_spent(draft: Transaction, run: Run) -> tuple[str, str] | None:
-    """The limit of a single run that is reached, and the sentence that says so."""
+    """The limit of a single run that is reached, and the sentence about it."""
     limits = draft.rules.limits
     return _over("run", f"{run.name}'s run", run.usage, limits.tokens_per_run, limits.cost_per_run_usd)
 
@@ -261,7 +261,7 @@ def transition(draft: Transaction, to: Phase, reason: str) -> None:
 
 
 def handoff_fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:
-    """The fields that tell the next agents why and where the work goes on."""
+    """Why and where the work goes on, for the next agents."""
     state, project = draft.state, draft.rules.project
     last = state.turns[-1] if state.turns else None
     request = state.messages[-1].text if state.messages else ""

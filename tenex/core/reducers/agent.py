@@ -28,7 +28,7 @@ def _put(c: State, run: Run, agent_state: AgentPhaseState) -> None:
     c.agent_states = {**c.agent_states, run.state_key: agent_state}
 
 
-def _stood(c: State, record: r.AgentStateInitialized) -> None:
+def _initialized(c: State, record: r.AgentStateInitialized) -> None:
     run = c.runs.get(record.run)
     if run is not None:
         _put(c, run, replace(_now(c, run), phase=record.phase, values=dict(record.values)))
@@ -44,16 +44,16 @@ def _moved(c: State, record: r.AgentPhaseChanged) -> None:
         return
     _put(c, run, _now(c, run).moved(Moved(source=record.source, target=record.target, at=record.at)))
     c.runs = {**c.runs, run.id: run.progressed()}
-    _told(c, c.runs[run.id], record)
+    _note_rerendered(c, c.runs[run.id], record)
 
 
 def _renewed(c: State, record: r.PromptRerendered) -> None:
     run = c.runs.get(record.run)
     if run is not None:
-        _told(c, run, record)
+        _note_rerendered(c, run, record)
 
 
-def _told(c: State, run: Run, record: r.AgentPhaseChanged | r.PromptRerendered) -> None:
+def _note_rerendered(c: State, run: Run, record: r.AgentPhaseChanged | r.PromptRerendered) -> None:
     system = recalled(c, record)
     if system is not None:
         c.runs = {**c.runs, run.id: replace(run, system=system, is_stale=False)}
@@ -67,7 +67,7 @@ def _failed(c: State, record: r.ConditionFailed) -> None:
 
 
 AGENT_REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
-    r.AgentStateInitialized: _stood,
+    r.AgentStateInitialized: _initialized,
     r.AgentStateSet: _placed,
     r.AgentPhaseChanged: _moved,
     r.PromptRerendered: _renewed,

@@ -40,7 +40,7 @@ from .subagents import answered, counted, linked, refused
 from .workflow import WORKFLOW_REDUCERS, counting_call, routed, with_workflow
 
 ANSWER_WORDS = 3
-"""`yes`, `ja bitte`, `oui merci beaucoup`: a longer message says more than yes."""
+"""`yes`, `ja bitte`, `oui merci beaucoup`: a longer message is more than a yes."""
 
 
 def _started(c: State, record: r.ConversationStarted) -> None:
@@ -379,7 +379,7 @@ def _turn_closed(c: State, record: r.TurnClosed) -> None:
         c.history = c.history.closed(closed)
 
 
-def _said(c: State, record: r.MessageSent) -> None:
+def _message_sent(c: State, record: r.MessageSent) -> None:
     pairs = tuple((part, relay) for part in range(len(record.events)) for relay in record.relays)
     if pairs:
         c.outbox = {**c.outbox, record.seq: OutboxRow(events=record.events, open=pairs, others=record.others)}
@@ -453,7 +453,7 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.RetryDue: _retry_due,
     r.RunEnded: _run_ended,
     r.TurnClosed: _turn_closed,
-    r.MessageSent: _said,
+    r.MessageSent: _message_sent,
     r.Delivered: delivered,
     r.OutboxExpired: expired,
     r.JournalRebuilt: rebuilt,

@@ -14,7 +14,7 @@ def _opened(c: State, record: m.MissionOpened) -> None:
         workflow=record.workflow, seq=record.seq, by=record.by, pubkey=record.pubkey, entry=record.state
     )
     if record.pubkey:
-        c.phase = Phase.EXECUTE  # as in a workflow of speakers: none of the seven says anything here
+        c.phase = Phase.EXECUTE  # as in a workflow of speakers: none of the seven applies here
     c.status, c.waiting_for, c.question, c.refused = "active", "", None, ""
 
 

@@ -1,6 +1,6 @@
 """What a `JournalRebuilt` and an `ConversationImported` do to the state: they end what is open.
 
-The first also puts right what the regained records cannot say.
+The first also corrects what the recovered records do not hold.
 """
 
 from dataclasses import fields, replace
@@ -13,7 +13,7 @@ from tenex.core.state.rollback import at_rest
 
 
 def rebuilt(c: State, record: JournalRebuilt) -> None:
-    """Leave nothing in flight; know the messages that were seen, and stand where the source says."""
+    """Leave nothing in flight; know the messages that were seen, and take the position from the source."""
     c.turn, c.runs, c.question = None, {}, None
     c.addressed, c.asks, c.outbox = (), {}, {}
     c.unannounced, c.waiver_asked, c.waiver_asked_of = None, (), PublicKey("")

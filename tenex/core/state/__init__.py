@@ -1,1 +1,1 @@
-"""The state of a conversation as frozen values, one module per subject."""
+"""The state of a conversation as immutable values, one module per subject."""

@@ -54,7 +54,7 @@ class AgentPhaseState:
 class Look(Protocol):
     """What a program's conditions are asked with. Pure: a copy, which no condition can change the state by."""
 
-    def __call__(self, agent_state: AgentPhaseState, conversation: Phase | None, /) -> Any:
+    def __call__(self, agent_state: AgentPhaseState, conversation: Phase | None) -> Any:
         """The agent as it is; `conversation` is the conversation's phase, None outside one."""
         ...
 
@@ -112,7 +112,7 @@ class Program:
     links: Mapping[str, Link] = field(default_factory=dict)
     """By the name of the tool that calls them."""
     takes: Callable[[str, Any], bool] = _anything
-    """Whether a field of a type that its schema cannot tell takes a recorded value."""
+    """Whether a field of a type that no schema can express takes a recorded value."""
     made: Callable[[], Mapping[str, Any]] = dict
     """The fields that begin with a value made for each beginning, in place of their default."""
     is_settable: bool = False
@@ -134,7 +134,7 @@ class Program:
             try:
                 return edge.is_open(node, facts)
             except Exception as error:  # noqa: BLE001  user code: a condition that fails is not true
-                failed.append((str(edge.target), _told(error)))
+                failed.append((str(edge.target), _error_summary(error)))
                 return False
 
         if self.graph is None:
@@ -142,7 +142,7 @@ class Program:
         try:
             facts = self.look(agent_state, conversation)
         except Exception as error:  # noqa: BLE001  as above
-            return Evaluation(failed=(("", _told(error)),))
+            return Evaluation(failed=(("", _error_summary(error)),))
         choice = self.graph.first_match(agent_state.phase, facts, is_open=is_open)
         stays = choice is None or choice.is_end or choice.node == agent_state.phase
         return Evaluation(target=None if stays or choice is None else choice.node, failed=tuple(failed))
@@ -160,7 +160,7 @@ class Program:
         try:
             holds = scope.when is None or scope.when.holds(self.look(agent_state, conversation))
         except Exception as error:  # noqa: BLE001  as above
-            return f"its condition failed ({_told(error)})"
+            return f"its condition failed ({_error_summary(error)})"
         return None if holds else "its condition does not hold"
 
     def fitted(self, agent_state: AgentPhaseState | None) -> AgentPhaseState:
@@ -204,5 +204,5 @@ def fits(value: Any, schema: Mapping[str, Any]) -> bool:
     return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
-def _told(error: Exception) -> str:
+def _error_summary(error: Exception) -> str:
     return f"{type(error).__name__}: {words_of(error)}"[:200]

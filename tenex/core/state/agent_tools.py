@@ -64,7 +64,7 @@ def _triggers(program: Program, agent_state: AgentPhaseState) -> tuple[str, ...]
 def specs(program: Program, agent_state: AgentPhaseState, conversation: Phase | None) -> tuple[ToolSpec, ...]:
     """The tools an agent is offered besides its others, in a stable order."""
     offered = names(program, agent_state, conversation)
-    fields = {name: _told(name, schema) for name, schema in program.schema.items()}
+    fields = {name: _described(name, schema) for name, schema in program.schema.items()}
     lists = {name: text for name, text in fields.items() if program.schema[name].get("type") == "array"}
     found: list[ToolSpec] = []
     if SET in offered:
@@ -100,7 +100,7 @@ def _change(name: str, description: str, fields: Mapping[str, str]) -> ToolSpec:
     )
 
 
-def _told(name: str, schema: Mapping[str, Any]) -> str:
+def _described(name: str, schema: Mapping[str, Any]) -> str:
     about = f", {schema['description']}" if schema.get("description") else ""
     return f"`{name}` ({_kind(schema)}{about})"
 

@@ -82,7 +82,7 @@ class History:
     transitions: tuple[r.PhaseTransition, ...] = ()
     turns: tuple[OrchestratorTurn, ...] = ()
     transitions_before: int = 0
-    """How many were before these; only the journal and the readable view tell of them."""
+    """How many were before these; only the journal and the readable view hold them."""
     turns_before: int = 0
     rollbacks: tuple[Rollback, ...] = ()
 
@@ -209,7 +209,7 @@ class State:
     """The last transition, as long as no message has shown it."""
     phase_from: Phase | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """What we answer: the newest thing a user said."""
+    """The message we answer: a user's newest."""
     origin_at: int = 0
     last_created_at: int = 0
     answered: int = 0
@@ -234,7 +234,7 @@ class State:
     workflow: WorkflowSession | None = None
     """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
     agent_states: Mapping[str, AgentPhaseState] = field(default_factory=dict)
-    """Where agents stand in their own phases, by `Run.state_key`."""
+    """States of agents in their own phases, by `Run.state_key`."""
     history: History | None = field(default_factory=History)
 
     @property
@@ -263,7 +263,7 @@ class State:
 
     @property
     def has_mission(self) -> bool:
-        """Whether a mission is open, running or paused: while it is, its nodes say what is next and no router does."""
+        """Whether a mission is open, running or paused: while it is, its nodes decide what is next, not the router."""
         return self.mission is not None and self.mission.is_open
 
     @property

@@ -221,7 +221,7 @@ def of_fork(
 
 
 def _before(state: State, records: int) -> State:
-    """That state with all it tells of that many records earlier: in their order, and none the number of a later one."""
+    """That state with all its sequence numbers that many records earlier: in their order, none that of a later one."""
 
     def moved(turn: OrchestratorTurn) -> OrchestratorTurn:
         return replace(turn, seq=turn.seq - records)
@@ -239,7 +239,7 @@ def _before(state: State, records: int) -> State:
 
 
 def rolled_back(c: State, record: RolledBack) -> None:
-    """Stand where the record says; facts stay."""
+    """Take the state from the record; facts stay."""
     if c.history is not None:
         c.history = c.history.undone(
             Rollback(

@@ -24,7 +24,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSession:
-    """A workflow that was opened; `why` says how it came to the speaker who is expected."""
+    """A workflow that was opened; `why` is how it came to the speaker who is expected."""
 
     slug: Slug
     name: str
@@ -143,7 +143,7 @@ class WorkflowSession:
         return replace(self, called=frozenset(), routes={}).disarmed(REPLY_WITHIN).watching(seq, at, TURN_WITHIN)
 
     def turn_closed(self) -> "WorkflowSession":
-        """Whoever spoke is done, or was stopped."""
+        """The speaker is done, or was stopped."""
         return self.disarmed(TURN_WITHIN, REPLY_WITHIN)
 
     def asked(self, seq: int, at: Millis) -> "WorkflowSession":

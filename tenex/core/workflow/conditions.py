@@ -166,7 +166,7 @@ def _some(conditions: Sequence[TransitionCondition], name: str) -> tuple[Transit
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """Open when a function says so of the facts: for an agent's own phases, of the agent."""
+    """Open when a function of the facts is true: for an agent's own phases, of the agent."""
 
     test: Callable[[Any], Any]
 
@@ -212,13 +212,13 @@ class StayTarget:
     name: ClassVar[str] = "stay"
 
     def resolve(self, state: WorkflowState, envelope: Envelope) -> TransitionDecision:
-        """Whoever spoke last."""
+        """The last speaker."""
         return TransitionDecision(state.last_speaker_id or envelope.sender_id)
 
 
 @dataclass(frozen=True, slots=True)
 class RevertToInitiatorTarget:
-    """Whoever opened the workflow."""
+    """The participant who opened the workflow."""
 
     name: ClassVar[str] = "revert_to_initiator"
 

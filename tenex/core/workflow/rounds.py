@@ -1,6 +1,6 @@
 """What a workflow of speakers is made of: its state, a round, what a tool may ask for, and variables in context.
 
-The names and fields are AG2's (`ag2.network`); the values are frozen, because records hold them and state is a fold.
+The names and fields are AG2's (`ag2.network`); the values are immutable, because records hold them and state is a fold.
 """
 
 import math
@@ -84,7 +84,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class TransitionDecision:
-    """Who speaks next; `next_speaker` None ends the workflow, and `close_reason` says why."""
+    """Who speaks next; `next_speaker` None ends the workflow for `close_reason`."""
 
     next_speaker: str | None
     close_reason: str = ""

@@ -21,7 +21,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.graph import END, Choice, TransitionGraph
 
 from .rounds import Envelope, Finish, Handoff, Refused, TransitionDecision, WorkflowState, faults_of_value, plain
-from .transitions import TERMINATED, Heard, named_tools
+from .transitions import TERMINATED, RoundFacts, named_tools
 
 FINISHED = "finished"
 """The reason of an end by a `Finish` that gives none."""
@@ -33,7 +33,7 @@ RULE_FAILED = "rule_failed"
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a round led to; `sentences` say what it asked for in vain, or which rule is to be fixed."""
+    """The result of a round; `sentences` list what it asked for in vain, or which rule is to be fixed."""
 
     state: WorkflowState
     decision: TransitionDecision
@@ -76,7 +76,7 @@ def begin(
 def faults_of_participants(participants: Sequence[str]) -> Iterator[str]:
     """What is wrong with those who are to take part, each as a sentence."""
     if len(set(participants)) < 2:
-        there = ", ".join(participants) or "nobody"
+        there = ", ".join(participants) or "none"
         yield f"A workflow needs two participants or more; there is {there}. List in `participants` whom no rule names."
     yield from (
         f"The participant {name} is listed twice."
@@ -88,7 +88,7 @@ def faults_of_participants(participants: Sequence[str]) -> Iterator[str]:
 
 
 def may_speak(state: WorkflowState, sender_id: str) -> str | None:
-    """None if the round is theirs, else a sentence that says whose it is; after the end it is no one's."""
+    """None if the round is theirs, else a sentence on whose it is; after the end it is no one's."""
     if state.expected_next_speaker is None:
         return f"The workflow has ended ({state.pending_close_reason or TERMINATED}); no one may speak in it any more."
     if sender_id != state.expected_next_speaker:
@@ -148,7 +148,7 @@ def _chosen(
         if isinstance(asked, Handoff):
             choice = graph.bounded(Choice(asked.target), after.turn_count)
         else:
-            round_ = Heard(after, replace(envelope, routing_tool=asked))
+            round_ = RoundFacts(after, replace(envelope, routing_tool=asked))
             choice = graph.first_match(envelope.sender_id, round_, after.turn_count)
     except ConfigurationError as fault:
         return Choice(END, RULE_FAILED), tuple(fault.faults)

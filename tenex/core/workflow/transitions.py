@@ -1,6 +1,6 @@
 """The rules of a workflow as guarded edges of the one graph: its nodes are the speakers, a round is the facts.
 
-An edge leads from the one speaker after whom its rule can fire, where the rule says so, else from anyone.
+An edge leads from the one speaker after whom its rule can fire, where the rule names one, else from anyone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ TERMINATED = "workflow_terminated"
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One rule: when the condition fires, the target says who is next. Lower `priority` is looked at first."""
+    """One rule: when the condition fires, the target is who is next. Lower `priority` is looked at first."""
 
     when: TransitionCondition
     then: TransitionTarget
@@ -41,7 +41,7 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RoundFacts:
     """The facts of a workflow's edges: the state with the round counted in, and the round."""
 
     state: WorkflowState
@@ -63,7 +63,7 @@ class When:
     condition: TransitionCondition
     ask: Ask = _directly
 
-    def holds(self, facts: Heard) -> bool:
+    def holds(self, facts: RoundFacts) -> bool:
         """Whether the condition fires; raises ConfigurationError where its code fails."""
         try:
             return bool(self.ask(self.condition.evaluate, facts.state, facts.envelope))
@@ -78,7 +78,7 @@ class Then:
     target: TransitionTarget
     ask: Ask = _directly
 
-    def resolve(self, node: str, facts: Heard) -> Choice:
+    def resolve(self, node: str, facts: RoundFacts) -> Choice:
         """What the target resolves to; raises ConfigurationError where its code fails."""
         try:
             decision = self.ask(self.target.resolve, facts.state, facts.envelope)
@@ -173,7 +173,7 @@ def _worded(value: Any) -> str:
 
 
 def speaker_of(condition: TransitionCondition) -> str | None:
-    """The one speaker after whom a condition can fire, if it can be told; None means: after anyone."""
+    """The one speaker after whom a condition can fire, if it is known; None means: after anyone."""
     if isinstance(condition, FromSpeaker):
         return condition.agent_id
     if isinstance(condition, AllOf):

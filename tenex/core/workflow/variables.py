@@ -1,4 +1,4 @@
-"""Variables of a workflow as users set them, `name=value`: read, and checked by what the workflow says of them.
+"""Variables of a workflow as users set them, `name=value`: read, and checked by the workflow's declarations.
 
 A variable is known where the workflow begins with it, a rule looks at it, or it is set. Its values have the kinds of
 those that it begins with and that rules compare it with; without any, it may be of any kind.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenex.app.index_updater import UNJOURNALED_MOST, IndexUpdater, keep_cursors, last_heard, note_cursors
+from tenex.app.index_updater import UNJOURNALED_MOST, IndexUpdater, keep_cursors, oldest_cursor, save_cursors
 from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import Conversation
@@ -80,9 +80,9 @@ async def test_a_cursor_stays_where_it_was_until_the_past_has_been_read(index: I
         async with running(relays):
             await relays.listening("addressed", 5)
             await fault.until(lambda: any("since" in frame[2] for frame in fault.reqs()))
-            note_cursors(relays, index, SystemClock())
+            save_cursors(relays, index, SystemClock())
             assert index.cursor(fault.url) == long_ago
-        note_cursors(relays, index, SystemClock())
+        save_cursors(relays, index, SystemClock())
         assert index.cursor(fault.url) == long_ago
 
         again, began = pool(fault.url), index.cursor(fault.url)
@@ -126,7 +126,7 @@ async def test_a_thread_whose_past_is_unread_holds_the_cursor_of_its_relay_back(
         async with running(relays):
             await becomes(lambda: relays.status()[0].received_until is not None)
             following.follow(ROOT, heard_at // 1000)
-            note_cursors(relays, index, SystemClock())
+            save_cursors(relays, index, SystemClock())
             assert index.cursor(fault.url) == heard_at
 
 
@@ -141,12 +141,12 @@ async def test_a_message_that_no_journal_holds_keeps_the_cursor_before_it(index:
                 (None, began - 10_000),
                 (began // 1000 - 3 * DAYS, began - 3 * DAYS * 1000),
             ):
-                note_cursors(relays, index, SystemClock(), unjournaled_since)
-                note_cursors(relays, index, SystemClock(), unjournaled_since)
+                save_cursors(relays, index, SystemClock(), unjournaled_since)
+                save_cursors(relays, index, SystemClock(), unjournaled_since)
                 assert abs((index.cursor(fault.url) or 0) - noted) < 30_000
-            note_cursors(relays, index, SystemClock(), began // 1000 - 400 * DAYS)
+            save_cursors(relays, index, SystemClock(), began // 1000 - 400 * DAYS)
             assert (index.cursor(fault.url) or 0) >= began - UNJOURNALED_MOST
-            note_cursors(relays, index, SystemClock(), began // 1000 + 400 * DAYS)
+            save_cursors(relays, index, SystemClock(), began // 1000 + 400 * DAYS)
             assert (index.cursor(fault.url) or 0) <= SystemClock().now()
 
 
@@ -160,14 +160,14 @@ async def test_a_cursor_is_never_ahead_of_the_clock(index: Index) -> None:
         listener(relays).start(None)
         async with running(relays):
             await becomes(lambda: relays.status()[0].received_until is not None)
-            note_cursors(relays, index, Early())
+            save_cursors(relays, index, Early())
     assert index.cursor(fault.url) == 5000
 
 
 async def test_a_relay_is_known_by_any_spelling_of_its_address(index: Index, folder: ConversationFolder) -> None:
     """Cursors are kept under the pool's spelling, settings may use another."""
     index.set_cursor("wss://relay.example", Millis(5_000))
-    assert await last_heard(index, folder, ["WSS://Relay.Example:443/"], SystemClock()) == 5
+    assert await oldest_cursor(index, folder, ["WSS://Relay.Example:443/"], SystemClock()) == 5
 
 
 async def test_a_lost_index_costs_no_message_where_the_first_start_is_cut_short(
@@ -180,16 +180,16 @@ async def test_a_lost_index_costs_no_message_where_the_first_start_is_cut_short(
     journal.touch()
     os.utime(journal, (written, written))
     relays = ["wss://relay.example", "wss://other.example"]
-    assert await last_heard(index, folder, relays, SystemClock()) == written
+    assert await oldest_cursor(index, folder, relays, SystemClock()) == written
     journal.touch()
-    assert await last_heard(index, folder, relays, SystemClock()) == written
+    assert await oldest_cursor(index, folder, relays, SystemClock()) == written
 
 
 async def test_of_a_relay_nobody_has_listened_to_nothing_is_owed(index: Index, folder: ConversationFolder) -> None:
     began = SystemClock().now()
-    assert await last_heard(index, folder, ["wss://relay.example"], SystemClock()) is None
+    assert await oldest_cursor(index, folder, ["wss://relay.example"], SystemClock()) is None
     assert (index.cursor("wss://relay.example") or 0) >= began
-    await last_heard(index, folder, ["wss://relay.example", "wss://other.example"], SystemClock())
+    await oldest_cursor(index, folder, ["wss://relay.example", "wss://other.example"], SystemClock())
     assert (index.cursor("wss://other.example") or 0) >= began
 
 
