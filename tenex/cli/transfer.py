@@ -183,11 +183,11 @@ def rebuild(
     finally:
         telemetry.close()
     if as_json:
-        fields = ("id", "records", "messages", "turns")
+        fields = ("id", "records", "messages")
         row = {name: getattr(made, name) for name in fields}
         output.result_json({**row, "lost": list(made.lost), "aside": str(made.aside)})
         return
-    output.result(f"{made.id}: recovered {made.messages} messages of users and {made.turns} turns.")
+    output.result(f"{made.id}: {made.records} records, with {made.messages} messages of users.")
     for sentence in made.lost:
         output.result(f"  lost: {output.one_line(sentence)}")
     output.result(f"The old files are in {made.aside}. Write in the conversation to continue it.")

@@ -1,8 +1,8 @@
-"""Rebuilds a conversation's journal from its readable file, its relays, or the file of an older program.
+"""Rebuilds a conversation's journal from what is left of it and a source of messages, or imports an older file.
 
-    source -> RecoveredHistory -> records -> store.atomic_folder
+    good records + messages of later lines, conversation.json, a file or relays -> records -> store.atomic_folder
 
-Needs the folder's lock; no model is asked, and nothing is published.
+Needs the folder's lock; no model is asked, and nothing is published. (ADR 12 and 29.)
 """
 
 import asyncio
@@ -14,56 +14,78 @@ from typing import Any, Final, Literal
 
 import structlog
 
-from tenex.configuration.agents import PROJECT, load_agents, read_library
-from tenex.core.config import Policy
+from tenex.configuration.agents import PROJECT
 from tenex.core.conversation import fold
-from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreDamaged, StoreError, UsageError
-from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.ports import Clock
-from tenex.core.records import ConversationImported, JournalRebuilt, MessageRecorded, MessageSent, Record, RunStarted
+from tenex.core.records import (
+    CommandGiven,
+    ConversationImported,
+    ConversationStarted,
+    CycleStarted,
+    Ended,
+    JournalRebuilt,
+    MessageRecorded,
+    MessageSent,
+    Record,
+    RunStarted,
+)
+from tenex.core.state.conversation import State
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
-from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, name_in
 from tenex.nostr.subscriptions import KINDS
 from tenex.settings import ProjectPaths, Settings
-from tenex.store.atomic_folder import create, put_back, received_events, renew, stamp
+from tenex.store.atomic_folder import create, indexed_events, put_back, renew, stamp
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import VIEW
-from tenex.store.recovered_history import RecoveredHistory, decisions_of
 from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.salvage import MessageRecord, Salvaged, salvage
 from tenex.store.verify import contradictions
 from tenex.store.view import Views
-from tenex.store.view_reader import past_of_view, read_view
+from tenex.store.view_reader import read_view
 
-from .prompt_preview import load_readonly
-from .recovered_workflows import guided, is_guided
-from .thread_import import Cast, past_of_thread, read_history
+from .message_sources import (
+    Participants,
+    RecoveredMessages,
+    messages_of_thread,
+    messages_of_view,
+    participants_of,
+)
 
 log = structlog.get_logger(__name__)
 
-PATIENCE: Final = 15.0
-"""Seconds a relay has to be there, and again for each page of what it keeps."""
+RELAY_TIMEOUT: Final = 15.0
+"""Seconds to connect to a relay, and again for each page of its events."""
 PAGES: Final = 400
-"""Of one filter: twenty times a long conversation, at what relays give to a page."""
-OWNER: Final = "owner"
-"""The operator's key; the others in that folder are the daemon's."""
+"""Of one filter: twenty times a long conversation, at the page size of common relays."""
+LOST_WITHOUT_RECORDS: Final = (
+    "the phases and turns, which agents worked together, and why: old files and relays show only the messages",
+    "what agents were shown, which tools they called and what those returned; what it cost",
+)
+LOST_PARTS: Final = {
+    "workflow": "the workflow and its variables: the conversation continues in phases; begin a new thread to run it",
+    "mission": "the mission and its steps: the conversation continues in phases; begin a new thread to run it",
+    "agent_states": "the own phases of agents: they start from their first phase",
+}
 
 Source = Literal["conversation.json", "relay"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildResult:
-    """A journal that was rebuilt."""
+    """A journal that was rebuilt or made of a file."""
 
     id: ConversationId
     records: int
     messages: int
-    turns: int
+    """Those of users."""
     lost: Sequence[str]
-    aside: Path | None
+    aside: Path | None = None
     """Where the damaged files are."""
 
 
@@ -80,21 +102,31 @@ class Recovery:
         self._clock = clock
 
     async def rebuild(self, conversation: ConversationId, source: Source, *, force: bool = False) -> RebuildResult:
-        """Give a conversation whose journal is damaged or gone a new one.
+        """Replace the journal of a conversation by its good records and the messages that a source adds.
+
+        With `force`, a rebuild from relays uses no record of the journal.
 
         Raises:
-            UsageError: its journal is whole, or can be continued, and `force` was not given; or there is no such
+            UsageError: the journal is whole, or can be continued, and `force` was not given; or there is no such
                 conversation.
-            StoreDamaged: the readable file cannot be read either.
-            RelayUnavailable: none of the relays answered.
+            StoreDamaged: neither the journal nor the readable file can be read.
+            RelayUnavailable: no relay answered.
             StoreError: the disk did not take it.
         """
         path = self._folder.path(conversation)
         await self._disk.run(put_back, path)
         if not force and (why := await self._why_not(conversation)):
             raise UsageError(f"{why} `--force` replaces it all the same; it is kept beside.")
+        left = await self._disk.run(salvage, path)
         if source == "relay":
-            past = await self._from_relays(conversation)
+            found = await self._from_relays(conversation)
+            if force:
+                left = Salvaged(turns=left.turns)
+            if not left.records and not any(isinstance(one, MessageRecorded) for one in found.messages):
+                raise UsageError(
+                    f"No relay that answered has a message of conversation {conversation} by a user who may write "
+                    "here. The id is that of the event that began it, in full."
+                )
         else:
             if not path.exists():
                 raise UsageError(
@@ -103,20 +135,17 @@ class Recovery:
                 )
             try:
                 view = await self._disk.run(read_view, path / VIEW)
+                found = messages_of_view(view, conversation, VIEW)
             except StoreDamaged as fault:
-                raise StoreDamaged(
-                    f"{fault} `tenex conversations rebuild {conversation} --from relay` needs no file."
-                ) from fault
-            past = past_of_view(view, conversation, VIEW, None)
-            if is_guided(view):
-                past = guided(past, view, await self._rules())
-        seen = await self._disk.run(received_events, path, past.covered)
-        if source != "relay" and not seen:
-            past = replace(past, lost=[*past.lost, "the ids of older messages: relays may bring some of them again"])
-        past = replace(past, seen=seen, address=past.address or _thread_of(conversation))
-        decisions = decisions_of(past, self._clock.now())
-        aside = await self._disk.run(renew, path, decisions, stamp(self._clock.now()))
-        return _made(past, decisions, aside)
+                if not left.records:
+                    raise StoreDamaged(
+                        f"{fault} `tenex conversations rebuild {conversation} --from relay` needs no file."
+                    ) from fault
+                found = RecoveredMessages(source=source, messages=(), lost=[str(fault)])
+        known = await self._disk.run(indexed_events, path)
+        records, lost = rebuilt_records(conversation, left, found, known, self._clock.now())
+        aside = await self._disk.run(renew, path, [[record] for record in records], stamp(self._clock.now()))
+        return _result(conversation, records, lost, aside)
 
     async def import_file(self, file: Path, conversation: ConversationId) -> RebuildResult:
         """Make a conversation of an older program's file, which moves into its folder if it is beside that.
@@ -126,23 +155,24 @@ class Recovery:
             StoreError: the conversation is here already, or the disk did not take it.
         """
         view = await self._disk.run(read_view, file)
-        cast = await self._disk.run(cast_of, self._settings, self._where)
-        past = past_of_old_file(view, conversation, file.name, cast)
-        decisions = decisions_of(past, self._clock.now())
+        cast = await self._disk.run(participants_of, self._settings, self._where)
+        found = messages_of_view(view, conversation, file.name, cast)
+        # nothing is sent to a relay that only a file names
+        found = replace(found, address={**(found.address or _thread_address(conversation)), "relays": []})
+        records, lost = rebuilt_records(conversation, Salvaged(), found, (), self._clock.now())
         path = self._folder.path(conversation)
-        await self._disk.run(create, path, decisions)
+        await self._disk.run(create, path, [[record] for record in records])
         if file.parent.resolve() == path.parent.resolve():
             with suppress(OSError):  # a file that is left there is not read again
                 await asyncio.to_thread(file.rename, path / file.name)
-        made = _made(past, decisions, None)
         try:
-            await Views(self._folder, self._disk).show(fold(past.id, _flat(decisions)))
+            await Views(self._folder, self._disk).show(fold(conversation, records))
         except OSError as fault:  # the next start writes it
-            log.warning("view.failed", conversation=past.id, reason=str(fault))
-        return made
+            log.warning("view.failed", conversation=conversation, reason=str(fault))
+        return _result(conversation, records, lost, None)
 
     async def _why_not(self, conversation: ConversationId) -> str:
-        """Why a journal needs no other in its place; empty where it cannot be gone on with."""
+        """Why a journal needs no rebuild; empty where it cannot be continued."""
         damage = ""
         for since in (0, NEWEST):
             try:
@@ -155,25 +185,14 @@ class Recovery:
             if not records or any(contradictions(conversation, records)):
                 return ""
             if damage:
-                return (
-                    f"{damage} Only the past is lost with that: a daemon goes on from the newest file, which is whole."
-                )
+                return f"{damage} Only the past is lost: a daemon continues from the newest file, which is whole."
             return (
                 f"The journal of {conversation} is whole ({len(records)} records), and has more than can be recovered."
             )
         return ""
 
-    async def _rules(self) -> Policy | None:
-        """What is configured now; None where that is faulty, which is no reason to lose a conversation."""
-        try:
-            library = await asyncio.to_thread(load_agents, self._where)
-            return (await load_readonly(self._settings, self._where, library)).rules
-        except ConfigurationError as fault:
-            log.warning("configuration.invalid", reason=str(fault))
-            return None
-
-    async def _from_relays(self, conversation: ConversationId) -> RecoveredHistory:
-        cast = cast_of(self._settings, self._where)
+    async def _from_relays(self, conversation: ConversationId) -> RecoveredMessages:
+        cast = participants_of(self._settings, self._where)
         identity = KeyRing(self._where.keys).get(PROJECT)
         urls = self._settings.relays.urls
         answers = await asyncio.gather(*(_thread_on(url, conversation, cast, identity) for url in urls))
@@ -189,22 +208,106 @@ class Recovery:
             found, named, is_whole = answer
             names |= named
             if not is_whole:
-                lost.append(f"what else {url} keeps: it did not hand out all of it; once it does, rebuild with --force")
+                lost.append(f"what else {url} keeps: it did not send all of it; once it does, rebuild with --force")
             for event in found:
                 events.setdefault(event.id, (event, url))
-        return past_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
+        return messages_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
 
 
-def _made(past: RecoveredHistory, decisions: Sequence[Sequence[Record]], aside: Path | None) -> RebuildResult:
-    records = _flat(decisions)
-    messages = sum(isinstance(record, MessageRecorded) for record in records)
-    return RebuildResult(
-        id=past.id, records=len(records), messages=messages, turns=len(past.turns), lost=past.lost, aside=aside
+def rebuilt_records(
+    conversation: ConversationId, left: Salvaged, found: RecoveredMessages, known: Sequence[EventId], now: Millis
+) -> tuple[list[Record], list[str]]:
+    """The records of the new journal, and what is lost, in sentences.
+
+    Args:
+        conversation: its id.
+        left: what can be read of the old journal.
+        found: what another source has.
+        known: ids of received messages, which are not to be received again.
+        now: the time of the rebuild.
+    """
+    records = [*left.records]
+    if not records:
+        started = min((message.at for message in found.messages), default=now)
+        author = next((one.author for one in found.messages if not isinstance(one, MessageSent)), "")
+        first = ConversationStarted(
+            seq=1,
+            at=started,
+            id=conversation,
+            title=found.title or "Untitled",
+            starter=PublicKey(author or found.address.get("root_author") or ""),
+            address=found.address or _thread_address(conversation),
+        )
+        records.append(first)
+    state = fold(conversation, records)
+    lost = [*left.damage, *(() if left.records else LOST_WITHOUT_RECORDS), *found.lost]
+    lost += [LOST_PARTS[part] for part in found.parts if not getattr(state, part)]
+    if left.records and state.turn is not None:
+        lost.append("the work in the open turn: it counts as stopped")
+    if not left.records and not known and found.source != "relay":
+        lost.append("the ids of older messages: relays may send some of them again")
+
+    def add(record: Record) -> None:
+        records.append(replace(record, seq=state.next_seq))
+        state.apply(records[-1])
+
+    newer = _newer(left, found.messages, state)
+    is_position_known = found.phase is not None and (bool(newer) or not left.records)
+    if is_position_known and found.cycle > state.cycle:
+        add(CycleStarted(seq=0, at=newer[0].at if newer else now, cycle=found.cycle, reason="as the source says"))
+    for message in newer:
+        add(replace(message, relays=()) if isinstance(message, MessageSent) else message)
+    add(
+        JournalRebuilt(
+            seq=0,
+            at=now,
+            source=found.source,
+            missing=tuple(lost),
+            known_events=tuple(dict.fromkeys((EventId(conversation), *known))),
+            turns=max(left.turns, found.turns),
+            phase=found.phase if is_position_known else None,
+            open_gates=found.open_gates if is_position_known else (),
+        )
     )
+    if is_position_known and found.has_ended:
+        add(Ended(seq=0, at=now, reason=f"as {found.source} says"))
+    return records, lost
 
 
-def _flat(decisions: Sequence[Sequence[Record]]) -> list[Record]:
-    return [record for decision in decisions for record in decision]
+def _newer(left: Salvaged, messages: Sequence[MessageRecord], state: State) -> list[MessageRecord]:
+    """The messages that the good records do not have, oldest first.
+
+    An agent's message has no event id in a readable file, so time and text identify it as well.
+    """
+    known: set[object] = {*state.seen, *(pair for one in state.recent for pair in ((one.at, one.text),))}
+    for record in left.records:
+        known.update(_identities(record))
+    found: list[MessageRecord] = []
+    oldest = state.recent[0].at if state.recent else Millis(0)
+    for message in sorted((*left.messages, *messages), key=lambda one: one.at):
+        identities = _identities(message)
+        if known.isdisjoint(identities) and message.at >= oldest:
+            found.append(message)
+        known.update(identities)
+    return found
+
+
+def _identities(record: Record) -> list[object]:
+    match record:
+        case MessageSent():
+            return [*(event.id for event in record.events), (record.at, record.text)]
+        case MessageRecorded() | CommandGiven() if record.event_id:
+            return [record.event_id]
+        case MessageRecorded():
+            return [(record.at, record.text)]
+    return []
+
+
+def _result(
+    conversation: ConversationId, records: Sequence[Record], lost: Sequence[str], aside: Path | None
+) -> RebuildResult:
+    messages = sum(isinstance(record, MessageRecorded) for record in records)
+    return RebuildResult(id=conversation, records=len(records), messages=messages, lost=lost, aside=aside)
 
 
 def legacy_file(folder: Path) -> Path | None:
@@ -214,7 +317,7 @@ def legacy_file(folder: Path) -> Path | None:
 
 
 def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) -> bool:
-    """Whether all that spoke or worked in a journal were keys of somebody else: its folder was copied to here."""
+    """Whether every agent in a journal has a key that is not of this project: its folder was copied to here."""
     if any(isinstance(record, ConversationImported | JournalRebuilt) for record in records):
         return False
     keys: set[PublicKey] = set()
@@ -230,21 +333,8 @@ def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) 
     return bool(keys) and not any(key in ours for key in keys)
 
 
-def past_of_old_file(view: Mapping[str, Any], conversation: ConversationId, name: str, cast: Cast) -> RecoveredHistory:
-    """The history in the file of an older program; answers go to the thread its first event began.
-
-    Raises:
-        StoreDamaged: it is of another conversation.
-    """
-    history = view.get("history")
-    messages, phases, lost, address = read_history(history if isinstance(history, list) else [], cast)
-    past = past_of_view(view, conversation, name, lambda _: (messages, phases, lost))
-    found = past.address or address or _thread_of(conversation)
-    return replace(past, address={**found, "relays": []})  # what is sent goes to no relay that only a file names
-
-
-def _thread_of(conversation: ConversationId) -> dict[str, Any]:
-    """The address of a thread of which only the id is known, as the form `threads` writes it."""
+def _thread_address(conversation: ConversationId) -> Mapping[str, Any]:
+    """The address of a thread of which only the id is known, in the threading scheme `threads`."""
     return {
         "form": "threads",
         "root": conversation,
@@ -256,33 +346,17 @@ def _thread_of(conversation: ConversationId) -> dict[str, Any]:
     }
 
 
-def cast_of(settings: Settings, where: ProjectPaths) -> Cast:
-    """Who is who, by the keys and agents of this folder.
-
-    Raises:
-        ConfigurationError: the project has no key, or what is there cannot be read.
-    """
-    ring = KeyRing(where.keys)
-    keys = {name: ring.get(name).public for name in ring.names() if name != OWNER}
-    project = ring.get(PROJECT).public
-    library = read_library(where.agents, code_refusal=where.code_refusal)
-    known = {definition.slug: definition.name for definition in library.roster}
-    agents = {key: Slug(name) for name, key in keys.items() if name != PROJECT}
-    names = {key: known[slug] for key, slug in agents.items() if slug in known} | {project: settings.project.name}
-    return Cast(project=project, agents=agents, circle=settings.peer_group(parse_public_key), names=names)
-
-
 async def _thread_on(
-    url: str, conversation: ConversationId, cast: Cast, identity: SecretKey
+    url: str, conversation: ConversationId, cast: Participants, identity: SecretKey
 ) -> tuple[list[Event], dict[PublicKey, str], bool] | None:
-    """What a relay keeps of a thread, what those who wrote call themselves, and whether that is all it keeps.
+    """The events of a thread on a relay, the names of their authors, and whether that is all it keeps.
 
-    None where it does not answer, or hands out nothing.
+    None where it does not answer, or sends nothing.
     """
     pool = RelayPool([url], on_event=lambda *_: None, identity=identity)
     running = asyncio.create_task(pool.run(), name=f"relay {url}")
     try:
-        await pool.connected(PATIENCE)
+        await pool.connected(RELAY_TIMEOUT)
         found: dict[str, Event] = {}
         whole = [
             await _page(pool, wanted, found)
@@ -294,8 +368,8 @@ async def _thread_on(
         ]
         if not found and not all(whole):
             return None
-        people = sorted({event.pubkey for event in found.values()} - {cast.project, *cast.agents})
-        profiles = await pool.fetch([{"kinds": [METADATA], "authors": people}], PATIENCE) if people else []
+        users = sorted({event.pubkey for event in found.values()} - cast.keys)
+        profiles = await pool.fetch([{"kinds": [METADATA], "authors": users}], RELAY_TIMEOUT) if users else []
         names = {profile.pubkey: name for profile in reversed(profiles) if (name := name_in(profile))}
     except RelayUnavailable:
         return None
@@ -306,12 +380,12 @@ async def _thread_on(
 
 
 async def _page(pool: RelayPool, wanted: Filter, found: dict[str, Event]) -> bool:
-    """Read what a filter matches, the newest first, until a page brings nothing new; whether that is all of it."""
+    """Read all events that match a filter, the newest first, until a page has nothing new; whether that was all."""
     unread: list[str] = []
-    known: set[str] = set()  # of this filter: what another one found has no bearing on the next page
+    known: set[str] = set()  # of this filter: the events of another one must not end its pages
     page = wanted
     for _ in range(PAGES):
-        events = await pool.fetch([page], PATIENCE, unread)
+        events = await pool.fetch([page], RELAY_TIMEOUT, unread)
         found.update((event.id, event) for event in events)
         if unread or known.issuperset(event.id for event in events):
             return not unread

@@ -12,7 +12,6 @@ the conversation as it was, or as it is to be, and that folder, which the next `
 import ctypes
 import errno
 import os
-import re
 import shutil
 import sqlite3
 import tempfile
@@ -30,21 +29,14 @@ from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 
 from . import atomic, segments
-from .format import CONVERSATION, is_sound
-from .journal_reader import JOURNAL, MARK, VIEW
+from .format import CONVERSATION
+from .journal_reader import MARK, VIEW
 from .view import write_view
 
 _JOURNALS: Final = "journal*.jsonl"
 """Every file of a journal, however many it has."""
 _SEGMENTS: Final = ("orchestratorTurns-*.json", "phaseTransitions-*.json")
 _ASIDE: Final = "journal.damaged"
-_EVENT_ID: Final = re.compile(rb'"eventId":"([0-9a-f]{64})"')
-_SEEN: Final = re.compile(rb'"(?:seen|knownEvents)":[\[{]([^\]}]*)')
-"""What a line holds of the messages of earlier ones: a checkpoint, or what closed an earlier rebuilding."""
-_ID: Final = re.compile(rb'"([0-9a-f]{64})"')
-_REBUILT: Final = b',"type":"JournalRebuilt","data":{'
-_SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
-
 WAS: Final = "was"
 """What a folder is called between two renames, where the disk cannot exchange names."""
 _HERE: Final = -100
@@ -84,7 +76,7 @@ def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Pat
         for old in _matching(built, _JOURNALS, VIEW, *_SEGMENTS):
             old.rename(aside / old.name)
         (built / MARK).unlink(missing_ok=True)
-        atomic.replace(built / JOURNAL, data)
+        atomic.replace(built / _name_of(decisions), data)
         write_view(built, state)
         atomic.sync_folder(aside)
         atomic.sync_folder(built)
@@ -172,21 +164,19 @@ def _link_all(old: Path, new: Path) -> None:
 def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
     """Make the folder of a conversation that is not here yet, with its journal, in one step.
 
-    Where it begins with a checkpoint, its past being lost, the file is not called the first. What a process that died
-    within this has left is removed.
+    What a process that died within this has left is removed.
 
     Raises:
         StoreError: something is there already, or the disk did not take it; nothing was changed.
     """
     data = CONVERSATION.encode_decisions(decisions)
-    name = segments.name_of(2 if isinstance(decisions[0][0], StateSnapshot) else 1)
     beside: Path | None = None
     try:
         atomic.make_folder(folder.parent)
         for left in _left_of(folder):
             _remove(left)
         beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".tmp"))
-        atomic.replace(beside / name, data)
+        atomic.replace(beside / _name_of(decisions), data)
         beside.rename(folder)  # fails where the folder exists and holds anything
         atomic.sync_folder(folder.parent)
     except OSError as fault:
@@ -195,58 +185,8 @@ def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
         raise StoreError(f"{folder} cannot be made: {fault.strerror}. Nothing was changed.") from fault
 
 
-def received_events(folder: Path, covered: int | None = None) -> list[EventId]:
-    """The messages a conversation has received, as far as its damaged files and the index still show.
-
-    They must not be taken in a second time when a relay sends its past again. An id that the damage has changed names
-    no event, and does no harm.
-
-    Args:
-        folder: the conversation's.
-        covered: the last record that the rebuilt journal covers. Later messages are left out: they have no answer
-            it, as far as is known, and it is to be taken in again. None: everything is covered.
-    """
-    found: dict[EventId, None] = {}
-    later: set[EventId] = set()
-    for path in _matching(folder, _JOURNALS):
-        for event, seq in _events_in(path):
-            if covered is not None and seq > covered:
-                later.add(event)
-            else:
-                found[event] = None
-    earlier = [event for path in _matching(folder, f"{_ASIDE}-*/{_JOURNALS}") for event, _ in _events_in(path)]
-    if _is_rebuilt(folder):  # it lists the events it knows: those it left out must be received again
-        later.update(event for event in earlier if event not in found)
-    else:
-        found.update(dict.fromkeys(earlier))
-    found.update((event, None) for event in _indexed(folder) if event not in later)
-    return list(found)
-
-
-def _is_rebuilt(folder: Path) -> bool:
-    """Whether a journal holds the line that closed an earlier rebuilding."""
-    return any(_REBUILT in line and is_sound(line) for path in _matching(folder, _JOURNALS) for line in _lines_of(path))
-
-
-def _events_in(path: Path) -> Iterator[tuple[EventId, int]]:
-    """The events of every line, sound or not, with the line's seq, 0 where that cannot be read."""
-    for line in _lines_of(path):
-        seq = _SEQ.match(line)
-        for event in (*_EVENT_ID.findall(line), *_ID.findall(b" ".join(_SEEN.findall(line)))):
-            yield EventId(event.decode()), int(seq[1]) if seq else 0
-
-
-def _lines_of(path: Path) -> list[bytes]:
-    """The lines of a file; none where it cannot be read."""
-    if not path.is_file():  # reading a pipe would wait for ever
-        return []
-    try:
-        return path.read_bytes().split(b"\n")
-    except OSError:
-        return []
-
-
-def _indexed(folder: Path) -> list[EventId]:
+def indexed_events(folder: Path) -> list[EventId]:
+    """The events that the index knows of a conversation; none where there is no index."""
     index = folder.parent / "index.sqlite"
     if not index.is_file():
         return []
@@ -256,6 +196,11 @@ def _indexed(folder: Path) -> list[EventId]:
     except sqlite3.Error:  # it is a cache: what it does not hold is not known
         return []
     return [EventId(str(row[0])) for row in rows]
+
+
+def _name_of(decisions: Sequence[Sequence[Record]]) -> str:
+    """The journal's file: not the first where it begins with a snapshot, the past being lost."""
+    return segments.name_of(2 if isinstance(decisions[0][0], StateSnapshot) else 1)
 
 
 def _new_folder(folder: Path, name: str) -> Path:

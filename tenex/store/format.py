@@ -12,7 +12,8 @@ record; from there on every line has the next seq.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 from zlib import crc32
@@ -147,6 +148,13 @@ class Codec:
         if whole < len(records):
             return records[:whole], length, _torn(whole, length, "the last decision breaks off")
         return records, length, None
+
+    def decode_intact(self, data: bytes) -> Iterator[Record]:
+        """The records of all intact lines, in their order; for a journal that is damaged."""
+        for line in data.split(b"\n"):
+            with suppress(_Unreadable):
+                if is_sound(line):
+                    yield self._decode(line)[0]
 
     def _decode(self, line: bytes) -> tuple[Record, int]:
         match = _LINE.fullmatch(line)

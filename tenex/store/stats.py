@@ -198,10 +198,6 @@ class Stats:
                 self.step_failures += not ok
 
     def _spend(self, phase: Phase, record: r.Record) -> None:
-        if isinstance(record, r.JournalRebuilt):
-            for name, spent in record.spent.items():
-                self._add(Phase.parse(name) or phase, spent, UNNAMED, UNNAMED)
-            return
         usage = cost_of(record)
         if not usage.calls:
             return

@@ -152,10 +152,10 @@ def test_the_file_of_an_older_program_is_imported_too(data: Path, tmp_path: Path
     ("content", "sentence"),
     [
         (None, "cannot be read: No such file"),
-        (b"", "cannot be read: it is no JSON"),
+        (b"", "cannot be read: it is not JSON"),
         (b'{"format":"tenex.conversation","version":1}\n', "its checksum does not hold"),
         (b'{"id":"../../etc","phase":"CHAT"}', "is not a conversation's id"),
-        (b"\0" * 4000, "cannot be read: it is no JSON"),
+        (b"\0" * 4000, "cannot be read: it is not JSON"),
     ],
 )
 def test_a_file_that_is_no_conversation_is_refused_and_nothing_is_made(

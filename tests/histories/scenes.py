@@ -26,9 +26,10 @@ from tenex.core.signals import (
     StepRequested,
 )
 from tenex.core.workflow_config import Within
-from tenex.store.recovered_history import decisions_of
+from tenex.operations.message_sources import messages_of_view
+from tenex.operations.recovery import rebuilt_records
+from tenex.store.salvage import Salvaged
 from tenex.store.view_json import render
-from tenex.store.view_reader import past_of_view
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
@@ -154,14 +155,13 @@ def clock_set() -> Decisions:
 
 
 def rebuilt() -> Decisions:
-    """Made of the readable file of another, and gone on with."""
-    view: dict[str, Any] = json.loads(render(fold(ID, [record for decision in seven() for record in decision])))
-    decisions = [
-        tuple(decision)
-        for decision in decisions_of(past_of_view(view, ID, "conversation.json", None), Millis(2_000_000))
-    ]
+    """Rebuilt from the first half of a journal and the readable file of its end, and continued."""
+    records = [record for decision in seven() for record in decision]
+    view: dict[str, Any] = json.loads(render(fold(ID, records)))
+    left = Salvaged(records=records[: len(records) // 2], damage=["journal.jsonl from its middle on"])
+    made, _ = rebuilt_records(ID, left, messages_of_view(view, ID, "conversation.json"), (), Millis(2_000_000))
     scenario = Scenario(seven_phases, diligent)
-    scenario.journal, scenario.now = decisions, Millis(3_000_000)
+    scenario.journal, scenario.now = [(record,) for record in made], Millis(3_000_000)
     scenario.conversation = scenario.refold()
     scenario.count = 100
     scenario.reconcile()
@@ -243,18 +243,18 @@ def mission() -> Decisions:
 
 
 def costs() -> Decisions:
-    """A fork made anew of its readable file, an agent whose words show its state, a mission that costs too much."""
+    """Rebuilt from the readable file alone, an agent whose prompt shows its state, a mission that costs too much."""
     one = Scenario(Router(WAITS), plain_model)
     one.user_writes("hello")
     one.settle()
-    view = {**json.loads(render(one.conversation)), "forkedFrom": {"id": "f" * 64, "seq": 5, "title": "Hello"}}
-    decisions = decisions_of(past_of_view(view, ID, "conversation.json", None), Millis(2_000_000))
+    view: dict[str, Any] = json.loads(render(one.conversation))
+    made, _ = rebuilt_records(ID, Salvaged(), messages_of_view(view, ID, "conversation.json"), (), Millis(2_000_000))
     known = with_program(program(shows_state=True), rules(limits=Limits(tokens_per_cycle=5_000)))
     sets = reply("", ("append_state", {"field": "data", "value": "blue"}), ("read_file", {"path": "a"}))
     scenario = Scenario(
         Router(WAITS), model_by_agent(executor=[sets, sets]), config=replace(known, missions={"m": MISSION})
     )
-    scenario.journal, scenario.now = [tuple(decision) for decision in decisions], Millis(3_000_000)
+    scenario.journal, scenario.now = [(record,) for record in made], Millis(3_000_000)
     scenario.conversation, scenario.count = scenario.refold(), 100
     scenario.reconcile()
     scenario.router = Router(route("execute", "executor"), WAITS)

@@ -1,6 +1,4 @@
-"""Going back, branching off, carrying away and regaining where agents stand in phases and call each other."""
-
-import json
+"""Rollback, fork and export where agents stand in phases and call each other."""
 
 import pytest
 
@@ -16,9 +14,6 @@ from tenex.core.state.rollback import ConversationForked, of_fork
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.archive import packed, unpacked
 from tenex.store.format import CONVERSATION
-from tenex.store.recovered_history import decisions_of
-from tenex.store.view_json import render
-from tenex.store.view_reader import past_of_view
 from tests.fakes.scenario import WAITS, Router, Scenario, check_invariants, plain_model, route
 
 from .agency_scenes import household
@@ -97,13 +92,3 @@ def test_it_is_carried_whole(told: tuple[ConversationId, list[Record]]) -> None:
     carried = unpacked(packed(name, records, NOW))
     assert (carried.id, list(carried.records)) == (name, records)
     assert fold(name, carried.records) == fold(name, records)
-
-
-def test_a_readable_file_gives_back_where_its_agents_stood(told: tuple[ConversationId, list[Record]]) -> None:
-    name, records = told
-    view = json.loads(render(fold(name, records)))
-    past = past_of_view(view, name, "conversation.json", None)
-    regained = fold(name, [record for decision in decisions_of(past, NOW) for record in decision])
-    assert regained.agent_states == fold(name, records).agent_states
-    assert not any("phases of its own" in sentence for sentence in past.lost)
-    check_rest(regained)

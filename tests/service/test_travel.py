@@ -240,7 +240,6 @@ async def test_every_command_knows_a_fork(folder: Folder) -> None:
     code, out, told = await tenex_here("conversations", "show", other, "--data", folder.data)
     assert (code, f"fork of {name[:12]}" in out) == (0, True), told
     await carried(folder, other)
-    await rebuilt(folder, other, view)
 
 
 def heads(event: Wire) -> list[list[str]]:
@@ -260,20 +259,10 @@ async def carried(folder: Folder, name: str) -> None:
     assert (await tenex_here("conversations", "export", name, "--out", file, "--data", folder.data))[0] == 0
     code, _, told = await tenex_here("conversations", "import", file, "--data", data)
     assert code == 0, told
-    assert (data / "conversations" / name / "conversation.json").read_bytes() == (
-        folder.conversation(name) / "conversation.json"
-    ).read_bytes()
-
-
-async def rebuilt(folder: Folder, name: str, view: dict[str, Any]) -> None:
-    """A fork whose journal is gone is regained from its readable file."""
-    (folder.conversation(name) / "journal.jsonl").unlink()
-    made = await did(folder, "rebuild", name, "--from", "conversation.json")
-    assert not [sentence for sentence in made["lost"] if "forked" in sentence]
-    assert folder.view(name)["forkedFrom"] == view["forkedFrom"]
-    await is_whole(folder)
-    now = folder.view(name)
-    assert (now["status"], now["phase"], phases(now)) == (view["status"], view["phase"], phases(view))
+    view = json.loads((data / "conversations" / name / "conversation.json").read_bytes())
+    before = folder.view(name)
+    del before["metadata"]["address"]["relays"]
+    assert view == {**before, "seq": before["seq"] + 1}
 
 
 @pytest.mark.soak

@@ -14,17 +14,15 @@ from typing import NoReturn
 
 import pytest
 
-from tenex.core.config import Role
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreError
-from tenex.core.ids import EventId, Millis, PublicKey
-from tenex.core.records import JournalRebuilt, MessageRecorded
+from tenex.core.ids import Millis
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import atomic, atomic_folder
-from tenex.store.atomic_folder import WAS, create, put_back, received_events, renew, stamp
+from tenex.store.atomic_folder import WAS, create, indexed_events, put_back, renew, stamp
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
-from tenex.store.journal_reader import JOURNAL, MARK, VIEW, peek
+from tenex.store.journal_reader import JOURNAL, MARK, NEWEST, VIEW, peek
 
 from .kit import CONVERSATION_ID, decisions_of
 
@@ -93,7 +91,6 @@ def test_whatever_stands_in_the_journals_place_is_moved_as_it_is(folder: Path, k
         journal.symlink_to("/nowhere")
     elif kind == "pipe":
         os.mkfifo(journal)
-    assert received_events(folder) == []  # nothing here is waited for
     aside = renew(folder, NEW, WHEN)
     moved = aside / JOURNAL
     assert {
@@ -214,68 +211,6 @@ def test_what_lies_between_two_renames_is_not_removed_for_one_that_has_begun_sin
     assert (left / WAS / JOURNAL).read_text() == f"old {JOURNAL}"
 
 
-def heard(seq: int, event: EventId) -> bytes:
-    """The line of a message."""
-    record = MessageRecorded(
-        seq=seq,
-        at=Millis(1),
-        event_id=event,
-        author=PublicKey(event),
-        name="n",
-        role=Role.OWNER,
-        text="x",
-        created_at=1,
-    )
-    return CONVERSATION.encode_decisions([[record]])
-
-
-IDS = [EventId(f"{number:064x}") for number in range(6)]
-
-
-def test_the_messages_a_damaged_journal_took_in_are_found(folder: Path) -> None:
-    """Also in lines that cannot be read any more, in every file of it, and in those set aside before."""
-    (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + b"\0" * 50 + heard(8, IDS[1]).replace(b'"crc":"', b'"crc":"x'))
-    (folder / "journal-000002.jsonl").write_bytes(heard(20, IDS[2]))
-    (folder / "journal.damaged-then-1").mkdir()
-    (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(heard(90, IDS[3]))
-    (folder / "journal.torn-then-1").write_bytes(heard(9, IDS[4]))  # nobody was told of these: they have not happened
-    assert set(received_events(folder)) == set(IDS[:4])
-
-
-def test_what_came_after_the_readable_file_is_to_be_heard_again(folder: Path) -> None:
-    """It is not among the messages that are regained, so it would be lost for good."""
-    (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + heard(8, IDS[1]) + heard(9, IDS[2]))
-    (folder / "journal.damaged-then-1").mkdir()
-    (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(heard(90, IDS[3]))
-    assert set(received_events(folder, 8)) == {IDS[0], IDS[1], IDS[3]}
-
-
-def test_what_was_left_to_be_heard_again_still_is_after_a_second_rebuilding(folder: Path) -> None:
-    """No daemon ran between the two, so nobody has answered it."""
-    shutil.rmtree(folder)
-    folder.mkdir()
-    (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + heard(8, IDS[1]) + heard(9, IDS[2]))
-    _index_knows(folder, *IDS[:3])
-    seen = tuple(received_events(folder, 8))
-    assert set(seen) == set(IDS[:2])
-    last = JournalRebuilt(seq=4, at=Millis(2), source="conversation.json", known_events=seen)
-    renew(folder, [*decisions_of(1, 2), [last]], WHEN)
-    assert set(received_events(folder, 4)) == set(IDS[:2])
-    damaged = (folder / JOURNAL).read_bytes().replace(b'"type":"JournalRebuilt"', b'"type":"Xebuilt"')
-    (folder / JOURNAL).write_bytes(damaged)  # it can say nothing any more: better not answered than answered twice
-    assert set(received_events(folder, 4)) == set(IDS[:3])
-
-
-def test_what_a_line_knows_of_files_that_are_gone_is_heard_too(folder: Path) -> None:
-    """A checkpoint sums up the files before it, and a rebuilt journal what was damaged: either may be all there is."""
-    first = decisions_of(1)
-    state = fold(CONVERSATION_ID, first[0])
-    state.seen = {IDS[0]: None, IDS[1]: None}
-    rebuilt = JournalRebuilt(seq=2, at=Millis(2), source="relay", known_events=(IDS[2], IDS[3]))
-    (folder / "journal-000002.jsonl").write_bytes(CONVERSATION.encode_decisions([[StateSnapshot.of(state)], [rebuilt]]))
-    assert set(received_events(folder)) == set(IDS[:4])
-
-
 async def _made(index: Path) -> None:
     await Index(index).close()
 
@@ -294,14 +229,19 @@ def _index_knows(folder: Path, *events: str) -> None:
 
 def test_the_messages_the_index_knows_are_found(folder: Path) -> None:
     shutil.rmtree(folder)
-    folder.mkdir()
+    assert indexed_events(folder) == []
     _index_knows(folder, "1" * 64)
-    assert received_events(folder) == ["1" * 64]
-    (folder / JOURNAL).write_bytes(heard(9, EventId("1" * 64)))
-    assert received_events(folder, 8) == []
-    (folder / JOURNAL).unlink()
+    assert indexed_events(folder) == ["1" * 64]
     (folder.parent / "index.sqlite").write_bytes(b"no database")
-    assert received_events(folder) == []
+    assert indexed_events(folder) == []
+
+
+def test_a_journal_that_begins_with_a_snapshot_is_not_the_first_file(folder: Path) -> None:
+    state = fold(CONVERSATION_ID, NEW[0])
+    renew(folder, [[StateSnapshot.of(state)]], WHEN)
+    assert (folder / "journal-000002.jsonl").exists()
+    assert not (folder / JOURNAL).exists()
+    assert len(peek(folder / JOURNAL, CONVERSATION, NEWEST)) == 1
 
 
 def test_a_new_folder_appears_whole(tmp_path: Path) -> None:

@@ -1,60 +1,43 @@
-"""What a `JournalRebuilt` and an `ConversationImported` do to the state: they end what is open.
-
-The first also corrects what the recovered records do not hold.
-"""
+"""What `JournalRebuilt` and `ConversationImported` do to the state: they end what is open."""
 
 from dataclasses import fields, replace
 
-from tenex.core.ids import PublicKey
-from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.records.rebuild import ConversationImported, JournalRebuilt, RecoveredPosition
-from tenex.core.state.conversation import READ_FILES, SEEN, ForkOrigin, PhaseMetrics, State
+from tenex.core.phases import QUALITY_PHASES
+from tenex.core.records.rebuild import ConversationImported, JournalRebuilt
+from tenex.core.state.conversation import SEEN, State
 from tenex.core.state.rollback import at_rest
+
+from .phase_metrics import leave_phase
 
 
 def rebuilt(c: State, record: JournalRebuilt) -> None:
-    """Leave nothing in flight; know the messages that were seen, and take the position from the source."""
-    c.turn, c.runs, c.question = None, {}, None
-    c.addressed, c.asks, c.outbox = (), {}, {}
-    c.unannounced, c.waiver_asked, c.waiver_asked_of = None, (), PublicKey("")
+    """Leave nothing in flight, know the received messages, and enter the phase that the source names."""
+    _close_work(c, record)
     c.turn_count = max(c.turn_count, record.turns)
-    newest = list(dict.fromkeys((*record.known_events, *c.seen)))[-SEEN:]
-    c.seen = dict.fromkeys(newest)
-    for name, usage in record.spent.items():  # no one knows how much of it this cycle spent: its limits begin again
-        c.usage = c.usage + usage
-        if (phase := Phase.parse(name)) is not None:
-            past = c.metrics.get(phase, PhaseMetrics())
-            c.metrics = {**c.metrics, phase: replace(past, usage=past.usage + usage)}
-    if record.position is not None:
-        _restore_position(c, record.position)
-    if record.forked_from is not None:
-        origin, seq, title = record.forked_from
-        c.forked_from = ForkOrigin(id=origin, seq=seq, title=title)
-    if c.workflow is not None:
-        c.workflow = c.workflow.rested(record.seq, record.at)
+    c.seen = dict.fromkeys(list(dict.fromkeys((*record.known_events, *c.seen)))[-SEEN:])
+    if record.phase is None:
+        return
+    if record.phase is not c.phase:
+        leave_phase(c, record.at)
+        c.phase_from, c.phase = c.phase, record.phase
+    c.executed, c.gates_met = bool(record.open_gates), frozenset(QUALITY_PHASES) - frozenset(record.open_gates)
 
 
 def imported(c: State, record: ConversationImported) -> None:
-    """Leave nothing in flight and no relay that another folder's records name; a user is awaited.
+    """Leave nothing in flight and no relay that another folder's records name.
 
     What it cost today was spent by another daemon.
     """
-    rest = at_rest(c, record.at, record.seq)
-    for spec in fields(State):
-        setattr(c, spec.name, getattr(rest, spec.name))
-    c.outbox, c.spending = {}, {}
+    _close_work(c, record)
+    c.spending = {}
     c.address = {name: value for name, value in c.address.items() if name != "relays"}
     c.origin = {name: value for name, value in c.origin.items() if name not in ("relays", "hints")}
     if c.workflow is not None:
         c.workflow = replace(c.workflow, watches={})
 
 
-def _restore_position(c: State, position: RecoveredPosition) -> None:
-    c.phase, c.phase_started_at = position.phase, position.phase_started_at
-    c.cycle = position.cycle or c.cycle
-    if position.participants is not None:
-        c.participants = position.participants
-    if position.open_gates is not None:
-        c.executed = c.executed or bool(position.open_gates)
-        c.gates_met = frozenset(QUALITY_PHASES) - frozenset(position.open_gates)
-    c.touched, c.read_files = frozenset(position.touched), dict(list(position.read_files.items())[-READ_FILES:])
+def _close_work(c: State, record: JournalRebuilt | ConversationImported) -> None:
+    rest = at_rest(c, record.at, record.seq)
+    for spec in fields(State):
+        setattr(c, spec.name, getattr(rest, spec.name))
+    c.outbox = {}

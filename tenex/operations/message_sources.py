@@ -1,0 +1,356 @@
+"""Reads the messages of a conversation from a readable file, from an older program's file, or from its events."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from tenex.configuration.agents import PROJECT, read_library
+from tenex.core.commands import parse
+from tenex.core.config import PeerGroup, Role
+from tenex.core.errors import InvalidEvent, StoreDamaged
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.ports import UnsignedEvent
+from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpose
+from tenex.core.signals import InboundMessage
+from tenex.core.state.conversation import RECENT, title_of
+from tenex.nostr.events import Event, event_id, parse_event
+from tenex.nostr.keys import KeyRing, parse_public_key
+from tenex.nostr.threading import read_event
+from tenex.settings import ProjectPaths, Settings
+from tenex.store.salvage import MessageRecord
+from tenex.store.view_reader import entries
+
+OWNER: Final = "owner"
+"""The operator's key; the others in that folder are the daemon's."""
+_AGENT_TAGS: Final = frozenset({"phase", "llm-model", "status", "tool"})
+"""Tags that only programs of this kind write."""
+_PARTS: Final = {"workflow": "workflow", "mission": "mission", "agent_states": "agents"}
+"""Fields of `State`, and their names in a readable file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Participants:
+    """Who wrote: the project, its agents, and the users who may write here."""
+
+    project: PublicKey
+    agents: Mapping[PublicKey, Slug]
+    users: PeerGroup
+    names: Mapping[PublicKey, str] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> set[PublicKey]:
+        """The daemon's keys."""
+        return {self.project, *self.agents}
+
+    def name(self, pubkey: PublicKey) -> str:
+        """The name to show."""
+        return self.names.get(pubkey) or self.agents.get(pubkey) or f"person-{pubkey[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredMessages:
+    """What a source other than the journal has of a conversation."""
+
+    source: str
+    messages: Sequence[MessageRecord]
+    """Oldest first; their seq has no meaning."""
+    title: str = ""
+    address: Mapping[str, Any] = field(default_factory=dict)
+    phase: Phase | None = None
+    """The current one; None if the source cannot be read."""
+    cycle: int = 1
+    open_gates: tuple[Phase, ...] = ()
+    has_ended: bool = False
+    turns: int = 0
+    """The number of the last turn."""
+    parts: tuple[str, ...] = ()
+    """The fields of `State` that it mentions, but that only the journal holds."""
+    lost: Sequence[str] = ()
+
+
+def participants_of(settings: Settings, where: ProjectPaths) -> Participants:
+    """The participants by the keys and agents of this folder.
+
+    Raises:
+        ConfigurationError: the project has no key, or a file cannot be read.
+    """
+    ring = KeyRing(where.keys)
+    keys = {name: ring.get(name).public for name in ring.names() if name != OWNER}
+    project = ring.get(PROJECT).public
+    library = read_library(where.agents, code_refusal=where.code_refusal)
+    shown = {definition.slug: definition.name for definition in library.roster}
+    agents = {key: Slug(name) for name, key in keys.items() if name != PROJECT}
+    names = {key: shown[slug] for key, slug in agents.items() if slug in shown} | {project: settings.project.name}
+    return Participants(project=project, agents=agents, users=settings.peer_group(parse_public_key), names=names)
+
+
+# ---- files
+
+
+def _phase(value: object) -> Phase | None:
+    return Phase.parse(value) if isinstance(value, str) else None
+
+
+class _Entry(BaseModel):
+    """A message of a file."""
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel)
+    from_: str = Field(alias="from")
+    time: datetime
+    """ISO 8601, or ms since 1970."""
+    text: str
+    role: str = ""
+    phase: Annotated[Phase | None, BeforeValidator(_phase)] = None
+    event_id: str = ""
+    author: str = ""
+
+    def record(self) -> MessageRecorded | MessageSent:
+        """The message as a record."""
+        at = Millis(round(self.time.timestamp() * 1000))
+        role = next((role for role in Role if role == self.role), None)
+        if role is not None:
+            return MessageRecorded(
+                seq=0,
+                at=at,
+                event_id=EventId(self.event_id),
+                author=PublicKey(self.author),
+                name=self.from_,
+                role=role,
+                text=self.text,
+                created_at=at // 1000,
+            )
+        return MessageSent(
+            seq=0,
+            at=at,
+            speaker=PublicKey(self.author),
+            name=self.from_,
+            text=self.text,
+            purpose="completion",
+            phase=self.phase or Phase.CHAT,
+        )
+
+
+def messages_of_view(
+    view: dict[str, Any], conversation: ConversationId, source: str, participants: Participants | None = None
+) -> RecoveredMessages:
+    """What a readable file holds: its newest messages, and what agents answered in the turns it lists.
+
+    Args:
+        view: as read by `store.view_reader`; entries that cannot be understood are named as lost.
+        conversation: its id, if the file does not name it.
+        source: the file's name.
+        participants: needed for the file of an older program, whose messages are events.
+
+    Raises:
+        StoreDamaged: it is of another conversation.
+    """
+    if view.get("id", conversation) != conversation:
+        raise StoreDamaged(f"{source} is of another conversation than {conversation}. Nothing was changed.")
+    lost = [f"{name}, which could not be read" for name in entries(view, "unread")]
+    turns = [turn for turn in entries(view, "orchestratorTurns") if isinstance(turn, dict)]
+    completions = [
+        {
+            "from": done.get("agent"),
+            "text": done.get("text") or done.get("message"),
+            "time": done.get("time") or done.get("timestamp") or turn.get("timestamp"),
+            "phase": turn.get("phase"),
+        }
+        for turn in turns
+        for done in entries(turn, "completions")
+        if isinstance(done, dict) and (done.get("text") or done.get("message"))
+    ]
+    messages: list[MessageRecord] = [*_read_entries(entries(view, "messages"), lost)]
+    shown = {message.text for message in messages if not isinstance(message, CommandGiven)}
+    messages += [message for message in _read_entries(completions, lost) if message.text not in shown]
+    address = _mapping(_mapping(view.get("metadata")).get("address"))
+    if entries(view, "history") and not messages and participants is not None:
+        messages, found = _read_history(entries(view, "history"), participants, lost)
+        address = address or dict(found)
+    if view.get("history") and not entries(view, "history"):
+        lost.append("history, which is not a list")
+    if len(entries(view, "messages")) >= RECENT:
+        lost.append(f"messages of users older than the {RECENT} newest messages")
+    if view.get("undelivered"):
+        lost.append(f"{view['undelivered']} undelivered messages; they are not sent again")
+    phase = _phase(view.get("phase")) or Phase.CHAT
+    gates = tuple(gate for name in entries(view, "openGates") if (gate := _phase(name)) is not None)
+    cycle = view.get("cycle")
+    numbers = [str(turn.get("turnId")).removeprefix("turn-") for turn in turns]
+    return RecoveredMessages(
+        source=source,
+        messages=sorted(messages, key=lambda message: message.at),
+        title=str(view.get("title") or ""),
+        address=address,
+        phase=phase,
+        cycle=cycle if type(cycle) is int and 0 < cycle < 2**31 else 1,
+        open_gates=gates if "openGates" in view else _gates_at(phase),
+        has_ended=view.get("status") == "ended",
+        turns=max((int(number) for number in numbers if number.isdecimal() and len(number) < 10), default=0),
+        parts=tuple(part for part, name in _PARTS.items() if view.get(name)),
+        lost=lost,
+    )
+
+
+def _read_entries(values: Sequence[Any], lost: list[str]) -> list[MessageRecorded | MessageSent]:
+    messages = []
+    for number, value in enumerate(values, start=1):
+        try:
+            messages.append(_Entry.model_validate(value).record())
+        except (ValueError, OverflowError):
+            lost.append(f"message {number} of {len(values)}, which could not be understood")
+    return messages
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _gates_at(phase: Phase) -> tuple[Phase, ...]:
+    """The open gates of a phase where none is known to be met: agents check once more rather than never."""
+    return QUALITY_PHASES if phase in (Phase.EXECUTE, *QUALITY_PHASES) else ()
+
+
+# ---- events
+
+
+def _read_history(
+    history: Sequence[Any], participants: Participants, lost: list[str]
+) -> tuple[list[MessageRecord], Mapping[str, Any]]:
+    """The messages of an older program's file, and the thread's address.
+
+    Its `history` has JSON arrays as NIP-01 hashes them, or objects. All authors were part of the conversation, so none
+    is unauthorized: one with the tags of an agent is an agent.
+    """
+    messages: list[MessageRecord] = []
+    address: Mapping[str, Any] = {}
+    unread = 0
+    for entry in history:
+        try:
+            event = _event_of(entry)
+        except (InvalidEvent, ValueError, TypeError, LookupError, RecursionError):
+            unread += 1
+            continue
+        has_agent_tags = any(tag[0] in _AGENT_TAGS for tag in event.tags if tag)
+        if event.pubkey in participants.keys or (has_agent_tags and participants.users.role(event.pubkey) is None):
+            messages.append(_sent(event, participants))
+        elif (read := _received(event, "", participants, Role.GUEST)) is not None:
+            address = address or read[1].address
+            messages.append(read[0])
+    if unread:
+        lost.append(f"entries of the history that are not events: {unread}")
+    return messages, address
+
+
+def _event_of(entry: Any) -> Event:
+    found = json.loads(entry) if isinstance(entry, str) else entry
+    if isinstance(found, dict):
+        found = [0, *(found[name] for name in ("pubkey", "created_at", "kind", "tags", "content"))]
+    _, pubkey, created_at, kind, tags, content = found[:6]
+    shape = {"pubkey": pubkey, "created_at": created_at, "kind": kind, "tags": tags, "content": content}
+    # the file is the operator's own, and an old one may have no signature
+    return parse_event({**shape, "id": event_id(pubkey, created_at, kind, tags, content), "sig": "0" * 128})
+
+
+def messages_of_thread(
+    conversation: ConversationId,
+    events: Iterable[tuple[Event, str]],
+    participants: Participants,
+    lost: Sequence[str] = (),
+) -> RecoveredMessages:
+    """What relays hold of a conversation.
+
+    Args:
+        conversation: the id of the thread's root.
+        events: genuine ones, each with the relay it came from, in any order.
+        participants: whose messages count.
+        lost: what is known to be missing.
+    """
+    ours = participants.keys
+
+    def order(one: tuple[Event, str]) -> tuple[bool, int, bool, str]:
+        """The root first, whatever its date; of the same second the question before its answer."""
+        return str(one[0].id) != conversation, one[0].created_at, one[0].pubkey in ours, one[0].id
+
+    messages: list[MessageRecord] = []
+    opening: InboundMessage | None = None
+    sent: list[MessageSent] = []
+    for event, relay in sorted(events, key=order):
+        if event.pubkey in ours:
+            sent.append(_sent(event, participants, sent[-1].phase if sent else Phase.CHAT))
+            messages.append(sent[-1])
+        elif (read := _received(event, relay, participants)) is not None:
+            messages.append(read[0])
+            opening = opening or read[1]
+    first = opening.text if opening is not None else ""
+    phase = sent[-1].phase if sent else Phase.CHAT
+    return RecoveredMessages(
+        source="relay",
+        messages=messages,
+        title=title_of(opening.title.strip() or first) if opening is not None else "",
+        address=dict(opening.address) if opening is not None else {},
+        phase=phase,
+        open_gates=_gates_at(phase),
+        turns=len(sent),
+        lost=lost,
+    )
+
+
+def _received(
+    event: Event, relay: str, participants: Participants, else_role: Role | None = None
+) -> tuple[MessageRecord, InboundMessage] | None:
+    """A user's message; None where its author may not write here, or is a program."""
+    slugs: dict[str, PublicKey] = {slug: key for key, slug in participants.agents.items()}
+    inbound = read_event(event, participants.keys, slugs, relay, None)
+    role = participants.users.role(event.pubkey) or else_role
+    if inbound is None or role is None or (inbound.by_machine and not inbound.mentions):
+        return None
+    command = parse(event.content)
+    common: dict[str, Any] = {
+        "seq": 0,
+        "at": Millis(event.created_at * 1000),
+        "event_id": event.id,
+        "author": event.pubkey,
+        "name": participants.name(event.pubkey),
+        "role": role,
+        "created_at": event.created_at,
+        "origin": dict(inbound.origin),
+    }
+    if command is not None:
+        return CommandGiven(**common, command=command.name, argument=command.argument), inbound
+    mentions = (participants.agents.get(key) for key in inbound.mentions)
+    addressed = tuple(dict.fromkeys(slug for slug in mentions if slug is not None))
+    return MessageRecorded(**common, text=event.content, addressed=addressed, reply_to=inbound.reply_to), inbound
+
+
+def _sent(event: Event, participants: Participants, phase: Phase = Phase.CHAT) -> MessageSent:
+    tags = {tag[0]: tag[1] for tag in event.tags if len(tag) > 1}
+    purpose: Purpose = "notice" if event.pubkey == participants.project else "question"
+    if "error" in tags:
+        purpose = "error"
+    elif tags.get("status") == "completed":
+        purpose = "completion"
+    return MessageSent(
+        seq=0,
+        at=Millis(event.created_at * 1000 + 2),  # after the message it answers, which may be of the same second
+        speaker=event.pubkey,
+        name=participants.name(event.pubkey),
+        text=event.content,
+        purpose=purpose,
+        phase=_phase(tags.get("phase")) or phase,
+        events=(
+            UnsignedEvent(
+                id=event.id,
+                pubkey=event.pubkey,
+                created_at=event.created_at,
+                kind=event.kind,
+                tags=event.tags,
+                content=event.content,
+            ),
+        ),
+    )

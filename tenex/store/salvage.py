@@ -1,0 +1,74 @@
+"""What is good in a damaged journal: the records up to the damage, and the messages in intact lines after it."""
+
+import stat
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tenex.core.ids import ConversationId
+from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Record, TurnOpened
+from tenex.core.state.snapshot import StateSnapshot
+
+from . import segments
+from .format import CONVERSATION
+from .verify import contradictions
+
+MessageRecord = MessageRecorded | CommandGiven | MessageSent
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """What could be read of a journal."""
+
+    records: list[Record] = field(default_factory=list)
+    """Records that follow one another from the first, or from a snapshot, and do not contradict each other."""
+    messages: list[MessageRecord] = field(default_factory=list)
+    """Those after the damage."""
+    turns: int = 0
+    """The number of the last turn after the damage."""
+    damage: list[str] = field(default_factory=list)
+    """What cannot be used, in sentences; empty where the journal is whole."""
+
+
+def salvage(folder: Path) -> Salvaged:
+    """Read a conversation's journal as far as it can be read, whatever its state; blocks.
+
+    A file that begins with an intact snapshot needs none of those before it.
+    """
+    found = Salvaged()
+    later: list[Record] = []
+    is_broken = False
+    for number in segments.numbers(folder):
+        path = folder / segments.name_of(number)
+        try:
+            data = path.read_bytes() if stat.S_ISREG(path.stat().st_mode) else b""  # a pipe would block
+        except OSError as error:
+            data = b""
+            found.damage.append(f"{path.name}: {error.strerror}")
+        records, length, fault = CONVERSATION.decode_lines(data)
+        first = records[0] if records else None
+        if isinstance(first, StateSnapshot):
+            if not is_broken and found.records and found.records[-1].seq == first.seq:
+                found.records += records[1:]
+            else:
+                if number > 1:
+                    found.damage.append(f"the records before {first.seq + 1}, except for the state after them")
+                found.records, later, is_broken = records, [], False
+        elif number == 1:
+            found.records = records
+        else:
+            later += records
+        if not records or (fault is not None and fault.kind == "damage"):
+            is_broken = True
+            line = fault.line if fault is not None else 1
+            found.damage.append(f"{path.name} from line {line} on, except for the messages in it")
+            later += CONVERSATION.decode_intact(data[length:])
+    name, whole = ConversationId(folder.name), found.records
+    if any(contradictions(name, whole)):
+        good = bisect_left(range(len(whole)), True, key=lambda last: any(contradictions(name, whole[: last + 1])))
+        found.damage.append(f"the records from {whole[good].seq} on, which contradict those before them")
+        found.records, later = whole[:good], [*whole[good:], *later]
+    found.messages = [record for record in later if isinstance(record, MessageRecord)]
+    numbers = [record.turn_id.removeprefix("turn-") for record in later if isinstance(record, TurnOpened)]
+    found.turns = max((int(number) for number in numbers if number.isdecimal()), default=0)
+    return found
