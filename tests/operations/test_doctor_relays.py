@@ -59,7 +59,7 @@ async def test_a_relay_that_serves_is_well_and_is_reported_nothing(tmp_path: Pat
         (asked,) = relay.reqs()
         project = KeyRing(tmp_path / "data" / "keys").get("project").public
         assert asked[2] == {"kinds": [1, 11, 1111], "limit": 1, "#p": [project]}
-        assert {frame[0] for _, frame in relay.heard} <= {"REQ", "CLOSE"}
+        assert {frame[0] for _, frame in relay.frames} <= {"REQ", "CLOSE"}
 
 
 async def _silent(*_: object) -> None:
@@ -104,7 +104,7 @@ async def test_a_relay_that_asks_for_authentication_gets_the_projects_key(tmp_pa
         relay.on_connect = lambda peer: peer.send("AUTH", "a challenge")
         relay.on_req = _closes("auth-required: who are you?")
         found = await only(tmp_path, relay.url)
-        (greeting,) = [frame[1] for _, frame in relay.heard if frame[0] == "AUTH"]
+        (greeting,) = [frame[1] for _, frame in relay.frames if frame[0] == "AUTH"]
     assert found.level is Level.OK
     assert "after authentication with the project's key" in found.message
     assert greeting["pubkey"] == KeyRing(tmp_path / "data" / "keys").get("project").public
@@ -226,7 +226,7 @@ async def test_a_certificate_that_is_not_to_be_trusted(tmp_path: Path) -> None:
     assert "certificate cannot be trusted" in found.message
 
 
-async def test_a_key_in_an_address_is_not_told(tmp_path: Path) -> None:
+async def test_a_key_in_an_address_is_not_reported(tmp_path: Path) -> None:
     async with FaultRelay() as relay:
         found = await only(tmp_path, f"{relay.url}/?token=tops3cret")
     assert "tops3cret" not in f"{found}"
