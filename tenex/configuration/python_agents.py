@@ -13,7 +13,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.prompting.agents import AgentDefinition, OutputDefinition
 from tenex.prompting.frontmatter import OutputTable
 from tenex.tools.tool import Tool
-from tenex.workflows.agents.definition import blueprint, program
+from tenex.workflows.agents.definition import ask_now, blueprint, program
 from tenex.workflows.agents.invoke import call_method
 from tenex.workflows.agents.loading import PythonAgent, find_agents
 from tenex.workflows.agents.tools import Method
@@ -126,7 +126,7 @@ def _tool(one: PythonAgent, method: Method) -> Tool:
 
 
 async def _call(one: PythonAgent, name: str, given: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-    agent_state = program(one.agent, one.slugs).fitted(context.agent_state)
+    agent_state = program(one.agent, one.slugs).fitted(context.agent_state, ask_now)
     return await call_method(
         one.agent, name, given, agent_state=agent_state, conversation=context.phase, key=context.idempotency_key
     )

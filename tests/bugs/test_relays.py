@@ -19,7 +19,7 @@ from tests.fakes.runtime import World
 from tests.fakes.scenario import ALICE, ENDS, WAITS, reply, route, seven_phases
 from tests.fakes.virtual import virtual_time
 from tests.nostr.kit import BOB, FAST, NOW, Received, note, running
-from tests.nostr.test_sealing import ADDRESS, draft
+from tests.nostr.test_compose import ADDRESS, draft
 from tests.runtime.test_runtime import converse, worker
 
 STRANGER = PublicKey("9" * 64)

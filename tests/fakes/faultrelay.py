@@ -128,6 +128,11 @@ class FaultRelay:
                 await peer.send("EVENT", sub_id, event)
         await peer.send("EOSE", sub_id)
 
+    async def serve_new_only(self, peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+        """Confirm REQs for new events; leave those for stored events unanswered."""
+        if filters[0]["limit"] == 0:
+            await peer.send("EOSE", sub_id)
+
     async def accept(self, peer: Peer, event: dict[str, Any]) -> None:
         """What an honest relay does with an event."""
         known = any(stored["id"] == event["id"] for stored in self.stored)

@@ -15,8 +15,10 @@ from typing import Any
 from tenex.core.config import PeerGroup, Policy
 from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, Run, fold
+from tenex.core.decide.dispatch import next_question
+from tenex.core.effects import Evaluate
 from tenex.core.errors import AppendFailed
-from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, Quote, ToolSpec, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
@@ -33,11 +35,13 @@ from tenex.core.ports import (
     ignore_text,
 )
 from tenex.core.records import Record
-from tenex.core.signals import InboundMessage
+from tenex.core.signals import Evaluated, InboundMessage
+from tenex.core.verdicts import Verdict, call_now
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens
 from tenex.runtime.dependencies import ActorDependencies
 from tenex.runtime.executors import Executors
+from tenex.runtime.functions import FunctionCalls
 from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
@@ -96,6 +100,17 @@ class MemoryNotices:
         self._notices = {key: notice for key, notice in self._notices.items() if key[0] != conversation}
 
 
+class CalledHere(FunctionCalls):
+    """Functions of operators, called without threads, which virtual time would overtake."""
+
+    async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
+        """The verdicts, at once."""
+        verdicts: list[Verdict] = []
+        while (asked := next_question(conversation, verdicts, rules, now)) is not None:
+            verdicts.append(call_now(asked))
+        return Evaluated(key=effect.key, verdicts=tuple(verdicts))
+
+
 class World:
     """Disk, relays, minds and tools that outlive a daemon."""
 
@@ -123,6 +138,7 @@ class World:
         self.ids = 0
         self.notices = MemoryNotices()
         self.missions: Missions | None = None
+        self.functions: FunctionCalls = CalledHere()
         self.quote: Callable[[ModelRequest], Quote] = quote_tokens
         self.wrongs: list[str] = []
         """What ports must never be asked: the flow takes what a port raises for a fault of that port, and goes on."""
@@ -265,6 +281,7 @@ class World:
             rules=lambda: self.rules,
             missions=self.missions,
             daily=daily,
+            functions=self.functions,
         )
         around = ActorDependencies(
             journals=self,

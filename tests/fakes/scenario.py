@@ -25,14 +25,15 @@ from tenex.core.config import Agent, GateRules, Kind, Limits, Policy, Replay, Ro
 from tenex.core.context.prompt_lookup import prompted
 from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.dispatch import decide
-from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
+from tenex.core.decide.dispatch import decide, next_question
+from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Access, Phase
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
 from tenex.core.signals import (
+    Evaluated,
     InboundMessage,
     MessageReceived,
     ModelAnswered,
@@ -46,6 +47,7 @@ from tenex.core.signals import (
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import Run
+from tenex.core.verdicts import Verdict, call_now
 from tenex.workflows.phases.router_prompt import question_for
 
 ID = ConversationId("c" * 64)
@@ -124,11 +126,23 @@ class Scenario:
         self.crash_at: tuple[int, str] | None = None
         self.crashed = 0
         self.backlog: list[Signal] = []
+        self.answers_at_once = True
+        """Whether functions that a decision depends on are called before anything else happens."""
 
     # ---- the actor ----
 
     def handle(self, signal: Signal) -> list[r.Record]:
-        """Decide, append, apply, reconcile; crash where the test says so."""
+        """Decide, append, apply, reconcile, and call the functions that are asked; crash where the test says so."""
+        records = self._handle(signal)
+        while self.answers_at_once and (asked := self._evaluation()) is not None:
+            self.running.pop(asked.key)
+            records = [*records, *self._handle(self.perform(asked))]
+        return records
+
+    def _evaluation(self) -> Evaluate | None:
+        return next((effect for effect in self.running.values() if isinstance(effect, Evaluate)), None)
+
+    def _handle(self, signal: Signal) -> list[r.Record]:
         self.now = Millis(self.now + 1)
         decided = decide(self.conversation, signal, self.rules, self.now)
         if not decided:
@@ -138,7 +152,7 @@ class Scenario:
             self.crash()
             if not isinstance(signal, (MessageReceived, Opened)):
                 return []  # the task's result is lost with the process; it is still pending and runs again
-            return self.handle(signal)  # relays keep what we never acknowledged: the message comes again
+            return self._handle(signal)  # relays keep what we never acknowledged: the message comes again
         sealed: list[r.Record] = []
         for record in decided:
             sealed.append(self._seal(record))
@@ -240,6 +254,11 @@ class Scenario:
             case Timer():
                 self.now = max(self.now, effect.due)
                 return TimerFired(key=effect.key)
+            case Evaluate():
+                verdicts: list[Verdict] = []
+                while (asked := next_question(self.conversation, verdicts, self.rules, self.now)) is not None:
+                    verdicts.append(call_now(asked))
+                return Evaluated(key=effect.key, verdicts=tuple(verdicts))
             case NodeRun():
                 raise AssertionError("whoever plays a mission answers for its nodes")
 

@@ -22,6 +22,7 @@ from tenex.core.workflow.conditions import AgentTarget, AllOf, ContextEquals, Fr
 from tenex.core.workflow.rounds import Envelope
 from tenex.core.workflow.speakers import Folded, change_context, fold
 from tenex.core.workflow.transitions import Transition
+from tenex.workflows.agents.definition import ask_now
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
 from tenex.workflows.speakers import TransitionGraph
 
@@ -83,10 +84,10 @@ def by_phases(case: Case) -> list[str]:
     program = Program(
         graph=Compiled(case.nodes, case.nodes[0], edges), defaults={"v": None}, schema={"v": {}}, look=look
     )
-    agent_state, way = program.begin(), [case.nodes[0]]
+    agent_state, way = program.begin(ask_now), [case.nodes[0]]
     for value in case.values:
         agent_state = agent_state.changed({"v": value})
-        way.append(program.evaluate(agent_state, None).target or way[-1])
+        way.append(program.evaluate(agent_state, None, ask_now).target or way[-1])
         agent_state = AgentPhaseState(phase=way[-1], values=agent_state.values)
     return way
 

@@ -29,6 +29,13 @@ from tenex.core.state.conversation import (
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
 from tenex.core.state.run import Message, OrchestratorTurn, Question, Retry, Run
+from tenex.core.state.undecided import (
+    EvaluationRequested,
+    FunctionsEvaluated,
+    with_request,
+    with_verdicts,
+    without_request,
+)
 
 from .agent import AGENT_REDUCERS, changed
 from .clock import clock_set, reopened
@@ -409,6 +416,15 @@ def _spend(c: State, usage: Usage, at: Millis) -> None:
         c.spending = dict([*others, (day, people)][-SPENDING_DAYS:])
 
 
+def _deferred(c: State, record: EvaluationRequested) -> None:
+    c.undecided = with_request(c.undecided, record)
+
+
+def _evaluated(c: State, record: FunctionsEvaluated) -> None:
+    c.undecided = without_request(c.undecided, record)
+    c.verdicts = with_verdicts(c.verdicts, (run.state_key for run in c.runs.values()), record)
+
+
 REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationStarted: _started,
     r.ProcessRestarted: reopened,
@@ -458,6 +474,8 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.OutboxExpired: expired,
     r.JournalRebuilt: rebuilt,
     r.ConversationImported: imported,
+    EvaluationRequested: _deferred,
+    FunctionsEvaluated: _evaluated,
     RolledBack: rolled_back,
     ConversationForked: forked,
     **AGENT_REDUCERS,

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Self
 
@@ -28,7 +29,7 @@ from tenex.core.workflow.conditions import (
 from tenex.core.workflow.rounds import WorkflowState
 from tenex.core.workflow.speakers import begin
 from tenex.core.workflow.transitions import Transition, compiled
-from tenex.workflows.time_limit import in_time
+from tenex.core.workflow_config import Compile
 
 from .registry import CONDITION, TARGET, TransitionRegistry
 
@@ -37,6 +38,8 @@ RULE_KEYS = ("when", "then", "priority")
 FACTORIES = ("round_robin", "sequence", "star", "feedback_loop", "triage")
 """A graph may be one of these keys alone, with what the factory takes: a list, or a table of its arguments."""
 
+COMPILED = 64
+"""Compiled graphs: of more workflows than a folder holds, each in the versions conversations were opened with."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -60,9 +63,7 @@ class RuleGraph:
 
     def compile(self, participants: Sequence[str] = ()) -> one.TransitionGraph:
         """The rules as the one graph, over those who take part, else over all whom the rules name."""
-        return compiled(
-            self.initial_speaker, self.transitions, self.default_target, self.max_turns, participants, in_time
-        )
+        return compiled(self.initial_speaker, self.transitions, self.default_target, self.max_turns, participants)
 
     def begin(
         self,
@@ -185,6 +186,20 @@ class RuleGraph:
             Transition(FromSpeaker(triage), rest),
         ]
         return cls(triage, rules, TerminateTarget("triage_complete"))
+
+
+def compiler(registry: TransitionRegistry | None = None) -> Compile:
+    """What makes graphs of their dicts, by the conditions and targets that are registered now.
+
+    It runs no code of an operator: their conditions and targets are made when they are evaluated.
+    """
+    known = (registry or TransitionRegistry.default()).as_data()
+
+    @lru_cache(maxsize=COMPILED)
+    def compiled_text(text: str, participants: tuple[str, ...]) -> one.TransitionGraph:
+        return RuleGraph.loads(text, registry=known).compile(participants)
+
+    return lambda data, participants: compiled_text(json.dumps(data, sort_keys=True), participants)
 
 
 def _some(given: Sequence[str] | Mapping[str, str], factory: str, what: str) -> None:

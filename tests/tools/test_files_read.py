@@ -1,4 +1,4 @@
-"""Reading shows text, says what it left out, and records what was seen."""
+"""Reading shows text, reports what it left out, and records what was seen."""
 
 import hashlib
 from typing import Any
@@ -17,9 +17,7 @@ async def read(registry: ToolRegistry, path: str, **more: Any) -> ToolResult:
     return await registry.call("read_file", {"path": path, **more}, make_context())
 
 
-async def test_a_file_is_shown_as_it_is_with_the_hash_of_the_whole(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_file_is_shown_as_it_is_with_its_hash(registry: ToolRegistry, workspace: Workspace) -> None:
     (workspace.root / "a.txt").write_bytes("eins\r\nzwei ü\n".encode())
     result = await read(registry, "./a.txt")
     assert result == ToolResult(
@@ -27,9 +25,7 @@ async def test_a_file_is_shown_as_it_is_with_the_hash_of_the_whole(
     )
 
 
-async def test_a_part_says_how_to_read_on_and_still_hashes_the_whole(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_part_names_the_next_offset(registry: ToolRegistry, workspace: Workspace) -> None:
     whole = "".join(f"line {n}\n" for n in range(1, 11))
     (workspace.root / "a").write_text(whole)
     first = await read(registry, "a", limit=3)
@@ -37,13 +33,11 @@ async def test_a_part_says_how_to_read_on_and_still_hashes_the_whole(
     assert first.read == {"a": hashlib.sha256(whole.encode()).hexdigest()}
     last = await read(registry, "a", offset=9, limit=3)
     assert last.content == "line 9\nline 10\n[Lines 9 to 10 of 10; this is the end.]"
-
-
-async def test_an_offset_behind_the_end_is_told(registry: ToolRegistry, workspace: Workspace) -> None:
-    (workspace.root / "a").write_text("one\ntwo\n")
-    result = await read(registry, "a", offset=3)
-    assert not result.ok
-    assert result.content == "a has 2 lines; there is no line 3."
+    behind = await read(registry, "a", offset=11)
+    assert (behind.ok, behind.content) == (False, "a has 10 lines; there is no line 11.")
+    (workspace.root / "empty").touch()
+    empty = await read(registry, "empty")
+    assert (empty.ok, empty.content) == (True, "(The file is empty.)")
 
 
 async def test_reading_on_by_the_remarks_gives_the_whole_file(
@@ -62,9 +56,7 @@ async def test_reading_on_by_the_remarks_gives_the_whole_file(
     assert seen == lines
 
 
-async def test_a_line_longer_than_the_cap_is_cut_between_characters(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_long_line_is_cut_between_characters(registry: ToolRegistry, workspace: Workspace) -> None:
     (workspace.root / "a").write_text("é" * 200_000 + "\nnext\n")
     result = await read(registry, "a")
     body, _, remark = result.content.rpartition("\n[")
@@ -73,23 +65,14 @@ async def test_a_line_longer_than_the_cap_is_cut_between_characters(
     assert remark == "Line 1 is longer than 256 KiB and was cut. Lines 1 to 1 of 2; read on with offset 2.]"
 
 
-async def test_an_empty_file_is_said_to_be_empty(registry: ToolRegistry, workspace: Workspace) -> None:
-    (workspace.root / "a").touch()
-    result = await read(registry, "a")
-    assert result.ok
-    assert result.content == "(The file is empty.)"
-
-
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"a\0b", "binary"), (b"caf\xe9", "not UTF-8 text (byte 4)"), (b"\xff\xfea\0", "binary")]
+    ("content", "message"), [(b"a\0b", "binary"), (b"caf\xe9", "not UTF-8 text (byte 4)"), (b"\xff\xfea\0", "binary")]
 )
-async def test_what_is_no_text_is_refused(
-    registry: ToolRegistry, workspace: Workspace, content: bytes, words: str
-) -> None:
+async def test_non_text_is_refused(registry: ToolRegistry, workspace: Workspace, content: bytes, message: str) -> None:
     (workspace.root / "a").write_bytes(content)
     result = await read(registry, "a")
     assert not result.ok
-    assert words in result.content
+    assert message in result.content
     assert not result.read
 
 
@@ -97,10 +80,10 @@ async def test_a_folder_a_missing_and_a_huge_file_are_refused(registry: ToolRegi
     (workspace.root / "dir").mkdir()
     with (workspace.root / "huge").open("wb") as file:
         file.truncate(files_read.LARGEST_FILE + 1)
-    for path, words in (("dir", "`list_files`"), ("none", "There is no file none"), ("huge", "larger than")):
+    for path, message in (("dir", "`list_files`"), ("none", "There is no file none"), ("huge", "larger than")):
         result = await read(registry, path)
         assert not result.ok
-        assert words in result.content
+        assert message in result.content
 
 
 async def listing(registry: ToolRegistry, **arguments: Any) -> ToolResult:
@@ -135,32 +118,21 @@ async def test_files_are_listed_sorted_and_by_pattern(
     assert result.content.split("\n") == expected
 
 
-async def test_an_empty_workspace_is_said_to_be_empty(registry: ToolRegistry, workspace: Workspace) -> None:
-    assert (await listing(registry)).content == "There are no files here."
-
-
-async def test_a_long_listing_is_cut_in_order_and_says_so(registry: ToolRegistry, workspace: Workspace) -> None:
-    for n in range(510):
-        (workspace.root / f"{n:04}").touch()
-    lines = (await listing(registry)).content.split("\n")
-    assert lines[:-1] == [f"{n:04}" for n in range(500)]
-    assert lines[-1] == "[10 more are not shown; narrow it down with `path` or `pattern`.]"
-
-
-async def test_a_listing_looks_at_a_bounded_number_of_files(
+async def test_a_listing_is_bounded_in_order_and_reports_what_it_left_out(
     registry: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert (await listing(registry)).content == "There are no files here."
+    (workspace.root / "0000caf\udce9").touch()
+    assert (await listing(registry)).content == "0000caf?", "a name that is no text"
+    for n in range(509):
+        (workspace.root / f"{n:04}").touch()
+    lines = (await listing(registry)).content.split("\n")
+    assert lines[:-1] == ["0000", "0000caf?", *(f"{n:04}" for n in range(1, 499))]
+    assert lines[-1] == "[10 more are not shown; narrow it down with `path` or `pattern`.]"
     monkeypatch.setattr(files_read, "VISITED", 3)
-    for name in "abcde":
-        (workspace.root / name).touch()
-    assert (await listing(registry)).content.startswith("a\nb\nc\n[Only the first 3 files")
-
-
-async def test_a_name_that_is_no_text_can_be_listed(registry: ToolRegistry, workspace: Workspace) -> None:
-    (workspace.root / "caf\udce9").touch()
-    result = await listing(registry)
-    assert result.content == "caf?"
-    result.content.encode("utf-8")
+    assert (await listing(registry)).content == (
+        "0000\n0000caf?\n0001\n[Only the first 3 files were looked at; name a folder in `path`.]"
+    )
 
 
 @pytest.mark.parametrize("path", ["none", "../outside", "z.py"])

@@ -1,4 +1,4 @@
-"""`AGENTS.md` is a text file of the workspace, or a sentence that says why it is not read."""
+"""`AGENTS.md` is a text file of the workspace, or a sentence that gives the reason it is not read."""
 
 import os
 import socket
@@ -41,9 +41,7 @@ ODD: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_what_is_no_file_is_said_and_leaves_nothing_open(
-    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_file_is_reported_and_closed(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     make, why = ODD[kind]
     writer = make(tmp_path / NAME)
     before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only
@@ -64,7 +62,7 @@ def test_a_file_is_read_up_to_a_size_and_none_is_none(tmp_path: Path) -> None:
     assert len(read) == LARGEST
 
 
-def test_the_prompt_says_that_the_notes_are_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_prompt_reports_notes_that_are_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "workspace" / NAME).mkdir(parents=True)
     assert main(["--data", str(tmp_path), "agents", "show", "executor", "--prompt"]) == 0
     assert "AGENTS.md was not read: it is a folder. Make it a plain text file." in capsys.readouterr().out

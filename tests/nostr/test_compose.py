@@ -13,13 +13,15 @@ from websockets.asyncio.client import connect
 
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
-from tenex.nostr.compose import NostrSealer
+from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_event
-from tenex.nostr.keys import SecretKey
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.threading import read_event
 from tenex.nostr.threading.split import clean_text, clip, split_text
 
-PERSON, PROJECT = SecretKey(bytes([1]) * 32), SecretKey(bytes([2]) * 32)
+from .kit import ALICE, BOB, FAST, NOW, PERSON, PROJECT
+
 ADDRESS = f"31933:{PERSON.public}:demo"
 RELAYS = ("wss://one.example", "WSS://One.Example:443/", "ws://127.0.0.1:7447")
 MARKS = (("L", "agent"), ("l", "ai", "agent"))
@@ -235,3 +237,14 @@ async def test_a_real_relay_takes_every_part(relay_url: str, kind: int, text: st
             frame = json.dumps(["EVENT", to_wire(sign(event, PROJECT))], ensure_ascii=False)
             await socket.send(frame)
             assert json.loads(await socket.recv())[:3] == ["OK", event.id, True]
+
+
+@pytest.mark.parametrize(("key", "kind", "why"), [(ALICE, 0, "kind 0"), (ALICE, 5, "kind 5"), (BOB, 1, "the key")])
+async def test_only_messages_by_our_keys_are_signed(key: object, kind: int, why: str) -> None:
+    """A journal that was carried here may hold anything, such as a profile or a deletion by one of our keys."""
+    relays = RelayPool([], on_event=lambda event, relay: None, timeouts=FAST)
+    publisher = Publisher(relays, {ALICE.public: ALICE}, KINDS)
+    event = unsigned_event((ALICE if key is ALICE else BOB).public, NOW, kind, [], "hello")
+    outcome = await publisher.publish(event, "ws://127.0.0.1:9")
+    assert not outcome.accepted
+    assert why in outcome.detail

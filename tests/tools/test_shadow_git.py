@@ -1,4 +1,4 @@
-"""The shadow repository is mended, or begun anew, whatever was done to it or planted in its way."""
+"""The shadow repository is repaired, or begun again, whatever was done to it or planted in its way."""
 
 import shutil
 from pathlib import Path
@@ -9,22 +9,15 @@ from tenex.core.phases import Phase
 from tenex.tools.workspace import Workspace
 
 from .conftest import git, make_context, needs_git
-from .test_transactions import registry_of, shell
+from .test_serialized_calls import registry_of, shell
 
 pytestmark = needs_git
 
 CONVERSATION = "c" * 64
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "checkpoints"
-
-
 @pytest.mark.parametrize("damage", ["commit", "tree", "empty ref", "ref", "HEAD", "objects", "config"])
-async def test_what_cannot_be_read_any_more_is_set_aside_and_begun_anew(
-    workspace: Workspace, folder: Path, damage: str
-) -> None:
+async def test_an_unreadable_repository_is_replaced(workspace: Workspace, folder: Path, damage: str) -> None:
     """As a machine without power leaves it. The work goes on, and what was kept is not thrown away."""
     (workspace.root / "a").write_text("1")
     await shell(registry_of(workspace, folder), "echo 2 > a")
@@ -48,9 +41,7 @@ async def test_what_cannot_be_read_any_more_is_set_aside_and_begun_anew(
     assert len(aside) == (damage != "config")  # that one is written at every start
 
 
-async def test_content_that_cannot_be_read_any_more_is_told_and_the_rest_put_back(
-    workspace: Workspace, folder: Path
-) -> None:
+async def test_unreadable_content_is_reported_and_the_rest_put_back(workspace: Workspace, folder: Path) -> None:
     for name in "abc":
         (workspace.root / name).write_text(name)
     tools = registry_of(workspace, folder)
@@ -66,9 +57,7 @@ async def test_content_that_cannot_be_read_any_more_is_told_and_the_rest_put_bac
 
 
 @pytest.mark.parametrize("name", ["index.lock", "packed-refs.lock", f"refs/tenex/{CONVERSATION}.lock"])
-async def test_locks_of_a_killed_git_do_not_hold_up_the_next_start(
-    workspace: Workspace, folder: Path, name: str
-) -> None:
+async def test_locks_of_a_killed_git_do_not_block_a_start(workspace: Workspace, folder: Path, name: str) -> None:
     (workspace.root / "a").write_text("1")
     await shell(registry_of(workspace, folder), "echo 2 > a")
     (folder / name).write_text("")
@@ -84,15 +73,13 @@ async def test_no_ignore_file_brings_in_what_is_never_kept(workspace: Workspace,
     assert result.touched == ("y",)
 
 
-async def test_repositories_in_one_another_without_end_do_not_keep_us_from_looking(
-    workspace: Workspace, folder: Path
-) -> None:
+async def test_deeply_nested_repositories_do_not_block_a_snapshot(workspace: Workspace, folder: Path) -> None:
     nested = "d=.; for i in 1 2 3 4 5 6 7 8 9 10 11; do d=$d/n; git init -q $d; echo 1 > $d/f; done; echo 1 > a"
     result = await shell(registry_of(workspace, folder), nested)
     assert {"a", "n/f", "n/n/n/n/n/n/n/f"} <= set(result.touched)
 
 
-async def test_a_pipe_in_a_repository_does_not_hold_it_up_for_ever(
+async def test_a_pipe_in_a_repository_does_not_block(
     workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a sandbox, repositories stay; git opens what leads to their commits."""

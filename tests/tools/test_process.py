@@ -5,13 +5,14 @@ import os
 import signal
 import sys
 import textwrap
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tenex.tools import process as programs
-from tenex.tools.process import Outcome
+from tenex.tools.process import Outcome, plain_text
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
@@ -66,23 +67,7 @@ async def family(folder: Path) -> list[int]:
     return [int(name.read_text()) for name in names]
 
 
-@pytest.mark.parametrize("status", [0, 1, 7, 255])
-async def test_the_exit_status_is_the_programs(tmp_path: Path, status: int) -> None:
-    outcome = await run(f"print('out', flush=True); import os; os.write(2, b'err\\n'); os._exit({status})", tmp_path)
-    assert outcome == Outcome(status=status, output="out\nerr\n")
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGPIPE])
-async def test_an_end_by_signal_is_the_programs(tmp_path: Path, number: signal.Signals) -> None:
-    outcome = await run(
-        f"import os, signal; signal.signal({int(number)}, signal.SIG_DFL) if {int(number)} != 9 else 0; "
-        f"os.kill(os.getpid(), {int(number)})",
-        tmp_path,
-    )
-    assert outcome.status == -number
-
-
-async def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_a_missing_program_is_reported(tmp_path: Path) -> None:
     outcome = await programs.run(
         ["/nonexistent/program"], cwd=tmp_path, environment=ENVIRONMENT, deadline=20, most_output=1_000
     )
@@ -90,21 +75,35 @@ async def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert "cannot be started" in outcome.output
 
 
-async def test_the_environment_is_only_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("code", "status", "output"),
+    [
+        ("print('out', flush=True); import os; os.write(2, b'err\\n'); os._exit(0)", 0, "out\nerr\n"),
+        ("raise SystemExit(7)", 7, ""),
+        ("import os; os._exit(255)", 255, ""),
+        ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL, ""),
+        ("import os, signal as s; s.signal(13, s.SIG_DFL); os.kill(os.getpid(), 13)", -signal.SIGPIPE, ""),
+        ("import os; os.kill(os.getpid(), 11)", -signal.SIGSEGV, ""),
+        ("import os; os.kill(os.getpid(), 15)", -signal.SIGTERM, ""),
+        ("print('x' * 999, end='')", 0, "x" * 999),
+        ("print('x' * 1000, end='')", 0, "x" * 1000),
+        ("import os; os.write(1, b'a\\xff')", 0, "a\ufffd"),
+        ("import os; print(sorted(set(os.environ) - {'LC_CTYPE'}))", 0, "['LANG', 'PATH']\n"),
+    ],
+)
+async def test_the_status_and_output_are_the_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, status: int, output: str
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    outcome = await run("import os; print(sorted(os.environ))", tmp_path)
-    assert set(eval(outcome.output)) - {"LC_CTYPE"} == {"LANG", "PATH"}
+    assert await run(code, tmp_path) == Outcome(status=status, output=output)
 
 
-async def test_there_is_nothing_to_read_and_no_file_of_ours_is_open(tmp_path: Path) -> None:
+async def test_standard_input_is_empty_or_a_given_file_and_no_other_is_open(tmp_path: Path) -> None:
     with (tmp_path / "ours").open("w"):
         outcome = await run(
             "import os, sys; print(repr(sys.stdin.read()), sorted(os.listdir('/proc/self/fd'))[:4])", tmp_path
         )
     assert outcome.output == "'' ['0', '1', '2', '3']\n"  # 3 is the listing itself
-
-
-async def test_a_given_file_is_standard_input(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("hello")
     with (tmp_path / "in").open("rb") as file:
         outcome = await programs.run(
@@ -129,16 +128,6 @@ async def test_a_flood_is_drained_and_its_middle_left_out(tmp_path: Path) -> Non
     assert outcome.cut == 6 + 20_000_000 + 5 - 1_000
     assert f"[{outcome.cut} bytes left out]" in outcome.output
     assert len(outcome.output) < 1_100
-
-
-@pytest.mark.parametrize("size", [999, 1_000])
-async def test_output_up_to_the_cap_is_whole(tmp_path: Path, size: int) -> None:
-    outcome = await run(f"print('x' * {size}, end='')", tmp_path)
-    assert outcome == Outcome(status=0, output="x" * size)
-
-
-async def test_bytes_that_are_no_text_are_shown_as_replaced(tmp_path: Path) -> None:
-    assert (await run("import os; os.write(1, b'a\\xff')", tmp_path)).output == "a\ufffd"
 
 
 async def test_at_the_deadline_the_whole_family_is_gone_and_the_output_kept(tmp_path: Path) -> None:
@@ -189,7 +178,7 @@ async def test_cancelled_while_starting_nothing_is_left(tmp_path: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    await until(lambda: not children_running_keeper(), "no keeper is left")
+    await until(lambda: not children_running_supervisor(), "no supervisor is left")
     await until(lambda: descriptors() <= before, "no pipe is left open")
 
 
@@ -204,7 +193,7 @@ def _target(entry: Path) -> str:
         return ""
 
 
-def children_running_keeper() -> list[int]:
+def children_running_supervisor() -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -244,8 +233,8 @@ async def test_a_daemon_killed_outright_takes_its_programs_along(tmp_path: Path)
     await until(lambda: not [pid for pid in pids if is_alive(pid)], "the family is gone")
 
 
-async def test_a_killed_keeper_takes_the_program_along(tmp_path: Path) -> None:
-    """Should somebody kill the keeper itself, the program dies by the kernel's hand and the run comes back."""
+async def test_a_killed_supervisor_takes_the_program_along(tmp_path: Path) -> None:
+    """Should somebody kill the supervisor itself, the program dies by the kernel's hand and the run comes back."""
     code = """
         import os, time
         with open('p.new', 'w') as file: file.write(f'{os.getpid()} {os.getppid()}')
@@ -254,8 +243,8 @@ async def test_a_killed_keeper_takes_the_program_along(tmp_path: Path) -> None:
     """
     task = asyncio.create_task(run(code, tmp_path))
     await until((tmp_path / "p").exists, "the program runs")
-    program, keeper = map(int, (tmp_path / "p").read_text().split())
-    os.kill(keeper, signal.SIGKILL)
+    program, supervisor = map(int, (tmp_path / "p").read_text().split())
+    os.kill(supervisor, signal.SIGKILL)
     assert (await task).status == -signal.SIGKILL
     await until(lambda: not is_alive(program), "the program is gone")
 
@@ -274,3 +263,28 @@ async def test_many_at_once_do_not_mix(tmp_path: Path) -> None:
     many: list[Awaitable[Outcome]] = [run(f"print({n}); raise SystemExit({n})", tmp_path) for n in range(12)]
     outcomes = await asyncio.gather(*many)
     assert [(outcome.status, outcome.output) for outcome in outcomes] == [(n, f"{n}\n") for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("plain\nlines\n", "plain\nlines"),
+        ("\x1b[1;31mred\x1b[0m and \x1b]0;title\x07words", "red and words"),
+        ("  1%\r 50%\r100%\ndone\r\n", "100%\ndone"),
+        ("a\r\nb\r\n", "a\nb"),
+        ("nul\0bell\x07tab\t", "nul\ufffdbell\ufffdtab\t"),
+        ("\n\n  indented\n\n", "  indented"),
+        ("\x9b31mc1\x9d0;title\x9c", "\ufffd31mc1\ufffd0;title\ufffd"),
+        ("", ""),
+        ("grüße 漢字 \ufffd", "grüße 漢字 \ufffd"),
+    ],
+)
+def test_printed_text_reads_as_it_looked(output: str, shown: str) -> None:
+    assert plain_text(output) == shown
+
+
+@pytest.mark.parametrize("part", ["\x1b]", "\r", "x\r", "\x1b[", "\x1b[0", "a"])
+def test_nothing_printed_on_purpose_takes_long(part: str) -> None:
+    started = time.process_time()
+    plain_text(part * 100_000)
+    assert time.process_time() - started < 5  # milliseconds; what grows with the square takes minutes

@@ -88,9 +88,7 @@ async def test_finds_are_capped_and_long_lines_cut(registry: ToolRegistry, works
     assert lines[-1] == "[There are more than these 200; narrow it down.]"
 
 
-async def test_what_is_no_text_is_left_out_and_counted(
-    registry: ToolRegistry, workspace: Workspace, tmp_path: Path
-) -> None:
+async def test_non_text_is_left_out_and_counted(registry: ToolRegistry, workspace: Workspace, tmp_path: Path) -> None:
     (workspace.root / "bin").write_bytes(b"secret\0")
     (workspace.root / "latin").write_bytes(b"secret\xe9")
     (workspace.root / "big").write_bytes(b"secret\n" + b"x" * files_search.LARGEST_SEARCHED)

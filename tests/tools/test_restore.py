@@ -1,5 +1,6 @@
 """Files are put back as they were, and never through a link."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from tenex.tools import restore
 
-from .conftest import names_in
+from .conftest import fails, names_in
 
 
 @pytest.fixture
@@ -68,9 +69,6 @@ def test_removing_takes_the_folders_it_empties_and_no_others(root: Path) -> None
     restore.remove(root, b"gone")
     restore.remove(root, b"x/b")
     assert names_in(root) == []
-
-
-def test_names_are_bytes(root: Path) -> None:
     for name in (b"\xff\xfe", b"new\nline", "grün".encode()):
         restore.write(root, b"x/" + name, b"1", 0o644)
         restore.remove(root, b"x/" + name)
@@ -90,11 +88,7 @@ def test_permissions_are_given_to_files_only(root: Path) -> None:
 
 def test_a_failed_write_leaves_nothing_half_done(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "a").write_text("now")
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fchmod", refuse)
+    monkeypatch.setattr(os, "fchmod", fails(errno.ENOSPC))
     with pytest.raises(OSError, match="No space"):
         restore.write(root, b"a", b"was", 0o644)
     assert names_in(root) == ["a"]

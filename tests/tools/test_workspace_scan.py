@@ -1,4 +1,4 @@
-"""What git does not tell of is seen, and in confined phases put right."""
+"""What git does not report is seen, and in confined phases put right."""
 
 import os
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_a_link_to_a_repository_comes_back(root: Path) -> None:
     assert (root / ".git").readlink() == Path("../elsewhere")
 
 
-def test_a_repository_that_is_gone_is_told(root: Path) -> None:
+def test_a_repository_that_is_gone_is_reported(root: Path) -> None:
     repository(root / "a")
     before = workspace_scan.take(root)
     (root / "a/.git/HEAD").unlink()

@@ -1,4 +1,4 @@
-"""What has changed in the workspace's repository is told by the real git, which runs nothing the repository names."""
+"""Changes in the workspace's repository are reported by the real git, which runs nothing the repository names."""
 
 import shutil
 from pathlib import Path
@@ -42,7 +42,7 @@ async def diff(tools: ToolRegistry, **arguments: Any) -> ToolResult:
     return await tools.call("git_diff", arguments, make_context(Phase.PLAN))
 
 
-async def test_a_clean_repository_is_said_to_be_clean(tools: ToolRegistry, root: Path) -> None:
+async def test_a_clean_repository_is_reported_as_clean(tools: ToolRegistry, root: Path) -> None:
     assert (await status(tools)).content == "## main\nNothing has changed."
     assert (await diff(tools)).content.startswith("Nothing differs.")
 
@@ -86,44 +86,32 @@ async def test_another_commit_may_be_compared_with(tools: ToolRegistry, root: Pa
         "^x",
     ],
 )
-async def test_what_names_no_single_commit_is_refused_before_git_sees_it(
-    tools: ToolRegistry, root: Path, against: str
-) -> None:
+async def test_what_names_no_single_commit_is_refused(tools: ToolRegistry, root: Path, against: str) -> None:
     result = await diff(tools, against=against)
     assert not result.ok
     assert "must name one commit" in result.content
 
 
-async def test_what_git_does_not_know_is_told_in_its_words(tools: ToolRegistry, root: Path) -> None:
-    result = await diff(tools, against="unheard-of")
-    assert not result.ok
-    assert result.content.startswith("git failed: fatal: ")
-    assert "unheard-of" in result.content
-
-
-@pytest.mark.parametrize("path", ["../outside", "/etc", "src/../../outside", ".git/config"])
-async def test_paths_lie_in_the_workspace(tools: ToolRegistry, root: Path, path: str) -> None:
-    assert not (await diff(tools, path=path)).ok
-
-
-async def test_names_are_names_and_not_patterns(tools: ToolRegistry, root: Path) -> None:
-    (root / "a.py").write_text("changed\n")
-    assert (await diff(tools, path="*.py")).content.startswith("Nothing differs.")
-    assert (await diff(tools, path=":!x")).content.startswith("Nothing differs.")
-
-
-async def test_where_there_is_no_repository_that_is_said(tools: ToolRegistry, workspace: Workspace) -> None:
-    git(workspace.root.parent, "init", "-q")  # one around it is none of ours
+async def test_without_a_repository_or_a_commit_that_is_reported(tools: ToolRegistry, workspace: Workspace) -> None:
+    git(workspace.root.parent, "init", "-q")  # one around it is not the workspace's
     for result in (await status(tools), await diff(tools)):
         assert not result.ok
         assert result.content == "The workspace is no git repository; `list_files` shows what there is."
-
-
-async def test_a_repository_without_a_commit_is_no_fault(tools: ToolRegistry, workspace: Workspace) -> None:
     git(workspace.root, "init", "-q", "-b", "main")
     (workspace.root / "a").write_text("")
     assert (await status(tools)).content == "## No commits yet on main\n?? a"
     assert "no commit yet" in (await diff(tools)).content
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"), [("git", "git is not installed"), ("bwrap", "sandbox (bubblewrap) is gone")]
+)
+async def test_a_missing_program_is_reported(
+    tools: ToolRegistry, root: Path, monkeypatch: pytest.MonkeyPatch, missing: str, message: str
+) -> None:
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == missing else which(name))
+    assert message in (await status(tools)).content
 
 
 async def test_a_repository_elsewhere_is_not_followed(tools: ToolRegistry, root: Path, tmp_path: Path) -> None:
@@ -137,16 +125,16 @@ async def test_a_repository_elsewhere_is_not_followed(tools: ToolRegistry, root:
     assert "main" not in result.content
 
 
-async def test_without_git_that_is_said(tools: ToolRegistry, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bubblewrap = shutil.which("bwrap")
-    monkeypatch.setattr(shutil, "which", lambda name: bubblewrap if name == "bwrap" else None)
-    assert "git is not installed" in (await status(tools)).content
-
-
-async def test_a_sandbox_that_is_gone_is_told(tools: ToolRegistry, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = shutil.which("git")
-    monkeypatch.setattr(shutil, "which", lambda name: program if name == "git" else None)
-    assert "sandbox (bubblewrap) is gone" in (await status(tools)).content
+async def test_a_path_is_a_name_in_the_workspace_and_not_a_pattern(tools: ToolRegistry, root: Path) -> None:
+    (root / "a.py").write_text("changed\n")
+    for path in ("*.py", ":!x"):
+        assert (await diff(tools, path=path)).content.startswith("Nothing differs.")
+    for path in ("../outside", "/etc", "src/../../outside", ".git/config"):
+        assert not (await diff(tools, path=path)).ok
+    result = await diff(tools, against="unknown-branch")
+    assert not result.ok
+    assert result.content.startswith("git failed: fatal: ")
+    assert "unknown-branch" in result.content
 
 
 async def test_a_long_difference_is_capped(tools: ToolRegistry, root: Path) -> None:
@@ -189,9 +177,7 @@ async def test_nothing_planted_in_the_repository_runs(tools: ToolRegistry, root:
     assert not anywhere(tmp_path, "ran")
 
 
-async def test_a_filter_that_git_cannot_be_kept_from_running_is_confined(
-    tools: ToolRegistry, root: Path, tmp_path: Path
-) -> None:
+async def test_a_filter_that_git_runs_is_confined(tools: ToolRegistry, root: Path, tmp_path: Path) -> None:
     """It sees the workspace read-only, and writes nowhere."""
     planted = root / "planted"
     planted.write_text(f"#!/bin/sh\ntouch ran {tmp_path}/ran {tmp_path}/outside/ran\ncat\n")

@@ -19,7 +19,7 @@ from tenex.tools.rollback import put_back, tree_after
 from tenex.tools.workspace import Workspace
 
 from .conftest import needs_git
-from .test_transactions import subjects
+from .test_serialized_calls import subjects
 
 pytestmark = needs_git
 
@@ -79,13 +79,13 @@ def work(tmp_path: Path, workspace: Workspace) -> Work:
 
 def test_at_every_record_the_files_are_those_of_then(work: Work) -> None:
     work.write(mine="0")
-    stood: list[dict[str, str]] = [work.files()]
+    expected: list[dict[str, str]] = [work.files()]
     for files in ({"a": "1"}, {}, {"a": "2", "b": "1"}, {"a": None}, {"mine": "1"}):
         work.call(**files)
-        stood += [stood[-1], work.files()]
-    for to in (*range(len(stood) - 1, 0, -1), *range(1, len(stood))):
+        expected += [expected[-1], work.files()]
+    for to in (*range(len(expected) - 1, 0, -1), *range(1, len(expected))):
         work.back(to)
-        assert work.files() == stood[to], to
+        assert work.files() == expected[to], to
 
 
 def test_before_the_first_call_the_files_are_what_that_call_found(work: Work) -> None:
@@ -97,7 +97,7 @@ def test_before_the_first_call_the_files_are_what_that_call_found(work: Work) ->
 
 
 def test_what_there_was_before_going_back_and_after_it_is_kept(work: Work, tmp_path: Path) -> None:
-    """By a commit of its own: git lets go of what only a record names."""
+    """By a commit of its own: git deletes what only a record names."""
     work.call(a="1")
     work.write(a="by hand")
     work.back(2)

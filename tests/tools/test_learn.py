@@ -1,4 +1,6 @@
-"""A lesson is kept once, and only if it says something."""
+"""A lesson is kept once, and only if it has content."""
+
+import errno
 
 import pytest
 
@@ -8,7 +10,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.tools.registry import ToolRegistry
 
-from .conftest import KeptLessons, make_context
+from .conftest import KeptLessons, fails, make_context
 
 LESSON = "Read the file before you change it; twice it had changed meanwhile."
 
@@ -68,10 +70,7 @@ async def test_what_teaches_nothing_is_refused(
 async def test_a_lesson_that_could_not_be_kept_is_not_claimed(
     registry: ToolRegistry, lessons: KeptLessons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(**_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(lessons, "record", fail)
+    monkeypatch.setattr(lessons, "record", fails(errno.ENOSPC))
     result = await learn(registry)
     assert not result.ok
     assert not result.lesson

@@ -1,4 +1,4 @@
-"""A confined call whose end nobody saw is settled before the next one, and what a person did since stays."""
+"""A confined call whose end is not recorded is settled before the next one, and what a user did since stays."""
 
 import asyncio
 import os
@@ -16,16 +16,11 @@ from tenex.tools.snapshots import Snapshot
 from tenex.tools.workspace import Workspace
 
 from .conftest import make_context, needs_git
-from .test_programs import until
+from .test_process import until
+from .test_serialized_calls import CHORES, VERIFICATION, contents, fill, registry_of, shell, subjects
 from .test_shell import sleepers
-from .test_transactions import CHORES, VERIFICATION, contents, fill, registry_of, shell, subjects
 
 pytestmark = needs_git
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "checkpoints"
 
 
 def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
@@ -45,7 +40,7 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"tool": 1}', "\x00"])
-def test_what_cannot_be_read_stands_in_nobodys_way(tmp_path: Path, content: str) -> None:
+def test_an_unreadable_record_is_removed(tmp_path: Path, content: str) -> None:
     (tmp_path / NAME).write_text(content)
     assert PendingReverts(tmp_path).unfinished() is None
     assert not (tmp_path / NAME).exists()
@@ -54,7 +49,7 @@ def test_what_cannot_be_read_stands_in_nobodys_way(tmp_path: Path, content: str)
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
-from tests.tools.test_unsettled import registry_of, shell, VERIFICATION
+from tests.tools.test_pending_revert import registry_of, shell, VERIFICATION
 from tenex.tools.workspace import Workspace
 asyncio.run(shell(registry_of(Workspace(Path(sys.argv[1])), Path(sys.argv[2])), sys.argv[3], VERIFICATION))
 """
@@ -92,9 +87,7 @@ async def test_what_a_killed_daemon_left_is_put_back_before_the_next_call(worksp
     assert "cut off" not in (await shell(registry_of(workspace, folder), "ls", VERIFICATION)).content
 
 
-async def test_what_a_person_did_since_is_theirs(
-    workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_later_changes_of_users_stay(workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They found the daemon dead and went on by hand, or waited for hours: neither is undone."""
     fill(workspace.root)
     await killed_within(workspace, folder, "echo x > app.py; echo y > mine.py")
@@ -120,7 +113,7 @@ def _now(root: Path) -> float:
     return (root / "clock.log").stat().st_ctime
 
 
-async def test_what_could_not_be_put_back_at_once_is_put_back_later(
+async def test_a_failed_revert_is_done_later(
     workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second snapshot failed: nothing else may be written in a confined phase until it has been settled."""
@@ -145,7 +138,7 @@ async def test_what_could_not_be_put_back_at_once_is_put_back_later(
     assert contents(workspace.root) == was
 
 
-async def test_a_call_that_nobody_can_settle_any_more_stands_in_nobodys_way(workspace: Workspace, folder: Path) -> None:
+async def test_a_call_that_cannot_be_settled_does_not_block_the_next(workspace: Workspace, folder: Path) -> None:
     """What there was before it cannot be read: the next one is carried out, and is held to its phase."""
     was = fill(workspace.root)
     tools = registry_of(workspace, folder)

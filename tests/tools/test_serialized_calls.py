@@ -2,11 +2,14 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tenex.core.phases import Phase
+from tenex.core.config import Replay
+from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.tools import serialized_calls as module
 from tenex.tools.check import CheckPolicy
@@ -16,10 +19,11 @@ from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed, ShadowGit
 from tenex.tools.shell import ShellPolicy, ShellRules
 from tenex.tools.standard import ToolDependencies, standard_tools
+from tenex.tools.tool import Tool, object_schema
 from tenex.tools.workspace import Workspace, digest
 
 from .conftest import ROSTER, KeptLessons, git, make_context, names_in, needs_bubblewrap, needs_git
-from .test_programs import until
+from .test_process import until
 
 pytestmark = needs_git
 
@@ -27,16 +31,8 @@ REF = f"refs/tenex/{'c' * 64}"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "checkpoints"
-
-
-@pytest.fixture(
-    params=[ShellPolicy.UNSANDBOXED, pytest.param(ShellPolicy.SANDBOXED, marks=needs_bubblewrap)],
-    ids=["unsandboxed", "sandboxed"],
-)
-def tools(request: pytest.FixtureRequest, workspace: Workspace, folder: Path) -> ToolRegistry:
-    return registry_of(workspace, folder, request.param)
+def tools(workspace: Workspace, folder: Path, policy: ShellPolicy) -> ToolRegistry:
+    return registry_of(workspace, folder, policy)
 
 
 def registry_of(
@@ -90,7 +86,7 @@ VERIFICATION = make_context(Phase.VERIFICATION, touched=frozenset({"mine.py"}))
 CHORES = make_context(Phase.CHORES, touched=frozenset({"mine.py"}))
 
 
-async def test_in_execute_what_a_command_changed_is_told_and_stays(
+async def test_in_execute_changes_are_reported_and_stay(
     tools: ToolRegistry, workspace: Workspace, folder: Path
 ) -> None:
     fill(workspace.root)
@@ -105,9 +101,7 @@ async def test_in_execute_what_a_command_changed_is_told_and_stays(
     assert subjects(folder) == ["after shell", "before shell"]
 
 
-async def test_a_checkpoint_names_the_conversation_the_turn_and_the_call(
-    tools: ToolRegistry, workspace: Workspace, folder: Path
-) -> None:
+async def test_a_checkpoint_names_its_call(tools: ToolRegistry, workspace: Workspace, folder: Path) -> None:
     """So that a turn can be taken back: the parent of the commit that names a call is how it was before."""
     (workspace.root / "a").write_text("before")
     await shell(tools, "printf after > a")
@@ -118,7 +112,7 @@ async def test_a_checkpoint_names_the_conversation_the_turn_and_the_call(
     assert git(folder, "show", f"{REF}~1:a") == "before"
 
 
-async def test_a_command_that_changes_nothing_leaves_no_trace(
+async def test_a_command_without_changes_leaves_no_trace(
     tools: ToolRegistry, workspace: Workspace, folder: Path
 ) -> None:
     fill(workspace.root)
@@ -149,9 +143,7 @@ async def test_a_command_that_changes_nothing_leaves_no_trace(
         "cp -r src copy; sed -i s/print/exit/ app.py",
     ],
 )
-async def test_in_verification_nothing_of_a_commands_changes_stays(
-    tools: ToolRegistry, workspace: Workspace, command: str
-) -> None:
+async def test_in_verification_no_change_stays(tools: ToolRegistry, workspace: Workspace, command: str) -> None:
     """Not even to documentation, or to files this cycle has changed."""
     was = fill(workspace.root)
     modes = {name: (workspace.root / name).stat().st_mode for name in was}
@@ -188,9 +180,7 @@ async def test_ignored_files_stay_in_every_phase(tools: ToolRegistry, workspace:
     assert {*was, "run.log", "build/out", ".pytest_cache/v/last"} < set(contents(workspace.root))
 
 
-async def test_in_chores_only_documentation_and_what_this_cycle_changed_stay(
-    tools: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_in_chores_only_what_they_may_change_stays(tools: ToolRegistry, workspace: Workspace) -> None:
     fill(workspace.root)
     result = await shell(
         tools, "for f in $(find . -type f); do echo '# tidy' >> $f; done; mkdir docs; echo 1 > docs/new", CHORES
@@ -203,9 +193,7 @@ async def test_in_chores_only_documentation_and_what_this_cycle_changed_stay(
     assert (workspace.root / "app.py").read_text() == "print(1)\n"
 
 
-async def test_in_chores_a_renamed_file_is_not_lost_between_its_names(
-    tools: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_in_chores_a_renamed_file_is_not_lost(tools: ToolRegistry, workspace: Workspace) -> None:
     """Its new name may not be there, its old one may go; doing both would lose it."""
     was = fill(workspace.root)
     result = await shell(tools, "mv mine.py src/moved.py; mv README.md notes.txt", CHORES)
@@ -215,7 +203,7 @@ async def test_in_chores_a_renamed_file_is_not_lost_between_its_names(
     assert "mine.py" not in contents(workspace.root)
 
 
-async def test_what_cannot_be_put_back_is_told(
+async def test_failed_reverts_are_reported(
     tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenex.tools.snapshots.LARGEST_KEPT", 100)
@@ -227,7 +215,9 @@ async def test_what_cannot_be_put_back_is_told(
     assert "Could not be put back: big; name this in your summary." in result.content
 
 
-async def test_a_cancelled_command_is_tidied_up_after(tools: ToolRegistry, workspace: Workspace) -> None:
+async def test_a_cancelled_or_stopped_command_is_reverted(
+    tools: ToolRegistry, workspace: Workspace, folder: Path
+) -> None:
     was = fill(workspace.root)
     task = asyncio.create_task(shell(tools, "echo x > app.py; echo y > started; sleep 600", VERIFICATION))
     await until((workspace.root / "started").exists, "the command runs")
@@ -236,12 +226,7 @@ async def test_a_cancelled_command_is_tidied_up_after(tools: ToolRegistry, works
         await task
     assert contents(workspace.root) == was
     assert (await shell(tools, "ls", VERIFICATION)).ok  # and the turn is free again
-
-
-async def test_a_command_that_takes_too_long_is_tidied_up_after(workspace: Workspace, folder: Path) -> None:
-    was = fill(workspace.root)
-    tools = registry_of(workspace, folder, timeout=1)
-    result = await shell(tools, "echo x > app.py; sleep 600", VERIFICATION)
+    result = await shell(registry_of(workspace, folder, timeout=1), "echo x > app.py; sleep 600", VERIFICATION)
     assert "was stopped" in result.content
     assert result.reverted == ("app.py",)
     assert contents(workspace.root) == was
@@ -270,9 +255,7 @@ async def test_what_cannot_change_anything_is_not_blamed_for_what_others_do(work
     assert "checkpoints" not in names_in(folder.parent)
 
 
-async def test_file_tools_are_kept_too_and_their_results_are_their_own(
-    tools: ToolRegistry, workspace: Workspace, folder: Path
-) -> None:
+async def test_file_tools_make_checkpoints_too(tools: ToolRegistry, workspace: Workspace, folder: Path) -> None:
     written = await tools.call("write_file", {"path": "a", "content": "1"}, make_context())
     assert written == ToolResult(ok=True, content="Created a (1 bytes).", touched=("a",), read={"a": digest(b"1")})
     await tools.call("move_file", {"path": "a", "to": "b"}, make_context())
@@ -303,7 +286,7 @@ async def test_names_that_are_no_text_can_be_recorded(tools: ToolRegistry, works
     assert {os.fsencode(name) for name in names_in(workspace.root)} == {b"\xff\xfe", b"new\nline"}
 
 
-async def test_a_whole_archive_unpacked_is_told_in_short(
+async def test_many_paths_are_shortened(
     tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_TOUCHED", 40)
@@ -314,7 +297,7 @@ async def test_a_whole_archive_unpacked_is_told_in_short(
 
 
 @needs_bubblewrap
-async def test_without_git_commands_run_where_all_may_change_and_read_only_elsewhere(
+async def test_without_git_some_phases_are_read_only(
     workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = registry_of(workspace, folder, ShellPolicy.SANDBOXED)
@@ -340,7 +323,7 @@ async def test_without_checkpoints_at_all_it_is_the_same(workspace: Workspace) -
     assert contents(workspace.root) == {"a": "1\n"}
 
 
-async def test_where_the_second_snapshot_fails_the_model_is_told_that_nobody_knows(
+async def test_a_failed_snapshot_is_reported(
     tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, seen = Checkpoints.take, []
@@ -358,12 +341,89 @@ async def test_where_the_second_snapshot_fails_the_model_is_told_that_nobody_kno
     assert seen == [True, True]
 
 
-async def test_names_made_to_fill_or_to_command_are_cut_and_made_plain(
-    tools: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_long_or_hostile_names_are_cut_and_made_plain(tools: ToolRegistry, workspace: Workspace) -> None:
     """They are recorded, read by a model, and shown on a terminal."""
     result = await shell(tools, "d=$(printf 'x%.0s' $(seq 250)); d=$d/$d/$d/$d/$d; mkdir -p $d; touch $d/f")
     assert len(result.touched[0]) == 1_000
     assert len(result.content) < 500
     result = await shell(tools, r"touch $'\x1b[31mred' $'\xc2\x9b31mred'")
     assert result.content.endswith("[Changed: red, \ufffd31mred.]")
+
+
+# ---- one at a time -------------------------------------------------------------------------------------------------
+
+
+def tool_that(body: Any, access: Access, name: str = "shell") -> Tool:
+    return Tool(name=name, description="", parameters=object_schema({}), access=access, replay=Replay.ONCE, body=body)
+
+
+async def test_changing_calls_take_turns_across_registries_and_readers_do_not_wait(workspace: Workspace) -> None:
+    """As after a reload: two registries over one workspace, two conversations; and one that is reading."""
+    inside, most, has_read = 0, 0, False
+    started, release = asyncio.Event(), asyncio.Event()
+
+    async def changes(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        started.set()
+        await release.wait()
+        inside -= 1
+        return ToolResult(ok=True, content="")
+
+    async def reads(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        nonlocal has_read
+        has_read = True
+        return ToolResult(ok=True, content="")
+
+    tools = [
+        tool_that(changes, Access.RUN),
+        tool_that(changes, Access.CHANGE, "write_file"),
+        tool_that(reads, Access.READ, "read_file"),
+    ]
+    one, two = (ToolRegistry(tools, ROSTER.get, Transactions(workspace)) for _ in range(2))
+    async with asyncio.TaskGroup() as group:
+        for registry in (one, two):
+            for name in ("shell", "write_file"):
+                group.create_task(registry.call(name, {}, make_context()))
+        await started.wait()
+        await one.call("read_file", {}, make_context())
+        assert has_read
+        assert inside == 1
+        release.set()
+    assert most == 1
+
+
+async def test_a_call_cancelled_while_waiting_does_nothing_and_delays_no_other(workspace: Workspace) -> None:
+    started: list[str] = []
+    release = asyncio.Event()
+
+    async def changes(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        started.append(context.call_id)
+        await release.wait()
+        return ToolResult(ok=True, content="")
+
+    registry = ToolRegistry([tool_that(changes, Access.RUN)], ROSTER.get, Transactions(workspace))
+    calls = [asyncio.create_task(registry.call("shell", {}, make_context())) for _ in range(3)]
+    await asyncio.sleep(0)
+    calls[1].cancel()
+    release.set()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert [isinstance(result, ToolResult) for result in results] == [True, False, True]
+    assert len(started) == 2
+
+
+@needs_git
+async def test_a_tool_that_breaks_gives_its_turn_back_in_order(workspace: Workspace) -> None:
+    (workspace.root / "app.py").write_text("whole")
+
+    async def breaks(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        (workspace.root / "app.py").write_text("half")
+        raise RuntimeError("broken")
+
+    turns = Transactions(workspace, Checkpoints(workspace.root.parent / "checkpoints", workspace.root))
+    registry = ToolRegistry([tool_that(breaks, Access.RUN)], ROSTER.get, turns)
+    result = await registry.call("shell", {}, make_context(Phase.VERIFICATION))
+    assert "failed for a reason of its own" in result.content
+    assert (workspace.root / "app.py").read_text() == "whole"
+    assert not workspace.turn.locked()

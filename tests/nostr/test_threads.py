@@ -1,18 +1,17 @@
 """Threads: how kind 11 and the comments under it are read, and what an answer's tags are."""
 
-import json
 from collections.abc import Sequence
 
 import pytest
 
 from tenex.core.ids import PublicKey
-from tenex.core.ports import OutgoingMessage
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey, npub
-from tenex.nostr.threading import read_event, scheme_named
+from tenex.nostr.threading import read_event
 
-PERSON, PROJECT, PLANNER, FRIEND = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
+from .kit import FRIEND, PERSON, PLANNER, PROJECT, answer_tags
+
 OURS = frozenset({PROJECT.public, PLANNER.public})
 SLUGS = {"planner": PLANNER.public}
 RELAY = "wss://relay.example"
@@ -30,16 +29,6 @@ def read(event: Event, relay: str = RELAY) -> InboundMessage:
     incoming = read_event(event, OURS, SLUGS, relay, ADDRESS)
     assert incoming is not None
     return incoming
-
-
-def answer(opener: InboundMessage, to: InboundMessage | None, speaker: SecretKey = PROJECT) -> list[tuple[str, ...]]:
-    """Seal an answer from what the journal would give back."""
-    address = json.loads(json.dumps(opener.address))
-    origin = json.loads(json.dumps(to.origin)) if to else {}
-    draft = OutgoingMessage(speaker=speaker.public, text="answer", created_at=2000, address=address, reply_to=origin)
-    (event,) = scheme_named(address["form"]).seal(draft, ())
-    assert event.kind == 1111
-    return list(event.tags)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +52,7 @@ def test_a_thread_is_answered_by_a_comment_on_it() -> None:
     """NIP-22: the root in capitals, the root again as parent, and p for the asker."""
     incoming = read(made(11, ["p", PROJECT.public], ["p", STRANGER]))
     root = incoming.event_id
-    assert answer(incoming, incoming) == [
+    assert answer_tags(incoming, incoming) == [
         ("E", root, RELAY, PERSON.public),
         ("K", "11"),
         ("P", PERSON.public, RELAY),
@@ -94,7 +83,7 @@ def test_a_nested_comment_is_answered_under_the_root() -> None:
     """TENEX clients show only direct children of the root, so `e` is the root and not the comment."""
     opener = read(made(11, ["a", ADDRESS]))
     comment = read(made(1111, ["E", opener.event_id, HINT], ["K", "11"], ["e", P], ["k", "1111"], by=FRIEND), HINT2)
-    assert answer(opener, comment) == [
+    assert answer_tags(opener, comment) == [
         ("E", opener.event_id, RELAY, PERSON.public),
         ("K", "11"),
         ("P", PERSON.public, RELAY),
@@ -108,7 +97,7 @@ def test_a_comment_may_call_us_into_a_thread() -> None:
     """The root's tags are copied with their hints; what is missing is left out, or taken from a later comment."""
     called = read(made(1111, ["E", R, HINT], ["K", "11"], ["e", R], ["p", PROJECT.public]))
     assert called.starts
-    assert answer(called, called) == [
+    assert answer_tags(called, called) == [
         ("E", R, HINT),
         ("K", "11"),
         ("e", R, HINT),
@@ -117,7 +106,7 @@ def test_a_comment_may_call_us_into_a_thread() -> None:
     ]
     fuller = read(made(1111, ["E", R, HINT, STRANGER], ["K", "11"], ["P", STRANGER, HINT2], ["e", P], by=FRIEND))
     assert not fuller.starts
-    assert answer(called, fuller)[:4] == [
+    assert answer_tags(called, fuller)[:4] == [
         ("E", R, HINT, STRANGER),
         ("K", "11"),
         ("P", STRANGER, HINT2),
@@ -129,7 +118,7 @@ def test_a_comment_from_another_thread_does_not_move_the_conversation() -> None:
     """It may join by its parent, but the answer stays under the root the conversation has."""
     called = read(made(1111, ["E", R, HINT], ["K", "11"], ["p", PROJECT.public]))
     other = read(made(1111, ["E", X], ["K", "11"], ["P", STRANGER], ["e", P], by=FRIEND))
-    assert answer(called, other) == [
+    assert answer_tags(called, other) == [
         ("E", R, HINT),
         ("K", "11"),
         ("e", R, HINT),
@@ -142,7 +131,7 @@ def test_the_author_of_the_root_may_be_in_one_tag_only() -> None:
     """P alone, or the E tag alone, is enough to copy both."""
     for tags in ([["P", STRANGER], ["E", R]], [["E", R, "", STRANGER]]):
         incoming = read(made(1111, *tags, ["K", "11"], ["p", PROJECT.public]))
-        assert answer(incoming, incoming)[:3] == [("E", R, RELAY, STRANGER), ("K", "11"), ("P", STRANGER, RELAY)]
+        assert answer_tags(incoming, incoming)[:3] == [("E", R, RELAY, STRANGER), ("K", "11"), ("P", STRANGER, RELAY)]
 
 
 def test_a_comment_without_a_parent_answers_the_root() -> None:
@@ -169,9 +158,9 @@ def test_a_comment_on_anything_else_is_not_taken(tags: list[list[str]]) -> None:
 
 def test_words_without_a_question_are_for_the_author_of_the_root() -> None:
     opener = read(made(11, ["p", PROJECT.public], ["p", STRANGER]))
-    assert [tag for tag in answer(opener, None) if tag[0] == "p"] == [("p", PERSON.public, RELAY)]
+    assert [tag for tag in answer_tags(opener, None) if tag[0] == "p"] == [("p", PERSON.public, RELAY)]
     ours = read(made(1111, ["E", R, "", PROJECT.public], ["K", "11"]))
-    assert [tag for tag in answer(ours, None) if tag[0] == "p"] == []
+    assert [tag for tag in answer_tags(ours, None) if tag[0] == "p"] == []
 
 
 def test_a_note_in_a_thread_is_answered_in_the_thread() -> None:
@@ -179,12 +168,12 @@ def test_a_note_in_a_thread_is_answered_in_the_thread() -> None:
     opener = read(made(11, ["p", PROJECT.public]))
     reply = read(made(1, ["e", opener.event_id, "", "root"], by=FRIEND))
     assert reply.references == (opener.event_id,)
-    assert answer(opener, reply)[-1] == ("p", FRIEND.public, RELAY)
+    assert answer_tags(opener, reply)[-1] == ("p", FRIEND.public, RELAY)
 
 
 def test_a_group_keeps_its_threads() -> None:
-    """Flotilla's threads subscription in rooms: `h` is copied."""
+    """Flotilla's threads are in rooms: `h` is copied."""
     event = made(11, ["h", "room"], ["p", PROJECT.public])
     incoming = read(event)
-    assert answer(incoming, incoming)[-1] == ("h", "room")
+    assert answer_tags(incoming, incoming)[-1] == ("h", "room")
     assert read_event(event, OURS, SLUGS, "", ADDRESS) is None
