@@ -114,7 +114,7 @@ async def test_a_deaf_relay_and_one_that_is_away(tmp_path: Path) -> None:
     deaf, absent = report["relays"]
     assert deaf["url"] == relay.url
     assert deaf["unresponsiveSince"] is not None
-    assert (absent["url"], absent["state"], absent["lastHeard"]) == (away, "away", None)
+    assert (absent["url"], absent["state"], absent["lastReceived"]) == (away, "away", None)
     assert "refused" in absent["fault"].lower()
     assert "0 of 2 connected" in told
     assert "UNRESPONSIVE" in told

@@ -66,22 +66,22 @@ def test_check_names_every_workflow_and_every_fault(data: Path, capsys: pytest.C
     (data / "config" / "workflows" / "bad.toml").write_text(WORKFLOW.replace("executor", "ghost"))
     (data / "config" / "workflows" / "worse.toml").write_text("[")
     assert main(["graph", "check", "--data", str(data)]) == 3
-    said = capsys.readouterr().err
-    assert "ghost takes part, and is no agent here" in said
-    assert "worse.toml" in said
+    stderr = capsys.readouterr().err
+    assert "ghost takes part, and is no agent here" in stderr
+    assert "worse.toml" in stderr
 
 
-def test_a_workflow_unknown_knows_is_a_fault_of_usage(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_workflow_is_a_usage_error(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["graph", "show", "unknown", "--data", str(data)]) == 2
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     folder = data / "config" / "workflows"
     assert f"There is no workflow 'unknown' in {folder}. Known: pair. `tenex --data {data} workflows add`" in " ".join(
-        said.split()
+        stderr.split()
     )
     (folder / "pair.toml").unlink()
     assert main(["graph", "show", "unknown", "--data", str(data)]) == 2
-    said = capsys.readouterr().err
-    assert f"There is no workflow 'unknown' in {folder}. `tenex" in " ".join(said.split())
+    stderr = capsys.readouterr().err
+    assert f"There is no workflow 'unknown' in {folder}. `tenex" in " ".join(stderr.split())
 
 
 def test_config_check_and_doctor_name_the_same_faults(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,7 +150,7 @@ class Doubts(AgentState):
 
     @property
     def state_prompt(self):
-        return "Say what you doubt."
+        return "Name what you doubt."
 
 
 class Reviewer(BaseAgent):
@@ -180,7 +180,7 @@ def test_the_output_states_of_an_agent_are_drawn(tmp_path: Path, capsys: pytest.
         ('"states"', "`output` cannot be read; write `output = True` or a dict"),
         ('{"plan": [3], "max": -1}', "`output.max`, `output.plan` cannot be read"),
         ('{"plans": []}', "`output.plans` cannot be read"),
-        ('{"plan": [ToolCallState]}', "`tool_call` takes an action and cannot stand in `plan`"),
+        ('{"plan": [ToolCallState]}', "`tool_call` takes an action and is not allowed in `plan`"),
         ('{"act": [int]}', "`int` is no subclass of AgentState"),
     ],
 )

@@ -17,14 +17,16 @@ from tenex.telemetry.durations import Interval, Intervals
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
+from .kit import go_through, whole_conversation
+
 
 def of(scenario: Scenario) -> list[Interval]:
-    """Everything that ended, as a process hears it that lives all the time."""
-    return heard(Intervals(), scenario)
+    """Everything that ended, for a process that runs all the time."""
+    return intervals_of(Intervals(), scenario)
 
 
-def heard(intervals: Intervals, scenario: Scenario, first: int = 0, last: int | None = None) -> list[Interval]:
-    """Let it hear the decisions of a journal, each with the conversation as it left it."""
+def intervals_of(intervals: Intervals, scenario: Scenario, first: int = 0, last: int | None = None) -> list[Interval]:
+    """Feed it the decisions of a journal, each with the state after it."""
     before = [record for decision in scenario.journal[:first] for record in decision]
     conversation, found = fold(ID, before), list[Interval]()
     for decision in scenario.journal[first:last]:
@@ -38,27 +40,10 @@ def by_stage(found: Sequence[Interval], stage: str) -> list[Interval]:
     return [interval for interval in found if interval.stage == stage]
 
 
-def whole_conversation() -> Scenario:
-    scenario = Scenario(seven_phases, diligent)
-    scenario.user_writes("I want something nice")
-    go_through(scenario)
-    return scenario
-
-
-def go_through(scenario: Scenario) -> None:
-    """Work, answer what is asked, and write again where the person is next, until the cycle ends."""
-    for seed in range(10):
-        scenario.settle(seed)
-        if scenario.conversation.status == "ended":
-            return
-        scenario.user_writes("Green, please", reply_to=next(iter(scenario.conversation.asks), None))
-    raise AssertionError("the cycle does not end")
-
-
 def test_every_stage_of_a_whole_cycle_is_paired_and_nothing_stays_open() -> None:
     scenario, intervals = whole_conversation(), Intervals()
     assert scenario.conversation.status == "ended"
-    found = heard(intervals, scenario)
+    found = intervals_of(intervals, scenario)
     assert len(intervals) == 0
     stages = {stage: len(by_stage(found, stage)) for stage in ("turn", "run", "model", "tool", "ask", "route")}
     assert stages == {
@@ -142,10 +127,10 @@ def test_failed_tries_and_useless_answers_are_model_intervals_of_their_own() -> 
     assert (found[1].key, found[1].began) == (f"turn-1.project-manager {due.seq}", due.at)
 
 
-def test_a_rejected_route_and_an_unreachable_router_are_told_apart() -> None:
+def test_a_rejected_route_and_an_unreachable_router_differ() -> None:
     answers: list[Any] = [
         ModelFailed(key=None, message="no", retryable=True),  # type: ignore[arg-type]
-        {"agents": ["nobody"], "reason": "x"},
+        {"agents": ["unknown"], "reason": "x"},
         {"agents": ["project-manager"], "reason": "x"},
     ]
     scenario = Scenario(lambda _question: answers.pop(0), diligent)
@@ -163,7 +148,7 @@ def test_a_stop_ends_what_is_open() -> None:
         scenario.step()
     scenario.user_writes("/stop")
     intervals = Intervals()
-    found = heard(intervals, scenario)
+    found = intervals_of(intervals, scenario)
     assert [(i.stage, i.outcome) for i in found if i.stage in ("model", "run", "turn")] == [
         ("model", "stopped"),
         ("run", "stopped"),
@@ -186,8 +171,8 @@ def test_complete_and_the_limit_of_steps_ask_no_model_that_was_not_asked() -> No
     assert by_stage(found, "tool") == []
 
 
-def test_a_restart_goes_on_with_what_was_open_and_begins_anew_what_is_done_again() -> None:
-    """A process that never heard the beginning finds what one finds that lived all the time."""
+def test_a_restart_continues_open_work_and_restarts_repeated_work() -> None:
+    """A process that missed the beginning finds what one finds that ran all the time."""
     scenario = whole_conversation()
     for cut in range(1, len(scenario.journal)):
         again = Scenario(seven_phases, diligent)
@@ -196,12 +181,12 @@ def test_a_restart_goes_on_with_what_was_open_and_begins_anew_what_is_done_again
         again.conversation = fold(ID, [record for decision in again.journal for record in decision])
         again.handle(Opened())
         go_through(again)
-        before = len(work(heard(Intervals(), again, last=cut)))
-        after = work(heard(Intervals(), again, first=cut))
+        before = len(work(intervals_of(Intervals(), again, last=cut)))
+        after = work(intervals_of(Intervals(), again, first=cut))
         assert after == work(of(again))[before:], cut
         for interval in after:
             if interval.stage in ("model", "tool"):
-                assert interval.seconds < 100, "the time the process was away is nobody's work"
+                assert interval.seconds < 100, "the time the process was away counts for no work"
 
 
 def work(found: Sequence[Interval]) -> list[Interval]:
@@ -245,10 +230,10 @@ def test_a_clock_that_is_set_back_gives_no_negative_time() -> None:
     assert dataclasses.replace(turn, ended=Millis(turn.began - 5_000)).seconds == 0
 
 
-# ---- colleagues called like tools ---------------------------------------------------------------------------------
+# ---- sub-agents ----
 
 
-def with_a_colleague() -> Scenario:
+def with_a_sub_agent() -> Scenario:
     """A turn in chat in which the executor calls the helper, who reads something."""
     worker = model_by_agent(
         executor=[reply("", *calls_to("helper")), "built"], helper=[reply("", ("ask", {"question": "Which?"}))]
@@ -266,7 +251,7 @@ def with_a_colleague() -> Scenario:
 
 
 def test_a_called_run_hangs_on_the_call_that_began_it_and_is_no_part_of_the_turn() -> None:
-    scenario = with_a_colleague()
+    scenario = with_a_sub_agent()
     found = of(scenario)
     child, caller = by_stage(found, "run")
     (tool,) = by_stage(found, "tool")
@@ -278,14 +263,14 @@ def test_a_called_run_hangs_on_the_call_that_began_it_and_is_no_part_of_the_turn
 
 
 def test_a_process_that_begins_in_the_middle_of_a_called_run_knows_whose_it_is() -> None:
-    scenario = with_a_colleague()
+    scenario = with_a_sub_agent()
     whole = of(scenario)
     parked = next(
         place
         for place, decision in enumerate(scenario.journal, 1)
         if any(isinstance(record, r.QuestionAsked) for record in decision)
     )
-    found = heard(Intervals(), scenario, first=parked)
+    found = intervals_of(Intervals(), scenario, first=parked)
     for stage in ("run", "tool", "turn"):
         assert [(one.key, one.parent, one.outcome) for one in by_stage(found, stage)] == [
             (one.key, one.parent, one.outcome) for one in by_stage(whole, stage)

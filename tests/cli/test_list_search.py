@@ -4,8 +4,6 @@ import asyncio
 import errno
 import json
 import os
-import pty
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,8 +25,8 @@ from tests.fakes.scenario import Scenario, diligent, seven_phases
 from tests.store.kit import StillClock, going_on
 from tests.store.test_stats import lived
 
-from .conftest import Done, command, environment
-from .test_conversations_stats import keep, renamed
+from .conftest import Done
+from .journals import renamed, write_conversations
 
 Tenex = Callable[..., Done]
 ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
@@ -97,7 +95,7 @@ def index(data: Path) -> None:
 def data(tmp_path: Path) -> Path:
     """One conversation that has been through all phases, one that never left chat; the first with real keys."""
     chatted = worded(talked(), "Où est la bibliothèque? \x1b[31m数据库", addressed=(Slug("security"),))
-    keep(
+    write_conversations(
         tmp_path,
         {ONE: renamed(ONE, keyed(worded(lived(0).journal, "Build the zebra enclosure"))), TWO: renamed(TWO, chatted)},
     )
@@ -131,7 +129,7 @@ def test_filters_name_what_they_let_through(data: Path, tenex: Tenex, has_index:
     assert len(listed(tenex, data, "--limit", "1")) == 1
 
 
-def test_a_row_says_what_the_file_says(data: Path, tenex: Tenex) -> None:
+def test_a_row_agrees_with_the_file(data: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "list", "--was-in", "execute", "--json", "--data", data)
     (row,) = json.loads(done.stdout)
     view = json.loads((data / "conversations" / ONE / "conversation.json").read_text("utf-8"))
@@ -150,7 +148,7 @@ def test_words_of_people_and_agents_and_titles_are_found(data: Path, tenex: Tene
     assert listed(tenex, data, "zebra", "encl", command="search") == [ONE]
     assert listed(tenex, data, "BIBLIOTHEQUE", command="search") == [TWO]
     assert listed(tenex, data, "数据", command="search") == [TWO]
-    assert listed(tenex, data, "executor", "done", command="search") == [ONE], "an agent said so"
+    assert listed(tenex, data, "executor", "done", command="search") == [ONE], "by an agent"
     assert set(listed(tenex, data, '"something nice"', command="search")) == {ONE, TWO}, "the titles"
     assert listed(tenex, data, '"nice something"', command="search") == []
     assert listed(tenex, data, "zebra", "--agent", "security", command="search") == []
@@ -158,7 +156,7 @@ def test_words_of_people_and_agents_and_titles_are_found(data: Path, tenex: Tene
     assert listed(tenex, data, "zebra", "--since", "2000-01-01", command="search") == []
 
 
-def test_a_person_is_shown_where_it_stands(data: Path, tenex: Tenex) -> None:
+def test_the_text_shows_where_each_match_is(data: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "search", "bibliothèque", "--data", data, TZ="UTC")
     assert (done.returncode, done.stderr) == (0, "")
     head, line = done.stdout.splitlines()
@@ -203,7 +201,7 @@ def test_a_secret_key_given_for_an_agent_is_not_repeated(tmp_path: Path, tenex: 
     assert "secret key" in done.stderr
 
 
-def test_a_folder_of_another_user_is_said_to_be_one(data: Path, tenex: Tenex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_explained(data: Path, tenex: Tenex, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service has a user of its own, and the operator asks as themselves."""
     look = os.listdir
 
@@ -242,10 +240,10 @@ def test_an_empty_id_never_means_the_newest_where_something_is_changed(
     assert {path: path.read_bytes() for path in data.rglob("*.jsonl")} == before
 
 
-def test_nothing_found_is_said(data: Path, tenex: Tenex) -> None:
-    done = tenex("conversations", "search", "unheard-of", "--data", data)
+def test_nothing_found_is_reported(data: Path, tenex: Tenex) -> None:
+    done = tenex("conversations", "search", "unfindable", "--data", data)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "Nothing was found.\n")
-    assert tenex("conversations", "search", "unheard-of", "--json", "--data", data).stdout == "[]\n"
+    assert tenex("conversations", "search", "unfindable", "--json", "--data", data).stdout == "[]\n"
     done = tenex("conversations", "list", "--phase", "plan", "--data", data)
     assert (done.returncode, done.stdout) == (0, "")
     assert "no conversations of that kind" in done.stderr
@@ -256,14 +254,14 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_searches(d
     damaged = bytearray(journal.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     journal.write_bytes(damaged + b"x")
-    keep(data, {THREE: renamed(THREE, talked())})
+    write_conversations(data, {THREE: renamed(THREE, talked())})
     (data / "conversations" / THREE / MARK).write_text("journal.jsonl: it was odd.\n")
     (data / "conversations" / "index.sqlite").unlink()
     done = tenex("conversations", "list", "--json", "--data", data)
     rows = {row["id"]: row for row in json.loads(done.stdout)}
     assert (rows[TWO]["status"], rows[THREE]["status"]) == ("unread", "quarantined")
     assert "line " in rows[TWO]["fault"]
-    assert rows[TWO]["title"] == rows[THREE]["title"] == "I want something nice", "as conversation.json tells"
+    assert rows[TWO]["title"] == rows[THREE]["title"] == "I want something nice", "as in conversation.json"
     assert listed(tenex, data, "--status", "quarantined") == [THREE]
     assert listed(tenex, data, "--status", "unread") == [TWO]
     assert listed(tenex, data, "--phase", "chat") == [TWO, THREE], "filters go by conversation.json"
@@ -296,11 +294,11 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_searches(d
     assert f"skipped {TWO[:12]}" in done.stderr
 
 
-def test_filters_see_all_that_the_readable_files_of_a_damaged_one_tell_and_say_where_they_cannot(
+def test_filters_use_the_readable_files_of_a_damaged_one_and_count_what_they_cannot_decide(
     data: Path, tenex: Tenex
 ) -> None:
     """Older turns lie in files beside; keys are only in the newest messages; and anybody may have edited the file."""
-    keep(data, {THREE: [tuple(going_on(1, 2 * SEGMENT + 30, THREE))]})
+    write_conversations(data, {THREE: [tuple(going_on(1, 2 * SEGMENT + 30, THREE))]})
     folder = data / "conversations" / THREE
     (folder / MARK).write_text("journal.jsonl: it was odd.\n")
     oldest = folder / "orchestratorTurns-000001.json"
@@ -323,7 +321,7 @@ def test_filters_see_all_that_the_readable_files_of_a_damaged_one_tell_and_say_w
     assert left_out("unknown")
 
 
-def test_a_damaged_index_is_told_and_left_as_it_is(data: Path, tenex: Tenex) -> None:
+def test_a_damaged_index_is_reported_and_left_as_it_is(data: Path, tenex: Tenex) -> None:
     path = data / "conversations" / "index.sqlite"
     path.write_bytes(b"nonsense" * 1000)
     done = tenex("conversations", "search", "zebra", "--json", "--data", data)
@@ -332,26 +330,3 @@ def test_a_damaged_index_is_told_and_left_as_it_is(data: Path, tenex: Tenex) -> 
     assert f"{path} is of no use: " in done.stderr
     assert "the journals are read instead" in done.stderr
     assert path.read_bytes() == b"nonsense" * 1000
-
-
-def test_a_bar_is_shown_on_a_terminal_where_journals_have_to_be_read(data: Path) -> None:
-    (data / "conversations" / "index.sqlite").unlink()
-    ours, theirs = pty.openpty()
-    code = (
-        "import sys; from tenex.cli import output; from tenex.cli.main import main; output.PROGRESS_AFTER = 0.0;"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    python = command()[0] if command()[0].endswith("python") else str(Path(command()[0]).with_name("python"))
-    process = subprocess.run(
-        [python, "-c", code, "conversations", "search", "zebra", "--json", "--data", str(data)],
-        env=environment(TERM="xterm"),
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        timeout=60,
-        check=True,
-    )
-    os.close(theirs)
-    shown = os.read(ours, 65_536).decode()
-    os.close(ours)
-    assert "Reading journals" in shown
-    assert [row["id"] for row in json.loads(process.stdout)] == [ONE]

@@ -19,6 +19,8 @@ from tenex.telemetry.gauges import Readings
 from tenex.telemetry.metrics import Meter
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 
+from .kit import feed, go_through
+
 Numbers = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -33,27 +35,16 @@ def read(meter: Meter) -> Numbers:
 
 
 def total(numbers: Numbers, name: str, **labels: str) -> float:
-    """The sum of all samples of a name that bear these labels."""
+    """The sum of all samples of a name with these labels."""
     return sum(
         value for (known, have), value in numbers.items() if known == name and labels.items() <= dict(have).items()
     )
 
 
-def hear(meter: Meter, scenario: Scenario) -> None:
-    conversation = Conversation(id=ID)
-    for decision in scenario.journal:
-        for record in decision:
-            conversation.apply(record)
-        meter.on_records(conversation, decision)
-
-
-def go_through(scenario: Scenario) -> Scenario:
-    for seed in range(10):
-        scenario.settle(seed)
-        if scenario.conversation.status == "ended":
-            return scenario
-        scenario.user_writes("Green, please", reply_to=next(iter(scenario.conversation.asks), None))
-    raise AssertionError("the cycle does not end")
+def counted(scenario: Scenario) -> Numbers:
+    meter = Meter(Readings())
+    feed(meter, scenario)
+    return read(meter)
 
 
 def priced(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
@@ -71,9 +62,7 @@ def test_a_whole_cycle_is_counted_and_its_tokens_and_money_are_those_of_the_conv
     scenario = Scenario(seven_phases, priced)
     scenario.user_writes("I want something nice")
     go_through(scenario)
-    meter = Meter(Readings())
-    hear(meter, scenario)
-    numbers, usage = read(meter), scenario.conversation.usage
+    numbers, usage = counted(scenario), scenario.conversation.usage
     assert scenario.records(r.ModelReprompted), "no call was refused, so this shows less than it should"
     assert total(numbers, "tenex_model_tokens_total", direction="input") == usage.input_tokens
     assert total(numbers, "tenex_model_tokens_total", direction="output") == usage.output_tokens
@@ -98,16 +87,14 @@ def test_a_whole_cycle_is_counted_and_its_tokens_and_money_are_those_of_the_conv
         assert total(numbers, "tenex_stage_seconds_count", stage=stage) >= 1, stage
 
 
-def test_time_is_told_in_seconds() -> None:
+def test_times_are_in_seconds() -> None:
     scenario = Scenario(seven_phases, diligent)
     scenario.user_writes("hello")
     while not scenario.records(r.TurnOpened):
         scenario.step()
     scenario.now = Millis(scenario.now + 40_000)
     scenario.settle(1)
-    meter = Meter(Readings())
-    hear(meter, scenario)
-    numbers = read(meter)
+    numbers = counted(scenario)
     assert 40 < total(numbers, "tenex_stage_seconds_sum", stage="turn") < 41
     assert total(numbers, "tenex_stage_seconds_bucket", stage="turn", le="30.0") == 0
     assert total(numbers, "tenex_stage_seconds_bucket", stage="turn", le="60.0") == 1
@@ -125,9 +112,7 @@ def test_a_hold_is_counted_once_however_often_it_is_tried_and_every_try_counts_a
     while answers:
         if not scenario.step():
             scenario.fire("retry")
-    meter = Meter(Readings())
-    hear(meter, scenario)
-    numbers = read(meter)
+    numbers = counted(scenario)
     assert [record.on_hold for record in scenario.records(r.RetryScheduled)] == [False, False, True, True]
     assert total(numbers, "tenex_model_holds_total") == 1
     assert total(numbers, "tenex_model_retries_total") == 4
@@ -135,20 +120,18 @@ def test_a_hold_is_counted_once_however_often_it_is_tried_and_every_try_counts_a
 
 
 def test_refused_answers_of_the_router_are_counted_with_what_they_cost() -> None:
-    answers: list[Any] = ["no JSON", {"agents": ["nobody"], "reason": "x"}, {"agents": ["planner"], "reason": "x"}]
+    answers: list[Any] = ["no JSON", {"agents": ["unknown"], "reason": "x"}, {"agents": ["planner"], "reason": "x"}]
     scenario = Scenario(lambda _question: answers.pop(0), diligent)
     scenario.user_writes("hello")
     while answers:
         scenario.step()
-    meter = Meter(Readings())
-    hear(meter, scenario)
-    numbers = read(meter)
+    numbers = counted(scenario)
     assert total(numbers, "tenex_router_rejections_total", counted="true") == 2
     assert total(numbers, "tenex_model_tokens_total", agent="orchestrator", direction="input") == 30
     assert total(numbers, "tenex_model_calls_total", outcome="rejected", model="router") == 2
 
 
-def test_what_has_no_price_is_told_apart_from_what_is_free() -> None:
+def test_an_unknown_price_differs_from_a_free_model() -> None:
     meter = Meter(Readings())
     steps = [Usage(input_tokens=5), Usage(input_tokens=5, cost_usd=0.0)]
     for seq, usage in enumerate(steps, start=1):
@@ -181,7 +164,7 @@ def test_no_label_bears_a_conversation_a_key_or_an_invented_tool() -> None:
     scenario.user_writes("hello, this is private")
     scenario.settle(1)
     meter = Meter(Readings())
-    hear(meter, scenario)
+    feed(meter, scenario)
     text = meter.text().decode()
     for secret in (ID, "a" * 64, "rm_rf_invented", "private"):
         assert secret not in text
@@ -193,7 +176,7 @@ def relay(url: str, **more: Any) -> Any:
     return SimpleNamespace(url=url, **{**about, **more})
 
 
-def test_how_things_stand_is_read_at_the_moment_of_asking() -> None:
+def test_gauges_are_read_at_each_scrape() -> None:
     now, relays, queues = [1_000.0], list[Any](), {"signals": 0}
     meter = Meter(Readings(relays=lambda: relays, queues=lambda: queues, lines_dropped=lambda: 7), now=lambda: now[0])
     relays += [
@@ -214,7 +197,7 @@ def test_how_things_stand_is_read_at_the_moment_of_asking() -> None:
     assert total(numbers, "process_open_fds") > 2
 
 
-def test_conversations_in_memory_are_told_by_what_they_are_at() -> None:
+def test_conversations_in_memory_are_counted_by_state() -> None:
     scenario = Scenario(
         lambda question: (
             {"agents": ["helper"], "phase": "execute", "reason": "x"}
@@ -270,9 +253,9 @@ def test_a_number_that_makes_no_sense_costs_no_conversation_and_no_sum() -> None
     assert total(read(meter), "tenex_model_cost_usd_total") == 0
 
 
-def test_a_fault_of_ours_is_told_and_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_logged_and_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     meter = Meter(Readings())
     monkeypatch.setattr(meter, "_count", lambda *_: 1 / 0)
-    with capture_logs() as told:
+    with capture_logs() as logged:
         meter.on_records(Conversation(id=ID, next_seq=9), [r.RouteRequested(seq=1, at=Millis(1), attempt=1)])
-    assert [line["event"] for line in told] == ["meter.failed"]
+    assert [line["event"] for line in logged] == ["meter.failed"]

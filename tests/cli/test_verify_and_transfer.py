@@ -1,21 +1,26 @@
 """`tenex conversations verify`, `replay`, `export`, `import`, `rebuild`: what they print, and how they end."""
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tenex.cli.main import main
 from tenex.core.conversation import fold
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
+from tenex.store.archive import packed
 from tenex.store.lock import FolderLock
+from tenex.store.view import Views
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 from tests.store.test_stats import lived
 
 from .conftest import Done
-from .test_conversations_stats import ONE, TWO, keep, renamed
+from .journals import ONE, TWO, renamed, write_conversations
 
 Tenex = Callable[..., Done]
 
@@ -23,7 +28,7 @@ Tenex = Callable[..., Done]
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Two conversations with failures and a restart in them, and somebody who may talk."""
-    keep(tmp_path, {name: renamed(name, lived(seed).journal) for seed, name in enumerate((ONE, TWO))})
+    write_conversations(tmp_path, {name: renamed(name, lived(seed).journal) for seed, name in enumerate((ONE, TWO))})
     (tmp_path / "tenex.toml").write_text("[people]\nopen = true\n")
     return tmp_path
 
@@ -38,7 +43,7 @@ def spoil(data: Path, name: ConversationId) -> None:
     journal(data, name).write_bytes(content)
 
 
-def test_verify_says_that_all_is_whole(data: Path, tenex: Tenex, installed: Tenex) -> None:
+def test_verify_reports_intact_conversations(data: Path, tenex: Tenex, installed: Tenex) -> None:
     done = installed("conversations", "verify", "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("2 of 2 conversations intact, ")
@@ -70,18 +75,18 @@ def test_replay_shows_the_state_after_any_record(data: Path, tenex: Tenex) -> No
     records = [record for decision in renamed(ONE, lived(0).journal) for record in decision]
     for seq in (7, 40):
         done = tenex("conversations", "replay", "1111", "--to", str(seq), "--json", "--data", data)
-        stood, state = json.loads(done.stdout), fold(ONE, records[:seq])
-        assert (stood["seq"], stood["lastSeq"], stood["record"]) == (seq, len(records), type(records[seq - 1]).__name__)
-        assert (stood["status"], stood["phase"], stood["cycle"]) == (state.status, state.phase.value, state.cycle)
-        assert (stood["openGates"], stood["turns"]) == (list(state.open_gates), state.turn_count)
-        assert stood["usage"]["inputTokens"] == state.usage.input_tokens
-        assert len(stood["pending"]) == len(pending(state))
+        shown, state = json.loads(done.stdout), fold(ONE, records[:seq])
+        assert (shown["seq"], shown["lastSeq"], shown["record"]) == (seq, len(records), type(records[seq - 1]).__name__)
+        assert (shown["status"], shown["phase"], shown["cycle"]) == (state.status, state.phase.value, state.cycle)
+        assert (shown["openGates"], shown["turns"]) == (list(state.open_gates), state.turn_count)
+        assert shown["usage"]["inputTokens"] == state.usage.input_tokens
+        assert len(shown["pending"]) == len(pending(state))
         text = tenex("conversations", "replay", "1111", "--to", str(seq), "--data", data).stdout
         assert f"after record {seq} of {len(records)}" in text
         assert f"{state.status} in {state.phase}" in text
 
 
-def test_replay_tells_every_step(data: Path, tenex: Tenex) -> None:
+def test_replay_lists_every_step(data: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "replay", "1111", "--each", "--to", "9", "--json", "--data", data)
     assert [step["seq"] for step in json.loads(done.stdout)["steps"]] == list(range(1, 10))
     head, *rows = tenex("conversations", "replay", "1111", "--each", "--to", "9", "--data", data).stdout.splitlines()
@@ -127,7 +132,7 @@ def test_a_conversation_comes_back_as_it_was(data: Path, tmp_path: Path, tenex: 
 
 def test_what_was_at_work_is_over_after_an_import(tmp_path: Path, tenex: Tenex) -> None:
     whole = renamed(ONE, lived(0).journal)
-    keep(tmp_path / "a", {ONE: whole[:8]})
+    write_conversations(tmp_path / "a", {ONE: whole[:8]})
     file = tmp_path / "one.jsonl"
     tenex("conversations", "export", "--out", file, "--data", tmp_path / "a")
     done = tenex("conversations", "import", file, "--data", tmp_path / "b")
@@ -156,6 +161,8 @@ def test_the_file_of_an_older_program_is_imported_too(data: Path, tmp_path: Path
         (b'{"format":"tenex.conversation","version":1}\n', "its checksum does not hold"),
         (b'{"id":"../../etc","phase":"CHAT"}', "is not a conversation's id"),
         (b"\0" * 4000, "cannot be read: it is not JSON"),
+        (b"[]", "tenex: "),
+        (b'{"id": 5}', "tenex: "),
     ],
 )
 def test_a_file_that_is_no_conversation_is_refused_and_nothing_is_made(
@@ -169,6 +176,7 @@ def test_a_file_that_is_no_conversation_is_refused_and_nothing_is_made(
     assert done.returncode in (2, 4)
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+    assert "--from relay" not in done.stderr
     after = sorted(path.name for path in (data / "conversations").iterdir() if path.name != ".lock")
     assert after == before
 
@@ -193,7 +201,7 @@ def test_rebuild_wants_a_reason_and_a_source(data: Path, tenex: Tenex) -> None:
     assert (done.returncode, "is whole" in done.stderr) == (2, True), "the readable file is taken where none is named"
 
 
-def test_rebuild_tells_what_is_lost_and_where_the_rest_lies(data: Path, tenex: Tenex) -> None:
+def test_rebuild_reports_what_is_lost_and_where_the_backup_is(data: Path, tenex: Tenex) -> None:
     spoil(data, ONE)
     done = tenex("conversations", "rebuild", "1111", "--from", "conversation.json", "--data", data)
     assert done.returncode == 0
@@ -215,3 +223,38 @@ def test_a_view_nested_without_end_stops_no_list(data: Path, capsys: pytest.Capt
     assert (f"{ONE[:12]}  unread" in listed, TWO[:12] in listed) == (True, True)
     assert main(["status", "--data", str(data)]) == 1
     assert "QUARANTINED" in capsys.readouterr().out
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes("I want something nice")
+    scenario.settle()
+    file = tmp_path / "carried.jsonl"
+    file.write_bytes(packed(ID, [record for decision in scenario.journal for record in decision], Millis(1)))
+    return file
+
+
+def test_a_disk_that_takes_the_records_and_not_the_view_has_the_conversation(
+    tmp_path: Path, exported: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Views, "show", full)
+    assert main(["conversations", "import", str(exported), "--data", str(tmp_path / "data")]) == 0
+    out, stderr = capsys.readouterr()
+    assert "imported." in out
+    assert "conversation.json could not be written: No space left on device." in stderr
+    monkeypatch.undo()
+    assert main(["conversations", "import", str(exported), "--data", str(tmp_path / "data")]) == 0
+    assert "already here, unchanged." in capsys.readouterr().out
+
+
+def test_a_file_of_a_newer_program_is_called_that(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not a damaged file of an older one."""
+    exported.write_bytes(exported.read_bytes().replace(b'"version":1', b'"version":2', 1))
+    assert main(["conversations", "import", str(exported), "--data", str(tmp_path / "data")]) == 4
+    assert "it was exported by a newer tenex" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """`tenex conversations stats`: one conversation and all of them, from real files, by the real program."""
 
-import asyncio
 import json
 import os
 import pty
@@ -13,54 +12,25 @@ import pytest
 
 from tenex.cli.output import PROGRESS_AFTER
 from tenex.cli.stats import _cost, _duration, gather
-from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
 from tenex.core.messages import Usage
-from tenex.core.records import ConversationStarted, Record
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import JOURNAL, MARK
 from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Spending
-from tenex.store.view import Views
 from tests.store.kit import StillClock
 from tests.store.test_stats import lived
 
 from .conftest import Done, command, environment
+from .journals import ONE, THREE, TWO, renamed, write_conversations
 
 Tenex = Callable[..., Done]
-ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
-
-
-def keep(data: Path, conversations: dict[ConversationId, list[tuple[Record, ...]]]) -> None:
-    """Write journals and views as a daemon does."""
-
-    async def main() -> None:
-        disk = Disk()
-        folder = ConversationFolder(data / "conversations", disk, StillClock())
-        for name, decisions in conversations.items():
-            journal, _ = await folder.open(name)
-            await journal.append(decisions)
-            await Views(folder, disk).show(fold(name, [record for decision in decisions for record in decision]))
-        await folder.close()
-        disk.close()
-
-    asyncio.run(main())
-
-
-def renamed(name: ConversationId, decisions: list[tuple[Record, ...]]) -> list[tuple[Record, ...]]:
-    first, *others = decisions
-    began = first[0]
-    assert isinstance(began, ConversationStarted)
-    changed = ConversationStarted(
-        seq=began.seq, at=began.at, id=name, title=began.title, starter=began.starter, address=began.address
-    )
-    return [(changed, *first[1:]), *others]
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Two conversations that cost something, with failures and a restart in them."""
-    keep(tmp_path, {name: renamed(name, lived(seed).journal) for seed, name in enumerate((ONE, TWO))})
+    write_conversations(tmp_path, {name: renamed(name, lived(seed).journal) for seed, name in enumerate((ONE, TWO))})
     return tmp_path
 
 
@@ -75,25 +45,25 @@ def without_unpriced(usage: dict[str, Any]) -> dict[str, Any]:
 def test_one_conversation_agrees_with_its_file(data: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "stats", "1111", "--json", "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
-    told, shown = json.loads(done.stdout), view(data, ONE)
-    assert told["id"] == ONE
-    assert without_unpriced(told["usage"]) == shown["usage"]
-    assert told["turns"] == len(shown["orchestratorTurns"])
+    stats, shown = json.loads(done.stdout), view(data, ONE)
+    assert stats["id"] == ONE
+    assert without_unpriced(stats["usage"]) == shown["usage"]
+    assert stats["turns"] == len(shown["orchestratorTurns"])
     for phase, metrics in shown["phaseMetrics"].items():
-        assert without_unpriced(told["phases"][phase]["usage"]) == metrics["usage"]
+        assert without_unpriced(stats["phases"][phase]["usage"]) == metrics["usage"]
 
 
 def test_all_of_them_are_added_up(data: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "stats", "--json", "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
-    told, shown = json.loads(done.stdout), [view(data, name) for name in (ONE, TWO)]
-    assert told["leftOut"] == []
-    assert [one["id"] for one in told["conversations"]] == [ONE, TWO]
-    assert [without_unpriced(one["usage"]) for one in told["conversations"]] == [one["usage"] for one in shown]
+    stats, shown = json.loads(done.stdout), [view(data, name) for name in (ONE, TWO)]
+    assert stats["leftOut"] == []
+    assert [one["id"] for one in stats["conversations"]] == [ONE, TWO]
+    assert [without_unpriced(one["usage"]) for one in stats["conversations"]] == [one["usage"] for one in shown]
     for key in ("calls", "inputTokens", "outputTokens", "costUsd"):
-        assert told["total"]["usage"][key] == sum(one["usage"][key] for one in shown), key
-    assert told["total"]["conversations"] == 2
-    assert told["total"]["restarts"] == 2
+        assert stats["total"]["usage"][key] == sum(one["usage"][key] for one in shown), key
+    assert stats["total"]["conversations"] == 2
+    assert stats["total"]["restarts"] == 2
 
 
 def test_a_person_reads_sums_and_three_tables(data: Path, tenex: Tenex) -> None:
@@ -118,15 +88,15 @@ def test_what_cannot_be_read_is_named_and_left_out_of_the_sums(data: Path, tenex
     damaged = bytearray(journal.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     journal.write_bytes(damaged)
-    keep(data, {THREE: renamed(THREE, lived(3).journal)})
+    write_conversations(data, {THREE: renamed(THREE, lived(3).journal)})
     (data / "conversations" / THREE / MARK).write_text("journal.jsonl: it was odd.\n")
     done = tenex("conversations", "stats", "--json", "--data", data)
-    told = json.loads(done.stdout)
+    stats = json.loads(done.stdout)
     assert done.returncode == 0
-    assert [one["id"] for one in told["leftOut"]] == [TWO, THREE]
-    assert told["leftOut"][1]["fault"] == "journal.jsonl: it was odd."
-    assert told["conversations"] == [before]
-    assert told["total"]["usage"] == before["usage"]
+    assert [one["id"] for one in stats["leftOut"]] == [TWO, THREE]
+    assert stats["leftOut"][1]["fault"] == "journal.jsonl: it was odd."
+    assert stats["conversations"] == [before]
+    assert stats["total"]["usage"] == before["usage"]
     assert f"skipped {TWO[:12]}" in done.stderr
     assert f"skipped {THREE[:12]}" in done.stderr
     alone = tenex("conversations", "stats", TWO, "--data", data)
@@ -146,9 +116,9 @@ def test_no_conversations_is_an_answer_too(tmp_path: Path, tenex: Tenex) -> None
     done = tenex("conversations", "stats", "--data", tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert "no conversations" in done.stderr
-    told = json.loads(tenex("conversations", "stats", "--json", "--data", tmp_path).stdout)
-    assert told["total"]["conversations"] == 0
-    assert told["conversations"] == []
+    stats = json.loads(tenex("conversations", "stats", "--json", "--data", tmp_path).stdout)
+    assert stats["total"]["conversations"] == 0
+    assert stats["conversations"] == []
 
 
 def test_a_bar_is_shown_on_a_terminal_where_it_takes_long(data: Path) -> None:
@@ -190,7 +160,7 @@ async def test_a_conversation_that_goes_while_we_read_is_named(data: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("ms", "told"),
+    ("ms", "expected"),
     [
         (0, "0.0 s"),
         (59_940, "59.9 s"),
@@ -201,12 +171,12 @@ async def test_a_conversation_that_goes_while_we_read_is_named(data: Path, monke
         (49 * 3_600_000, "2 d 1 h"),
     ],
 )
-def test_a_duration_is_told_in_two_units(ms: int, told: str) -> None:
-    assert _duration(ms) == told
+def test_a_duration_has_two_units(ms: int, expected: str) -> None:
+    assert _duration(ms) == expected
 
 
 @pytest.mark.parametrize(
-    ("spending", "told"),
+    ("spending", "expected"),
     [
         (Spending(), "-"),
         (Spending(usage=Usage(cost_usd=0.0)), "$0.00"),
@@ -216,5 +186,5 @@ def test_a_duration_is_told_in_two_units(ms: int, told: str) -> None:
         (Spending(usage=Usage(cost_usd=2.0), unpriced=3), "$2.00 + 3 unpriced"),
     ],
 )
-def test_a_cost_says_what_it_does_not_hold(spending: Spending, told: str) -> None:
-    assert _cost(spending) == told
+def test_a_cost_names_the_calls_without_a_price(spending: Spending, expected: str) -> None:
+    assert _cost(spending) == expected

@@ -1,4 +1,4 @@
-"""The terminal's client and whispers, over a real relay."""
+"""The terminal's client and typing indicators, over a real relay."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ async def until(talk: ChatClient, holds: Callable[[list[ActivityView]], object])
     return talk.activities
 
 
-async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
+async def test_text_is_shown_while_it_is_written() -> None:
     """Typing, text, and then the message in their place."""
     async with embedded_relay() as url:
         daemon = RelayPool([url], on_event=Received(), timeouts=FAST)
@@ -41,11 +41,11 @@ async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
             connected_client(url, PERSON, PROJECT.public, agents=AGENTS, indicators=True) as talk,
         ):
             await daemon.connected(5)
-            assert (await talk.send("Tell me a tale")).accepted
+            assert (await talk.send("Write me a tale")).accepted
             assert talk.root is not None
             who = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": talk.root})
             at = 1_800_000_000
-            async with asyncio.timeout(60):  # until the subscription is there nothing is heard, and nothing is lost
+            async with asyncio.timeout(60):  # until the subscription is there nothing arrives, and nothing is lost
                 while not talk.activities:
                     at += 1
                     daemon.offer(signed(typing_event(who, "Executor is typing", at), EXECUTOR), url)
@@ -54,12 +54,12 @@ async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
             daemon.offer(signed(text_event(who, "Once upon", "Once", 2, at), EXECUTOR), url)
             (live,) = await until(talk, lambda lives: lives and lives[0].text == "Once upon")
             assert live.doing == "Executor is typing"
-            told: list[str] = []
-            talk.on_message(lambda heard: told.append(heard.text))
+            received: list[str] = []
+            talk.on_message(lambda message: received.append(message.text))
             answer = note("Once upon a time", by=EXECUTOR, tags=[["e", talk.root, url, "root"]])
             assert (await daemon.publish(answer, url)).accepted
             await until(talk, lambda lives: not lives)
-            assert told == ["Once upon a time"]
+            assert received == ["Once upon a time"]
 
 
 async def test_the_same_words_from_two_clients_in_one_second_are_two_conversations(
@@ -79,7 +79,7 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
 
 
 async def test_typing_that_stops_is_not_shown_any_more() -> None:
-    """Where nothing is said in the end."""
+    """Without a message in the end."""
     talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, indicators=True)
     who = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
     talk._on_event(signed(typing_event(who, "Executor is typing", 1), EXECUTOR), "")
@@ -88,7 +88,7 @@ async def test_typing_that_stops_is_not_shown_any_more() -> None:
     assert talk.activities == []
 
 
-async def test_who_does_not_listen_hears_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_indicators_the_relay_is_not_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a pipe there is nowhere to show them, so the relay is not asked for them."""
     async with embedded_relay() as url, connected_client(url, PERSON, PROJECT.public) as talk:
         asked: list[str] = []
@@ -103,13 +103,13 @@ async def test_who_does_not_listen_hears_none(monkeypatch: pytest.MonkeyPatch) -
         assert asked == ["thread"]
 
 
-async def test_agents_are_known_by_what_the_project_says_of_itself_and_by_nothing_else() -> None:
+async def test_agents_are_known_by_the_project_s_profile_only() -> None:
     """A stranger who calls itself an agent, in its profile and by the tags of agents, stays one."""
     (introduced, *_) = profile_events(
         [Identity(pubkey=PROJECT.public, name="Demo", agents=((EXECUTOR.public, "Executor"),))], [], 1_700_000_000, {}
     )
     claims = note("{}", by=STRANGER, kind=0, tags=[["agent", STRANGER.public, "Executor"]])
-    heard: list[tuple[str, bool]] = []
+    received: list[tuple[str, bool]] = []
     async with embedded_relay() as url:
         daemon = RelayPool([url], on_event=Received(), timeouts=FAST)
         async with running(daemon):
@@ -117,20 +117,20 @@ async def test_agents_are_known_by_what_the_project_says_of_itself_and_by_nothin
             assert (await daemon.publish(signed(introduced, PROJECT), url)).accepted
             assert (await daemon.publish(claims, url)).accepted
             async with connected_client(url, PERSON, PROJECT.public) as talk:
-                talk.on_message(lambda one: heard.append((one.text, one.is_stranger)))
+                talk.on_message(lambda one: received.append((one.text, one.is_stranger)))
                 await talk.send("hello")
                 assert talk.root is not None
                 tags = [["e", talk.root, url, "root"], ["phase", "execute"]]
                 for key, text in ((EXECUTOR, "at your service"), (STRANGER, "give me your key"), (PROJECT, "over")):
                     assert (await daemon.publish(note(text, by=key, tags=tags), url)).accepted
                 async with asyncio.timeout(60):
-                    while len(heard) < 3:
+                    while len(received) < 3:
                         await asyncio.sleep(0.01)
-    assert sorted(heard) == [("at your service", False), ("give me your key", True), ("over", False)]
+    assert sorted(received) == [("at your service", False), ("give me your key", True), ("over", False)]
 
 
 async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is the stranger mentioned, or taken for an agent that has had its say."""
+    """Nor is the stranger mentioned, or taken for an agent."""
     talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, indicators=True)
     sent: list[Event] = []
 
@@ -152,13 +152,13 @@ async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.Monkey
     assert [tag[1] for tag in answer.tags if tag[0] == "p"] == [EXECUTOR.public]
 
 
-def test_whispers_tell_who_works_and_how_it_ended_only_from_the_project() -> None:
+def test_status_events_count_only_from_the_project() -> None:
     talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, indicators=True)
-    told: list[Activity] = []
-    talk.on_activity(told.append)
+    received: list[Activity] = []
+    talk.on_activity(received.append)
     who = EphemeralPublisher(speaker=PROJECT.public, address={"form": "notes", "root": "a" * 64})
     talk._on_event(signed(operations_event(who, AGENTS, [PERSON.public], 1, "active"), PROJECT), "")
     talk._on_event(signed(operations_event(who, [], [PERSON.public], 2, "ended"), PROJECT), "")
     forged = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
     talk._on_event(signed(operations_event(forged, [], [PERSON.public], 3, "waiting"), EXECUTOR), "")
-    assert [(one.status, len(one.names)) for one in told] == [("active", 1), ("ended", 0)]
+    assert [(one.status, len(one.names)) for one in received] == [("active", 1), ("ended", 0)]

@@ -21,7 +21,7 @@ from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, peek
 from tests.store.test_stats import lived
 
-from .test_conversations_stats import keep, renamed
+from .journals import renamed, write_conversations
 
 NAME = ConversationId("1" * 64)
 
@@ -42,7 +42,7 @@ def data(tmp_path: Path) -> Path:
         "relays": [],
         "scope": [["E", NAME], ["K", "11"]],
     }
-    keep(tmp_path, {NAME: [(replace(began, address=address), *others), *rest]})
+    write_conversations(tmp_path, {NAME: [(replace(began, address=address), *others), *rest]})
     return tmp_path
 
 
@@ -52,7 +52,7 @@ def on_terminal(data: Path, *words: str, types: bytes) -> tuple[int, str]:
     if child == 0:
         code = 70
         try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run with it ignored
             sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")  # not the test's
             code = main(["conversations", *words, "--data", str(data)])
             sys.stdout.flush()
@@ -82,7 +82,7 @@ def on_terminal(data: Path, *words: str, types: bytes) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("types", "code", "says"),
+    ("types", "code", "expected"),
     [
         (b"y\n", 0, " conversations rollback 111111111111"),
         (b"what\nyes\n", 0, "back at record 5"),
@@ -93,13 +93,13 @@ def on_terminal(data: Path, *words: str, types: bytes) -> tuple[int, str]:
     ],
     ids=["yes", "nonsense, then yes", "no", "Enter", "Ctrl-C", "end of input"],
 )
-def test_only_a_yes_goes_back(data: Path, types: bytes, code: int, says: str) -> None:
+def test_only_a_yes_goes_back(data: Path, types: bytes, code: int, expected: str) -> None:
     journal = resolve_paths(load(None, data, parse_key=parse_public_key)).conversations / NAME / JOURNAL
     before = journal.read_bytes()
     ended, shown = on_terminal(data, "rollback", "1", "--to", "5", types=types)
     assert "Go back? [y/N]: " in shown
     assert "undone: turn-1" in shown
-    assert says in shown
+    assert expected in shown
     assert ended == code
     assert "Traceback" not in shown
     records = peek(journal, CONVERSATION)
