@@ -39,9 +39,19 @@ class FunctionCalls:
     async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
         """The verdicts that the first undecided signal of the conversation depends on, as it is now."""
         verdicts: list[Verdict] = []
-        while (question := next_question(conversation, verdicts, rules, now)) is not None:
-            verdicts.append(await in_thread(lambda asked=question: self.verdict(asked)))  # type: ignore[misc]
+        try:
+            while (question := next_question(conversation, verdicts, rules, now)) is not None:
+                verdicts.append(await self._in_thread(question))
+        except Exception:  # an internal error, which the actor finds and reports when it decides
+            log.exception("functions.failed", conversation=conversation.id)
         return Evaluated(key=effect.key, verdicts=tuple(verdicts))
+
+    async def _in_thread(self, question: Question) -> Verdict:
+        try:
+            verdict: Verdict = await in_thread(lambda: self.verdict(question))
+        except RuntimeError as error:  # the system gives no more threads
+            return question.failed(error)
+        return verdict
 
     def verdict(self, question: Question) -> Verdict:
         """Call a function and wait for it, in a thread that may block for `TIMEOUT`."""

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -130,6 +131,23 @@ def test_what_returns_raises_or_returns_no_json_has_a_verdict() -> None:
         "TypeError",
         "what it returned is a set; only values that JSON can hold are allowed.",
     )
+
+
+def test_a_system_without_threads_is_a_failure_of_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    slug = Slug("threadless")
+    mission = MissionWorkflow(graph=Graph(nodes=(Only,), state_type=None), begin=lambda _: None)
+    config = dataclasses.replace(rules(), missions={slug: mission.rule(slug, PublicKey("f" * 64))})
+    one = Scenario(unused_router, lambda *_: reply(""), config=config)
+    one.answers_at_once = False
+    one.user_writes("Begin", addressed=(slug,))
+    (effect,) = one.running.values()
+    assert isinstance(effect, Evaluate)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    found = asyncio.run(FunctionCalls().evaluate(one.conversation, effect, one.rules, one.now))
+    assert [verdict.kind for verdict in found.verdicts] == ["RuntimeError"]
 
 
 # ---- where they are called ------------------------------------------------------------------------------------------

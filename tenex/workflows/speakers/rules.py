@@ -88,7 +88,23 @@ class RuleGraph:
 
     def to_dict(self, registry: TransitionRegistry | None = None) -> dict[str, Any]:
         """The graph as values JSON can hold; raises ConfigurationError where a part cannot be written down."""
-        return _to_dict(self, registry or TransitionRegistry.default())
+        known = registry or TransitionRegistry.default()
+        faults = [*known.faults_of(TARGET, self.default_target, "default_target")]
+        for number, rule in enumerate(self.transitions):
+            faults += known.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
+            faults += known.faults_of(TARGET, rule.then, f"transitions[{number}].then")
+        if faults:
+            raise ConfigurationError(faults)
+        written = {
+            "initial_speaker": self.initial_speaker,
+            "transitions": [
+                {"when": known.to_dict(rule.when), "then": known.to_dict(rule.then), "priority": rule.priority}
+                for rule in self.transitions
+            ],
+            "default_target": known.to_dict(self.default_target),
+            "max_turns": self.max_turns,
+        }
+        return written | ({"participants": list(self.participants)} if self.participants else {})
 
     @classmethod
     def from_dict(cls, data: object, registry: TransitionRegistry | None = None) -> Self:
@@ -114,7 +130,18 @@ class RuleGraph:
 
     def to_toml(self, registry: TransitionRegistry | None = None) -> str:
         """The graph as TOML."""
-        return _to_toml(self.to_dict(registry))
+        data = self.to_dict(registry)
+        lines = [f"initial_speaker = {_value(data['initial_speaker'])}"]
+        if data["max_turns"] is not None:
+            lines.append(f"max_turns = {data['max_turns']}")
+        if data.get("participants"):
+            lines.append(f"participants = {_value(data['participants'])}")
+        lines.append(f"default_target = {_part(data['default_target'])}")
+        for rule in data["transitions"]:
+            lines += ["", "[[transitions]]", f"when = {_part(rule['when'])}", f"then = {_part(rule['then'])}"]
+            if rule["priority"]:
+                lines.append(f"priority = {rule['priority']}")
+        return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, text: str, *, registry: TransitionRegistry | None = None) -> Self:
@@ -208,26 +235,6 @@ def _some(given: Sequence[str] | Mapping[str, str], factory: str, what: str) -> 
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
-
-
-def _to_dict(graph: RuleGraph, registry: TransitionRegistry) -> dict[str, Any]:
-    """The graph as AG2 writes it; raises ConfigurationError where a part cannot be written down."""
-    faults = [*registry.faults_of(TARGET, graph.default_target, "default_target")]
-    for number, rule in enumerate(graph.transitions):
-        faults += registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
-        faults += registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
-    if faults:
-        raise ConfigurationError(faults)
-    written = {
-        "initial_speaker": graph.initial_speaker,
-        "transitions": [
-            {"when": registry.to_dict(rule.when), "then": registry.to_dict(rule.then), "priority": rule.priority}
-            for rule in graph.transitions
-        ],
-        "default_target": registry.to_dict(graph.default_target),
-        "max_turns": graph.max_turns,
-    }
-    return written | ({"participants": list(graph.participants)} if graph.participants else {})
 
 
 def _from_dict(data: object, registry: TransitionRegistry) -> dict[str, Any]:
@@ -332,21 +339,6 @@ def parsed_json(text: str) -> Any:
 
 
 # ---- TOML ------------------------------------------------------------------------------------------------------------
-
-
-def _to_toml(data: Mapping[str, Any]) -> str:
-    """A graph's dict as TOML."""
-    lines = [f"initial_speaker = {_value(data['initial_speaker'])}"]
-    if data["max_turns"] is not None:
-        lines.append(f"max_turns = {data['max_turns']}")
-    if data.get("participants"):
-        lines.append(f"participants = {_value(data['participants'])}")
-    lines.append(f"default_target = {_part(data['default_target'])}")
-    for rule in data["transitions"]:
-        lines += ["", "[[transitions]]", f"when = {_part(rule['when'])}", f"then = {_part(rule['then'])}"]
-        if rule["priority"]:
-            lines.append(f"priority = {rule['priority']}")
-    return "\n".join(lines) + "\n"
 
 
 def parsed_toml(text: str) -> dict[str, Any]:
