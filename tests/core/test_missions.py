@@ -344,8 +344,7 @@ def test_stop_pauses_continue_resumes_new_ends_it_and_messages_are_kept() -> Non
     assert scenario.mission.outcome == "stopped"
     assert scenario.status() == "ended"
     assert [message.text for message in scenario.conversation.recent if message.role] == ["how is it going?", "hello?"]
-    scenario.user_writes("something else")
-    scenario.settle()
+    scenario.converse("something else")
     assert scenario.conversation.turns, "the router is asked again once the mission is over"
 
 
@@ -423,7 +422,7 @@ def test_a_rollback_to_every_record_continues_to_the_end() -> None:
     scenario.done("pay", n=3)
     scenario.returns("First")
     scenario.fails()
-    whole = [record for decision in scenario.journal for record in decision]
+    whole = scenario.records()
     keys = {seq for record in whole if (seq := getattr(record, "seq", 0))}
     for to in range(2, len(whole)):
         then = state_at(ID, whole, to)

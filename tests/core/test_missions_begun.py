@@ -1,4 +1,4 @@
-"""A mission begun by a mention: the conversation is its own, and people are told what it does and who must do what."""
+"""A mission begun by a mention: the conversation is its own, and users learn what it does and who must do what."""
 
 import dataclasses
 from typing import Any
@@ -26,7 +26,7 @@ KEY = PublicKey("e" * 64)
 
 
 def beginning(text: str) -> Beginning:
-    """A message that says no more than `@m` is of no use."""
+    """A message that states no more than `@m` is of no use."""
     if text == "@m":
         raise UsageError("Say more.")
     return Beginning(node="First", data={"x": len(text)}, state=STATE)
@@ -36,7 +36,7 @@ MINE = dataclasses.replace(RULE, pubkey=KEY, begin=beginning)
 
 
 def mine(**limits: Any) -> Policy:
-    """The usual roster, with one mission that people can begin."""
+    """The usual roster, with one mission that users can begin."""
     return dataclasses.replace(config(**limits), missions={"m": MINE})
 
 
@@ -57,11 +57,8 @@ def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
     assert (scenario.mission.by, scenario.mission.is_alone, scenario.run.data) == ("alice", True, {"x": 8})
     scenario.returns("Second")
     scenario.returns(END, {"ok": True})
-    assert scenario.sent_texts() == [
-        "Now in first",
-        "Now in second",
-        'The mission m has ended. Its result: {"ok": true}',
-    ]
+    ended = 'The mission m has ended. Its result: {"ok": true}'
+    assert scenario.sent_texts() == ["Now in first", "Now in second", ended]
     assert {record.speaker for record in scenario.records(r.MessageSent)} == {KEY}
     assert [tags(record) for record in scenario.records(r.MessageSent)] == [
         {"workflow": "m"},
@@ -72,7 +69,7 @@ def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
     assert not scenario.records(r.RouteRequested), "no model was asked"
 
 
-def test_who_follows_it_reads_what_the_graph_says_of_the_way() -> None:
+def test_who_follows_it_reads_what_the_graph_states_of_the_edges() -> None:
     edges = (Edge("First", "Repair", label="by a detour"), Edge("First", "Second", label="all is there"))
     graph = Graph(nodes=("First", "Second", "Repair"), initial="First", edges=edges)
     scenario = begun(dataclasses.replace(config(), missions={"m": dataclasses.replace(MINE, graph=graph)}))
@@ -81,14 +78,14 @@ def test_who_follows_it_reads_what_the_graph_says_of_the_way() -> None:
 
 
 @pytest.mark.parametrize(("last", "where"), [(0, "m at First."), (1, "m at Second, finished.")])
-def test_who_goes_back_is_told_where_the_mission_stood(last: int, where: str) -> None:
+def test_who_goes_back_is_notified_where_the_mission_was(last: int, where: str) -> None:
     scenario = begun()
     ends = [scenario.conversation.next_seq - 1]
     scenario.returns("Second")
     scenario.returns(END)
     ends.append(scenario.conversation.next_seq - 1)
     scenario.user_writes("and now?")
-    then = state_at(ID, [record for decision in scenario.journal for record in decision], ends[last])
+    then = state_at(ID, scenario.records(), ends[last])
     scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="bob"))
     assert f"we are {where} Nothing that a turn did is undone." in scenario.sent_texts()[-1]
 
@@ -159,15 +156,15 @@ def test_pause_lets_the_step_return_and_continue_goes_on() -> None:
     scenario.done("a")
     assert scenario.is_paused()
     assert scenario.last_message() == "The mission m is paused at First: alice asks for it. `/continue` lets it go on."
-    said = len(scenario.sent_texts())
+    sent = len(scenario.sent_texts())
     scenario.user_writes("/pause")
-    assert scenario.sent_texts()[said:] == ["The mission m is paused at First: alice asks for it."]
+    assert scenario.sent_texts()[sent:] == ["The mission m is paused at First: alice asks for it."]
     scenario.user_writes("/continue")
     assert (scenario.is_paused(), scenario.last_message()) == (False, "The mission goes on.")
-    said = len(scenario.sent_texts())
+    sent = len(scenario.sent_texts())
     scenario.user_writes("/pause")
     assert scenario.is_paused(), "with nothing under way it pauses at once"
-    assert len(scenario.sent_texts()) == said + 1, "and nobody is told to wait for it"
+    assert len(scenario.sent_texts()) == sent + 1, "and no one is notified to wait for it"
 
 
 def test_stop_pauses_and_new_ends_it_with_a_reason() -> None:
@@ -188,7 +185,7 @@ def test_only_an_owner_or_who_began_it_may_pause() -> None:
     assert "is for an owner" in scenario.last_message()
 
 
-def test_pause_where_no_mission_is_says_so() -> None:
+def test_pause_without_a_mission_reports_it() -> None:
     scenario = MissionScenario(mine())
     scenario.user_writes("/pause")
     assert "Only a mission" in scenario.last_message()
@@ -196,7 +193,7 @@ def test_pause_where_no_mission_is_says_so() -> None:
 
 
 @pytest.mark.parametrize("text", ["again, please", "@m again", "/continue", "/retry", "/new"])
-def test_who_writes_after_the_end_is_told_how_to_run_it_again(text: str) -> None:
+def test_who_writes_after_the_end_is_notified_how_to_run_it_again(text: str) -> None:
     scenario = begun()
     scenario.returns(END, 1)
     scenario.user_writes(text, addressed=("m",) if "@m" in text else ())
@@ -235,7 +232,7 @@ def test_a_mission_and_a_workflow_of_speakers_do_not_begin_each_other() -> None:
         ("author", "OutcomeUnknown", "Somebody has to look at what that step did; then mention @m in a new note."),
     ],
 )
-def test_a_failure_says_who_has_to_do_what(who: Any, kind: str, remedy: str) -> None:
+def test_a_failure_states_who_has_to_do_what(who: Any, kind: str, remedy: str) -> None:
     scenario = begun()
     scenario.returns("Second")  # which is not tried again, and has no node that follows its failure
     scenario.handle(NodeFailed(key=scenario.run.key, who=who, kind=kind, message="it broke"))
@@ -258,12 +255,11 @@ def test_a_mission_whose_node_is_gone_waits_for_the_operator() -> None:
     assert (scenario.is_paused(), scenario.run.node) == (False, "First")
 
 
-def test_a_long_search_is_not_announced_node_by_node() -> None:
+def test_a_long_search_is_not_reported_node_by_node() -> None:
     scenario = begun()
     for _ in range(ANNOUNCED):
         scenario.returns("Second")
         scenario.returns("First")
-    told = [record.text for record in scenario.records(r.MessageSent) if record.purpose == "announcement"]
-    assert len(told) == ANNOUNCED
-    assert "`/status` shows the current one" in told[-1]
-    assert scenario.refold() == scenario.conversation
+    reported = [record.text for record in scenario.records(r.MessageSent) if record.purpose == "announcement"]
+    assert len(reported) == ANNOUNCED
+    assert "`/status` shows the current one" in reported[-1]

@@ -91,9 +91,9 @@ def check_moves(name: ConversationId, records: Sequence[Record], edges: Containe
             reasons.add(rec.run)
         elif isinstance(rec, r.AgentPhaseChanged):
             assert (rec.agent, rec.source, rec.target) in edges, f"there is no such edge: {rec}"
-            assert then.agent_states[then.runs[rec.run].state_key].phase == rec.source, f"it stands elsewhere: {rec}"
+            assert then.agent_states[then.runs[rec.run].state_key].phase == rec.source, f"it is elsewhere: {rec}"
             assert rec.run in reasons, f"a second step in one evaluation: {rec}"
             reasons.discard(rec.run)
         then.apply(rec)
     left = {name for name in then.agent_states if "/" in name} - {*then.runs}
-    assert not left, f"they were called and are gone, and still stand: {left}"
+    assert not left, f"they were called and are gone, but still have a state: {left}"

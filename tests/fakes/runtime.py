@@ -1,4 +1,4 @@
-"""The whole flow in memory: real actors, coordinator and inbox; journals, minds, tools and relays that can fail.
+"""The whole flow in memory: real actors, coordinator and inbox; journals, models, tools and relays that can fail.
 
 `World` outlives its daemons: `World.daemon()` may be entered again and again on the same journals, as a restart.
 """
@@ -52,7 +52,7 @@ from .virtual import VirtualClock
 
 
 class MemoryJournal:
-    """A journal that may be told to fail."""
+    """A journal that can be made to fail."""
 
     def __init__(self, book: list[tuple[Record, ...]], world: "World") -> None:
         self._book, self._world, self.is_dead = book, world, False
@@ -63,7 +63,7 @@ class MemoryJournal:
         return sum(map(len, self._book)) + 1
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
-        """Keep decisions, or fail as the world says."""
+        """Keep decisions, or fail as the world orders."""
         self._world.must(not self.is_dead, "a journal that failed was written to")
         self._world.must(decisions[0][0].seq == self.next_seq, "a record has the seq of another")
         await asyncio.sleep(self._world.append_time)
@@ -77,7 +77,7 @@ class MemoryJournal:
         self._book.extend(tuple(decision) for decision in decisions)
 
     async def close(self) -> None:
-        """Let go."""
+        """Close."""
         self.is_dead = True
 
 
@@ -112,7 +112,7 @@ class CalledHere(FunctionCalls):
 
 
 class World:
-    """Disk, relays, minds and tools that outlive a daemon."""
+    """Disk, relays, models and tools that outlive a daemon."""
 
     def __init__(self, router: Callable[[dict[str, Any]], Any], worker: Callable[[ModelRequest], Any]) -> None:
         self.router, self.worker = router, worker
@@ -175,7 +175,7 @@ class World:
         return bool(self.books.get(conversation))
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """A mind thinks for a while."""
+        """A model thinks for a while."""
         self.requests.append(request)
         self.overlap += 1
         self.most_overlap = max(self.most_overlap, self.overlap)
@@ -197,7 +197,7 @@ class World:
         return reply(answer if isinstance(answer, str) else json.dumps(answer))
 
     def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
-        """Nothing is described to a scripted mind."""
+        """Nothing is described to a scripted model."""
         return ()
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
@@ -365,7 +365,7 @@ class Daemon:
         tagged: tuple[PublicKey, ...] = (),
         starts: bool = True,
     ) -> str:
-        """A person writes; returns what the door said."""
+        """A user writes; returns what the door sent."""
         self.world.ids += 1
         event = EventId(event_id or f"{self.world.ids:064x}")
         message = InboundMessage(
@@ -388,7 +388,7 @@ class Daemon:
         return verdict
 
     def state(self, conversation: str = "c" * 64) -> Conversation:
-        """The durable state, folded anew from the journal whenever that has grown; only to be read."""
+        """The durable state, folded again from the journal whenever that has grown; only to be read."""
         book = self.world.books.get(ConversationId(conversation), [])
         length, state = self._folded.get(conversation, (-1, None))
         if state is None or length != len(book):
@@ -397,11 +397,11 @@ class Daemon:
         return state
 
     async def until(self, status: str, conversation: str = "c" * 64, seconds: float = 2_000.0) -> Conversation:
-        """Wait (in virtual time) until all we wrote is taken in, that status is on disk, and nothing is owed."""
+        """Wait (in virtual time) until all we wrote is taken in, that status is on disk, and nothing is pending."""
         async with asyncio.timeout(seconds):
             while True:
                 state = self.state(conversation)
-                heard = self.sent.get(conversation, set()) <= set(state.seen)
-                if heard and state.status == status and not state.outbox and not state.turn:
+                are_recorded = self.sent.get(conversation, set()) <= set(state.seen)
+                if are_recorded and state.status == status and not state.outbox and not state.turn:
                     return state
                 await asyncio.sleep(0.05)

@@ -113,7 +113,7 @@ def workflow_scenario(
 
 
 def started(graph: TransitionGraph, lines: Lines | None = None, *participants: str, **more: Any) -> Scenario:
-    """The same, after a person's message has opened it."""
+    """The same, after a user's message has opened it."""
     one = workflow_scenario(graph, lines, *participants, **more)
     one.user_writes("Make it good", addressed=(NAME,))
     return one
@@ -125,4 +125,4 @@ def session(one: Scenario) -> WorkflowSession:
     return one.conversation.workflow
 
 
-Minds = Callable[[Conversation, ModelCall], Step]
+Models = Callable[[Conversation, ModelCall], Step]

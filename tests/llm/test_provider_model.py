@@ -477,7 +477,7 @@ async def test_a_call_that_is_cancelled_releases_everything(stream: bool) -> Non
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.until(lambda at: at.exchanges[0].outcome == "cut")
-        server.mind = lambda _request: Answer(text="next")
+        server.script = lambda _request: Answer(text="next")
         assert (await client.step(work())).text == "next"
 
 

@@ -138,7 +138,7 @@ async def test_python_is_a_call_of_its_tool_and_cannot_be_reached_without_it() -
     ],
     ids=["too few", "too many", "no action", "no states", "no tool", "two actions", "unclosed"],
 )
-async def test_nothing_of_an_invalid_answer_is_done_and_it_is_asked_for_again(answer: str, wrong: str) -> None:
+async def test_1_2_nothing_of_an_invalid_answer_is_done_and_it_is_asked_for_again(answer: str, wrong: str) -> None:
     case, step = await answered(answer, FENCED)
     assert len(step.calls) == 1
     assert step.usage.calls == 2, "both answers are paid for"
@@ -182,7 +182,7 @@ def tag_of(body: Json) -> dict[str, Any]:
     return tag
 
 
-async def test_the_body_carries_the_grammar_a_server_takes() -> None:
+async def test_1_2_the_body_carries_the_grammar_a_server_takes() -> None:
     case, _ = await answered(FENCED, enforced="structural_tag")
     engine = Engine.of_tag(tag_of(case.bodies[0]))
     assert engine.fault == ""

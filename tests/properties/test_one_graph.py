@@ -1,7 +1,7 @@
 """One graph, three routers: rules of speakers, an agent's own phases and a mission's nodes take the same way.
 
 The same random edges, each open while a variable has its value, are driven with the same values in turn: the first open
-edge of where one stands is taken, one a time, and where none is open one stays.
+edge of where one is is taken, one a time, and where none is open one stays.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class Script:
 
 
 def by_nodes(case: Case, stray: tuple[str, str] | None = None) -> GraphRunResult[Script, str]:
-    """A mission with a class for each node; `stray` has one return another, whatever the annotation says."""
+    """A mission with a class for each node; `stray` has one return another, whatever the annotation states."""
     made: dict[str, type[BaseNode[Script, None, str]]] = {}
 
     def body(name: str) -> Any:

@@ -41,7 +41,7 @@ async def test_a_failing_program_reports_the_line(registry: ToolRegistry) -> Non
     assert "ZeroDivisionError" in result.content
 
 
-async def test_it_counts_as_running(registry: ToolRegistry, workspace: Workspace) -> None:
+async def test_1_2_it_counts_as_running(registry: ToolRegistry, workspace: Workspace) -> None:
     rule = registry.rules()["python"]
     assert (rule.access, rule.replay) == (Access.RUN, Replay.ONCE)
     for phase in (Phase.CHAT, Phase.BRAINSTORM, Phase.PLAN, Phase.REFLECTION):

@@ -168,7 +168,7 @@ def test_a_message_of_no_use_is_refused_with_a_sentence(tmp_path: Path, text: st
 
 @pytest.mark.parametrize("text", [f"apples {'@counts ' * 40}x", f"apples{' ' * 60_000}x"], ids=["mentions", "spaces"])
 def test_no_message_holds_up_the_daemon(tmp_path: Path, text: str) -> None:
-    """It is read where all conversations are; one that took minutes would be heard again after each restart."""
+    """It is read where all conversations are; one that took minutes would be received again after each restart."""
     begin = starting(written(tmp_path, PLAIN))
     began = time.monotonic()
     assert begin(text).state["topic"] == text

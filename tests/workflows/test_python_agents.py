@@ -440,7 +440,7 @@ def kept(journal: Journals, kind: type[Record]) -> list[Any]:
     return [record for record in journal.records() if isinstance(record, kind)]
 
 
-def test_a_dump_is_where_an_agent_stands() -> None:
+def test_a_dump_is_where_an_agent_is() -> None:
     agent = ResearchAgent(model=ScriptedModel(researches))
     ran(agent)
     other = ResearchAgent(model=ScriptedModel(script("Here.")))
@@ -557,6 +557,6 @@ def test_a_field_whose_type_has_changed_begins_again_and_others_stay() -> None:
         found: State[list[int]] = State(default_factory=list)
         name: State[str] = State(default="")
 
-    stood = program(Before(), {}).begin(ask_now).changed({"found": ["tea"], "name": "mine"})
-    assert program(Before(), {}).fitted(stood, ask_now) is stood
-    assert program(After(), {}).fitted(stood, ask_now).values == {"found": [], "name": "mine"}
+    recorded = program(Before(), {}).begin(ask_now).changed({"found": ["tea"], "name": "mine"})
+    assert program(Before(), {}).fitted(recorded, ask_now) is recorded
+    assert program(After(), {}).fitted(recorded, ask_now).values == {"found": [], "name": "mine"}

@@ -1,4 +1,4 @@
-"""Minds that mean well and choose by the dice, and what minds say that is of no use."""
+"""Models that mean well and choose by the dice, and what models state that is of no use."""
 
 from collections.abc import Sequence
 from random import Random
@@ -21,7 +21,7 @@ LEAPS = tuple(f'{{"phase": "{phase}", "agents": ["helper"], "reason": "at once"}
 
 
 def route(dice: Random, question: dict[str, Any]) -> dict[str, Any]:
-    """Go on towards the end, stay now and then, and wait for the person now and then."""
+    """Go on towards the end, stay now and then, and wait for the user now and then."""
     phase, left = question["phase"], question["still_to_reflect"]
     if phase == "reflection":
         return {"agents": left or ["END"], "reason": "what was learnt"}
