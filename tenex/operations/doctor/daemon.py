@@ -163,7 +163,7 @@ def _remove_socket(path: Path) -> str:
 
 
 def problems_in_status(status: Any) -> Iterator[Finding]:
-    """Report what a daemon's status says is wrong (`operations.status` has the shape); of another shape nothing."""
+    """Report the problems in a status of `operations.status`; nothing if it has another shape."""
     status = _dict(status)
     settings, stored = _dict(status.get("configuration")), _dict(status.get("conversations"))
     file = settings.get("file") or "the settings"
