@@ -135,7 +135,7 @@ async def _show(folder: "ConversationFolder", start: str, *, thoughts: bool, as_
     screen, renderer = Screen(), TranscriptRenderer(thoughts=thoughts)
     screen.message(f"{conversation.title}\n{name}", "bold")
     for record in records:
-        for line in renderer.tell(record):
+        for line in renderer.render(record):
             screen.show(line)
     state = f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle}"
     screen.message(f"{state} · {folder.path(name)}")

@@ -214,7 +214,7 @@ class _Demo:
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """The daemon has made records durable."""
-        lines = [line for record in records for line in self._story.tell(record)]
+        lines = [line for record in records for line in self._story.render(record)]
         if any(isinstance(record, r.MessageSent) and ("error", "workflow") in record.tags for record in records):
             self._refused.add(conversation.id)
         if self._talk is None or conversation.id != self._talk.root:

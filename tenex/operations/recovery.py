@@ -254,7 +254,7 @@ def rebuilt_records(
     newer = _newer(left, found.messages, state)
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
     if is_position_known and found.cycle > state.cycle:
-        add(CycleStarted(seq=0, at=newer[0].at if newer else now, cycle=found.cycle, reason="as the source says"))
+        add(CycleStarted(seq=0, at=newer[0].at if newer else now, cycle=found.cycle, reason=f"as in {found.source}"))
     for message in newer:
         add(replace(message, relays=()) if isinstance(message, MessageSent) else message)
     add(
@@ -270,7 +270,7 @@ def rebuilt_records(
         )
     )
     if is_position_known and found.has_ended:
-        add(Ended(seq=0, at=now, reason=f"as {found.source} says"))
+        add(Ended(seq=0, at=now, reason=f"as in {found.source}"))
     return records, lost
 
 

@@ -35,7 +35,7 @@ _json = partial(json.dumps, ensure_ascii=False)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Something to show: who or what, and the words. `event` is set where a relay brings the words to people."""
+    """A line to show; `event` is set for a message that relays deliver too."""
 
     tone: Tone
     head: str
@@ -45,7 +45,7 @@ class Line:
 
     @property
     def time(self) -> str:
-        """The local time of day; a clock that was set to nonsense gives the number."""
+        """The local time of day; the number itself where no calendar has it."""
         try:
             return datetime.fromtimestamp(self.at / 1000).astimezone().strftime("%H:%M:%S")
         except (OverflowError, ValueError, OSError):
@@ -53,7 +53,7 @@ class Line:
 
 
 class TranscriptRenderer:
-    """Tells records one after the other; remembers only the arguments of calls."""
+    """Renders records one after the other; keeps only the arguments of open calls."""
 
     def __init__(self, *, thoughts: bool = False) -> None:
         """Begin; with `thoughts` what agents wrote for themselves is shown too."""
@@ -62,12 +62,12 @@ class TranscriptRenderer:
         self._workflow = ""
         self._node = ""
 
-    def tell(self, record: r.Record) -> Iterator[Line]:
+    def render(self, record: r.Record) -> Iterator[Line]:
         """The lines of a record; none for what only the machinery needs."""
-        for tone, head, text, *event in self._tell(record):
+        for tone, head, text, *event in self._lines(record):
             yield Line(tone, head, text, record.at, *event)
 
-    def _tell(self, record: r.Record) -> Iterator[tuple[Any, ...]]:  # noqa: C901 one case a record: flat, and complete
+    def _lines(self, record: r.Record) -> Iterator[tuple[Any, ...]]:  # noqa: C901 one case a record: flat, and complete
         match record:
             case r.ConversationStarted():
                 self._workflow = ""

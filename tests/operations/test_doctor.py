@@ -15,10 +15,9 @@ from tenex.cli.init import prepare
 from tenex.core.errors import ConfigurationError, InternalError, RelayUnavailable, StoreError
 from tenex.nostr.keys import KeyRing
 from tenex.operations.doctor import machine
-from tenex.operations.doctor.checks import CHECKS, FIRST
 from tenex.operations.doctor.configuration import agents, consistency, models, settings
 from tenex.operations.doctor.findings import Case, Check, Finding, Level, Repair, fault, ok, warning
-from tenex.operations.doctor.runner import MAX_FINDINGS, Report, examine, repair_all
+from tenex.operations.doctor.runner import CHECKS, FIRST, MAX_FINDINGS, Report, examine, repair_all
 from tenex.store.lock import FolderLock
 
 from .doctor_kit import bad, case_of, change, text_of

@@ -161,7 +161,7 @@ async def test_what_is_refused_changes_nothing(folder: ConversationFolder, trave
     for to, sentence in (
         (0, "no record 0"),
         (-4, "no record -4"),
-        (last + 1, f"from 1 to {last}"),
+        (last + 1, f"are 1 to {last}"),
         (last, "nothing to"),
     ):
         with pytest.raises(UsageError, match=sentence):
@@ -293,16 +293,18 @@ async def test_a_tool_at_work_keeps_files_from_going_back(
     workspace = Workspace(tmp_path / "w")
     shadow = Checkpoints(tmp_path / "shadow", workspace.root)
     travelling = RollbackService(folder, disk, StillClock(), NostrSealer([]), agent("x"), workspace, lambda: shadow)
-    monkeypatch.setattr(module, "TURN", 0.01)
+    monkeypatch.setattr(module, "TOOL_TIMEOUT", 0.01)
     async with workspace.turn:
-        with pytest.raises(TenexError, match="A tool has been at work"):
+        with pytest.raises(TenexError, match="A tool has used the workspace"):
             await travelling.roll_back(ID, 5, "x", "", travelling.append, files=True)
     shadow.keep(shadow.take(), ID, f"before x\n\nkey: {ID}:4\n")
 
     async def refused(*_: object) -> RolledBack:
         raise TenexError("the disk is full.")
 
-    with pytest.raises(TenexError, match="files were put back, but the conversation did not go back: the disk is full"):
+    with pytest.raises(
+        TenexError, match="files were restored, but the conversation was not rolled back: the disk is full"
+    ):
         await travelling.roll_back(ID, 5, "x", "", refused, files=True)
     assert not workspace.turn.locked()
     done = await travelling.roll_back(ID, 5, "x", "", travelling.append, files=True)

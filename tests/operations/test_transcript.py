@@ -18,9 +18,12 @@ def test_who_calls_whom_is_told_and_what_came_of_it() -> None:
     )
     scenario.user_writes("hello")
     scenario.settle()
-    story = TranscriptRenderer()
+    renderer = TranscriptRenderer()
     told = [
-        (line.head, line.text) for decision in scenario.journal for record in decision for line in story.tell(record)
+        (line.head, line.text)
+        for decision in scenario.journal
+        for record in decision
+        for line in renderer.render(record)
     ]
     assert told.index(("executor calls helper", "")) < told.index(("executor · to_helper(message=which?)", "green"))
     assert [text for _, text in told].count("green") == 1
@@ -47,8 +50,8 @@ def test_thoughts_are_told_only_to_who_asks_for_them() -> None:
     ]
 
     def told(*, thoughts: bool) -> list[tuple[str, str]]:
-        story = TranscriptRenderer(thoughts=thoughts)
-        return [(line.head, line.text) for record in records for line in story.tell(record)]
+        renderer = TranscriptRenderer(thoughts=thoughts)
+        return [(line.head, line.text) for record in records for line in renderer.render(record)]
 
     assert told(thoughts=True) == [
         ("executor · thinking", "first\nlook"),

@@ -307,7 +307,7 @@ async def test_what_cannot_be_gone_back_to_is_refused_with_a_sentence(folder: Fo
         last = len(folder.records(name))
         for words, sentence in (
             (("rollback", name, "--to", "0", "--yes"), "There is no record 0"),
-            (("rollback", name, "--to", str(last + 1), "--yes"), f"they go from 1 to {last}"),
+            (("rollback", name, "--to", str(last + 1), "--yes"), f"its records are 1 to {last}"),
             (("rollback", name, "--to", str(last), "--yes"), "There is nothing to undo"),
             (("rollback", "f" * 64, "--to", "1", "--yes"), "No conversation begins with"),
             (("fork", name, "--at", str(last + 1)), f"There is no record {last + 1}"),
