@@ -175,7 +175,7 @@ def _relay(relay: dict[str, Any], now: datetime) -> str:
         parts.append(f"connected, but without an answer since {_ago(relay['unresponsiveSince'], now)}")
     elif relay["state"] == "away":
         parts.append(relay["fault"] or "not connected yet")
-    parts.append(f"last message {_ago(relay['lastHeard'], now)}")
+    parts.append(f"last message {_ago(relay['lastReceived'], now)}")
     parts += [f"refuses {refusal}" for refusal in relay["refused"]]
     if relay["undelivered"]:
         parts.append(f"{relay['undelivered']} undelivered")

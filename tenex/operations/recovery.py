@@ -244,7 +244,7 @@ def rebuilt_records(
     lost += [LOST_PARTS[part] for part in found.parts if not getattr(state, part)]
     if left.records and state.turn is not None:
         lost.append("the work in the open turn: it counts as stopped")
-    if not left.records and not known and found.source != "relay":
+    if not left.records and not known and found.source == VIEW:
         lost.append("the ids of older messages: relays may send some of them again")
 
     def add(record: Record) -> None:

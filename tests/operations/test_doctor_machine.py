@@ -1,4 +1,4 @@
-"""`tenex doctor` and what it stands on: folders, permissions, keys, Python, the clock, the service manager, disks."""
+"""`tenex doctor` and the machine: folders, permissions, keys, Python, limits, disks, sandbox and git."""
 
 import os
 import re
@@ -33,13 +33,13 @@ def data(tmp_path: Path) -> Path:
 # ---- folders, permissions, keys -----------------------------------------------------------------------------------
 
 
-def test_a_folder_that_is_not_there_or_not_ours_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_foreign_folder_is_reported(tmp_path: Path) -> None:
     assert "there is no such folder" in text_of(bad(folders, case_of(tmp_path / "nowhere")))
-    (tmp_path / "something").write_text("of somebody else")
+    (tmp_path / "something").write_text("of another program")
     assert "holds nothing of tenex" in text_of(bad(folders, case_of(tmp_path)))
 
 
-async def test_missing_folders_are_made_by_fix(data: Path) -> None:
+async def test_missing_folders_are_created_by_fix(data: Path) -> None:
     (data / "agents").rmdir()
     (data / "workspace").rmdir()
     found = bad(folders, case_of(data))
@@ -86,7 +86,7 @@ PLACES = {
 
 
 def with_code(data: Path) -> Case:
-    """The folder with agents, workflows and a configuration elsewhere, for nobody else to change."""
+    """The folder with agents, workflows and a configuration elsewhere, that no other user may change."""
     for name in ("agents/deep", "config/workflows"):
         (data / name).mkdir(parents=True, exist_ok=True)
     (data / "named.toml").write_text((data / "tenex.toml").read_text())
@@ -127,7 +127,7 @@ async def test_code_and_settings_that_others_may_change_are_a_fault_and_fixed(
     assert stat.S_IMODE(path.stat().st_mode) == before
 
 
-def test_in_a_folder_that_is_shut_to_others_it_is_a_warning(data: Path) -> None:
+def test_in_a_folder_closed_to_others_it_is_a_warning(data: Path) -> None:
     case = with_code(data)
     assert not bad(permissions, case)
     (data / "agents/spy.md").chmod(0o664)
@@ -135,7 +135,7 @@ def test_in_a_folder_that_is_shut_to_others_it_is_a_warning(data: Path) -> None:
     assert (found.level, found.location) == (Level.WARNING, str(data / "agents/spy.md"))
 
 
-def test_what_a_link_leads_to_counts_and_one_that_leads_nowhere_does_not(reachable: Path) -> None:
+def test_the_target_of_a_link_counts_and_a_broken_link_does_not(reachable: Path) -> None:
     case = with_code(reachable)
     other = reachable.parent / "other.py"
     other.touch()
@@ -191,7 +191,7 @@ def test_keys_that_are_missing_broken_or_doubled(data: Path) -> None:
 
 @pytest.mark.parametrize("name", ["project", "owner"])
 def test_a_key_that_cannot_be_replaced_is_never_called_the_copy(data: Path, name: str) -> None:
-    """Whoever moves that one away and runs `tenex init` has another address, or is no owner any more."""
+    """Without it, `tenex init` creates another address, or the user is not an owner any more."""
     (data / "keys" / "executor.nsec").write_bytes((data / "keys" / f"{name}.nsec").read_bytes())
     (found,) = [f for f in bad(keys, case_of(data)) if "the same key" in f.message]
     assert found.location == str(data / "keys" / "executor.nsec")

@@ -1,4 +1,4 @@
-"""Looks at a disk that is slow, hangs or fails: what was read last is told, and nothing that was read is dropped."""
+"""Reads from a disk that is slow, hangs or fails: the last value is used, and no result is dropped."""
 
 import asyncio
 import errno
@@ -8,8 +8,8 @@ from tenex.operations.stored_conversations import READ_TIMEOUT, LastRead
 from tests.fakes.virtual import run
 
 
-def test_what_comes_after_whoever_asked_had_gone_is_told_the_next_time() -> None:
-    """A disk that takes longer for each look than anybody waits would else never be told of."""
+def test_a_result_after_the_timeout_is_used_the_next_time() -> None:
+    """Else a disk that is slower than each timeout would never give a value."""
 
     async def main() -> None:
         disk, reads = LastRead(), 0
@@ -32,7 +32,7 @@ def test_what_comes_after_whoever_asked_had_gone_is_told_the_next_time() -> None
     run(main)
 
 
-def test_what_cannot_be_read_is_told_as_it_was_read_last_with_the_reason() -> None:
+def test_a_failed_read_gives_the_last_value_and_a_reason() -> None:
     async def main() -> None:
         disk, faults = LastRead(), [0, errno.EMFILE, 0]
 
