@@ -66,7 +66,7 @@ class WatchStream:
             self._transcripts.clear()
             return
         transcript = self._transcripts.setdefault(conversation.id, TranscriptRenderer())
-        lines = [asdict(line) for record in records for line in transcript.tell(record)]
+        lines = [asdict(line) for record in records for line in transcript.render(record)]
         self._add(
             {
                 "kind": "lines",
