@@ -87,7 +87,7 @@ async def test_a_cursor_stays_where_it_was_until_the_past_has_been_read(index: I
 
         again, began = pool(fault.url), index.cursor(fault.url)
         assert began is not None
-        fault.heard.clear()
+        fault.frames.clear()
         listener(again).start(began // 1000)
         async with running(again):
             await fault.until(lambda: any("since" in frame[2] for frame in fault.reqs()))
@@ -185,7 +185,7 @@ async def test_a_lost_index_costs_no_message_where_the_first_start_is_cut_short(
     assert await oldest_cursor(index, folder, relays, SystemClock()) == written
 
 
-async def test_of_a_relay_nobody_has_listened_to_nothing_is_owed(index: Index, folder: ConversationFolder) -> None:
+async def test_a_relay_without_subscriptions_has_nothing_pending(index: Index, folder: ConversationFolder) -> None:
     began = SystemClock().now()
     assert await oldest_cursor(index, folder, ["wss://relay.example"], SystemClock()) is None
     assert (index.cursor("wss://relay.example") or 0) >= began

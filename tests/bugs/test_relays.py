@@ -17,8 +17,8 @@ from tenex.store.format import CONVERSATION
 from tests.fakes.faultrelay import FaultRelay
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ALICE, ENDS, WAITS, reply, route, seven_phases
-from tests.fakes.virtual import run
-from tests.nostr.kit import BOB, FAST, NOW, Heard, note, running
+from tests.fakes.virtual import virtual_time
+from tests.nostr.kit import BOB, FAST, NOW, Received, note, running
 from tests.nostr.test_sealing import ADDRESS, draft
 from tests.runtime.test_runtime import converse, worker
 
@@ -27,42 +27,41 @@ STRANGER = PublicKey("9" * 64)
 
 async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
     """Subscriptions asked for one event, or for none, and the rest was lost."""
-    heard = Heard()
+    received = Received()
     async with FaultRelay(clamp=3) as relay:
         missed = [note(at=NOW - 1_000 + number, tags=[["p", BOB.public]]) for number in range(20)]
         relay.stored.extend(to_wire(event) for event in missed)
-        pool = RelayPool([relay.url], on_event=heard, timeouts=FAST, rng=Random(7), now=lambda: float(NOW))
+        pool = RelayPool([relay.url], on_event=received, timeouts=FAST, rng=Random(7), now=lambda: float(NOW))
         Listener(pool, [BOB.public], {}, None, lambda message: None, now=lambda: float(NOW)).start(NOW - 2_000)
         async with running(pool):
-            await heard.has(*missed)
+            await received.has(*missed)
             live = note(tags=[["p", BOB.public]])
             await relay.spread(to_wire(live))
-            await heard.has(live)
+            await received.has(live)
 
 
-def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
+@virtual_time
+async def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
     """Whoever tagged the project could talk to agents and change their models."""
     world = World(lambda question: WAITS, lambda request: reply("done"))
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            assert daemon.write("rm -rf /", author=STRANGER) == "stranger"
-            daemon.write("hello")
-            await daemon.until("waiting")
-            before = daemon.state()
-            for text in ("/new", "/stop", "/quick", "hello"):
-                assert daemon.write(text, author=STRANGER) == "stranger"
-            assert daemon.state() == before
-
-    run(main)
-    assert {record.author for record in world.heard if isinstance(record, r.MessageRecorded)} == {ALICE}
+    async with world.daemon() as daemon:
+        assert daemon.write("rm -rf /", author=STRANGER) == "stranger"
+        daemon.write("hello")
+        await daemon.until("waiting")
+        before = daemon.state()
+        for text in ("/new", "/stop", "/quick", "hello"):
+            assert daemon.write(text, author=STRANGER) == "stranger"
+        assert daemon.state() == before
+    assert {record.author for record in world.observed if isinstance(record, r.MessageRecorded)} == {ALICE}
 
 
-def test_B18_whatever_is_said_is_published_and_names_the_project() -> None:
+@virtual_time
+async def test_B18_whatever_is_said_is_published_and_names_the_project() -> None:
     """Events were built with the address of another kind, and handed to a publisher that was not there."""
     world = World(seven_phases, worker)
-    run(lambda: converse(world, "hello", "think", "plan"))
-    said = [event.id for record in world.heard if isinstance(record, r.MessageSent) for event in record.events]
+    await converse(world, "hello", "think", "plan")
+    said = [event.id for record in world.observed if isinstance(record, r.MessageSent) for event in record.events]
     assert said
     assert set(said) == set(world.published)
     (event,) = NostrSealer(["wss://relay.example"], project=ADDRESS).seal(draft())
@@ -70,19 +69,17 @@ def test_B18_whatever_is_said_is_published_and_names_the_project() -> None:
     assert ADDRESS.startswith("31933:")
 
 
-def test_B29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_taken_in() -> None:
+@virtual_time
+async def test_B29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_taken_in() -> None:
     """A conversation was made of it, and then nobody was asked."""
     world = World(
         lambda question: WAITS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
     )
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            assert daemon.write("build it", mentions=(STRANGER,)) == "admitted"
-            await daemon.until("waiting")
-
-    run(main)
-    assert any(isinstance(record, r.TurnClosed) for record in world.heard)
+    async with world.daemon() as daemon:
+        assert daemon.write("build it", mentions=(STRANGER,)) == "admitted"
+        await daemon.until("waiting")
+    assert any(isinstance(record, r.TurnClosed) for record in world.observed)
 
 
 def test_B29_a_message_to_others_begins_nothing() -> None:
@@ -93,7 +90,8 @@ def test_B29_a_message_to_others_begins_nothing() -> None:
     assert incoming is None or not incoming.starts
 
 
-def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -> None:
+@virtual_time
+async def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -> None:
     """What stood in for the missing root was no event, and whoever used it failed later."""
     key = SecretKey.generate()
     tags = [["e", "d" * 64, "", "root"], ["e", "e" * 64, "", "reply"], ["p", BOB.public]]
@@ -103,12 +101,9 @@ def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -
         lambda question: ENDS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
     )
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write(incoming.text, conversation=incoming.conversation, address=incoming.address)
-            await daemon.until("ended", incoming.conversation)
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write(incoming.text, conversation=incoming.conversation, address=incoming.address)
+        await daemon.until("ended", incoming.conversation)
     decisions = world.books[incoming.conversation]
     lines = CONVERSATION.encode_decisions(decisions)
     assert [json.loads(line)["seq"] for line in lines.splitlines()] == list(range(1, len(lines.splitlines()) + 1))

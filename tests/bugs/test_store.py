@@ -156,7 +156,7 @@ def test_B14_an_event_counts_as_heard_only_once_it_is_on_disk() -> None:
             assert daemon.write("hello", event_id="e" * 64) == "duplicate"
 
     run(main)
-    assert len([record for record in world.heard if isinstance(record, r.MessageRecorded)]) == 1
+    assert len([record for record in world.observed if isinstance(record, r.MessageRecorded)]) == 1
 
 
 def test_B14_what_is_remembered_in_memory_is_bounded() -> None:

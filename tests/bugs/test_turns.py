@@ -147,7 +147,7 @@ def test_B21_what_a_run_waits_for_survives_a_restart() -> None:
             await daemon.until("waiting")
 
     run(main)
-    (answered,) = [record for record in world.heard if isinstance(record, r.QuestionAnswered)]
+    (answered,) = [record for record in world.observed if isinstance(record, r.QuestionAnswered)]
     assert answered.text == "blue"
     assert world.requests[-2].agent == "executor"
 
@@ -170,8 +170,8 @@ def test_B25_how_long_a_call_took_is_measured() -> None:
             await daemon.until("waiting")
 
     run(main)
-    began = {record.call: record.at for record in world.heard if isinstance(record, r.ToolCallStarted)}
-    took = [record.at - began[record.call] for record in world.heard if isinstance(record, r.ToolCallCompleted)]
+    began = {record.call: record.at for record in world.observed if isinstance(record, r.ToolCallStarted)}
+    took = [record.at - began[record.call] for record in world.observed if isinstance(record, r.ToolCallCompleted)]
     assert len(took) == 2
     assert all(7_000 <= milliseconds < 7_100 for milliseconds in took), took
 

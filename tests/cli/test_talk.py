@@ -18,7 +18,7 @@ from tenex.nostr.filters import Filter
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import Identity, profile_events
-from tests.nostr.kit import FAST, Heard, note, running
+from tests.nostr.kit import FAST, Received, note, running
 
 PERSON, PROJECT, EXECUTOR, STRANGER = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
 AGENTS = [EXECUTOR.public]
@@ -35,7 +35,7 @@ async def until(talk: ChatClient, holds: Callable[[list[ActivityView]], object])
 async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
     """Typing, text, and then the message in their place."""
     async with embedded_relay() as url:
-        daemon = RelayPool([url], on_event=Heard(), timeouts=FAST)
+        daemon = RelayPool([url], on_event=Received(), timeouts=FAST)
         async with (
             running(daemon),
             connected_client(url, PERSON, PROJECT.public, agents=AGENTS, indicators=True) as talk,
@@ -111,7 +111,7 @@ async def test_agents_are_known_by_what_the_project_says_of_itself_and_by_nothin
     claims = note("{}", by=STRANGER, kind=0, tags=[["agent", STRANGER.public, "Executor"]])
     heard: list[tuple[str, bool]] = []
     async with embedded_relay() as url:
-        daemon = RelayPool([url], on_event=Heard(), timeouts=FAST)
+        daemon = RelayPool([url], on_event=Received(), timeouts=FAST)
         async with running(daemon):
             await daemon.connected(5)
             assert (await daemon.publish(signed(introduced, PROJECT), url)).accepted

@@ -57,7 +57,7 @@ class FaultRelay:
         self.clamp = clamp
         self.port = 0
         self.stored: list[dict[str, Any]] = []
-        self.heard: list[tuple[int, list[Any]]] = []
+        self.frames: list[tuple[int, list[Any]]] = []
         self.peers: list[Peer] = []
         self.connections = 0
         self.document: dict[str, Any] | None = None
@@ -109,7 +109,7 @@ class FaultRelay:
 
     def reqs(self, number: int | None = None) -> list[list[Any]]:
         """The REQs heard so far, of one connection or of all."""
-        return [frame for peer, frame in self.heard if frame[0] == "REQ" and number in (None, peer)]
+        return [frame for peer, frame in self.frames if frame[0] == "REQ" and number in (None, peer)]
 
     def live(self, number: int | None = None) -> list[list[Any]]:
         """The REQs that ask for what is new: with `limit: 0`, or 1 in the simple form."""
@@ -117,7 +117,7 @@ class FaultRelay:
 
     def events(self) -> list[dict[str, Any]]:
         """The events sent to this relay, each copy."""
-        return [frame[1] for _, frame in self.heard if frame[0] == "EVENT"]
+        return [frame[1] for _, frame in self.frames if frame[0] == "EVENT"]
 
     async def serve_stored(self, peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
         """What an honest relay does with a REQ."""
@@ -157,7 +157,7 @@ class FaultRelay:
             await self._notify()
             async for text in socket:
                 frame = json.loads(text)
-                self.heard.append((peer.number, frame))
+                self.frames.append((peer.number, frame))
                 match frame:
                     case ["REQ", sub_id, *filters]:
                         peer.subscriptions[sub_id] = filters

@@ -118,7 +118,7 @@ class World:
         self.daily: DailyLimits
         self.cut_off: Usage = NO_USAGE
         """What a call has cost that is cancelled while a mind thinks."""
-        self.heard: list[Record] = []
+        self.observed: list[Record] = []
         self.shown: dict[ConversationId, int] = {}
         self.ids = 0
         self.notices = MemoryNotices()
@@ -235,9 +235,9 @@ class World:
         """An agent's prompt."""
         return Prompt(system=f"You are {run.agent} in {run.phase}.", entries=entries_for(conversation, run))
 
-    def heard_records(self, conversation: ConversationId, records: Sequence[Record]) -> None:
+    def observed_records(self, conversation: ConversationId, records: Sequence[Record]) -> None:
         """Collect what became durable."""
-        self.heard.extend(records)
+        self.observed.extend(records)
 
     def unfinished(self) -> list[ConversationId]:
         """The conversations a start goes on with."""
@@ -321,7 +321,7 @@ class _Observer:
         self.world = world
 
     def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
-        self.world.heard_records(conversation.id, records)
+        self.world.observed_records(conversation.id, records)
 
 
 @dataclasses.dataclass

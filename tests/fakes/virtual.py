@@ -6,10 +6,12 @@ Only for flows without sockets and threads: whatever waits for the real world wo
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from tenex.core.ids import Millis
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -59,3 +61,13 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine on virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main())
+
+
+def virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an async test on virtual time."""
+
+    @wraps(test)
+    def on_virtual_time(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(lambda: test(*args, **kwargs))
+
+    return on_virtual_time

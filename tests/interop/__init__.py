@@ -1,1 +1,1 @@
-"""Clients nobody here wrote hold conversations with the real daemon over a real relay."""
+"""Third-party clients hold conversations with the real daemon over a real relay."""

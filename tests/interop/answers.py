@@ -28,7 +28,7 @@ def marked(answer: Answer, marker: str) -> list[str] | None:
 
 
 def root_of(answer: Answer) -> str:
-    """The root of the thread a note stands in; "" in none."""
+    """The root of the thread of a note; "" if there is none."""
     return (marked(answer, "root") or ["e", ""])[1]
 
 
@@ -64,7 +64,7 @@ def check_order(answers: Sequence[Answer]) -> None:
 
 
 def check_transitions(answers: Sequence[Answer], begin: str = "chat") -> None:
-    """The first answer after a transition says where it came from, and no other does."""
+    """The first answer after a transition names the phase it came from, and no other does."""
     before = begin
     for answer in answers:
         phase = value(answer, "phase")

@@ -34,7 +34,7 @@ class Daemon:
     """Its parts, where it runs in this process."""
 
     @property
-    def voices(self) -> frozenset[str]:
+    def agent_keys(self) -> frozenset[str]:
         """Every key it speaks with."""
         return frozenset((self.project, *self.agents.values()))
 
@@ -43,7 +43,7 @@ class Daemon:
         return self.data / "workspace"
 
     def view(self, conversation: str) -> dict[str, Any]:
-        """What `conversation.json` says; empty before it is there."""
+        """The content of `conversation.json`; empty before it is there."""
         try:
             view: dict[str, Any] = json.loads(
                 (self.data / "conversations" / conversation / "conversation.json").read_text()
@@ -60,7 +60,7 @@ class Daemon:
         return view
 
     async def ended(self, conversation: str, cycle: int = 1) -> None:
-        """Wait until a cycle has come to END; nothing on the wire tells."""
+        """Wait until a cycle has come to END; no event shows it."""
         await self.until(conversation, lambda view: view.get("status") == "ended" and view.get("cycle") == cycle)
 
 
@@ -103,7 +103,7 @@ async def as_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
 
 
 def _prepared(data: Path, owner: str, url: str) -> Made:
-    """A data folder whose phases are told by the messages in them only: how fast this machine is changes no count."""
+    """A data folder whose phases depend on the messages only: how fast this machine is changes no count."""
     made = prepare(data, owner, [url])
     with (data / "tenex.toml").open("a") as file:
         file.write("\n[limits]\nannounce_after = 600\n")

@@ -26,8 +26,8 @@ class Person:
         self._listening: set[str] = set()
         self.url = url
         self.keys = keys
-        self.heard: list[Answer] = []
-        """What others said, in the order in which it came; nostr-sdk has verified each."""
+        self.received: list[Answer] = []
+        """Events by others, in the order of arrival; nostr-sdk has verified each."""
 
     @property
     def pubkey(self) -> str:
@@ -44,12 +44,12 @@ class Person:
         assert output.success, f"the relay refused it: {output.failed}"
         return str(event.id().to_hex())
 
-    async def say(self, text: str, *tags: Sequence[str], kind: int = 1) -> str:
+    async def write(self, text: str, *tags: Sequence[str], kind: int = 1) -> str:
         """Write and send; returns the id."""
         return await self.publish(self.event(kind, text, *tags))
 
     async def listen(self, **wanted: Any) -> None:
-        """Hear what matches a filter, stored and new; a `_` stands for the `#` of tags."""
+        """Receive what matches a filter, stored and new; `_` is the `#` of tags."""
         name = f"listen-{len(self._listening)}"
         self._listening.add(name)
         await self._client.subscribe(_target(wanted), name)
@@ -60,28 +60,28 @@ class Person:
         return [_as_dict(event) for event in events]
 
     async def until(self, holds: Callable[[list[Answer]], object], within: float = PATIENCE) -> None:
-        """Wait until what was heard is as asked."""
+        """Wait until the received events are as asked."""
         try:
             async with asyncio.timeout(within), self._changed:
-                await self._changed.wait_for(lambda: holds(self.heard))
+                await self._changed.wait_for(lambda: holds(self.received))
         except TimeoutError:
-            said = "\n".join(f"{a['kind']} {a['pubkey'][:8]} {a['content'][:80]!r}" for a in self.heard)
-            raise AssertionError(f"after {within:g} s only this was heard:\n{said}") from None
+            printed = "\n".join(f"{a['kind']} {a['pubkey'][:8]} {a['content'][:80]!r}" for a in self.received)
+            raise AssertionError(f"after {within:g} s only this was received:\n{printed}") from None
 
     async def finds(self, daemon: Daemon) -> None:
         """Wait until every key of the daemon has introduced itself: from then on it listens, too."""
-        await self.listen(kinds=[10002], authors=sorted(daemon.voices))
-        await self.until(lambda heard: {event["pubkey"] for event in heard} == daemon.voices)
-        self.heard.clear()
+        await self.listen(kinds=[10002], authors=sorted(daemon.agent_keys))
+        await self.until(lambda received: {event["pubkey"] for event in received} == daemon.agent_keys)
+        self.received.clear()
 
     async def take_in(self) -> None:
         """Note what comes until the client is shut down."""
         while (news := await self._stream.next()) is not None and not news.is_shutdown():
             if not isinstance(news, sdk.ClientNotification.NEW_EVENT) or news.subscription_id not in self._listening:
-                continue  # what was fetched is told here as well
+                continue  # fetched events arrive here as well
             assert news.event.verify()
             if news.event.author().to_hex() != self.pubkey:
-                self.heard.append(_as_dict(news.event))
+                self.received.append(_as_dict(news.event))
                 async with self._changed:
                     self._changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""The clients in JavaScript: their packages, and one of them as a process that takes orders and tells what it hears."""
+"""The clients in JavaScript: their packages, and one of them as a process with commands and reports."""
 
 import asyncio
 import fcntl
@@ -25,8 +25,8 @@ OLDEST = 20
 INSTALLING = 180
 """Seconds npm may take; with a filled cache it takes five."""
 
-Heard = dict[str, Any]
-"""What a client tells of an event: `heard`, the event itself; `verified`; and what else its library makes of it."""
+Output = dict[str, Any]
+"""What a client reports of an event: `heard`, the event itself; `verified`; and what else its library makes of it."""
 
 
 def install() -> None:
@@ -59,14 +59,14 @@ def _npm_ci(npm: str) -> str:
         words, cwd=HERE, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     ) as process:
         try:
-            said, _ = process.communicate(timeout=INSTALLING)
+            printed, _ = process.communicate(timeout=INSTALLING)
         except subprocess.TimeoutExpired:
             return f"npm ci took more than {INSTALLING} s"
         finally:
             if process.poll() is None:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # npm has children of its own
-    return "" if process.returncode == 0 else " ".join(said.split())[-300:]
+    return "" if process.returncode == 0 else " ".join(printed.split())[-300:]
 
 
 class Script:
@@ -77,13 +77,13 @@ class Script:
         self._orders: dict[int, asyncio.Future[Any]] = {}
         self._changed = asyncio.Condition()
         self.pubkey = ""
-        self.heard: list[Heard] = []
-        """What others said, in the order in which it came."""
+        self.received: list[Output] = []
+        """Events by others, in the order of arrival."""
 
     @property
     def answers(self) -> list[Answer]:
         """The events alone."""
-        return [heard["heard"] for heard in self.heard]
+        return [received["heard"] for received in self.received]
 
     async def do(self, name: str, **given: Any) -> Any:
         """Give an order and wait for its result."""
@@ -96,28 +96,28 @@ class Script:
             return await result
 
     async def listen(self, **wanted: Any) -> None:
-        """Hear what matches a filter, stored and new; a `_` stands for the `#` of tags."""
+        """Receive what matches a filter, stored and new; `_` is the `#` of tags."""
         await self.do("listen", filter={name.replace("_", "#"): value for name, value in wanted.items()})
 
-    async def say(self, text: str, *tags: list[str], kind: int = 1) -> Answer:
+    async def write(self, text: str, *tags: list[str], kind: int = 1) -> Answer:
         """Publish an event with these tags; returns it."""
-        said: Answer = await self.do("say", kind=kind, content=text, tags=list(tags))
-        return said
+        printed: Answer = await self.do("say", kind=kind, content=text, tags=list(tags))
+        return printed
 
     async def until(self, holds: Callable[[list[Answer]], object]) -> None:
-        """Wait until what was heard is as asked."""
+        """Wait until the received events are as asked."""
         try:
             async with asyncio.timeout(PATIENCE), self._changed:
                 await self._changed.wait_for(lambda: holds(self.answers))
         except TimeoutError:
-            said = "\n".join(f"{a['kind']} {a['pubkey'][:8]} {a['content'][:80]!r}" for a in self.answers)
-            raise AssertionError(f"after {PATIENCE:g} s only this was heard:\n{said}") from None
+            printed = "\n".join(f"{a['kind']} {a['pubkey'][:8]} {a['content'][:80]!r}" for a in self.answers)
+            raise AssertionError(f"after {PATIENCE:g} s only this was received:\n{printed}") from None
 
     async def finds(self, daemon: Daemon) -> None:
         """Wait until every key of the daemon has introduced itself: from then on it listens, too."""
-        await self.listen(kinds=[10002], authors=sorted(daemon.voices))
-        await self.until(lambda heard: {event["pubkey"] for event in heard} == daemon.voices)
-        self.heard.clear()
+        await self.listen(kinds=[10002], authors=sorted(daemon.agent_keys))
+        await self.until(lambda received: {event["pubkey"] for event in received} == daemon.agent_keys)
+        self.received.clear()
 
     async def take_in(self) -> None:
         """Read facts until the script ends; an order it can no longer carry out fails."""
@@ -126,7 +126,7 @@ class Script:
             fact = json.loads(line)
             if "heard" in fact:
                 if fact["heard"]["pubkey"] != self.pubkey:
-                    self.heard.append(fact)
+                    self.received.append(fact)
                     async with self._changed:
                         self._changed.notify_all()
             elif "done" in fact:
@@ -135,7 +135,7 @@ class Script:
                 self._orders[fact["failed"]].set_exception(AssertionError(fact["why"]))
         for order in self._orders.values():
             if not order.done():
-                order.set_exception(AssertionError("the script ended; what it said is on stderr"))
+                order.set_exception(AssertionError("the script ended; its output is on stderr"))
 
 
 @asynccontextmanager

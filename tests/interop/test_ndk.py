@@ -1,4 +1,4 @@
-"""A client built on NDK converses: what it says after its first word is made by NDK's own reply()."""
+"""A client built on NDK converses: what it sends after its first message is made by NDK's own reply()."""
 
 from pathlib import Path
 
@@ -19,15 +19,17 @@ NEXT = {1: "Create bye.py that prints bye", 2: "Create again.py that prints agai
 async def test_replies_to_our_answers_go_on(opened: Opening, kind: int, relay: str, tmp_path: Path) -> None:
     """Three cycles: the reply carries over our tags, old markers and all, and still belongs to the conversation."""
     async with owned(opened, relay, tmp_path / "data", CLIENT) as (daemon, alice):
-        begun = await alice.say(HELLO, ["p", daemon.project], *([["title", "Hello"]] if kind == 11 else []), kind=kind)
+        begun = await alice.write(
+            HELLO, ["p", daemon.project], *([["title", "Hello"]] if kind == 11 else []), kind=kind
+        )
         root, asked = begun["id"], begun["id"]
         await alice.listen(**({"kinds": [1111], "_E": [root]} if kind == 11 else {"kinds": [1], "_e": [root]}))
         for cycle in (1, 2, 3):
-            known = 0 if cycle == 1 else len(alice.heard)
+            known = 0 if cycle == 1 else len(alice.received)
             if cycle > 1:
-                said = await alice.do("reply", to=alice.answers[-1]["id"], content=NEXT[cycle - 1])
-                assert said["kind"] == (1 if kind == 1 else 1111)
-                asked = said["id"]
+                printed = await alice.do("reply", to=alice.answers[-1]["id"], content=NEXT[cycle - 1])
+                assert printed["kind"] == (1 if kind == 1 else 1111)
+                asked = printed["id"]
             await alice.until(closed(cycle))
             await daemon.ended(root, cycle)
             answers = alice.answers[known:]
@@ -40,7 +42,7 @@ async def test_replies_to_our_answers_go_on(opened: Opening, kind: int, relay: s
                     assert (root_of(answer), parent_of(answer)) == (root, asked)
                 assert [tag[1] for tag in tags(answer, "p")] == [alice.pubkey]
         check_order(alice.answers)
-        assert all(heard["verified"] for heard in alice.heard)
+        assert all(received["verified"] for received in alice.received)
         assert {answer["pubkey"] for answer in alice.answers} <= set(daemon.agents.values())
         assert sorted(path.name for path in daemon.workspace.iterdir()) == ["again.py", "bye.py", "hello.py"]
 
@@ -49,7 +51,7 @@ async def test_a_reply_to_a_question_answers_it(relay: str, tmp_path: Path) -> N
     """reply() on what an agent asked reaches that agent, which goes on."""
     async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
         text = "Create a script that prints hello; ask me which name it should have"
-        root = (await alice.say(text, ["p", daemon.project]))["id"]
+        root = (await alice.write(text, ["p", daemon.project]))["id"]
         await alice.listen(kinds=[1], _e=[root])
         await alice.until(len)
         await alice.do("reply", to=alice.answers[0]["id"], content="greet.py")

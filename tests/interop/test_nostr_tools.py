@@ -1,4 +1,4 @@
-"""A client built on nostr-tools converses in threads and in notes; its own parsers say where our answers stand."""
+"""A client built on nostr-tools converses in threads and in notes; its own parsers place the answers."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from .answers import CYCLE, check_order, check_transitions, closed, phases, tags, value
 from .daemons import Opening, in_process
-from .scripts import Heard, owned
+from .scripts import Output, owned
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("javascript")]
 
@@ -17,7 +17,7 @@ HELLO = "Create hello.py that prints hello"
 async def test_a_thread_from_its_root_to_the_end(opened: Opening, relay: str, tmp_path: Path) -> None:
     """A kind 11 is answered by direct children of it in kind 1111, and nip22 finds root and parent where they are."""
     async with owned(opened, relay, tmp_path / "data", CLIENT) as (daemon, alice):
-        thread = await alice.say(HELLO, ["title", "A first program"], ["p", daemon.project], kind=11)
+        thread = await alice.write(HELLO, ["title", "A first program"], ["p", daemon.project], kind=11)
         root = thread["id"]
         await alice.listen(kinds=[1111], _E=[root])
         await alice.until(closed())
@@ -27,21 +27,21 @@ async def test_a_thread_from_its_root_to_the_end(opened: Opening, relay: str, tm
         check_transitions(alice.answers)
         check_order(alice.answers)
         assert daemon.view(root)["title"] == "A first program"
-        for heard in alice.heard:
-            _is_a_child_of_the_root(heard, root, alice.pubkey, relay)
-            assert heard["heard"]["pubkey"] in daemon.agents.values()
+        for received in alice.received:
+            _is_a_child_of_the_root(received, root, alice.pubkey, relay)
+            assert received["heard"]["pubkey"] in daemon.agents.values()
 
 
 async def test_a_nested_comment_goes_on_with_the_conversation(relay: str, tmp_path: Path) -> None:
     """A person's comment on our comment begins the next cycle of the thread; our answers stay children of the root."""
     async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
-        thread = await alice.say(HELLO, ["title", "A first program"], ["p", daemon.project], kind=11)
+        thread = await alice.write(HELLO, ["title", "A first program"], ["p", daemon.project], kind=11)
         root = thread["id"]
         await alice.listen(kinds=[1111], _E=[root])
         await alice.until(closed())
         await daemon.ended(root)
-        first, last = len(alice.heard), alice.answers[-1]
-        await alice.say(
+        first, last = len(alice.received), alice.answers[-1]
+        await alice.write(
             "Create bye.py that prints bye",
             ["E", root, relay, alice.pubkey],
             ["K", "11"],
@@ -55,59 +55,58 @@ async def test_a_nested_comment_goes_on_with_the_conversation(relay: str, tmp_pa
         await daemon.ended(root, 2)
         assert phases(alice.answers[first:]) == CYCLE
         check_order(alice.answers)
-        for heard in alice.heard:
-            _is_a_child_of_the_root(heard, root, alice.pubkey, relay)
+        for received in alice.received:
+            _is_a_child_of_the_root(received, root, alice.pubkey, relay)
         assert sorted(path.name for path in daemon.workspace.iterdir()) == ["bye.py", "hello.py"]
 
 
-async def test_a_comment_without_p_tags_is_heard_in_its_thread(relay: str, tmp_path: Path) -> None:
-    """A bare comment on the root, which names nobody, belongs to the conversation all the same."""
+async def test_a_comment_without_p_tags_is_received_in_its_thread(relay: str, tmp_path: Path) -> None:
     async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
-        thread = await alice.say("Hello there", ["title", "Hello"], ["p", daemon.project], kind=11)
+        thread = await alice.write("Hello there", ["title", "Hello"], ["p", daemon.project], kind=11)
         root = thread["id"]
         await alice.listen(kinds=[1111], _E=[root])
         await alice.until(len)
         await daemon.until(root, lambda view: view.get("status") == "waiting")
-        await alice.say(HELLO, ["E", root], ["K", "11"], ["e", root], ["k", "11"], kind=1111)
+        await alice.write(HELLO, ["E", root], ["K", "11"], ["e", root], ["k", "11"], kind=1111)
         await alice.until(closed())
         assert phases(alice.answers) == ["chat", *CYCLE]
-        for heard in alice.heard:
-            _is_a_child_of_the_root(heard, root, alice.pubkey, relay)
+        for received in alice.received:
+            _is_a_child_of_the_root(received, root, alice.pubkey, relay)
 
 
-async def test_notes_stand_where_nip10_looks_for_them(relay: str, tmp_path: Path) -> None:
+async def test_notes_carry_the_tags_nip10_asks_for(relay: str, tmp_path: Path) -> None:
     """nip10 finds root and parent of every answer, with relay and author, in the first cycle and after a reply."""
     async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
-        root = (await alice.say(HELLO, ["p", daemon.project]))["id"]
+        root = (await alice.write(HELLO, ["p", daemon.project]))["id"]
         await alice.listen(kinds=[1], _e=[root])
         await alice.until(closed())
         await daemon.ended(root)
-        first, last = len(alice.heard), alice.answers[-1]
-        reply = await alice.say(
+        first, last = len(alice.received), alice.answers[-1]
+        reply = await alice.write(
             "Create bye.py that prints bye", ["e", root, relay, "root"], ["e", last["id"], relay, "reply"]
         )
         await alice.until(closed(2))
         assert phases(alice.answers[:first]) == phases(alice.answers[first:]) == CYCLE
         check_order(alice.answers)
-        for number, heard in enumerate(alice.heard):
-            assert heard["verified"] is True
+        for number, received in enumerate(alice.received):
+            assert received["verified"] is True
             parent = root if number < first else reply["id"]
-            told = heard["nip10"]
-            assert told["root"] == {"id": root, "relays": [relay], "author": alice.pubkey}
-            assert told["reply"] == {"id": parent, "relays": [relay], "author": alice.pubkey}
-            assert told["mentions"] == told["quotes"] == []
-            assert [profile["pubkey"] for profile in told["profiles"]] == [alice.pubkey]
+            parsed = received["nip10"]
+            assert parsed["root"] == {"id": root, "relays": [relay], "author": alice.pubkey}
+            assert parsed["reply"] == {"id": parent, "relays": [relay], "author": alice.pubkey}
+            assert parsed["mentions"] == parsed["quotes"] == []
+            assert [profile["pubkey"] for profile in parsed["profiles"]] == [alice.pubkey]
 
 
-def _is_a_child_of_the_root(heard: Heard, root: str, person: str, relay: str) -> None:
+def _is_a_child_of_the_root(received: Output, root: str, person: str, relay: str) -> None:
     """A genuine comment, whose root and parent are the kind 11, for the one who asked."""
-    answer, told = heard["heard"], heard["nip22"]
-    assert heard["verified"] is True
+    answer, parsed = received["heard"], received["nip22"]
+    assert received["verified"] is True
     assert answer["kind"] == 1111
-    assert told["root"] == told["reply"] == {"id": root, "relays": [relay], "author": person}
-    assert (told["rootKind"], told["replyKind"]) == (11, 11)
-    assert told["mentions"] == told["quotes"] == []
-    assert {profile["pubkey"] for profile in told["profiles"]} == {person}
+    assert parsed["root"] == parsed["reply"] == {"id": root, "relays": [relay], "author": person}
+    assert (parsed["rootKind"], parsed["replyKind"]) == (11, 11)
+    assert parsed["mentions"] == parsed["quotes"] == []
+    assert {profile["pubkey"] for profile in parsed["profiles"]} == {person}
     assert value(answer, "phase")
     assert value(answer, "E") == value(answer, "e") == root
     assert [tag[1] for tag in tags(answer, "p")] == [person]

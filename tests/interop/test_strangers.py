@@ -19,22 +19,22 @@ HELLO = "Create hello.py that prints hello"
 async def test_somebody_unknown_is_ignored_and_never_answered(relay: str, tmp_path: Path) -> None:
     """Neither a note of theirs nor their word in the owner's thread changes anything; only counters know."""
     async with owned(in_process, relay, tmp_path / "data") as (daemon, alice), person(relay) as mallory:
-        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
-        note = await mallory.say("Create evil.py that prints evil", ["p", daemon.project])
-        root = await alice.say(HELLO, ["p", daemon.project])
+        await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
+        note = await mallory.write("Create evil.py that prints evil", ["p", daemon.project])
+        root = await alice.write(HELLO, ["p", daemon.project])
         await alice.until(len)
-        await mallory.say("Create worse.py that prints worse", ["e", root, relay, "root"], ["p", daemon.project])
+        await mallory.write("Create worse.py that prints worse", ["e", root, relay, "root"], ["p", daemon.project])
         await alice.until(closed())
         await daemon.ended(root)
-        later = await alice.say("Hello there", ["p", daemon.project])
-        await alice.until(answered(later))  # so all that was sent before has been heard
-        assert phases(alice.heard) == [*CYCLE, "chat"]
-        assert [root_of(answer) for answer in alice.heard] == [*[root] * len(CYCLE), later]
+        later = await alice.write("Hello there", ["p", daemon.project])
+        await alice.until(answered(later))  # so all that was sent before has been received
+        assert phases(alice.received) == [*CYCLE, "chat"]
+        assert [root_of(answer) for answer in alice.received] == [*[root] * len(CYCLE), later]
         assert not daemon.view(note)
         assert [path.name for path in daemon.workspace.iterdir()] == ["hello.py"]
         assert daemon.app is not None
         (status,) = daemon.app.pool.status()
-        assert status.counters["unwanted"] >= 2, "what the daemon said itself is among them"
+        assert status.counters["unwanted"] >= 2, "the daemon's own events are among them"
 
 
 async def test_a_forgery_is_dropped_and_does_not_shadow_the_genuine_note(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ async def test_a_forgery_is_dropped_and_does_not_shadow_the_genuine_note(tmp_pat
         owned(in_process, relay.url, tmp_path / "data") as (daemon, alice),
         person(relay.url) as mallory,
     ):
-        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
+        await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
         genuine = alice.event(1, HELLO, ["p", daemon.project])
         copy = json.loads(genuine.as_json())
         other = json.loads(mallory.event(1, "Create evil.py that prints evil", ["p", daemon.project]).as_json())
@@ -58,8 +58,8 @@ async def test_a_forgery_is_dropped_and_does_not_shadow_the_genuine_note(tmp_pat
         root = await alice.publish(genuine)
         await alice.until(closed())
         await daemon.ended(root)
-        assert phases(alice.heard) == CYCLE
-        assert {root_of(answer) for answer in alice.heard} == {root}
+        assert phases(alice.received) == CYCLE
+        assert {root_of(answer) for answer in alice.received} == {root}
         assert [path.name for path in daemon.workspace.iterdir()] == ["hello.py"]
         assert daemon.app is not None
         assert [status.strikes for status in daemon.app.pool.status()] == [3]
@@ -88,16 +88,16 @@ ODD: list[dict[str, Any]] = [
 async def test_what_no_event_may_hold_is_survived(tmp_path: Path) -> None:
     """Floats, nulls, nested things and more where text belongs: after each the next real note is answered."""
     async with FaultRelay() as relay, owned(in_process, relay.url, tmp_path / "data") as (daemon, alice):
-        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
+        await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
         honest = json.loads(alice.event(1, "Create evil.py that prints evil", ["p", daemon.project]).as_json())
         for number, change in enumerate(ODD, start=1):
             text = json.dumps({**honest, **change}).replace("PROJECT", daemon.project)
             for peer in list(relay.peers):
                 for subscription in list(peer.subscriptions):
                     await peer.send_text(f'["EVENT",{json.dumps(subscription)},{text}]')
-            root = await alice.say(f"Hello there, {number}", ["p", daemon.project])
+            root = await alice.write(f"Hello there, {number}", ["p", daemon.project])
             await alice.until(answered(root))
-        assert len(alice.heard) == len(ODD), "something else was answered too"
+        assert len(alice.received) == len(ODD), "something else was answered too"
         assert not list(daemon.workspace.iterdir())
         assert daemon.app is not None
         (status,) = daemon.app.pool.status()
@@ -109,13 +109,13 @@ async def test_what_no_event_may_hold_is_survived(tmp_path: Path) -> None:
 async def test_a_note_larger_than_any_we_take_is_survived(size: int, tmp_path: Path) -> None:
     """The owner's own note, rightly signed and kept by the relay: what comes before and after it is answered."""
     async with FaultRelay() as relay, owned(in_process, relay.url, tmp_path / "data") as (daemon, alice):
-        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
+        await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
         for number in (1, 2):
             huge = alice.event(1, f"{number}" * size, ["p", daemon.project])
             await relay.spread(json.loads(huge.as_json()))
-            root = await alice.say(f"Hello there, {number}", ["p", daemon.project])
+            root = await alice.write(f"Hello there, {number}", ["p", daemon.project])
             await alice.until(answered(root))
-        assert len(alice.heard) == 2
+        assert len(alice.received) == 2
         assert daemon.app is not None
         assert [status.counters["sessions"] for status in daemon.app.pool.status()] == [1], "it lost its connection"
 
@@ -123,17 +123,17 @@ async def test_a_note_larger_than_any_we_take_is_survived(size: int, tmp_path: P
 async def test_a_frame_too_large_to_read_costs_no_answer(tmp_path: Path) -> None:
     """It is skipped on the same connection while an answer is under way; the answer is sent again."""
     async with FaultRelay() as relay, owned(in_process, relay.url, tmp_path / "data") as (daemon, alice):
-        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
+        await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
 
         async def flood(peer: Peer, event: dict[str, Any]) -> None:
-            if event["pubkey"] not in daemon.voices:
+            if event["pubkey"] not in daemon.agent_keys:
                 await relay.accept(peer, event)
                 return
             relay.on_event = relay.accept
             await peer.send_text("x" * (MAX_MESSAGE_BYTES + 1))
 
         relay.on_event = flood
-        root = await alice.say("Hello there", ["p", daemon.project])
+        root = await alice.write("Hello there", ["p", daemon.project])
         await alice.until(answered(root))
         assert daemon.app is not None
         assert [status.counters["sessions"] for status in daemon.app.pool.status()] == [1]

@@ -69,12 +69,12 @@ def client_for(
 
 
 @asynccontextmanager
-async def talking(mind: Callable[[Json], Reply], **settings: Any) -> AsyncIterator[tuple[ModelClient, ModelServer]]:
-    """A client whose only model is the mind, behind real HTTP. Settings of the provider are given as `provider_*`."""
+async def talking(respond: Callable[[Json], Reply], **settings: Any) -> AsyncIterator[tuple[ModelClient, ModelServer]]:
+    """A client of one model that answers by `respond`, over HTTP; `provider_*` are settings of the provider."""
     own = {
         name.removeprefix("provider_"): settings.pop(name) for name in list(settings) if name.startswith("provider_")
     }
-    async with model_server(mind) as server:
+    async with model_server(respond) as server:
         client = client_for(provider(server, **own), **settings)
         try:
             yield client, server

@@ -18,7 +18,7 @@ SYSTEM = "Be careful. " * 700
 async def test_a_long_run_of_a_model_that_thinks_is_never_sent_more_than_the_budget() -> None:
     """Its thinking is sent back to it, so it counts; the estimate is no smaller than what goes over the wire."""
 
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         arguments = {"path": "a.py", "content": f"print('{len(request['messages'])}')\n" * 300}
         return Answer(
             text="On.", reasoning="Let me see. " * 1_500, calls=(Call(tool="write_file", arguments=arguments),)
@@ -26,7 +26,7 @@ async def test_a_long_run_of_a_model_that_thinks_is_never_sent_more_than_the_bud
 
     entries: list[Entry] = [UserText(author="Ada", text="Write it." + " please" * 500)]
     sizes: list[float] = []
-    async with talking(mind) as (client, server):
+    async with talking(respond) as (client, server):
         for _ in range(9):
             sent = fitted(SYSTEM, entries, (WRITE,), BUDGET)
             step = await client.step(work(*sent, tools=(WRITE,), system=SYSTEM))

@@ -22,7 +22,7 @@ from .clients import NAME, client_for, provider, result, talking, work
 PRICES = {f"local:{name}": Price(input=1.0, output=1.0) for name in ("a", "b", "c")}
 
 
-def minds(**replies: Reply) -> object:
+def by_model(**replies: Reply) -> object:
     return lambda request: replies[request["model"]]
 
 
@@ -30,7 +30,7 @@ async def test_the_next_model_answers_and_what_the_first_cost_is_counted() -> No
     cut = Answer(text="Half", finish="length", usage=(100, 50))
     good = Answer(text="Whole", usage=(100, 5))
     chain = ("local:a", "local:b", "local:c")
-    async with talking(minds(a=Fails(status=500), b=cut, c=good), chain=chain, prices=PRICES) as (client, server):  # type: ignore[arg-type]
+    async with talking(by_model(a=Fails(status=500), b=cut, c=good), chain=chain, prices=PRICES) as (client, server):  # type: ignore[arg-type]
         step = await client.step(work())
     assert (step.text, step.model) == ("Whole", "local:c")
     assert (step.usage.input_tokens, step.usage.output_tokens, step.usage.calls) == (200, 55, 2)
@@ -38,8 +38,8 @@ async def test_the_next_model_answers_and_what_the_first_cost_is_counted() -> No
     assert [exchange.request["model"] for exchange in server.exchanges] == ["a", "b", "c"]
 
 
-async def test_where_nobody_answers_the_shortest_wait_is_told() -> None:
-    replies = minds(
+async def test_without_an_answer_the_shortest_wait_is_reported() -> None:
+    replies = by_model(
         a=Fails(status=429, headers={"Retry-After": "70"}), b=Fails(status=503, headers={"Retry-After": "40"})
     )
     async with model_server(replies) as server:  # type: ignore[arg-type]
@@ -53,38 +53,37 @@ async def test_where_nobody_answers_the_shortest_wait_is_told() -> None:
 
 
 async def test_a_model_that_asks_for_no_wait_may_be_asked_soon() -> None:
-    replies = minds(a=Fails(status=429, headers={"Retry-After": "20"}), b=Fails(status=500))
+    replies = by_model(a=Fails(status=429, headers={"Retry-After": "20"}), b=Fails(status=500))
     async with talking(replies, chain=("local:b", "local:a")) as (client, _):  # type: ignore[arg-type]
         with pytest.raises(ModelUnavailable) as caught:
             await client.step(work())
     assert caught.value.retry_after is None
 
 
-async def test_the_last_refusal_is_told_with_what_all_cost() -> None:
+async def test_the_last_refusal_is_reported_with_the_cost_of_all() -> None:
     cut = Answer(text="Half", finish="length", usage=(10, 5))
-    async with talking(minds(a=cut, b=cut), chain=("local:a", "local:b")) as (client, _):  # type: ignore[arg-type]
+    async with talking(by_model(a=cut, b=cut), chain=("local:a", "local:b")) as (client, _):  # type: ignore[arg-type]
         with pytest.raises(ModelRefused, match="local:b") as caught:
             await client.step(work())
     assert caught.value.usage.output_tokens == 10
     assert caught.value.model == "local:b"
 
 
-async def test_the_model_made_of_rules_may_stand_at_the_end_of_a_chain() -> None:
+async def test_the_offline_model_may_end_a_chain() -> None:
     async with talking(lambda _request: Fails(status=500), chain=(NAME, "offline")) as (client, _):
         step = await client.step(work(UserText(author="Ada", text="hi")))
     assert step.model == "offline"
 
 
 async def test_a_step_of_another_vendor_is_sent_in_neutral_form() -> None:
-    """A run that began with one model goes on with another, and nobody's opaque parts go to strangers."""
     chain = ["one:test"]
 
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         return (
             Answer(text="ok", reasoning="a private thought") if len(request["messages"]) == 2 else Answer(text="Done")
         )
 
-    async with model_server(mind) as server:
+    async with model_server(respond) as server:
         providers = {name: provider(server, name=name) for name in ("one", "two")}
         client = ModelClient(ModelClientConfig(providers=providers), lambda *_asked: tuple(chain), OfflineModel())
         person = UserText(author="Ada", text="hi")
@@ -118,21 +117,21 @@ async def test_no_model_at_all_is_held_not_lost() -> None:
         await client_for(chain=("anthropic:claude",)).step(work())
 
 
-def test_all_faults_of_a_configuration_are_told_at_once() -> None:
+def test_all_faults_of_a_configuration_are_reported_at_once() -> None:
     keyed = ProviderConfig(name="openai", api_key="k")
     client = client_for(keyed)
     with pytest.raises(ConfigurationError) as caught:
         client.check(
             ["offline", "openai:gpt-5", "gpt-4", "anthropic:a", "anthropic:b", "nobody:x", "gpt-4", ":x", "openai:"]
         )
-    told = "\n".join(caught.value.faults)
+    message = "\n".join(caught.value.faults)
     assert len(caught.value.faults) == 5
     for part in ('"gpt-4"', '":x"', '"openai:"', "models.providers.anthropic: no key", '"nobody" is no provider'):
-        assert part in told
+        assert part in message
     client.check(["offline", "openai:gpt-5"])
 
 
-def test_neither_the_package_nor_a_desk_loads_the_library() -> None:
+def test_neither_the_package_nor_a_client_loads_the_library() -> None:
     """`tenex --help` stays fast, and a daemon of the offline model stays small."""
     program = (
         "import sys, asyncio\n"
@@ -162,10 +161,10 @@ async def test_closing_lets_what_is_under_way_finish() -> None:
 
 
 async def test_a_failure_of_one_call_of_many_hurts_no_other() -> None:
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         return Fails(status=500) if "bad" in str(request["messages"]) else Answer(text="ok")
 
-    async with talking(mind, provider_concurrency=4) as (client, server):
+    async with talking(respond, provider_concurrency=4) as (client, server):
         words = ["good", "bad"] * 8
         done = await asyncio.gather(
             *(client.step(work(UserText(author="Ada", text=word))) for word in words), return_exceptions=True

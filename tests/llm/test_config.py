@@ -1,4 +1,4 @@
-"""What the client is told: names, defaults, and keys that do not show."""
+"""The configuration of the client: names, defaults, and keys that do not show."""
 
 from dataclasses import replace
 

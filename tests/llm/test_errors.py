@@ -41,7 +41,7 @@ def test_whatever_a_library_raises_is_held_without_its_words(error: Exception) -
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "is_shown"),
     [
         ("unsupported_value", True),
         ("model.too-old", True),
@@ -50,9 +50,9 @@ def test_whatever_a_library_raises_is_held_without_its_words(error: Exception) -
         ("<b>", False),
     ],
 )
-def test_only_a_code_of_a_machines_shape_is_told(code: str, told: bool) -> None:
+def test_only_a_plain_error_code_is_reported(code: str, is_shown: bool) -> None:
     error = library.ModelHTTPError(400, "m", body={"error": {"param": code}}, provider_error_code=code)
-    assert (code in str(translate(error, NAME))) is told
+    assert (code in str(translate(error, NAME))) is is_shown
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Who is served next at a busy provider: owners first, people in turn, nobody for ever last."""
+"""Who is served next at a busy provider: owners first, users in turn, none starved."""
 
 import asyncio
 
 from tenex.llm.rate_limit import ADVANTAGE, PATIENCE, FairQueue, ProviderQueue
-from tests.fakes.virtual import run
+from tests.fakes.virtual import run, virtual_time
 
 
 def order(*waiting: tuple[str, int, int]) -> list[str]:
@@ -36,7 +36,7 @@ def test_a_call_that_gives_up_leaves_the_queue() -> None:
     queue.add("y", "b", 1)
     queue.discard("x", "a", 1)
     queue.discard("x", "a", 1)
-    queue.discard("z", "nobody", 7)
+    queue.discard("z", "unknown", 7)
     assert (len(queue), queue.pop(), queue.peek()) == (1, "y", None)
 
 
@@ -82,17 +82,15 @@ def test_another_member_waits_for_one_call_of_the_first_and_not_for_all() -> Non
     assert run(main) <= 20
 
 
-def test_a_call_that_was_refused_and_cancelled_at_once_holds_no_place() -> None:
+@virtual_time
+async def test_a_call_that_was_refused_and_cancelled_at_once_holds_no_place() -> None:
     turns = ProviderQueue("p", concurrency=1)
 
-    async def main() -> None:
-        async with turns.turn():
-            waiting = asyncio.create_task(turns.turn().__aenter__())
-            await asyncio.sleep(0)
-            turns.pause(PATIENCE + 1)
-            waiting.cancel()
-            await asyncio.wait([waiting])
-            assert (turns.active, turns.waiting) == (1, 0)
-
-    run(main)
+    async with turns.turn():
+        waiting = asyncio.create_task(turns.turn().__aenter__())
+        await asyncio.sleep(0)
+        turns.pause(PATIENCE + 1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert (turns.active, turns.waiting) == (1, 0)
     assert turns.active == 0

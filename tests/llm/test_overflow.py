@@ -233,7 +233,9 @@ async def test_a_request_that_is_too_large_is_cut_to_what_fits(name: str) -> Non
         ),
     ],
 )
-async def test_vendors_say_so_in_their_own_protocols(kind: str, model: str, error: Json, answer: Any) -> None:
+async def test_vendors_report_an_overflow_in_their_own_protocols(
+    kind: str, model: str, error: Json, answer: Any
+) -> None:
     def answering(request: Request) -> tuple[int, str, bytes]:
         tokens = size(request.body)
         if tokens <= WINDOW:
@@ -257,10 +259,10 @@ async def test_vendors_say_so_in_their_own_protocols(kind: str, model: str, erro
 async def test_a_request_that_cannot_be_cut_is_refused_with_what_to_do() -> None:
     """The system prompt and the tools alone are too much: nothing may be left out of them."""
 
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         return Fails(status=400, message="the request exceeds the available context size, try increasing it")
 
-    async with talking(mind) as (client, server):
+    async with talking(respond) as (client, server):
         with pytest.raises(ModelRefused, match="too long for local:test") as caught:
             await client.step(work(*long_run(1), tools=(WRITE,), system="x" * 40_000))
     assert "models.context_tokens" in str(caught.value)
@@ -270,10 +272,10 @@ async def test_a_request_that_cannot_be_cut_is_refused_with_what_to_do() -> None
 async def test_a_server_that_takes_nothing_is_not_asked_for_ever() -> None:
     """It names a limit a little below whatever it was sent."""
 
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         return Fails(status=400, message=f"prompt is too long: {size(request)} tokens > {size(request) - 1} maximum")
 
-    async with talking(mind) as (client, server):
+    async with talking(respond) as (client, server):
         with pytest.raises(ModelRefused):
             await client.step(work(*long_run(30)))
     assert len(server.exchanges) <= 6
@@ -291,12 +293,12 @@ async def test_an_answer_that_alone_would_fill_the_window_is_not_asked_for_again
 
 
 async def test_a_long_message_of_a_person_is_cut_where_nothing_else_can_be() -> None:
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         if size(request) > WINDOW:
             return Fails(status=400, message="the input length exceeds the context length")
         return Answer(text="Short.")
 
-    async with talking(mind, chain=(NAME,)) as (client, server):
+    async with talking(respond, chain=(NAME,)) as (client, server):
         await client.step(work(UserText(author="Ada", text="begin " + "x" * 30_000 + " end")))
     sent = json.dumps(server.exchanges[-1].request)
     assert "begin" in sent

@@ -1,4 +1,4 @@
-"""Small calls that tell whether key, model and settings are right."""
+"""Small calls that check key, model and settings."""
 
 import json
 
@@ -28,7 +28,7 @@ def able(request: Json) -> Reply:
     return Answer(text=json.dumps({"agents": ["USER"], "reason": "a test"}), usage=(20, 2))
 
 
-async def test_a_model_that_answers_is_told_with_what_it_cost() -> None:
+async def test_a_model_that_answers_is_reported_with_what_it_cost() -> None:
     async with model_server(able) as server:
         found = await probe(config(server), NAME)
         assert price_of(config(server), NAME) == Price(input=2.0, output=4.0)
@@ -62,7 +62,7 @@ async def test_a_setting_that_work_could_not_be_done_with_is_named(message: str,
             await probe(config(server), NAME)
 
 
-async def test_what_a_model_may_not_be_able_to_do_is_told() -> None:
+async def test_missing_abilities_of_a_model_are_reported() -> None:
     async with model_server(lambda _request: Answer(text="OK", reports="nothing")) as server:
         found = await probe(config(server), NAME)
         assert ["call the tool" in doubt for doubt in found.doubts] == [True, False, False]
@@ -77,7 +77,7 @@ async def test_a_model_that_thinks_too_long_is_there_all_the_same() -> None:
         assert (await probe(config(server), NAME)).usage.output_tokens == 512
 
 
-async def test_a_wrong_key_a_closed_port_and_a_missing_key_are_told() -> None:
+async def test_a_wrong_key_a_closed_port_and_a_missing_key_are_reported() -> None:
     async with model_server(lambda _request: Answer(text="OK")) as server:
         with pytest.raises(ModelUnavailable, match="does not accept the key") as caught:
             await probe(config(server, api_key="sk-wrong-one"), NAME)

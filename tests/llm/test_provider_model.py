@@ -80,8 +80,8 @@ async def test_of_usage_that_comes_with_every_chunk_the_last_counts() -> None:
 
 async def test_a_limit_of_tokens_counts_what_a_server_does_not_report() -> None:
     request = work(UserText(author="Ada", text="x" * 4_000))
-    mind = lambda _request: Answer(text="Hi", reports="nothing")  # noqa: E731
-    async with talking(mind, provider_tokens_per_minute=1_500) as (client, server):
+    respond = lambda _request: Answer(text="Hi", reports="nothing")  # noqa: E731
+    async with talking(respond, provider_tokens_per_minute=1_500) as (client, server):
         await client.step(request)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.step(request), 0.3)
@@ -95,45 +95,48 @@ async def test_what_a_broken_stream_took_is_estimated() -> None:
     assert caught.value.usage.estimated == caught.value.usage.tokens > 1_000
 
 
-async def test_whispers_hold_the_text_so_far_and_never_a_thought() -> None:
-    heard: list[str] = []
+async def test_streamed_text_grows_and_never_holds_a_thought() -> None:
+    streamed: list[str] = []
     async with talking(lambda _request: Answer(text=nonsense(30), reasoning="secret " * 20)) as (client, _):
-        step = await client.step(work(), heard.append)
-    assert len(heard) > 3
-    assert heard[-1] == step.text
-    assert all(step.text.startswith(text) for text in heard)
+        step = await client.step(work(), streamed.append)
+    assert len(streamed) > 3
+    assert streamed[-1] == step.text
+    assert all(step.text.startswith(text) for text in streamed)
 
 
 @BOTH
-async def test_a_thought_written_into_the_text_is_told_apart(stream: bool) -> None:
-    heard: list[str] = []
+async def test_a_thought_written_into_the_text_is_separated(stream: bool) -> None:
+    streamed: list[str] = []
     answer = Answer(text="<think>a private thought</think>Hello you there")
     async with talking(lambda _request: answer, stream=stream) as (client, _):
-        step = await client.step(work(), heard.append)
+        step = await client.step(work(), streamed.append)
     assert (step.text.strip(), step.thinking.strip()) == ("Hello you there", "a private thought")
-    assert "private" not in "".join(heard)
+    assert "private" not in "".join(streamed)
 
 
 @BOTH
-async def test_a_thought_whose_opening_tag_was_in_the_prompt_is_never_said(stream: bool) -> None:
-    heard: list[str] = []
-    said = "The answer is forty-two, as far as anybody knows."
-    async with talking(lambda _request: Answer(text=f"{nonsense(40)}</think>\n\n{said}"), stream=stream) as (client, _):
+async def test_a_thought_without_an_opening_tag_is_never_streamed(stream: bool) -> None:
+    streamed: list[str] = []
+    expected = "The answer is forty-two, as far as anybody knows."
+    async with talking(lambda _request: Answer(text=f"{nonsense(40)}</think>\n\n{expected}"), stream=stream) as (
+        client,
+        _,
+    ):
         for _ in range(2):
-            step = await client.step(work(), heard.append)
-            assert (step.text, step.thinking) == (said, nonsense(40))
-    assert all(said.startswith(text) for text in heard)
-    assert bool(heard) is stream
+            step = await client.step(work(), streamed.append)
+            assert (step.text, step.thinking) == (expected, nonsense(40))
+    assert all(expected.startswith(text) for text in streamed)
+    assert bool(streamed) is stream
 
 
 async def test_text_is_passed_on_as_it_comes_once_a_model_has_shown_how_it_marks_thoughts() -> None:
-    heard: list[str] = []
+    streamed: list[str] = []
     async with talking(lambda _request: LONG) as (client, _):
-        await client.step(work(), heard.append)
-        assert not heard
-        await client.step(work(), heard.append)
-    assert len(heard) > 3
-    assert heard[-1] == LONG.text
+        await client.step(work(), streamed.append)
+        assert not streamed
+        await client.step(work(), streamed.append)
+    assert len(streamed) > 3
+    assert streamed[-1] == LONG.text
 
 
 @BOTH
@@ -154,16 +157,16 @@ async def test_a_decision_within_a_thought_is_not_obeyed() -> None:
 
 
 async def test_who_listens_badly_costs_nothing() -> None:
-    heard: list[str] = []
+    streamed: list[str] = []
 
     def deaf(text: str) -> None:
-        heard.append(text)
-        raise RuntimeError("no ears")
+        streamed.append(text)
+        raise RuntimeError("broken observer")
 
     async with talking(lambda _request: LONG) as (client, _):
         await client.step(work())
         assert (await client.step(work(), deaf)).text == LONG.text
-    assert len(heard) == 1
+    assert len(streamed) == 1
 
 
 @BOTH
@@ -185,12 +188,12 @@ async def test_several_calls_keep_their_order_and_a_bad_one_spoils_no_other(stre
 
 
 async def test_a_second_step_sends_the_first_back_with_its_thought_and_the_same_beginning() -> None:
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         if any(message["role"] == "tool" for message in request["messages"]):
             return Answer(text="Done.")
         return Answer(calls=(Call(tool="write_file", arguments={"path": "a"}, id="c"),), reasoning="I must write")
 
-    async with talking(mind) as (client, server):
+    async with talking(respond) as (client, server):
         person = UserText(author="Ada", text="Write")
         first = await client.step(work(person, tools=(WRITE,)))
         stored: Any = json.loads(json.dumps(first.vendor))
@@ -214,12 +217,12 @@ async def test_a_decision_is_asked_for_by_schema_and_comes_back_as_text(reply: s
 
 
 async def test_a_server_without_structured_answers_is_asked_in_words_from_then_on() -> None:
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         if "response_format" in request:
             return Fails(status=400, message="response_format is not supported", code="unsupported_parameter")
         return Answer(text=json.dumps(DECISION))
 
-    async with talking(mind) as (client, server):
+    async with talking(respond) as (client, server):
         for _ in range(2):
             assert isinstance(parse((await client.step(route())).text), RoutingDecision)
         forms = ["response_format" in exchange.request for exchange in server.exchanges]
@@ -240,7 +243,7 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str) -
 
 @BOTH
 @pytest.mark.parametrize(
-    ("fails", "says"),
+    ("fails", "part"),
     [
         (Fails(status=500), "fails at the moment (500"),
         (Fails(status=503, message="overloaded"), "is overloaded (503"),
@@ -261,17 +264,17 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str) -
     ],
     ids=lambda value: value.__class__.__name__ + str(getattr(value, "status", "")),
 )
-async def test_what_may_pass_or_be_mended_is_held_with_a_sentence(stream: bool, fails: Reply, says: str) -> None:
+async def test_temporary_and_fixable_failures_make_the_model_unavailable(stream: bool, fails: Reply, part: str) -> None:
     async with talking(lambda _request: fails, stream=stream) as (client, server):
         with pytest.raises(ModelUnavailable) as caught, capture_logs() as logs:
             await client.step(work())
         assert len(server.exchanges) == 1, "it was tried again"
-    told = str(caught.value)
+    message = str(caught.value)
     if not (stream and isinstance(fails, Sends)):
-        assert says in told
-    assert told.startswith(f"{NAME} ")
+        assert part in message
+    assert message.startswith(f"{NAME} ")
     for secret in (KEY, "Ada", "Hello"):
-        assert secret not in told
+        assert secret not in message
         assert secret not in str(logs)
 
 
@@ -294,7 +297,7 @@ async def test_what_would_be_the_same_again_is_refused(stream: bool, fails: Repl
 
 
 def unended() -> Sends:
-    """A stream that ends in good order, but does not say that the answer is complete."""
+    """A stream that ends in good order, but without the mark that the answer is complete."""
     delta = {"choices": [{"index": 0, "delta": {"content": "Half"}}]}
     chunk = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "test", **delta}
     return Sends(body=f"data: {json.dumps(chunk)}\n\n".encode(), content_type="text/event-stream")
@@ -307,14 +310,14 @@ async def test_a_stream_that_breaks_is_no_answer_even_if_it_ends_in_good_order()
             with pytest.raises(ModelUnavailable, match="broke off"):
                 await client.step(work())
         assert (await client.step(work())).text == "whole"
-    assert [exchange.stream for exchange in server.exchanges] == [True, True, False]  # it never says it has ended
+    assert [exchange.stream for exchange in server.exchanges] == [True, True, False]  # it has no finish reason
 
 
 async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("tenex.llm.provider_model.monotonic", lambda: now)
     is_updated = False
-    mind = lambda request: Answer(text="Hello") if is_updated or not request.get("stream") else unended()  # noqa: E731
+    respond = lambda request: Answer(text="Hello") if is_updated or not request.get("stream") else unended()  # noqa: E731
 
     async def asked(times: int) -> list[bool]:
         for _ in range(times):
@@ -322,7 +325,7 @@ async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monk
                 await client.step(work())
         return [exchange.stream for exchange in server.exchanges[-times:]]
 
-    async with talking(mind) as (client, server):
+    async with talking(respond) as (client, server):
         with capture_logs() as logs:
             assert await asked(3) == [True, True, False]
             now += STREAM_PAUSE
@@ -379,7 +382,7 @@ async def test_a_closed_port_is_held_and_answers_once_it_is_open() -> None:
         ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "1m30s"}, None),
     ],
 )
-async def test_a_wait_that_was_asked_for_is_told_and_kept_by_all(headers: dict[str, str], seconds: int | None) -> None:
+async def test_a_requested_wait_is_reported_and_kept_by_all(headers: dict[str, str], seconds: int | None) -> None:
     async with talking(lambda _request: Fails(status=429, headers=headers)) as (client, server):
         with pytest.raises(ModelUnavailable, match="slow down") as caught:
             await client.step(work())
@@ -428,7 +431,7 @@ async def test_the_wait_for_a_turn_comes_with_the_step_and_with_the_failure() ->
     assert third.model == NAME
 
 
-async def test_a_wait_that_ended_without_a_turn_is_told_too() -> None:
+async def test_a_refused_wait_reports_the_time_in_the_queue() -> None:
     replies: list[Reply] = [Answer(text="Hello", delay=0.3), Fails(status=429, headers={"Retry-After": "90"})]
     async with talking(lambda _request: replies.pop(0), provider_concurrency=1) as (client, server):
         found = await asyncio.gather(*(client.step(work()) for _ in range(3)), return_exceptions=True)
@@ -442,8 +445,8 @@ async def test_a_wait_that_ended_without_a_turn_is_told_too() -> None:
 @BOTH
 async def test_a_cancelled_call_costs_at_least_its_request(stream: bool) -> None:
     """Also where nothing was answered yet, or the call is not streamed; one that waited for its turn costs nothing."""
-    told: list[tuple[Usage, str]] = []
-    asked = replace(work(), on_cancelled=lambda usage, model: told.append((usage, model)))
+    message: list[tuple[Usage, str]] = []
+    asked = replace(work(), on_cancelled=lambda usage, model: message.append((usage, model)))
     slow = Answer(text=nonsense(200), delay=30)
     prices = {NAME: Price(input=1_000_000, output=0)}
     async with talking(lambda _: slow, stream=stream, provider_concurrency=1, prices=prices) as (client, server):
@@ -453,7 +456,7 @@ async def test_a_cancelled_call_costs_at_least_its_request(stream: bool) -> None
             task.cancel()
         await asyncio.wait(tasks)
     sent = request_tokens(asked.system, asked.entries, asked.tools)
-    paid = [(usage.tokens, usage.estimated, usage.cost_usd, model) for usage, model in told if usage.calls]
+    paid = [(usage.tokens, usage.estimated, usage.cost_usd, model) for usage, model in message if usage.calls]
     assert paid == [(sent, sent, float(sent), NAME)]
 
 
@@ -471,7 +474,7 @@ async def test_what_is_known_of_a_cancelled_call_is_logged() -> None:
 
 
 @BOTH
-async def test_a_call_that_is_cancelled_lets_go_of_everything(stream: bool) -> None:
+async def test_a_call_that_is_cancelled_releases_everything(stream: bool) -> None:
     slow = Answer(text=nonsense(200), pace=0.05)
     async with talking(lambda _request: slow, stream=stream, provider_concurrency=1) as (client, server):
         task = asyncio.create_task(client.step(work()))
@@ -493,7 +496,7 @@ async def test_cached_tokens_are_priced_as_such(stream: bool) -> None:
     assert step.usage.cost_usd == pytest.approx((200 * 2.0 + 800 * 0.5 + 100 * 10.0) / 1_000_000)
 
 
-async def test_one_line_is_logged_for_a_call_without_what_was_said() -> None:
+async def test_one_line_is_logged_for_a_call_without_the_text() -> None:
     async with talking(lambda _request: Answer(text="PRIVATE")) as (client, _):
         with capture_logs() as logs:
             await client.step(work(UserText(author="Ada", text="SECRET")))
@@ -504,7 +507,7 @@ async def test_one_line_is_logged_for_a_call_without_what_was_said() -> None:
     assert not any(word in str(logs) for word in ("PRIVATE", "SECRET", KEY))
 
 
-async def test_the_limit_of_an_answer_is_told_to_the_server() -> None:
+async def test_max_output_tokens_is_sent_to_the_server() -> None:
     async with talking(lambda _request: Answer(text="Hi"), max_output_tokens=123) as (client, server):
         await client.step(work())
     assert server.exchanges[0].request["max_tokens"] == 123

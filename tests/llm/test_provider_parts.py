@@ -66,7 +66,7 @@ def test_a_plain_answer_keeps_nothing() -> None:
     assert step(ModelResponse(parts=[TextPart("Hi"), ToolCallPart("ask", {}, tool_call_id="c")])).vendor is None
 
 
-def test_several_thoughts_are_told_apart() -> None:
+def test_several_thoughts_are_separated() -> None:
     one, two = (ThinkingPart(text, signature="s", provider_name="anthropic") for text in ("one", "two"))
     given = step(ModelResponse(parts=[one, TextPart("a"), two, TextPart("b")], provider_name="anthropic"))
     back = restored(given, MAKER)

@@ -72,9 +72,9 @@ def test_a_missing_key_is_named_with_where_it_was_looked_for(
     kind: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
-    told = faults_of(name="mine", kind=kind, key_sources="the file /etc/tenex/key")
+    message = faults_of(name="mine", kind=kind, key_sources="the file /etc/tenex/key")
     for part in ("models.providers.mine.api_key_env", "models.providers.mine.api_key_file", variable, "/etc/tenex/key"):
-        assert part in told
+        assert part in message
 
 
 def test_a_key_of_the_environment_is_not_taken_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +83,9 @@ def test_a_key_of_the_environment_is_not_taken_unasked(monkeypatch: pytest.Monke
 
 
 def test_an_unknown_kind_is_named_with_a_way_out() -> None:
-    told = faults_of(name="mine", base_url="http://127.0.0.1:1/v1")
-    assert 'models.providers.mine: "mine" is no provider' in told
-    assert 'kind = "openai"' in told
+    message = faults_of(name="mine", base_url="http://127.0.0.1:1/v1")
+    assert 'models.providers.mine: "mine" is no provider' in message
+    assert 'kind = "openai"' in message
 
 
 def test_a_setting_the_kind_does_not_take_is_named() -> None:
@@ -114,9 +114,9 @@ def test_a_missing_package_is_named_with_its_command(
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    told = faults_of(name=kind, api_key=KEY)
-    assert install in told
-    assert module.split(".")[0] in told
+    message = faults_of(name=kind, api_key=KEY)
+    assert install in message
+    assert module.split(".")[0] in message
 
 
 def test_a_provider_without_models_to_talk_to_is_refused() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tenex.core.errors import ModelUnavailable
 from tenex.llm.rate_limit import LONGEST_PAUSE, MINUTE, PATIENCE, ProviderQueue, RateWindow
-from tests.fakes.virtual import run
+from tests.fakes.virtual import run, virtual_time
 
 
 def starts(
@@ -55,7 +55,7 @@ def test_a_call_larger_than_the_limit_goes_when_nothing_else_does() -> None:
 
 
 @pytest.mark.parametrize(("amount", "wait"), [(1, 0.0), (6, 10.0), (9, 40.0), (99, 40.0)])
-def test_a_window_says_how_long_to_wait(amount: int, wait: float) -> None:
+def test_a_window_returns_the_wait_for_an_amount(amount: int, wait: float) -> None:
     window = RateWindow(10)
     window.add(3, 0.0)
     window.add(2, 30.0)
@@ -90,39 +90,35 @@ def test_a_call_a_person_wants_now_goes_through_a_pause_and_the_others_do_not(pa
     assert run(main) == 0
 
 
-def test_who_would_have_to_wait_too_long_is_told_at_once() -> None:
+@virtual_time
+async def test_a_call_that_would_wait_too_long_fails_at_once() -> None:
     turns = ProviderQueue("p", concurrency=1)
 
-    async def main() -> None:
-        turns.pause(PATIENCE + 60)
-        with pytest.raises(ModelUnavailable) as caught:
-            async with turns.turn():
-                raise AssertionError("it got a turn")
-        assert caught.value.retry_after == pytest.approx(PATIENCE + 60)
-        assert asyncio.get_running_loop().time() == 0
-        turns.pause(10**9)
-        assert turns.paused == LONGEST_PAUSE
-        assert turns.waiting == 0
-
-    run(main)
+    turns.pause(PATIENCE + 60)
+    with pytest.raises(ModelUnavailable) as caught:
+        async with turns.turn():
+            raise AssertionError("it got a turn")
+    assert caught.value.retry_after == pytest.approx(PATIENCE + 60)
+    assert asyncio.get_running_loop().time() == 0
+    turns.pause(10**9)
+    assert turns.paused == LONGEST_PAUSE
+    assert turns.waiting == 0
 
 
-def test_a_pause_that_comes_while_one_waits_counts_too() -> None:
+@virtual_time
+async def test_a_pause_that_comes_while_one_waits_counts_too() -> None:
     turns = ProviderQueue("p", requests_per_minute=1)
 
-    async def main() -> None:
-        async with turns.turn():
-            pass
-        waiting = asyncio.create_task(turns.turn().__aenter__())
-        await asyncio.sleep(MINUTE / 2)
-        turns.pause(PATIENCE + MINUTE)
-        with pytest.raises(ModelUnavailable):
-            await waiting
-
-    run(main)
+    async with turns.turn():
+        pass
+    waiting = asyncio.create_task(turns.turn().__aenter__())
+    await asyncio.sleep(MINUTE / 2)
+    turns.pause(PATIENCE + MINUTE)
+    with pytest.raises(ModelUnavailable):
+        await waiting
 
 
-def test_who_gives_up_waiting_leaves_no_trace() -> None:
+def test_a_cancelled_wait_leaves_no_trace() -> None:
     turns = ProviderQueue("p", concurrency=1, requests_per_minute=2)
 
     async def main() -> list[float]:

@@ -59,25 +59,25 @@ def entries(seed: int) -> list[Entry]:
 async def test_servers_of_the_common_protocol_take_every_run(rule: providerrules.Rule) -> None:
     faults: list[str] = []
 
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         if fault := rule(request):
             faults.append(fault)
             return Fails(status=500 if rule is providerrules.mistral_template else 400, message=fault)
         return Answer(text="ok")
 
-    async with talking(mind) as (client, server):
+    async with talking(respond) as (client, server):
         for seed in SEEDS:
             assert (await client.step(work(*entries(seed), tools=(WRITE,)))).text == "ok", seed
         assert not server.refused
-    assert len(faults) <= 1, "a server is asked in its way once it has said what it does not take"
+    assert len(faults) <= 1, "a server is asked in its way once it has rejected the other"
 
 
 async def test_a_server_whose_model_is_known_to_be_strict_is_asked_so_from_the_start() -> None:
-    def mind(request: Json) -> Reply:
+    def respond(request: Json) -> Reply:
         fault = providerrules.mistral(request)
         return Fails(status=400, message=fault) if fault else Answer(text="ok")
 
-    async with talking(mind, chain=("local:Mistral-Small-3.2",)) as (client, server):
+    async with talking(respond, chain=("local:Mistral-Small-3.2",)) as (client, server):
         for seed in SEEDS:
             await client.step(work(*entries(seed), tools=(WRITE,)))
     assert {exchange.outcome for exchange in server.exchanges} == {"delivered"}

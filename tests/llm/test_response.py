@@ -36,7 +36,7 @@ def test_arguments_that_leave_no_doubt_are_read(args: object, read: object) -> N
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "expected"),
     [
         ('{"a": ', "no valid JSON"),
         ("{'a': 1}", "no valid JSON"),
@@ -50,20 +50,20 @@ def test_arguments_that_leave_no_doubt_are_read(args: object, read: object) -> N
         ("9" * 5000, "no valid JSON"),
     ],
 )
-def test_arguments_that_cannot_be_used_are_a_fault_the_model_can_read(args: str, says: str) -> None:
+def test_arguments_that_cannot_be_used_are_a_fault_the_model_can_read(args: str, expected: str) -> None:
     request = call(args)
     assert request.arguments == {}
-    assert says in request.fault
+    assert expected in request.fault
     assert args[:10] in request.fault.replace("\\\\", "\\").replace("\\'", "'")
     assert len(request.fault) < 500
 
 
-def test_arguments_cut_off_by_the_limit_say_so() -> None:
+def test_arguments_cut_off_by_the_limit_are_reported() -> None:
     assert "cut off" in call('{"path": "a', finish="length").fault
     assert not call('{"path": "a"}', finish="length").fault
 
 
-def test_text_thinking_and_calls_are_told_apart_and_keep_their_order() -> None:
+def test_text_thinking_and_calls_are_separated_and_keep_their_order() -> None:
     one, two = ToolCallPart("a", {}, tool_call_id="1"), ToolCallPart("b", {}, tool_call_id="2")
     answer = ModelResponse(parts=[ThinkingPart("hm"), TextPart("One."), one, TextPart("Two."), two])
     step = step_of(answer, "p:m", "p:p", USAGE)
@@ -76,9 +76,11 @@ def test_a_thought_whose_opening_tag_was_in_the_prompt_is_no_part_of_the_answer(
     assert (step.text, step.thinking) == ("Hello", "PRIVATE")
 
 
-@pytest.mark.parametrize(("parts", "says"), [([TextPart("Half a")], "cut off"), ([ThinkingPart("hm")], "it thought")])
-def test_an_answer_cut_off_in_its_text_is_of_no_use_but_was_paid(parts: list[TextPart], says: str) -> None:
-    with pytest.raises(ModelRefused, match=says) as caught:
+@pytest.mark.parametrize(
+    ("parts", "expected"), [([TextPart("Half a")], "cut off"), ([ThinkingPart("hm")], "it thought")]
+)
+def test_an_answer_cut_off_in_its_text_is_of_no_use_but_was_paid(parts: list[TextPart], expected: str) -> None:
+    with pytest.raises(ModelRefused, match=expected) as caught:
         step_of(ModelResponse(parts=parts, finish_reason="length"), "p:m", "p:p", USAGE)
     assert caught.value.usage == USAGE
     assert "models.max_output_tokens" in str(caught.value)

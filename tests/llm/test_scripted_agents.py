@@ -58,10 +58,10 @@ def test_an_agent_s_own_tools_are_named_as_left_alone_with_what_to_set() -> None
         entries=(UserText(author="Ann", text="Is the moon made of cheese?"),),
         methods=frozenset({"list_claims", "settle"}),
     )
-    said = answer_work(request).text
-    assert said.endswith(
+    answered = answer_work(request).text
+    assert answered.endswith(
         "This agent has tools of its own that I cannot use: `list_claims`, `settle`. For anything that needs thought, "
         "set a model: `models.default` in tenex.toml."
     )
-    assert said.count("models.default") == 1
+    assert answered.count("models.default") == 1
     assert "tools of its own" not in answer_work(replace(request, methods=frozenset())).text

@@ -1,4 +1,4 @@
-"""The port: determinism, usage, whispers and pace."""
+"""The port: determinism, usage, streaming and pace."""
 
 import asyncio
 import json
@@ -35,20 +35,20 @@ async def test_it_uses_no_tokens_and_costs_nothing() -> None:
     assert step.usage == Usage(cost_usd=0.0)
 
 
-async def test_whispers_grow_to_the_whole_answer() -> None:
-    heard: list[str] = []
-    step = await OfflineModel().step(work("hi", tools=("complete",)), heard.append)
-    assert len(heard) > 1
-    assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
-    assert heard[-1] == step.calls[0].arguments["response"]
+async def test_streamed_text_grows_to_the_whole_answer() -> None:
+    streamed: list[str] = []
+    step = await OfflineModel().step(work("hi", tools=("complete",)), streamed.append)
+    assert len(streamed) > 1
+    assert all(later.startswith(earlier) for earlier, later in pairwise(streamed))
+    assert streamed[-1] == step.calls[0].arguments["response"]
 
 
-async def test_the_router_whispers_nothing_and_answers_json() -> None:
-    heard: list[str] = []
+async def test_the_router_streams_nothing_and_answers_json() -> None:
+    streamed: list[str] = []
     note = Note(title="routing", text="{}")
     request = ModelRequest(purpose="route", agent=Slug("o"), phase="chat", system="", entries=(note,))
-    step = await OfflineModel().step(request, heard.append)
-    assert heard == []
+    step = await OfflineModel().step(request, streamed.append)
+    assert streamed == []
     assert step.calls == ()
     assert json.loads(step.text)["agents"] == ["USER"]
 

@@ -104,7 +104,7 @@ def test_a_failed_turn_is_tried_once_more(outcome: str) -> None:
     assert brief(decide(once, turn(2, "execute", outcome=outcome))) == (None, ["USER"])
 
 
-def test_stopped_work_waits_for_the_user_and_resumes_when_told_to() -> None:
+def test_stopped_work_waits_for_the_user_and_resumes_when_asked_to() -> None:
     stopped = turn(1, "execute", outcome="stopped")
     assert brief(decide(stopped)) == (None, ["USER"])
     texts = [("Create hello.py that prints hello", None), ("continue", "turn-1")]

@@ -56,12 +56,12 @@ def test_a_value_is_read_as_what_it_looks_like() -> None:
         assert call == ("set_context", {"key": "route", "value": value})
 
 
-def test_after_its_calls_it_says_what_it_did_and_in_a_later_round_it_does_it_no_more() -> None:
+def test_after_its_calls_it_reports_them_and_does_not_repeat_them() -> None:
     call = CallRequest(id=CallId("1"), tool="handoff", arguments={"target": "executor"})
     done = (ModelStep(calls=(call,)), CallResult(id=call.id, tool="handoff", ok=True, content="executor speaks."))
-    said = answer_work(request("hand off to executor", *done))
-    assert said.text == "This is planner. As you asked: executor speaks."
-    later = answer_work(request("planner hands off to executor", AgentText(author="Planner", text=said.text)))
+    answered = answer_work(request("hand off to executor", *done))
+    assert answered.text == "This is planner. As you asked: executor speaks."
+    later = answer_work(request("planner hands off to executor", AgentText(author="Planner", text=answered.text)))
     assert not [name for name, _ in calls(later) if name in WORDS]
 
 

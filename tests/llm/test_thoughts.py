@@ -35,19 +35,19 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "thinking", "said"), CASES)
-def test_thoughts_are_separated_from_a_text(text: str, thinking: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "thinking", "expected"), CASES)
+def test_thoughts_are_separated_from_a_text(text: str, thinking: str, expected: str) -> None:
     thoughts, rest = split(text).end()
-    assert (thoughts.strip(), rest) == (thinking.strip(), said)
+    assert (thoughts.strip(), rest) == (thinking.strip(), expected)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize(("text", "thinking", "said"), [case for case in CASES if case[0] is not DECISION])
-def test_a_stream_ends_with_the_same_text(text: str, thinking: str, said: str, size: int) -> None:
+@pytest.mark.parametrize(("text", "thinking", "expected"), [case for case in CASES if case[0] is not DECISION])
+def test_a_stream_ends_with_the_same_text(text: str, thinking: str, expected: str, size: int) -> None:
     stream = ThoughtSplitter()
     for place in range(0, len(text), size):
         stream.add(text[place : place + size])
-    assert stream.end()[1] == said
+    assert stream.end()[1] == expected
 
 
 def test_only_a_closing_tag_that_nothing_opened_is_unopened() -> None:

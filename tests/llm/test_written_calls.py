@@ -140,19 +140,19 @@ def test_without_tools_nothing_is_a_call() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-async def test_a_written_call_is_neither_said_nor_whispered(stream: bool) -> None:
-    heard: list[str] = []
+async def test_a_written_call_is_neither_text_nor_streamed(stream: bool) -> None:
+    streamed: list[str] = []
     text = f"I write it.\n<tool_call>{CALL}</tool_call>"
     answers = iter(
         [Answer(text="Hello."), Answer(text=text), Answer(text=CALL), Answer(text=f"<think>hm</think>{text}")]
     )
     async with talking(lambda _request: next(answers), stream=stream) as (client, _):
         await client.step(work(tools=TOOLS))
-        for said in ("I write it.", "", "I write it."):
-            step = await client.step(work(tools=TOOLS), heard.append)
-            assert (step.text, [call.tool for call in step.calls]) == (said, ["write_file"])
+        for expected in ("I write it.", "", "I write it."):
+            step = await client.step(work(tools=TOOLS), streamed.append)
+            assert (step.text, [call.tool for call in step.calls]) == (expected, ["write_file"])
             assert step.calls[0].arguments == {"path": "a.txt"}
-    assert all("I write it.".startswith(one.strip()) for one in heard)
+    assert all("I write it.".startswith(one.strip()) for one in streamed)
 
 
 async def test_native_calls_leave_the_text_as_it_is() -> None:

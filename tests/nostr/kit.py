@@ -54,7 +54,7 @@ def note(
     return sign(unsigned_event(by.public, at, kind, tags, text or f"note {next(_texts)}"), by)
 
 
-class Heard:
+class Received:
     """What was delivered, and a way to wait for it."""
 
     def __init__(self) -> None:
@@ -102,11 +102,30 @@ async def running(thing: RelayPool | RelayConnection) -> AsyncIterator[None]:
 
 
 def connection(
-    url: str, heard: Heard, timeouts: RelayTimeouts = FAST, identity: SecretKey | None = None, now: Any = None
+    url: str, received: Received, timeouts: RelayTimeouts = FAST, identity: SecretKey | None = None, now: Any = None
 ) -> RelayConnection:
     return RelayConnection(
-        url, on_event=heard.raw, identity=identity, timeouts=timeouts, rng=Random(7), now=now or (lambda: float(NOW))
+        url, on_event=received.raw, identity=identity, timeouts=timeouts, rng=Random(7), now=now or (lambda: float(NOW))
     )
+
+
+NOTES = [{"kinds": [1]}]
+
+
+async def settle(relay: RelayConnection, name: str = "notes") -> None:
+    """Return once the relay serves a subscription."""
+    async with asyncio.timeout(60):
+        await relay.connected.wait()
+        await relay.listening(name)
+
+
+@asynccontextmanager
+async def listening(relay: RelayConnection, since: int | None = None) -> AsyncIterator[RelayConnection]:
+    """Run a connection that serves the subscription `notes`."""
+    relay.subscribe("notes", NOTES, since)
+    async with running(relay):
+        await settle(relay)
+        yield relay
 
 
 @asynccontextmanager

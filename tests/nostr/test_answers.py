@@ -26,10 +26,10 @@ from .kit import FAST
         ("blocked: you", "blocked", ReasonAction.FINAL),
         ("restricted: members", "restricted", ReasonAction.FINAL),
         ("unsupported: filter", "unsupported", ReasonAction.FINAL),
-        ("mute: nobody", "mute", ReasonAction.FINAL),
+        ("mute: you", "mute", ReasonAction.FINAL),
     ],
 )
-def test_a_prefix_says_what_to_do(text: str, prefix: str, advice: ReasonAction) -> None:
+def test_a_prefix_determines_the_action(text: str, prefix: str, advice: ReasonAction) -> None:
     answer = read_answer(text)
     assert (answer.prefix, answer.action, answer.text) == (prefix, advice, text)
 
@@ -43,7 +43,7 @@ def test_a_prefix_says_what_to_do(text: str, prefix: str, advice: ReasonAction) 
         ("rate-limited:", None),
     ],
 )
-def test_a_relay_may_say_how_long_to_wait(text: str, wait: float | None) -> None:
+def test_a_relay_may_give_the_seconds_to_wait(text: str, wait: float | None) -> None:
     assert read_answer(text).wait == wait
 
 
@@ -92,7 +92,7 @@ async def test_after_two_greetings_a_relay_that_asks_again_means_no() -> None:
     assert "accepted the AUTH" in await patience.wait(answer, welcome)
 
 
-async def test_a_refusal_to_know_us_is_final_and_says_why() -> None:
+async def test_a_refused_auth_is_final_and_gives_the_reason() -> None:
     async def turned_away() -> str:
         return "restricted: not a member"
 

@@ -145,7 +145,7 @@ async def test_large_frames_fill_it_sooner() -> None:
         await taken.until(lambda: taken.names == ["a", "b"])
 
 
-async def test_while_nobody_takes_those_who_add_wait() -> None:
+async def test_adding_waits_while_delivery_is_blocked() -> None:
     """No more than twice the bound is in memory: what is being handed on, and what came since."""
     taken = Taken()
     taken.gate.clear()
@@ -187,7 +187,6 @@ def test_copies_of_one_id_are_all_handed_on() -> None:
 
 
 def test_a_circle_of_answers_is_ordered_by_id() -> None:
-    """Nobody can sign one, but nothing here has been verified yet."""
     circle = [{"id": one, "created_at": 5, "tags": [["e", other]]} for one, other in ("ba", "ab")]
     assert [raw["id"] for raw in in_order(circle)] == ["a", "b"]
 

@@ -1,4 +1,4 @@
-"""Whispers: the shape clients know for each, their size, and relays that hear them now or never."""
+"""Ephemeral events: the tags clients expect, their size, and that they are sent once or dropped."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from tenex.nostr.threading import read_event
 from tenex.nostr.threading.split import clean_text
 from tests.fakes.faultrelay import FaultRelay, Peer
 
-from .kit import FAST, Heard, note, running
+from .kit import FAST, Received, note, running
 
 PERSON, PROJECT, EXECUTOR = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3))
 RELAY = "ws://127.0.0.1:7447"
@@ -59,7 +59,7 @@ def test_typing_starts_with_words_and_stops_without() -> None:
     assert starts.tags == stops.tags == (("e", root(who), RELAY), ("a", ADDRESS), ("phase", "execute"))
 
 
-def test_in_notes_each_tells_what_was_added() -> None:
+def test_in_notes_each_event_holds_the_added_text() -> None:
     """Kind 24135: deltas that a client puts together in the order of `stream-seq`."""
     who = asked(1)
     first = text_event(who, "Once", "", 1, AT)
@@ -71,13 +71,12 @@ def test_in_notes_each_tells_what_was_added() -> None:
     ]
 
 
-@pytest.mark.parametrize("told", ["", "Twice"])
-def test_in_notes_another_text_stands_below_the_one_before(told: str) -> None:
-    """A model that begins again, or an agent's next step: clients only append, so nothing is told to go."""
-    assert text_event(asked(1), "Once upon", told, 3, AT).content == "\n\nOnce upon"
+@pytest.mark.parametrize("published", ["", "Twice"])
+def test_in_notes_a_new_text_follows_a_blank_line(published: str) -> None:
+    assert text_event(asked(1), "Once upon", published, 3, AT).content == "\n\nOnce upon"
 
 
-def test_in_threads_each_tells_the_text_so_far() -> None:
+def test_in_threads_each_event_holds_the_text_so_far() -> None:
     """Kind 21111 is cumulative, and names root, agent and its place in the order."""
     who = asked(11, ["title", "Login"])
     event = text_event(who, "Once upon", "Once", 2, AT)
@@ -93,8 +92,7 @@ def test_in_threads_each_tells_the_text_so_far() -> None:
     )
 
 
-def test_a_note_in_another_thread_is_whispered_of_there() -> None:
-    """Where the answer will stand, there its client looks."""
+def test_a_note_in_another_thread_has_its_typing_indicator_there() -> None:
     other = "e" * 64
     who = asked(1, ["e", other, "", "root"])
     moved = EphemeralPublisher(speaker=who.speaker, address=asked(1).address, origin=who.origin)
@@ -108,7 +106,7 @@ def test_in_a_group_everything_carries_its_tag() -> None:
         assert ("h", "pirates") in event.tags
 
 
-def test_who_is_active_and_nobody() -> None:
+def test_active_agents_are_listed_and_none_means_idle() -> None:
     """Kind 24133: `p` for those at work, `P` for the people; without `p` it is idle."""
     who = asked(1)
     busy = operations_event(who, [EXECUTOR.public], [PERSON.public], AT)
@@ -140,15 +138,13 @@ def test_the_project_names_owner_agents_models_and_tools() -> None:
 
 
 @pytest.mark.parametrize(("form", "open_to_all"), [("notes", True), ("threads", True), ("direct", False), ("", False)])
-def test_only_what_all_may_read_is_whispered(form: str, open_to_all: bool) -> None:
-    """An encrypted form, and one nobody here knows, has no whispers: they would be in the clear."""
+def test_only_public_conversations_have_ephemeral_events(form: str, open_to_all: bool) -> None:
     assert is_public_address({"form": form}) is open_to_all
     assert not is_public_address({})
 
 
 @given(st.text(), st.integers(1, 40_000), st.sampled_from([1, 11]))
 def test_no_text_is_too_long_or_too_strange(text: str, times: int, kind: int) -> None:
-    """An event stays below 64 KiB whatever is written, and tells the end of it."""
     event = text_event(asked(kind), text * times, "", 1, AT)
     whole = clean_text(text * times)
     assert wire_bytes(event) <= 64 * 1024
@@ -157,7 +153,6 @@ def test_no_text_is_too_long_or_too_strange(text: str, times: int, kind: int) ->
 
 @pytest.mark.parametrize("unit", ["\x00", "\ud83d", "\u0001"])
 def test_characters_that_cost_much_or_cannot_be_sent(unit: str) -> None:
-    """NUL, half a character and controls: replaced or escaped, and counted as they stand in JSON."""
     event = text_event(asked(11), unit * 70_000, "", 1, AT)
     assert wire_bytes(event) <= 64 * 1024
     assert parse_event(to_wire(sign(event, EXECUTOR))).content == event.content
@@ -167,33 +162,32 @@ def wire_bytes(event: UnsignedEvent) -> int:
     return len(json.dumps(["EVENT", to_wire(sign(event, EXECUTOR))], ensure_ascii=False).encode())
 
 
-async def test_a_relay_hears_now_or_never() -> None:
+async def test_an_offered_event_is_sent_now_or_dropped() -> None:
     """What is offered reaches who listens, in order with what is published after it, and is not kept."""
     async with embedded_relay() as url:
-        heard = Heard()
-        speaker, listener = (RelayPool([url], on_event=on, timeouts=FAST) for on in (Heard(), heard))
-        whispers = [note(kind=24111), note(kind=24135), note(kind=24112)]
+        received = Received()
+        speaker, listener = (RelayPool([url], on_event=on, timeouts=FAST) for on in (Received(), received))
+        events = [note(kind=24111), note(kind=24135), note(kind=24112)]
         word = note("the words themselves")
-        assert not speaker.offer(whispers[0], url), "there was no connection"
+        assert not speaker.offer(events[0], url), "there was no connection"
         async with running(speaker), running(listener):
             listener.subscribe("all", [{"kinds": [1, 24111, 24112, 24135]}], None)
             await listener.listening("all", 5)
             await speaker.connected(5)
-            assert not speaker.offer(whispers[0], "ws://127.0.0.1:1"), "a relay nobody knows is not connected to"
-            for event in whispers:
+            assert not speaker.offer(events[0], "ws://127.0.0.1:1"), "an unknown relay is not connected to"
+            for event in events:
                 assert speaker.has_room(url)
                 assert speaker.offer(event, url)
             assert (await speaker.publish(word, url)).accepted
-            await heard.has(*whispers, word)
-            assert heard.ids == [event.id for event in (*whispers, word)]
+            await received.has(*events, word)
+            assert received.ids == [event.id for event in (*events, word)]
             stored = await listener.fetch([{"kinds": [1, 24111, 24112, 24135]}], 5)
     assert [event.id for event in stored] == [word.id]
 
 
-async def test_whispers_leave_half_of_the_pace_to_words() -> None:
-    """A flood of them is dropped: what is published does not stand behind it."""
+async def test_offered_events_leave_half_of_the_rate_to_messages() -> None:
     async with embedded_relay() as url:
-        pool = RelayPool([url], on_event=Heard(), timeouts=FAST)
+        pool = RelayPool([url], on_event=Received(), timeouts=FAST)
         async with running(pool):
             await pool.connected(5)
             taken = [pool.offer(note(kind=24135), url) for _ in range(600)]
@@ -204,21 +198,20 @@ async def test_whispers_leave_half_of_the_pace_to_words() -> None:
                 assert (await pool.publish(note("words"), url)).accepted
 
 
-async def test_a_relay_that_refuses_one_is_left_alone_with_more() -> None:
+async def test_after_a_refused_offer_no_more_are_sent(fault: FaultRelay) -> None:
     """It may have a limit on them, or want none; what is published goes on."""
-    async with FaultRelay() as fault:
 
-        async def refuse(peer: Peer, event: dict[str, Any]) -> None:
-            await peer.send("OK", event["id"], event["kind"] == 1, "" if event["kind"] == 1 else "rate-limited: slower")
+    async def refuse(peer: Peer, event: dict[str, Any]) -> None:
+        await peer.send("OK", event["id"], event["kind"] == 1, "" if event["kind"] == 1 else "rate-limited: slower")
 
-        fault.on_event = refuse
-        pool = RelayPool([fault.url], on_event=Heard(), timeouts=FAST)
-        async with running(pool):
-            await pool.connected(5)
-            assert pool.offer(note(kind=24135), fault.url)
-            assert (await pool.publish(note("words"), fault.url)).accepted
-            assert not pool.offer(note(kind=24135), fault.url)
-            assert (await pool.publish(note("more words"), fault.url)).accepted
+    fault.on_event = refuse
+    pool = RelayPool([fault.url], on_event=Received(), timeouts=FAST)
+    async with running(pool):
+        await pool.connected(5)
+        assert pool.offer(note(kind=24135), fault.url)
+        assert (await pool.publish(note("words"), fault.url)).accepted
+        assert not pool.offer(note(kind=24135), fault.url)
+        assert (await pool.publish(note("more words"), fault.url)).accepted
     assert [event["kind"] for event in fault.events()] == [24135, 1, 1]
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pynostr.event import Event as PynostrEvent
 
@@ -35,28 +35,12 @@ def test_signing_twice_gives_the_same_bytes() -> None:
     assert made().sig == made().sig
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        '\b\f\n\r\t"\\',
-        "\x00\x01\x0b\x1b\x1f",
-        "\x7f\x80\x9f",
-        "\u2028\u2029",
-        "\ufffe\uffff\ufeff",
-        "👩‍👩‍👧",
-        "&<>/",
-    ],
-)
-def test_ids_are_those_of_pynostr(text: str) -> None:
-    theirs = PynostrEvent(content=text, pubkey=KEY.public, created_at=5, kind=1, tags=[["t", text]])
-    assert event_id(KEY.public, 5, 1, [["t", text]], text) == theirs.id
-
-
+@example(text='\b\f\n\r\t"\\ \x00\x01\x0b\x1b\x1f', tag=["&<>/"], created_at=5, kind=1)
+@example(text="\x7f\x80\x9f \u2028\u2029 \ufffe\uffff\ufeff", tag=["👩‍👩‍👧"], created_at=5, kind=1)
 @given(
     text=st.text(), tag=st.lists(st.text(), max_size=3), created_at=st.integers(0, 2**40), kind=st.integers(0, 65535)
 )
-def test_ids_are_those_of_pynostr_whatever_is_said(text: str, tag: list[str], created_at: int, kind: int) -> None:
+def test_ids_are_those_of_pynostr_for_any_text(text: str, tag: list[str], created_at: int, kind: int) -> None:
     theirs = PynostrEvent(content=text, pubkey=KEY.public, created_at=created_at, kind=kind, tags=[tag])
     assert event_id(KEY.public, created_at, kind, [tag], text) == theirs.id
 
@@ -114,7 +98,7 @@ def test_a_missing_field_is_refused(field: str) -> None:
         parse_event(obj)
 
 
-def test_a_refusal_never_repeats_what_was_said() -> None:
+def test_a_refusal_never_repeats_the_text() -> None:
     for obj in (
         wire(content="the secret words"),
         wire(sig="the secret words"),
@@ -136,11 +120,6 @@ def test_an_event_above_the_limit_is_refused() -> None:
 def test_empty_tags_and_unknown_fields_do_no_harm() -> None:
     event = made(tags=((), ("p",)))
     assert parse_event({**to_wire(event), "seen_on": ["x"]}).tags == ((), ("p",))
-
-
-def test_an_event_cannot_be_changed_afterwards() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        made().content = "other"  # type: ignore[misc]
 
 
 def test_a_signature_by_somebody_else_is_not_genuine() -> None:

@@ -12,7 +12,7 @@ def test_filters_share_a_req_until_it_is_full() -> None:
     assert [wanted for group in groups for wanted in group] == filters
 
 
-def test_direct_messages_stand_alone() -> None:
+def test_direct_messages_have_reqs_of_their_own() -> None:
     """Some relays withhold them without a word from a REQ that asks for anything else."""
     assert lay_out([{"kinds": [1, 4, 1059, 7], "#p": ["x"]}, {"authors": ["y"]}]) == (
         ({"kinds": [1, 7], "#p": ["x"]}, {"authors": ["y"]}),

@@ -92,7 +92,6 @@ def test_a_root_marker_alone_is_a_reply_to_the_root() -> None:
 
 
 def test_unmarked_tags_are_read_by_the_old_convention() -> None:
-    """First is the root, last the reply, between are quotations; an author may stand where the marker belongs."""
     incoming = read(note(["e", R, "", STRANGER], ["e", X], ["p", PROJECT.public], ["e", P]))
     assert (incoming.conversation, incoming.reply_to, incoming.references) == (R, P, (P, R, X))
     assert incoming.address["root_author"] == STRANGER
@@ -107,7 +106,6 @@ def test_a_root_marker_outdoes_the_old_convention() -> None:
 
 
 def test_a_lone_reply_marker_leaves_the_root_open() -> None:
-    """The parent stands for the root in a new conversation; in a known one the conversation knows better."""
     opener = read(note(["p", PROJECT.public]))
     later = read(note(["e", P, "", "reply"], ["p", PROJECT.public]))
     assert (later.conversation, later.reply_to, later.references) == (P, P, (P,))
@@ -129,7 +127,6 @@ def test_quotations_make_no_thread() -> None:
 
 
 def test_an_answer_stays_in_the_thread_the_person_wrote_in() -> None:
-    """A message of another thread that joined the conversation is answered where it stands."""
     opener = read(note(["p", PROJECT.public]))
     elsewhere = read(note(["e", R, HINT, "root"], ["e", P, "", "reply"]))
     assert answer(opener, elsewhere)[0] == ("e", R, HINT, "root")
@@ -178,7 +175,7 @@ def test_people_and_references_are_capped() -> None:
         (f"@planner nostr:{npub(PROJECT.public)} @planner", True, (PROJECT.public, PLANNER.public)),
     ],
 )
-def test_mentions_are_what_the_text_says(text: str, starts: bool, mentions: tuple[PublicKey, ...]) -> None:
+def test_mentions_are_read_from_the_text(text: str, starts: bool, mentions: tuple[PublicKey, ...]) -> None:
     """Keys and `@slug` at word boundaries; the text itself is passed on as it was written."""
     incoming = read(note(text=text))
     assert (incoming.starts, incoming.mentions, incoming.text) == (starts, mentions, text)
@@ -197,8 +194,7 @@ def test_a_title_is_kept() -> None:
     assert len(read(note(["title", "x" * 5000])).title) == 200
 
 
-def test_a_group_keeps_what_was_said_in_it() -> None:
-    """A note sent to a group is answered with its `h`; heard on no known relay it is not taken."""
+def test_a_group_keeps_the_text_in_it() -> None:
     event = note(["h", "kitchen"], ["p", PROJECT.public])
     incoming = read(event)
     assert ("h", "kitchen") in answer(incoming, incoming)
@@ -276,7 +272,7 @@ def test_every_form_has_a_name_of_its_own() -> None:
     assert [scheme_named(form.name) for form in SCHEMES] == list(SCHEMES)
 
 
-def test_an_event_that_says_a_machine_wrote_it_is_read_as_such() -> None:
+def test_an_event_labelled_as_ai_is_read_as_by_a_machine() -> None:
     labelled = note(["p", PROJECT.public], ["L", "agent"], ["l", "ai", "agent"])
     assert read(labelled).by_machine
     assert not read(note(["p", PROJECT.public], ["l", "aim", "x"], ["l"])).by_machine

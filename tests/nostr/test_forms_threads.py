@@ -74,7 +74,6 @@ def test_a_thread_is_answered_by_a_comment_on_it() -> None:
 
 
 def test_a_comment_is_read_by_its_root() -> None:
-    """The order of the tags says nothing; the parent is the first of the references."""
     event = made(
         1111,
         ["e", P, "", STRANGER],
@@ -139,7 +138,7 @@ def test_a_comment_from_another_thread_does_not_move_the_conversation() -> None:
     ]
 
 
-def test_the_author_of_the_root_may_stand_in_one_place_only() -> None:
+def test_the_author_of_the_root_may_be_in_one_tag_only() -> None:
     """P alone, or the E tag alone, is enough to copy both."""
     for tags in ([["P", STRANGER], ["E", R]], [["E", R, "", STRANGER]]):
         incoming = read(made(1111, *tags, ["K", "11"], ["p", PROJECT.public]))
@@ -169,7 +168,6 @@ def test_a_comment_on_anything_else_is_not_taken(tags: list[list[str]]) -> None:
 
 
 def test_words_without_a_question_are_for_the_author_of_the_root() -> None:
-    """Only the one a message is for has a p tag; nobody where that would be the speaker."""
     opener = read(made(11, ["p", PROJECT.public], ["p", STRANGER]))
     assert [tag for tag in answer(opener, None) if tag[0] == "p"] == [("p", PERSON.public, RELAY)]
     ours = read(made(1111, ["E", R, "", PROJECT.public], ["K", "11"]))

@@ -21,9 +21,8 @@ from tenex.nostr.relay_info import read_limits
 from tenex.nostr.websocket import MAX_MESSAGE_BYTES
 from tests.fakes.faultrelay import FaultRelay, Peer
 
-from .kit import BOB, FAST, NOW, Heard, connection, note, running
+from .kit import BOB, FAST, NOTES, NOW, Received, connection, note, running
 
-NOTES = [{"kinds": [1]}]
 LONG_AGO = NOW - 100_000
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -67,12 +66,12 @@ def text_frame(text: str) -> bytes:
     return b"\x81\x7f" + struct.pack("!Q", len(payload)) + payload
 
 
-async def still_heard(bad: str, **options: Any) -> RelayStatus:
+async def status_beside_honest_relay(bad: str, **options: Any) -> RelayStatus:
     """Listen to a hostile and an honest relay until the honest one's event arrives; gives the hostile one's status."""
-    heard = Heard()
+    received = Received()
     async with FaultRelay() as good:
         pool = RelayPool(
-            [bad, good.url], on_event=heard, timeouts=FAST, rng=Random(7), now=lambda: float(NOW), **options
+            [bad, good.url], on_event=received, timeouts=FAST, rng=Random(7), now=lambda: float(NOW), **options
         )
         pool.subscribe("notes", NOTES, LONG_AGO)
         async with running(pool):
@@ -83,7 +82,7 @@ async def still_heard(bad: str, **options: Any) -> RelayStatus:
                 await pool.listening("notes", 10)
             event = note()
             await good.spread(to_wire(event))
-            await heard.has(event)
+            await received.has(event)
             return pool.status()[0]
 
 
@@ -106,7 +105,7 @@ async def test_a_malformed_handshake_is_that_relays_failure_only(head: bytes) ->
         writer.write(head + b"\r\n\r\n")
 
     async with http_server(answer) as bad:
-        status = await still_heard(bad)
+        status = await status_beside_honest_relay(bad)
     assert status.fault
     assert not status.connected
 
@@ -134,7 +133,7 @@ async def test_a_malformed_document_leaves_the_connection_as_it_was(document: by
 
     async with http_server(answer) as bad:
         assert await read_limits(bad, 2) is None
-        status = await still_heard(bad)
+        status = await status_beside_honest_relay(bad)
     assert status.connected
     assert status.counters["sessions"] == 1
 
@@ -160,7 +159,7 @@ async def test_a_redirect_to_another_host_or_port_is_not_followed(host: str) -> 
             writer.write(f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode())
 
         async with http_server(answer) as bad:
-            status = await still_heard(bad)
+            status = await status_beside_honest_relay(bad)
         assert other.connections == 0
     assert "302" in status.fault
 
@@ -171,7 +170,7 @@ async def test_a_redirect_to_another_path_of_the_same_relay_is_followed() -> Non
         writer.write(accepted(head) if head.startswith(b"GET /v2 ") else moved)
 
     async with http_server(answer) as url:
-        assert (await still_heard(url)).connected
+        assert (await status_beside_honest_relay(url)).connected
 
 
 @pytest.mark.parametrize(
@@ -182,31 +181,14 @@ async def test_a_date_that_is_none_is_no_reason_to_hang_up(date: bytes) -> None:
         writer.write(accepted(head)[:-2] + b"Date: " + date + b"\r\n\r\n")
 
     async with http_server(answer) as url:
-        status = await still_heard(url)
+        status = await status_beside_honest_relay(url)
     assert status.connected
     assert status.counters["sessions"] == 1
 
 
-async def test_a_challenge_too_long_to_be_one_is_not_signed() -> None:
-    async with FaultRelay() as fault:
-
-        async def challenge(peer: Peer) -> None:
-            await peer.send("AUTH", "x" * 1025)
-
-        async def refuse(peer: Peer, sub_id: str, _: list[dict[str, Any]]) -> None:
-            await peer.send("CLOSED", sub_id, "auth-required: who are you")
-
-        fault.on_connect, fault.on_req = challenge, refuse
-        relay = connection(fault.url, Heard(), identity=BOB)
-        relay.subscribe("notes", NOTES, None)
-        async with running(relay), asyncio.timeout(20):
-            while "no challenge" not in "".join(relay.status().refused):
-                await asyncio.sleep(0.01)
-    assert not [frame for _, frame in fault.heard if frame[0] == "AUTH"]
-
-
-async def test_an_exception_while_an_event_is_taken_loses_that_event_only() -> None:
-    heard = Heard()
+async def test_an_exception_while_an_event_is_taken_loses_that_event_only(
+    fault: FaultRelay, received: Received
+) -> None:
     bad, good = note(), note()
 
     def is_seen(event_id: str) -> bool:
@@ -214,17 +196,16 @@ async def test_an_exception_while_an_event_is_taken_loses_that_event_only() -> N
             raise RuntimeError("the index is broken")
         return False
 
-    async with FaultRelay() as fault:
-        fault.stored += [to_wire(bad)]
-        pool = RelayPool([fault.url], on_event=heard, is_seen=is_seen, timeouts=FAST, now=lambda: float(NOW))
-        pool.subscribe("notes", NOTES, LONG_AGO)
-        async with running(pool):
-            await pool.listening("notes", 10)
-            await fault.spread(to_wire(bad))
-            await fault.spread(to_wire(good))
-            await heard.has(good)
-            assert pool.status()[0].counters["failures"] >= 1
-    assert heard.ids == [good.id]
+    fault.stored += [to_wire(bad)]
+    pool = RelayPool([fault.url], on_event=received, is_seen=is_seen, timeouts=FAST, now=lambda: float(NOW))
+    pool.subscribe("notes", NOTES, LONG_AGO)
+    async with running(pool):
+        await pool.listening("notes", 10)
+        await fault.spread(to_wire(bad))
+        await fault.spread(to_wire(good))
+        await received.has(good)
+        assert pool.status()[0].counters["failures"] >= 1
+    assert received.ids == [good.id]
     assert fault.connections == 1
 
 
@@ -244,100 +225,82 @@ async def test_an_exception_in_a_relays_tasks_is_that_relays_failure(monkeypatch
         monkeypatch.setattr(ClientConnection, name, broken(getattr(ClientConnection, name)))
     async with FaultRelay() as bad:
         ports.append(bad.port)
-        status = await still_heard(bad.url)
+        status = await status_beside_honest_relay(bad.url)
         assert bad.connections > 1, "it was not connected to again"
     assert status.counters["failures"] >= 1
     assert "ArithmeticError" in status.fault
 
 
-async def test_a_page_holds_no_more_than_was_asked_for() -> None:
+async def test_a_page_holds_no_more_than_was_asked_for(fault: FaultRelay) -> None:
     """A relay that sends events and never EOSE: its page is cut, and what it sends afterwards is dropped."""
     sent = 0
-    async with FaultRelay() as fault:
 
-        async def endless(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
-            nonlocal sent
-            if filters[0]["limit"] == 0:
-                await peer.send("EOSE", sub_id)
-                return
-            raw = to_wire(note(at=NOW - 10))
-            for number in range(3000):
-                await peer.send("EVENT", sub_id, raw | {"id": f"{number:064x}"})
-                sent += 1
+    async def endless(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+        nonlocal sent
+        if filters[0]["limit"] == 0:
+            await peer.send("EOSE", sub_id)
+            return
+        raw = to_wire(note(at=NOW - 10))
+        for number in range(3000):
+            await peer.send("EVENT", sub_id, raw | {"id": f"{number:064x}"})
+            sent += 1
 
-        fault.on_req = endless
-        relay = connection(fault.url, Heard())
-        relay.subscribe("notes", NOTES, LONG_AGO)
-        async with running(relay), asyncio.timeout(30):
-            while not relay.status().counters.get("over_limit"):
-                await asyncio.sleep(0.01)
-            sub_id = next(frame[1] for frame in fault.reqs() if frame[2]["limit"])
-            await fault.until(lambda: ["CLOSE", sub_id] in [frame for _, frame in fault.heard], 20)
+    fault.on_req = endless
+    relay = connection(fault.url, Received())
+    relay.subscribe("notes", NOTES, LONG_AGO)
+    async with running(relay), asyncio.timeout(30):
+        while not relay.status().counters.get("over_limit"):
+            await asyncio.sleep(0.01)
+        sub_id = next(frame[1] for frame in fault.reqs() if frame[2]["limit"])
+        await fault.until(lambda: ["CLOSE", sub_id] in [frame for _, frame in fault.frames], 20)
 
 
 @pytest.mark.parametrize(
     "raw", [{}, to_wire(note()) | {"sig": BOB.sign_digest(b"0" * 32)}], ids=["not asked for", "forged"]
 )
-async def test_a_relay_that_goes_on_sending_junk_is_left(raw: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_relay_that_goes_on_sending_junk_is_left(
+    raw: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fault: FaultRelay
+) -> None:
     monkeypatch.setattr(session_module, "MOST_DROPPED", 500)
-    async with FaultRelay() as fault:
 
-        async def flood(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
-            await peer.send("EOSE", sub_id)
-            while fault.connections == 1:
-                await peer.send("EVENT", sub_id if raw else "unknown", raw)
-                await asyncio.sleep(0)
+    async def flood(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+        await peer.send("EOSE", sub_id)
+        while fault.connections == 1:
+            await peer.send("EVENT", sub_id if raw else "unknown", raw)
+            await asyncio.sleep(0)
 
-        fault.on_req = flood
-        pool = RelayPool([fault.url], on_event=Heard(), timeouts=FAST, now=lambda: float(NOW))
-        pool.subscribe("notes", NOTES, None)
-        async with running(pool):
-            await fault.until(lambda: fault.connections == 2, 20)
-            assert "malformed, forged or not asked for" in pool.status()[0].fault
-
-
-@pytest.mark.parametrize("changes", [{"id": "x" * 1_000_000}, {"id": "F" * 64}, {"id": 5}, {"created_at": 10**4000}])
-async def test_an_event_without_the_shape_of_one_is_kept_nowhere(changes: dict[str, Any]) -> None:
-    taken: list[Any] = []
-    async with FaultRelay() as fault:
-        relay = connection(fault.url, Heard())
-        relay._on_event = lambda raw, _: taken.append(raw)
-        relay.subscribe("notes", NOTES, None)
-        async with running(relay), asyncio.timeout(20):
-            await relay.connected.wait()
-            await relay.listening("notes")
-            sub_id = fault.live()[0][1]
-            await fault.peers[0].send("EVENT", sub_id, to_wire(note()) | changes)
-            await fault.peers[0].send("OK", "y" * 1_000_000, False, "")
-            while relay.status().counters.get("malformed") != 2:
-                await asyncio.sleep(0.01)
-    assert not taken
+    fault.on_req = flood
+    pool = RelayPool([fault.url], on_event=Received(), timeouts=FAST, now=lambda: float(NOW))
+    pool.subscribe("notes", NOTES, None)
+    async with running(pool):
+        await fault.until(lambda: fault.connections == 2, 20)
+        assert "malformed, forged or not asked for" in pool.status()[0].fault
 
 
 @pytest.mark.parametrize("in_fragments", [False, True])
-async def test_a_message_above_the_limit_is_skipped_and_the_next_is_read(in_fragments: bool) -> None:
+async def test_a_message_above_the_limit_is_skipped_and_the_next_is_read(
+    in_fragments: bool, fault: FaultRelay, received: Received
+) -> None:
     """Hanging up on it would lose what comes next, and the relay would send it again after every reconnect."""
-    heard = Heard()
-    async with FaultRelay() as fault:
-        relay = connection(fault.url, heard)
-        relay.subscribe("notes", NOTES, None)
-        async with running(relay):
-            await relay.connected.wait()
-            await relay.listening("notes")
-            sub_id, event = fault.live()[0][1], note()
-            huge = json.dumps(["EVENT", sub_id, to_wire(note()) | {"content": "x" * MAX_MESSAGE_BYTES}])
-            if in_fragments:
-                await fault.peers[0].socket.send([huge[: len(huge) // 2], huge[len(huge) // 2 :]])
-            else:
-                await fault.peers[0].send_text(huge)
-            await fault.spread(to_wire(event))
-            await heard.has(event)
-            assert relay.status().counters["malformed"] == 1
+    relay = connection(fault.url, received)
+    relay.subscribe("notes", NOTES, None)
+    async with running(relay):
+        await relay.connected.wait()
+        await relay.listening("notes")
+        sub_id, event = fault.live()[0][1], note()
+        huge = json.dumps(["EVENT", sub_id, to_wire(note()) | {"content": "x" * MAX_MESSAGE_BYTES}])
+        if in_fragments:
+            await fault.peers[0].socket.send([huge[: len(huge) // 2], huge[len(huge) // 2 :]])
+        else:
+            await fault.peers[0].send_text(huge)
+        await fault.spread(to_wire(event))
+        await received.has(event)
+        assert relay.status().counters["malformed"] == 1
     assert fault.connections == 1
 
 
 async def test_a_message_that_is_no_utf8_is_skipped() -> None:
-    event, heard = note(), Heard()
+    event, received = note(), Received()
 
     async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
         if b"pgrade: websocket" not in head:
@@ -347,7 +310,7 @@ async def test_a_message_that_is_no_utf8_is_skipped() -> None:
         writer.write(b"\x81\x04\xff\xfe\xfd\xfc" + text_frame(json.dumps(["EVENT", "1.1", to_wire(event)])))
 
     async with http_server(answer) as url:
-        relay = connection(url, heard)
+        relay = connection(url, received)
         relay.subscribe("notes", NOTES, None)
         async with running(relay):
-            await heard.has(event)
+            await received.has(event)

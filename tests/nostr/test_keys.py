@@ -68,7 +68,7 @@ def test_a_public_key_is_read_in_every_spelling(text: str) -> None:
     assert parse_public_key(text) == PUBKEY
 
 
-def test_a_profile_is_read_whoever_wrote_it() -> None:
+def test_a_profile_of_another_library_is_read() -> None:
     assert parse_public_key(NPROFILE) == PROFILED
     assert parse_public_key(nprofile_encode(PUBKEY, ["wss://relay.example"])) == PUBKEY
 

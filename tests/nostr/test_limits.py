@@ -1,4 +1,4 @@
-"""What a relay says of itself is clamped, and never a fault."""
+"""Published limits of relays are clamped, and canonical URLs."""
 
 import pytest
 
@@ -8,23 +8,24 @@ from tests.fakes.faultrelay import FaultRelay
 
 
 @pytest.mark.parametrize("document", [None, 5, [], {}, {"limitation": None}, {"limitation": [1]}])
-def test_a_document_without_limits_says_nothing(document: object) -> None:
+def test_a_document_without_limits_gives_none(document: object) -> None:
     assert limits_of(document) is None
 
 
 def test_limits_are_believed_within_reason() -> None:
-    said = {"max_limit": 1, "max_subscriptions": 10_000, "max_message_length": 65536, "max_filters": "x"}
-    assert limits_of({"limitation": said}) == RelayLimits(max_limit=10, max_subscriptions=10, max_message_length=65536)
+    limits = {"max_limit": 1, "max_subscriptions": 10_000, "max_message_length": 65536, "max_filters": "x"}
+    assert limits_of({"limitation": limits}) == RelayLimits(
+        max_limit=10, max_subscriptions=10, max_message_length=65536
+    )
     assert limits_of({"limitation": {"max_limit": True, "max_subscriptions": -1}}) == RelayLimits()
 
 
-async def test_the_document_is_read_over_http() -> None:
-    async with FaultRelay() as fault:
-        fault.document = {"name": "x", "limitation": {"max_limit": 77}}
-        assert await read_limits(fault.url, 5) == RelayLimits(max_limit=77)
-        fault.document = None
-        assert await read_limits(fault.url, 5) is None
-        url = fault.url
+async def test_the_document_is_read_over_http(fault: FaultRelay) -> None:
+    fault.document = {"name": "x", "limitation": {"max_limit": 77}}
+    assert await read_limits(fault.url, 5) == RelayLimits(max_limit=77)
+    fault.document = None
+    assert await read_limits(fault.url, 5) is None
+    url = fault.url
     assert await read_limits(url, 5) is None
 
 
@@ -41,6 +42,15 @@ async def test_the_document_is_read_over_http() -> None:
 def test_urls_have_one_spelling(written: str, meant: str) -> None:
     assert normalise_url(written) == meant
     assert normalise_url(meant) == meant
+
+
+@pytest.mark.parametrize(
+    "url", ["http://x", "relay.example", "wss://", "ws://a b", "wss://me:secret@x", "ws://x:99999"]
+)
+def test_a_url_that_is_not_a_relays_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ValueError, match="relay") as refused:
+        normalise_url(url)
+    assert "secret" not in str(refused.value)
 
 
 def test_this_machine_is_known_by_all_its_names() -> None:

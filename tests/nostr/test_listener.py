@@ -13,7 +13,7 @@ from .kit import ALICE, BOB, FAST, NOW, note, real_relay, running
 
 
 class Asked:
-    """Stands for the pool and notes what is subscribed."""
+    """A pool that records what is subscribed."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[dict[str, Any]], int | None]] = []
@@ -44,32 +44,32 @@ def test_the_backlog_begins_before_our_last_time_of_receipt_and_in_a_first_life_
 
 def test_a_thread_is_read_from_its_first_message_on() -> None:
     asked = Asked()
-    heard = listener(asked)
-    heard.follow(root(1), NOW - 1300)
-    heard.follow(root(2), NOW - 10)
-    heard.follow(root(3))
-    heard.follow(root(4), 5)
+    subscriber = listener(asked)
+    subscriber.follow(root(1), NOW - 1300)
+    subscriber.follow(root(2), NOW - 10)
+    subscriber.follow(root(3))
+    subscriber.follow(root(4), 5)
     assert [since for _, _, since in asked.calls] == [NOW - 1300 - BEFORE, NOW - RECENT, NOW - RECENT, 0]
 
 
 def test_a_thread_we_follow_already_costs_nothing() -> None:
     asked = Asked()
-    heard = listener(asked)
-    heard.start(NOW, [root(1)])
+    subscriber = listener(asked)
+    subscriber.start(NOW, [root(1)])
     before = len(asked.calls)
-    heard.follow(root(1), 5)
-    heard.follow(root(2), NOW)
-    heard.follow(root(2), 5)
+    subscriber.follow(root(1), 5)
+    subscriber.follow(root(2), NOW)
+    subscriber.follow(root(2), 5)
     assert len(asked.calls) == before + 1
 
 
 def test_one_req_changes_with_each_new_thread_and_the_oldest_hundred_make_room() -> None:
     asked = Asked()
-    heard = listener(asked)
-    heard.start(NOW, [root(n) for n in range(FOLLOWED - 1)])
+    subscriber = listener(asked)
+    subscriber.start(NOW, [root(n) for n in range(FOLLOWED - 1)])
     for number in range(FOLLOWED - 1, FOLLOWED + PER_REQ + 1):
         before = dict(asked.wanted)
-        heard.follow(root(number), NOW)
+        subscriber.follow(root(number), NOW)
         assert sum(asked.wanted[name] != before.get(name) for name in asked.wanted) == 1
     assert len(asked.wanted) == FOLLOWED // PER_REQ
     followed = [each for roots in asked.wanted.values() for each in roots]
@@ -77,27 +77,25 @@ def test_one_req_changes_with_each_new_thread_and_the_oldest_hundred_make_room()
     assert sorted(followed) == [root(n) for n in range(2 * PER_REQ, FOLLOWED + PER_REQ + 1)]
 
 
-async def test_a_new_thread_leaves_the_past_of_the_others_owed() -> None:
-    async with FaultRelay() as fault:
+async def test_a_new_thread_keeps_the_unread_past_of_the_others(fault: FaultRelay) -> None:
+    async def silent(peer: Any, sub_id: str, filters: list[dict[str, Any]]) -> None:
+        if filters[0]["limit"] == 0:
+            await peer.send("EOSE", sub_id)
 
-        async def silent(peer: Any, sub_id: str, filters: list[dict[str, Any]]) -> None:
-            if filters[0]["limit"] == 0:
-                await peer.send("EOSE", sub_id)
-
-        fault.on_req = silent
-        pool = RelayPool([fault.url], on_event=lambda event, relay: None, timeouts=FAST, now=lambda: float(NOW))
-        heard = listener(pool)
-        heard.start(NOW - 3600, [root(1)])
-        async with running(pool):
-            await fault.until(lambda: any("#e" in frame[2] and "since" in frame[2] for frame in fault.reqs()))
-            heard.follow(root(2), NOW)
-            await fault.until(
-                lambda: any(len(frame[2].get("#e", [])) == 2 and "since" in frame[2] for frame in fault.reqs())
-            )
+    fault.on_req = silent
+    pool = RelayPool([fault.url], on_event=lambda event, relay: None, timeouts=FAST, now=lambda: float(NOW))
+    subscriber = listener(pool)
+    subscriber.start(NOW - 3600, [root(1)])
+    async with running(pool):
+        await fault.until(lambda: any("#e" in frame[2] and "since" in frame[2] for frame in fault.reqs()))
+        subscriber.follow(root(2), NOW)
+        await fault.until(
+            lambda: any(len(frame[2].get("#e", [])) == 2 and "since" in frame[2] for frame in fault.reqs())
+        )
     assert fault.reqs()[-1][2]["since"] == NOW - 3600 - OVERLAP
 
 
-async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its_thread_is() -> None:
+async def test_an_answer_without_our_p_tag_is_received_after_its_thread() -> None:
     """Both were written 20 minutes ago; the thread is known only when its first message has been taken."""
     got: asyncio.Queue[InboundMessage] = asyncio.Queue()
     opening = note("hello", at=NOW - 1300, tags=[["p", BOB.public]])
@@ -105,7 +103,7 @@ async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its
 
     def receive(message: InboundMessage) -> None:
         got.put_nowait(message)
-        heard.follow(message.conversation, message.created_at)
+        subscriber.follow(message.conversation, message.created_at)
 
     async with real_relay() as url:
         speaker = RelayPool([url], on_event=lambda event, relay: None, timeouts=FAST)
@@ -114,11 +112,11 @@ async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its
                 assert (await speaker.publish(event, url)).accepted
 
         def on_event(event: Event, relay: str) -> None:
-            heard.on_event(event, relay)
+            subscriber.on_event(event, relay)
 
         pool = RelayPool([url], on_event=on_event, timeouts=FAST, now=lambda: float(NOW))
-        heard = listener(pool, receive)
-        heard.start(NOW - 2000)
+        subscriber = listener(pool, receive)
+        subscriber.start(NOW - 2000)
         async with running(pool):
             messages = [await asyncio.wait_for(got.get(), 5) for _ in range(2)]
     assert [message.event_id for message in messages] == [opening.id, answer.id]
@@ -126,12 +124,12 @@ async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its
 
 def test_notes_of_our_people_are_read_for_who_they_name_in_their_text() -> None:
     asked = Asked()
-    heard = Listener(asked, [BOB.public], {}, None, lambda message: None, now=lambda: NOW, people=[ALICE.public])  # type: ignore[arg-type]
-    heard.start(None)
+    subscriber = Listener(asked, [BOB.public], {}, None, lambda message: None, now=lambda: NOW, people=[ALICE.public])  # type: ignore[arg-type]
+    subscriber.start(None)
     assert {"kinds": [1, 11], "authors": [ALICE.public]} in asked.calls[0][1]
-    heard.change([BOB.public], {}, [])
+    subscriber.change([BOB.public], {}, [])
     assert all("authors" not in wanted for wanted in asked.calls[-1][1])
     assert asked.calls[-1][2] == NOW - FIRST, "what was written just before is for them too"
     known = len(asked.calls)
-    heard.change([BOB.public], {}, [])
+    subscriber.change([BOB.public], {}, [])
     assert len(asked.calls) == known

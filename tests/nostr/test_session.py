@@ -14,7 +14,7 @@ from tenex.nostr.websocket import RelaySocket
 
 
 class Socket:
-    """Both the socket and its transport: gives frames read by read, and counts what it is told to acknowledge."""
+    """Both the socket and its transport: gives frames read by read, and counts what it acknowledges."""
 
     def __init__(self, *reads: list[str]) -> None:
         self.transport = self

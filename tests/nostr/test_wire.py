@@ -97,6 +97,8 @@ def test_each_frame_becomes_its_value() -> None:
         '["AUTH"]',
         '["AUTH",{}]',
         '["WHAT","x"]',
+        f'["AUTH","{"x" * 1025}"]',
+        f'["OK","{"y" * 1_000_000}",false,""]',
         "[" * 100_000,
         b"\x00\xff",
         '["OK",' + "9" * 5000 + "]",
@@ -176,6 +178,13 @@ def test_shapes_no_event_has_match_nothing_and_raise_nothing(changes: dict[str, 
     wire, sub = opened({"kinds": [1], "authors": ["a" * 64], "ids": ["1" * 64], "#p": ["b" * 64], "since": 5})
     assert wire.receive(json.dumps(["EVENT", sub, EVENT | changes])) is None
     assert wire.dropped == {"unmatched": 1}
+
+
+@pytest.mark.parametrize("changes", [{"id": "x" * 1_000_000}, {"id": "F" * 64}, {"created_at": 10**4000}])
+def test_an_event_with_malformed_fields_is_dropped(changes: dict[str, Any]) -> None:
+    wire, sub = opened({"kinds": [1]})
+    assert wire.receive(json.dumps(["EVENT", sub, EVENT | changes])) is None
+    assert wire.dropped == {"malformed": 1}
 
 
 def test_spaces_around_a_frame_are_no_fault() -> None:

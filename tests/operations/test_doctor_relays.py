@@ -37,7 +37,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def look(tmp_path: Path, *urls: str) -> list[Finding]:
-    """The findings for these relays."""
+    """What the check says of these relays."""
     data = prepare(tmp_path / "data", None, urls).data
     case = Case(data=data, config=None, env={})
     assert {f.level for f in settings(case)} == {Level.OK}
@@ -45,7 +45,7 @@ async def look(tmp_path: Path, *urls: str) -> list[Finding]:
 
 
 async def only(tmp_path: Path, url: str) -> Finding:
-    """The only finding for this relay."""
+    """The one thing it says of this relay."""
     (found,) = await look(tmp_path, url)
     return found
 
@@ -59,7 +59,7 @@ async def test_a_relay_that_serves_is_well_and_is_reported_nothing(tmp_path: Pat
         (asked,) = relay.reqs()
         project = KeyRing(tmp_path / "data" / "keys").get("project").public
         assert asked[2] == {"kinds": [1, 11, 1111], "limit": 1, "#p": [project]}
-        assert {frame[0] for _, frame in relay.heard} <= {"REQ", "CLOSE"}
+        assert {frame[0] for _, frame in relay.frames} <= {"REQ", "CLOSE"}
 
 
 async def _silent(*_: object) -> None:
@@ -67,10 +67,10 @@ async def _silent(*_: object) -> None:
 
 
 def _closes(*texts: str) -> Callable[[Peer, str, list[dict[str, Any]]], Awaitable[None]]:
-    remaining = iter(texts)
+    said = iter(texts)
 
     async def closed(peer: Peer, sub_id: str, _: list[dict[str, Any]]) -> None:
-        text = next(remaining, "")
+        text = next(said, "")
         await (peer.send("CLOSED", sub_id, text) if text else peer.send("EOSE", sub_id))
 
     return closed
@@ -104,7 +104,7 @@ async def test_a_relay_that_asks_for_authentication_gets_the_projects_key(tmp_pa
         relay.on_connect = lambda peer: peer.send("AUTH", "a challenge")
         relay.on_req = _closes("auth-required: who are you?")
         found = await only(tmp_path, relay.url)
-        (greeting,) = [frame[1] for _, frame in relay.heard if frame[0] == "AUTH"]
+        (greeting,) = [frame[1] for _, frame in relay.frames if frame[0] == "AUTH"]
     assert found.level is Level.OK
     assert "after authentication with the project's key" in found.message
     assert greeting["pubkey"] == KeyRing(tmp_path / "data" / "keys").get("project").public
@@ -167,7 +167,7 @@ async def test_a_clock_that_is_wrong_is_reported_against_the_relays(tmp_path: Pa
 
 
 def _replacing(change: Callable[[ServerConnection, Request, Response], Response]) -> Any:
-    """`serve` adds its own Date, and headers may occur several times."""
+    """`serve` puts its own Date in, and headers may stand several times."""
 
     def process(connection: ServerConnection, request: Request, response: Response) -> Response:
         del response.headers["Date"]
@@ -226,7 +226,7 @@ async def test_a_certificate_that_is_not_to_be_trusted(tmp_path: Path) -> None:
     assert "certificate cannot be trusted" in found.message
 
 
-async def test_a_key_in_an_address_is_not_shown(tmp_path: Path) -> None:
+async def test_a_key_in_an_address_is_not_reported(tmp_path: Path) -> None:
     async with FaultRelay() as relay:
         found = await only(tmp_path, f"{relay.url}/?token=tops3cret")
     assert "tops3cret" not in f"{found}"
@@ -235,7 +235,7 @@ async def test_a_key_in_an_address_is_not_shown(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def _raw(greeting: bytes) -> AsyncIterator[int]:
-    """A server that sends one thing, or nothing at all."""
+    """A server that says one thing, and no more; or nothing, for ever."""
     writers: list[asyncio.StreamWriter] = []
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

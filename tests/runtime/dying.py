@@ -20,7 +20,7 @@ from tests.fakes.runtime import Daemon, MemoryJournal, World
 from tests.fakes.scenario import ID, reply, seven_phases
 
 Moment = Literal["before intent", "after intent", "after effect", "before result", "after result"]
-"""Before: it is about to be written. After effect: it has been done, and its task has not yet told anybody."""
+"""Before: it is about to be written. After effect: it has been done, and its task has not yet reported it."""
 
 TALK = ("hello", "think", "plan")
 """After the last one nothing waits for the person any more."""
@@ -41,7 +41,7 @@ class Subject:
 
 
 class DyingWorld(World):
-    """Disk, relays, minds and tools; three agents work at once in execute, and the third is the last to finish."""
+    """Disk, relays, models and tools; three agents work at once in execute, and the third is the last to finish."""
 
     def __init__(self, folder: Path, subject: Subject | None = None, moment: Moment = "before intent") -> None:
         super().__init__(three_at_once, work)
@@ -95,7 +95,7 @@ class DyingWorld(World):
         return _Journal(self.books[conversation], self), records
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """A mind thinks for a while; security takes its time."""
+        """A model takes a while; security takes longer."""
         await self._live()
         if request.agent == "security":
             await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Crashes in the work of agents with phases, state and colleagues: the moments of `test_crashes`, of other work."""
+"""Crashes in the work of agents with phases, state and sub-agents: the moments of `test_crashes`, of other work."""
 
 from collections import Counter
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tenex.core.records import Record
 from tests.fakes.agent_phases import program
 from tests.fakes.scenario import ID, reply, rules
 from tests.fakes.subagents import calls_to, link
-from tests.fakes.virtual import run
+from tests.fakes.virtual import virtual_time
 from tests.histories.agency_scenes import by_states, fenced
 
 from .dying import DyingWorld, Finds, Moment, Subject, work
@@ -47,7 +47,7 @@ def sets(n: int) -> tuple[str, dict[str, object]]:
     return "set_state", {"field": "n", "value": n}
 
 
-def minds(request: ModelRequest) -> ModelStep:
+def models(request: ModelRequest) -> ModelStep:
     """In execute each sets its state and calls whom it may call; the executor then runs a program by states."""
     steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
     if request.phase != "execute" or request.agent == "security":
@@ -70,7 +70,7 @@ class Household(DyingWorld):
 
     def __init__(self, folder: Path, subject: Subject, moment: Moment) -> None:
         super().__init__(folder, subject, moment)
-        self.rules, self.worker = household(), minds
+        self.rules, self.worker = household(), models
         whole = self.router
         self.router = lambda q: {**whole(q), "agents": ["executor"]} if q["phase"] == "plan" else whole(q)
 
@@ -168,19 +168,16 @@ ONCE: dict[Moment, int] = {
     ("subject", "moment"),
     [pytest.param(one, moment, id=f"{one.name}-{moment}") for one, moment in product(SUBJECTS, get_args(Moment))],
 )
-def test_agents_stand_where_they_would_have_stood_and_each_step_is_taken_once(
+@virtual_time
+async def test_after_a_crash_agents_are_in_the_right_phase_and_each_step_is_taken_once(
     subject: Subject, moment: Moment, tmp_path: Path
 ) -> None:
-    """As it would have been without the crash, but for a program of which nobody knows whether it ran."""
     world = Household(tmp_path, subject, moment)
     survived: list[Record] = []
 
-    async def main() -> None:
-        assert await world.live(), "it never came to that moment"
-        survived.extend(book(world))
-        assert not await world.live()
-
-    run(main)
+    assert await world.live(), "it never came to that moment"
+    survived.extend(book(world))
+    assert not await world.live()
     records = book(world)
     assert records[: len(survived)] == survived
     state = fold(ID, records)
@@ -194,7 +191,7 @@ def test_agents_stand_where_they_would_have_stood_and_each_step_is_taken_once(
     assert Counter(moved) == Counter(way)
     assert {name: one.phase for name, one in state.agent_states.items()} == dict.fromkeys(state.agent_states, "built")
     assert {*map(str, state.agent_states)} >= {"executor", "planner"}
-    assert not any("/" in name for name in state.agent_states), "who was called and is gone stands nowhere"
+    assert not any("/" in name for name in state.agent_states), "an ended sub-agent has no state"
     called = [rec.agent for rec in records if isinstance(rec, r.RunStarted) and rec.parent is not None]
     assert called == ["helper", "planner"]
     results = Counter(rec.tool for rec in records if isinstance(rec, r.ToolCallCompleted))

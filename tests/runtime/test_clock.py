@@ -1,4 +1,4 @@
-"""A clock that is set: back an hour, on ten years, while agents work, wait, are parked or nobody is there."""
+"""A clock that is set: back an hour, on ten years, while agents work, wait, are parked, or the daemon is down."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ from tenex.store.stats import Stats, as_json
 from tenex.store.view_json import render
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import reply, seven_phases
-from tests.fakes.virtual import VirtualClock, run
+from tests.fakes.virtual import VirtualClock, virtual_time
 
 from .test_runtime import worker
 
@@ -32,7 +32,7 @@ def records(world: World, kind: type[r.Record] = r.Record) -> list[Any]:
 
 
 def check_sane(world: World, away: int = 0) -> None:
-    """No number is nonsense, and every word has an id of its own; `away` ms may count as time nobody worked."""
+    """Durations are plausible and event ids unique; `away` ms may count as idle time."""
     stats = as_json(Stats.of(ConversationId(ID), records(world)))
     spent = [stats["durationMs"], *(p["durationMs"] for p in stats["phases"].values())]
     assert all(0 <= ms < YEARS // 2 + away for ms in spent), spent
@@ -51,27 +51,24 @@ def durations(value: Any) -> list[int]:
     return [*own, *(ms for item in value.values() for ms in durations(item))]
 
 
-def stage(**minds: Callable[..., Any]) -> World:
-    return World(minds.get("router", seven_phases), minds.get("worker", worker))
+def stage(**models: Callable[..., Any]) -> World:
+    return World(models.get("router", seven_phases), models.get("worker", worker))
 
 
 @STEPS
 @pytest.mark.parametrize("moment", [0.01, 0.06, 0.12, 0.3])
-def test_a_turn_under_way_ends_as_if_the_clock_had_not_been_set(by: int, moment: float) -> None:
-    """Deadlines are of the time that passes: nobody is given up, nobody warned, and all is said."""
+@virtual_time
+async def test_a_turn_under_way_ends_as_if_the_clock_had_not_been_set(by: int, moment: float) -> None:
     world = stage()
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            for text in ("hello", "think"):
-                daemon.write(text)
-                await daemon.until("waiting")
-            daemon.write("plan")
-            await asyncio.sleep(moment)
-            world.clock.epoch += by
-            await daemon.until("ended")
-
-    run(main)
+    async with world.daemon() as daemon:
+        for text in ("hello", "think"):
+            daemon.write(text)
+            await daemon.until("waiting")
+        daemon.write("plan")
+        await asyncio.sleep(moment)
+        world.clock.epoch += by
+        await daemon.until("ended")
     assert {rec.outcome for rec in records(world, r.RunEnded)} == {"finished"}
     assert not records(world, r.RunWarned)
     assert [rec.by for rec in records(world, r.ClockAdjusted)] == [by]
@@ -79,37 +76,35 @@ def test_a_turn_under_way_ends_as_if_the_clock_had_not_been_set(by: int, moment:
 
 
 @STEPS
-def test_a_tool_that_hangs_is_warned_of_and_ended_when_its_time_has_passed(by: int) -> None:
+@virtual_time
+async def test_a_tool_that_hangs_is_warned_of_and_ended_when_its_time_has_passed(by: int) -> None:
     """Not at once, and not ten years later; each once."""
     world = stage()
     world.work = 10.0**6
     ended = 0.0
 
-    async def main() -> None:
-        nonlocal ended
-        async with world.daemon() as daemon:
-            for text in ("hello", "think", "plan"):
-                daemon.write(text)
-                if text != "plan":
-                    await daemon.until("waiting")
-            while not world.calls:
-                await asyncio.sleep(0.1)
-            began = asyncio.get_running_loop().time()
-            await asyncio.sleep(300)
-            world.clock.epoch += by
-            while "timed_out" not in {rec.outcome for rec in records(world, r.RunEnded)}:
-                await asyncio.sleep(1.0)
-            ended = asyncio.get_running_loop().time() - began
-            world.work = 0.01
-            await daemon.until("ended")
-
-    run(main)
+    async with world.daemon() as daemon:
+        for text in ("hello", "think", "plan"):
+            daemon.write(text)
+            if text != "plan":
+                await daemon.until("waiting")
+        while not world.calls:
+            await asyncio.sleep(0.1)
+        began = asyncio.get_running_loop().time()
+        await asyncio.sleep(300)
+        world.clock.epoch += by
+        while "timed_out" not in {rec.outcome for rec in records(world, r.RunEnded)}:
+            await asyncio.sleep(1.0)
+        ended = asyncio.get_running_loop().time() - began
+        world.work = 0.01
+        await daemon.until("ended")
     assert 1_795 < ended < 1_810
     assert len({rec.run for rec in records(world, r.RunWarned)}) == len(records(world, r.RunWarned)) >= 1
 
 
 @STEPS
-def test_a_held_model_is_tried_again_when_its_time_has_passed(by: int) -> None:
+@virtual_time
+async def test_a_held_model_is_tried_again_when_its_time_has_passed(by: int) -> None:
     """Three short waits, then five minutes at a time: a clock that is set neither adds a try nor loses one."""
     world = stage()
     tries: list[float] = []
@@ -120,22 +115,20 @@ def test_a_held_model_is_tried_again_when_its_time_has_passed(by: int) -> None:
 
     world.router = router
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            for pause in (0.5, 3.0, 100.0):  # in the first wait, in the second, and while it is held
-                await asyncio.sleep(pause)
-                world.clock.epoch += by if pause != 3.0 else -by
-            await daemon.until("waiting")
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        for pause in (0.5, 3.0, 100.0):  # in the first wait, in the second, and while it is held
+            await asyncio.sleep(pause)
+            world.clock.epoch += by if pause != 3.0 else -by
+        await daemon.until("waiting")
     waits = [round(later - earlier) for earlier, later in itertools.pairwise(tries[:6])]
     assert waits == [1, 4, 16, 300, 300]
 
 
 @STEPS
 @pytest.mark.parametrize("restarts", [False, True], ids=["in one life", "between two"])
-def test_a_parked_run_has_its_time_left_when_the_answer_comes(by: int, *, restarts: bool) -> None:
+@virtual_time
+async def test_a_parked_run_has_its_time_left_when_the_answer_comes(by: int, *, restarts: bool) -> None:
     """A question may wait for days; what its run had left before, it has left after."""
 
     def asks(request: ModelRequest) -> ModelStep:
@@ -145,24 +138,21 @@ def test_a_parked_run_has_its_time_left_when_the_answer_comes(by: int, *, restar
 
     world = stage(worker=asks, router=lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "-"})
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            while not records(world, r.QuestionAsked):
-                await asyncio.sleep(0.1)
-            await asyncio.sleep(40 if restarts else 86_400)
-            if not restarts:
-                world.clock.epoch += by
-                daemon.write("blue")
-                await daemon.until("waiting")
-        if restarts:
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        while not records(world, r.QuestionAsked):
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(40 if restarts else 86_400)
+        if not restarts:
             world.clock.epoch += by
-            await asyncio.sleep(100)
-            async with world.daemon() as daemon:
-                daemon.write("blue")
-                await daemon.until("waiting")
-
-    run(main)
+            daemon.write("blue")
+            await daemon.until("waiting")
+    if restarts:
+        world.clock.epoch += by
+        await asyncio.sleep(100)
+        async with world.daemon() as daemon:
+            daemon.write("blue")
+            await daemon.until("waiting")
     (answered,) = records(world, r.QuestionAnswered)
     left = answered.close_at - answered.at
     assert 1_790_000 < left <= 1_800_000 or (left > 0 and not records(world, r.ClockAdjusted)), left
@@ -170,7 +160,8 @@ def test_a_parked_run_has_its_time_left_when_the_answer_comes(by: int, *, restar
 
 
 @STEPS
-def test_a_clock_set_while_nobody_was_there_costs_no_deadline_and_loses_no_retry(by: int) -> None:
+@virtual_time
+async def test_a_clock_set_between_two_lives_costs_no_deadline_and_no_retry(by: int) -> None:
     """The next start goes by the new clock, and fires each timer once."""
     world = stage()
     down = [True]
@@ -180,49 +171,44 @@ def test_a_clock_set_while_nobody_was_there_costs_no_deadline_and_loses_no_retry
 
     world.router = router
 
-    async def main() -> None:
-        async with world.daemon(kill=True) as daemon:
-            daemon.write("hello")
-            await asyncio.sleep(60)  # tried three times, and held
-        world.clock.epoch += by
-        down[0] = False
-        async with world.daemon() as daemon:
-            await daemon.until("waiting", seconds=320)
-
-    run(main)
+    async with world.daemon(kill=True) as daemon:
+        daemon.write("hello")
+        await asyncio.sleep(60)  # tried three times, and held
+    world.clock.epoch += by
+    down[0] = False
+    async with world.daemon() as daemon:
+        await daemon.until("waiting", seconds=320)
     due = [rec.seq for rec in records(world, r.RetryDue)]
     assert len(due) == len(records(world, r.RetryScheduled))
     check_sane(world, max(0, by))
 
 
 @STEPS
-def test_a_step_of_the_clock_that_a_failed_append_did_keep_is_not_noted_again(by: int) -> None:
-    """Twice, all that is waited for would be moved twice; and what was kept is heard of once."""
+@virtual_time
+async def test_a_step_of_the_clock_that_a_failed_append_did_keep_is_not_noted_again(by: int) -> None:
     world = stage(router=lambda question: ModelUnavailable("connection refused"))
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await asyncio.sleep(30)  # held: the next try is five minutes away
-            failing = world.appends + 1
-            world.fail_append = lambda number: 9 if number == failing else None
-            world.clock.epoch += by
-            daemon.write("/status")
-            await asyncio.sleep(20)
-            world.router = seven_phases
-        async with world.daemon() as daemon:  # which goes by what the journal says
-            began = asyncio.get_running_loop().time()
-            await daemon.until("waiting")
-            assert asyncio.get_running_loop().time() - began < 300
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await asyncio.sleep(30)  # held: the next try is five minutes away
+        failing = world.appends + 1
+        world.fail_append = lambda number: 9 if number == failing else None
+        world.clock.epoch += by
+        daemon.write("/status")
+        await asyncio.sleep(20)
+        world.router = seven_phases
+    async with world.daemon() as daemon:  # which goes by the journal
+        began = asyncio.get_running_loop().time()
+        await daemon.until("waiting")
+        assert asyncio.get_running_loop().time() - began < 300
     assert [rec.by for rec in records(world, r.ClockAdjusted)] == [by]
-    assert [rec.seq for rec in world.heard] == [rec.seq for rec in records(world)]
+    assert [rec.seq for rec in world.observed] == [rec.seq for rec in records(world)]
     check_sane(world)
 
 
 @STEPS
-def test_a_wait_that_a_failed_append_did_keep_goes_by_the_clock_that_was_set_since(by: int) -> None:
+@virtual_time
+async def test_a_wait_that_a_failed_append_did_keep_goes_by_the_clock_that_was_set_since(by: int) -> None:
     """Its timer begins when the journal has been read again: neither at once nor in ten years."""
     world = stage()
     tries: list[float] = []
@@ -233,26 +219,23 @@ def test_a_wait_that_a_failed_append_did_keep_goes_by_the_clock_that_was_set_sin
 
     world.router = router
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await asyncio.sleep(15)
-            failing = world.appends + 2  # the next are the fourth try and its failure, after which the question is held
-            world.fail_append = lambda number: 9 if number == failing else None
-            while len(tries) < 4:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.3)
-            world.clock.epoch += by
-            await daemon.until("waiting")
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await asyncio.sleep(15)
+        failing = world.appends + 2  # the next are the fourth try and its failure, after which the question is held
+        world.fail_append = lambda number: 9 if number == failing else None
+        while len(tries) < 4:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        world.clock.epoch += by
+        await daemon.until("waiting")
     assert round(tries[4] - tries[3]) in (300, 301)
     check_sane(world)
 
 
 @STEPS
-def test_words_are_dated_in_their_order_and_never_far_ahead(by: int) -> None:
-    """After a step back they begin anew: held to a minute ahead, all of one second would have one time."""
+@virtual_time
+async def test_messages_are_dated_in_their_order_and_never_far_ahead(by: int) -> None:
     world = stage()
     stamps: list[tuple[int, int]] = []
     seal = world.seal
@@ -263,17 +246,14 @@ def test_words_are_dated_in_their_order_and_never_far_ahead(by: int) -> None:
 
     world.seal = dated  # type: ignore[method-assign]
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await daemon.until("waiting")
-            stamps.append((0, 0))
-            world.clock.epoch += by
-            for text in ("think", "plan"):
-                daemon.write(text, created_at=int(1_700_000_000 + asyncio.get_running_loop().time()))
-                await daemon.until("waiting" if text == "think" else "ended")
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("waiting")
+        stamps.append((0, 0))
+        world.clock.epoch += by
+        for text in ("think", "plan"):
+            daemon.write(text, created_at=int(1_700_000_000 + asyncio.get_running_loop().time()))
+            await daemon.until("waiting" if text == "think" else "ended")
     assert all(at <= now + 60 for at, now in stamps)
     after = [at for at, _ in stamps[stamps.index((0, 0)) + 1 :]]
     assert len(after) > 5
@@ -281,8 +261,8 @@ def test_words_are_dated_in_their_order_and_never_far_ahead(by: int) -> None:
 
 
 @STEPS
-def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(by: int) -> None:
-    """Also when the clock is set in between, and when nobody was there for a while."""
+@virtual_time
+async def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(by: int) -> None:
     world = stage()
     world.relays = lambda draft: ("ws://relay", "ws://away")  # type: ignore[method-assign]
     publish, expired = world.publish, 0.0
@@ -294,60 +274,52 @@ def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(by: in
 
     world.publish = away  # type: ignore[method-assign]
 
-    async def main() -> None:
-        nonlocal expired
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await asyncio.sleep(3_600)
-            world.clock.epoch += by
-            await asyncio.sleep(3_600)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await asyncio.sleep(3_600)
         world.clock.epoch += by
-        async with world.daemon():
-            while not records(world, r.OutboxExpired):
-                await asyncio.sleep(60)
-            expired = asyncio.get_running_loop().time()
-
-    run(main)
+        await asyncio.sleep(3_600)
+    world.clock.epoch += by
+    async with world.daemon():
+        while not records(world, r.OutboxExpired):
+            await asyncio.sleep(60)
+        expired = asyncio.get_running_loop().time()
     assert 3 * 86_400 <= expired < 3 * 86_400 + 7_300
 
 
-def test_the_view_is_written_after_the_clock_went_back() -> None:
+@virtual_time
+async def test_the_view_is_written_after_the_clock_went_back() -> None:
     """At most once a second does not mean: not before the old time comes again."""
     world = stage()
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await daemon.until("waiting")
-            await asyncio.sleep(1)
-            world.clock.epoch -= HOUR
-            world.think = 60.0
-            before = world.shown[ConversationId(ID)]
-            daemon.write("think")
-            await asyncio.sleep(5)
-            assert world.shown[ConversationId(ID)] > before
-            world.think = 0.05
-            daemon.write("/stop")
-            await daemon.until("waiting")
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("waiting")
+        await asyncio.sleep(1)
+        world.clock.epoch -= HOUR
+        world.think = 60.0
+        before = world.shown[ConversationId(ID)]
+        daemon.write("think")
+        await asyncio.sleep(5)
+        assert world.shown[ConversationId(ID)] > before
+        world.think = 0.05
+        daemon.write("/stop")
+        await daemon.until("waiting")
 
 
-def test_a_watch_tells_each_step_once_and_no_drift() -> None:
+@virtual_time
+async def test_a_clock_watch_reports_each_step_once_and_no_drift() -> None:
     clock = VirtualClock()
 
-    async def main() -> None:
-        watch = ClockWatch(clock)
-        assert watch.step() == 0
-        for _ in range(10):
-            await asyncio.sleep(1_000)
-            clock.epoch += 400  # as an oscillator drifts, or is being corrected
-        assert watch.step() in (0, 4_000)
-        clock.epoch -= HOUR
-        assert -HOUR <= watch.step() <= -HOUR + 4_000
-        assert watch.step() == 0
-
-    run(main)
+    watch = ClockWatch(clock)
+    assert watch.step() == 0
+    for _ in range(10):
+        await asyncio.sleep(1_000)
+        clock.epoch += 400  # as an oscillator drifts, or is being corrected
+    assert watch.step() in (0, 4_000)
+    clock.epoch -= HOUR
+    assert -HOUR <= watch.step() <= -HOUR + 4_000
+    assert watch.step() == 0
 
 
 async def test_the_systems_clock_waits_for_time_to_pass_and_not_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tenex.core.phases import Phase
 from tenex.core.records import Record
 from tenex.core.state.run import CallState
 from tests.fakes.scenario import ID
-from tests.fakes.virtual import run
+from tests.fakes.virtual import virtual_time
 
 from .dying import TALK, DyingWorld, Finds, Moment, Subject
 
@@ -55,12 +55,12 @@ def steps(agent: str) -> Finds:
 
 
 def of(kind: type[Record], phase: str = "") -> Finds:
-    """A kind of record, where the conversation stands in a phase after it."""
+    """A kind of record that leaves the conversation in a phase."""
     return lambda record, state: isinstance(record, kind) and phase in ("", state.phase)
 
 
-def said(record: Record, state: Conversation) -> bool:
-    """The executor says what it has built."""
+def announced(record: Record, state: Conversation) -> bool:
+    """The executor reports what it has built."""
     return isinstance(record, r.MessageSent) and record.text == SPOKEN
 
 
@@ -94,7 +94,7 @@ SUBJECTS = [
         result=lambda record, _: isinstance(record, r.PhaseTransition) and record.to is Phase.EXECUTE,
     ),
     Subject(name="end", intent=asked_in("reflection"), effect="route in reflection", result=of(r.Ended)),
-    Subject(name="publish", intent=said, effect=f"publish {SPOKEN}", result=delivered),
+    Subject(name="publish", intent=announced, effect=f"publish {SPOKEN}", result=delivered),
 ]
 
 REPEATED: dict[Moment, int] = {
@@ -122,20 +122,18 @@ ONCE: dict[Moment, int] = {
         for subject, moment in product(SUBJECTS, get_args(Moment))
     ],
 )
-def test_whatever_is_cut_off_wherever_the_conversation_arrives(
+@virtual_time
+async def test_whatever_is_cut_off_wherever_the_conversation_arrives(
     subject: Subject, moment: Moment, tmp_path: Path
 ) -> None:
     """As it would have without the crash; each effect as often as its kind permits, and no result twice."""
     world = DyingWorld(tmp_path, subject, moment)
     survived: list[Record] = []
 
-    async def main() -> None:
-        assert await world.live(), "it never came to that moment"
-        survived.extend(records(world))
-        assert not await world.live()
-        check(world, survived)
-
-    run(main)
+    assert await world.live(), "it never came to that moment"
+    survived.extend(records(world))
+    assert not await world.live()
+    check(world, survived)
     expected = (ONCE if subject.name == "send" else REPEATED)[moment]
     assert world.effects.count(subject.effect) == expected
 
@@ -147,21 +145,18 @@ RECOVERY = Subject(
 
 @pytest.mark.parametrize("moment", ["before result", "after result"])
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
-def test_a_crash_within_the_recovery_is_one_more_crash(subject: Subject, moment: Moment, tmp_path: Path) -> None:
-    """What had been done and not been told: whether it may be done again is known after two deaths, too."""
+@virtual_time
+async def test_a_crash_within_the_recovery_is_one_more_crash(subject: Subject, moment: Moment, tmp_path: Path) -> None:
     world = DyingWorld(tmp_path, subject, "after effect")
     survived: list[Record] = []
 
-    async def main() -> None:
-        assert await world.live()
-        survived.extend(records(world))
-        world.subject, world.moment = RECOVERY, moment
-        assert await world.live(), "it never came to that moment"
-        again = records(world)
-        assert not await world.live()
-        assert records(world)[: len(again)] == again
-
-    run(main)
+    assert await world.live()
+    survived.extend(records(world))
+    world.subject, world.moment = RECOVERY, moment
+    assert await world.live(), "it never came to that moment"
+    again = records(world)
+    assert not await world.live()
+    assert records(world)[: len(again)] == again
     check(world, survived)
     expected = (ONCE if subject.name == "send" else REPEATED)["after effect"]
     assert world.effects.count(subject.effect) == expected

@@ -13,7 +13,7 @@ from tenex.core.messages import ModelRequest, Quote, Usage
 from tenex.core.signals import InboundMessage, MessageReceived
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ALICE, reply, rules
-from tests.fakes.virtual import run
+from tests.fakes.virtual import virtual_time
 
 from .test_missions import Stage
 
@@ -63,7 +63,7 @@ def begin(daemon: Daemon, number: int, author: PublicKey = MEL, role: Role = Rol
 
 
 def used(world: World, author: PublicKey | None = None) -> list[Usage]:
-    """What the journals say was used, of all conversations or of those in which a person wrote."""
+    """The usage in the journals, of all conversations or of those in which an author wrote."""
     found: list[Usage] = []
     for book in world.books.values():
         records = [record for decision in book for record in decision]
@@ -77,8 +77,8 @@ def tokens(world: World, author: PublicKey | None = None) -> int:
     return sum(usage.tokens for usage in used(world, author))
 
 
-def said(world: World, part: str) -> list[str]:
-    """Everything said that holds these words."""
+def messages_with(world: World, part: str) -> list[str]:
+    """The published texts that contain a part."""
     return [text for text in world.order if part in text]
 
 
@@ -87,27 +87,25 @@ async def rest(world: World, seconds: float = 60.0) -> None:
     await asyncio.sleep(seconds)
 
 
-def test_three_hundred_conversations_begun_at_once_cost_no_more_than_the_limit_of_a_day() -> None:
+@virtual_time
+async def test_three_hundred_conversations_begun_at_once_cost_no_more_than_the_limit_of_a_day() -> None:
     there = world(tokens_per_member_day=50_000)
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            for number in range(MANY):
-                begin(daemon, number)
-            await rest(there, 1_000)
-            assert 40_000 < tokens(there) <= 50_000
-            held = said(there, "Today's limit for a member")
-            assert len(held) > 200
-            assert "limits.tokens_per_member_day" in held[0]
-            assert "2023-11-15 00:00 UTC" in held[0]
-            assert all(len(book) for book in there.books.values())
-            before = len(there.requests)
-            await rest(there, 1_000)
-            assert len(there.requests) == before, "what is on hold costs nothing"
-            await rest(there, NIGHT)
-            assert 80_000 < tokens(there) <= 100_000, "the next day has as much again"
-
-    run(main)
+    async with there.daemon() as daemon:
+        for number in range(MANY):
+            begin(daemon, number)
+        await rest(there, 1_000)
+        assert 40_000 < tokens(there) <= 50_000
+        held = messages_with(there, "Today's limit for a member")
+        assert len(held) > 200
+        assert "limits.tokens_per_member_day" in held[0]
+        assert "2023-11-15 00:00 UTC" in held[0]
+        assert all(len(book) for book in there.books.values())
+        before = len(there.requests)
+        await rest(there, 1_000)
+        assert len(there.requests) == before, "what is on hold costs nothing"
+        await rest(there, NIGHT)
+        assert 80_000 < tokens(there) <= 100_000, "the next day has as much again"
 
 
 def priced(request: ModelRequest) -> Quote:
@@ -115,255 +113,229 @@ def priced(request: ModelRequest) -> Quote:
     return Quote(least=Usage(cost_usd=0.1), most=Usage(cost_usd=2.0))
 
 
-def test_money_is_limited_like_tokens() -> None:
+@virtual_time
+async def test_money_is_limited_like_tokens() -> None:
     there = world(Usage(input_tokens=10, output_tokens=10, cost_usd=0.75), cost_per_member_day_usd=10.0)
     there.quote = priced
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            for number in range(40):
-                begin(daemon, number)
-            await rest(there, 1_000)
-
-    run(main)
+    async with there.daemon() as daemon:
+        for number in range(40):
+            begin(daemon, number)
+        await rest(there, 1_000)
     assert sum(usage.cost_usd or 0 for usage in used(there)) == 9.75
-    assert said(there, "has no room for the next call: $9.75 of $10.00 used.")
+    assert messages_with(there, "has no room for the next call: $9.75 of $10.00 used.")
 
 
-def test_one_members_limit_is_not_anothers_and_a_limit_of_everyone_holds_owners_too() -> None:
+@virtual_time
+async def test_one_members_limit_is_not_anothers_and_a_limit_of_everyone_holds_owners_too() -> None:
     there = world(tokens_per_member_day=5_000, tokens_per_day=20_000)
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            for number in range(20):
-                begin(daemon, number)
-            for number in range(100, 120):
-                begin(daemon, number, ANN)
-            await rest(there, 500)
-            assert len(said(there, "for a member")) > 20
-            for author in (MEL, ANN):
-                assert 4_000 <= tokens(there, author) <= 5_000
-            for number in range(200, 220):
-                begin(daemon, number, ALICE, Role.OWNER)
-            await rest(there, 500)
-            assert 8_000 < tokens(there, ALICE) <= 20_000 - tokens(there, MEL) - tokens(there, ANN)
-            assert said(there, "for everyone together")
-
-    run(main)
+    async with there.daemon() as daemon:
+        for number in range(20):
+            begin(daemon, number)
+        for number in range(100, 120):
+            begin(daemon, number, ANN)
+        await rest(there, 500)
+        assert len(messages_with(there, "for a member")) > 20
+        for author in (MEL, ANN):
+            assert 4_000 <= tokens(there, author) <= 5_000
+        for number in range(200, 220):
+            begin(daemon, number, ALICE, Role.OWNER)
+        await rest(there, 500)
+        assert 8_000 < tokens(there, ALICE) <= 20_000 - tokens(there, MEL) - tokens(there, ANN)
+        assert messages_with(there, "for everyone together")
 
 
-def test_guests_share_one_limit_however_many_keys_they_make() -> None:
+@virtual_time
+async def test_guests_share_one_limit_however_many_keys_they_make() -> None:
     there = world(tokens_per_guests_day=5_000)
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            for number in range(30):
-                begin(daemon, number, PublicKey(name(900 + number)), Role.GUEST)
-            await rest(there, 500)
-
-    run(main)
+    async with there.daemon() as daemon:
+        for number in range(30):
+            begin(daemon, number, PublicKey(name(900 + number)), Role.GUEST)
+        await rest(there, 500)
     assert 4_000 <= tokens(there) <= 5_000
-    assert said(there, "Today's limit for guests")
+    assert messages_with(there, "Today's limit for guests")
 
 
-def test_calls_tell_the_providers_queue_for_whom_they_are_made() -> None:
+@virtual_time
+async def test_calls_name_their_user_and_priority() -> None:
     there = world()
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            begin(daemon, 1)
-            begin(daemon, 2, ALICE, Role.OWNER)
-            begin(daemon, 3, PublicKey(name(900)), Role.GUEST)
-            await rest(there)
-
-    run(main)
+    async with there.daemon() as daemon:
+        begin(daemon, 1)
+        begin(daemon, 2, ALICE, Role.OWNER)
+        begin(daemon, 3, PublicKey(name(900)), Role.GUEST)
+        await rest(there)
     asked = {(request.person, request.priority, request.purpose) for request in there.requests}
     people = [(ALICE, 0), (MEL, 1), (PublicKey(name(900)), 2)]
     assert asked == {(*person, purpose) for person in people for purpose in ("route", "work")}
 
 
-def test_a_call_that_is_stopped_has_cost_what_it_had_cost() -> None:
+@virtual_time
+async def test_a_call_that_is_stopped_has_cost_what_it_had_cost() -> None:
     """Else a member could ask and stop again and again, and never come to a limit."""
     there = world(tokens_per_member_day=1_000)
     there.think, there.cut_off = 100.0, Usage(input_tokens=300)
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            for number in range(10):
-                begin(daemon, number)
-                await rest(there, 1)
-                daemon.write("/stop", conversation=name(number), author=MEL, reply_to=name(number))
-                await rest(there, 1)
-
-    run(main)
+    async with there.daemon() as daemon:
+        for number in range(10):
+            begin(daemon, number)
+            await rest(there, 1)
+            daemon.write("/stop", conversation=name(number), author=MEL, reply_to=name(number))
+            await rest(there, 1)
     assert 900 <= tokens(there) <= 1_000
-    assert sum(isinstance(one, r.ModelCallCancelled) for one in there.heard) == 3
-    assert said(there, "Today's limit for a member")
+    assert sum(isinstance(one, r.ModelCallCancelled) for one in there.observed) == 3
+    assert messages_with(there, "Today's limit for a member")
 
 
-def test_a_day_is_the_daemons_whatever_date_a_message_bears() -> None:
+@virtual_time
+async def test_a_day_is_the_daemons_whatever_date_a_message_bears() -> None:
     there = world(tokens_per_member_day=3_000)
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            for number, created_at in enumerate([1, 2_000_000_000] * 5):
-                begin(daemon, number, created_at=created_at)
-            await rest(there, 500)
-
-    run(main)
+    async with there.daemon() as daemon:
+        for number, created_at in enumerate([1, 2_000_000_000] * 5):
+            begin(daemon, number, created_at=created_at)
+        await rest(there, 500)
     assert 2_000 <= tokens(there) <= 3_000
 
 
-def test_a_restart_remembers_what_the_day_has_cost() -> None:
+@virtual_time
+async def test_a_restart_remembers_what_the_day_has_cost() -> None:
     there = world(tokens_per_member_day=5_000)
 
-    async def main() -> None:
-        for life in range(4):
-            async with there.daemon(kill=True) as daemon:
-                for number in range(5):
-                    begin(daemon, 10 * life + number)
-                await rest(there)
-        async with there.daemon() as daemon:
+    for life in range(4):
+        async with there.daemon(kill=True) as daemon:
+            for number in range(5):
+                begin(daemon, 10 * life + number)
             await rest(there)
-
-    run(main)
+    async with there.daemon() as daemon:
+        await rest(there)
     assert 4_000 <= tokens(there) <= 6_000, "the first call after a start is not known to be as large as those before"
     for book in there.books.values():
-        assert sum(isinstance(record, r.LimitReached) for decision in book for record in decision) <= 1, "told once"
+        assert sum(isinstance(record, r.LimitReached) for decision in book for record in decision) <= 1, "reported once"
 
 
-def test_a_higher_limit_lets_the_work_go_on_after_a_reload_and_after_a_restart() -> None:
+@virtual_time
+async def test_a_higher_limit_lets_the_work_go_on_after_a_reload_and_after_a_restart() -> None:
     there = world(tokens_per_member_day=1_500)
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            begin(daemon, 1)
-            begin(daemon, 2)
-            await rest(there)
-            assert tokens(there) < 1_500
-            there.rules = rules(limits=Limits(tokens_per_member_day=2_500))
-            daemon.runtime.coordinator.retry_held()
-            await daemon.until("waiting", name(1))
-            await daemon.until("waiting", name(2))
-            begin(daemon, 3)
-            await rest(there)
-            assert daemon.state(name(3)).status == "active"
-        there.rules = rules(limits=Limits(tokens_per_member_day=0))
-        async with there.daemon() as daemon:
-            await daemon.until("waiting", name(3))
-
-    run(main)
+    async with there.daemon() as daemon:
+        begin(daemon, 1)
+        begin(daemon, 2)
+        await rest(there)
+        assert tokens(there) < 1_500
+        there.rules = rules(limits=Limits(tokens_per_member_day=2_500))
+        daemon.runtime.coordinator.retry_held()
+        await daemon.until("waiting", name(1))
+        await daemon.until("waiting", name(2))
+        begin(daemon, 3)
+        await rest(there)
+        assert daemon.state(name(3)).status == "active"
+    there.rules = rules(limits=Limits(tokens_per_member_day=0))
+    async with there.daemon() as daemon:
+        await daemon.until("waiting", name(3))
     assert there.clock.epoch % DAY_MS + 1_000_000 < DAY_MS, "all of this was in one day"
 
 
-def test_continue_says_that_it_may_not_and_status_says_why_nothing_happens() -> None:
+@virtual_time
+async def test_continue_is_refused_and_status_names_the_limit() -> None:
     there = world(tokens_per_member_day=1)
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            begin(daemon, 1)
+    async with there.daemon() as daemon:
+        begin(daemon, 1)
+        await rest(there)
+        for text in ("/continue", "/retry", "/status"):
+            daemon.write(text, conversation=name(1), author=MEL, reply_to=name(1))
             await rest(there)
-            for text in ("/continue", "/retry", "/status"):
-                daemon.write(text, conversation=name(1), author=MEL, reply_to=name(1))
-                await rest(there)
-                daemon.write(text, conversation=name(1), author=ALICE, reply_to=name(1))
-                await rest(there)
-            assert daemon.state(name(1)).status == "active"
-            daemon.write("/stop", conversation=name(1), author=MEL, reply_to=name(1))
-            await daemon.until("waiting", name(1))
-
-    run(main)
+            daemon.write(text, conversation=name(1), author=ALICE, reply_to=name(1))
+            await rest(there)
+        assert daemon.state(name(1)).status == "active"
+        daemon.write("/stop", conversation=name(1), author=MEL, reply_to=name(1))
+        await daemon.until("waiting", name(1))
     assert tokens(there) == 0
-    assert len(said(there, "`/continue` does not lift the limit of a day. Today's limit for a member")) == 4
-    assert len([text for text in there.order if text.startswith("Today's limit")]) == 1, "told once"
-    assert len(said(there, "The orchestrator is on hold.")) == 2
-    assert not said(there, "has not answered"), "nor does the router's model count as slow"
+    assert len(messages_with(there, "`/continue` does not lift the limit of a day. Today's limit for a member")) == 4
+    assert len([text for text in there.order if text.startswith("Today's limit")]) == 1, "reported once"
+    assert len(messages_with(there, "The orchestrator is on hold.")) == 2
+    assert not messages_with(there, "has not answered"), "nor does the router's model count as slow"
 
 
-def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next_day() -> None:
+@virtual_time
+async def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next_day() -> None:
     there = world(tokens_per_owner_day=2_500)
     there.worker = lambda request: dataclasses.replace(
         reply("", ("read_file", {"path": f"{len(request.entries)}"})) if len(request.entries) < 13 else reply("done"),
         usage=Usage(input_tokens=900, output_tokens=100),
     )
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            daemon.write("look")
-            await rest(there)
-            state = daemon.state()
-            (held,) = state.runs.values()
-            assert held.retry is not None
-            assert (held.retry.limit, held.retry.due) == ("tokens_per_owner_day", state.limit_reported[1])
-            assert not held.is_held, "its model can be reached"
-        async with there.daemon() as daemon:  # a restart on the same day changes nothing
-            await rest(there)
-            assert len(said(there, "Today's limit")) == 1
-            await rest(there, 2 * 86_400)
-            assert daemon.state().status == "waiting"
-
-    run(main)
-    told = said(there, "Today's limit")
-    assert len(told) == len(set(told)) == 2, "once a day"
+    async with there.daemon() as daemon:
+        daemon.write("look")
+        await rest(there)
+        state = daemon.state()
+        (held,) = state.runs.values()
+        assert held.retry is not None
+        assert (held.retry.limit, held.retry.due) == ("tokens_per_owner_day", state.limit_reported[1])
+        assert not held.is_held, "its model can be reached"
+    async with there.daemon() as daemon:  # a restart on the same day changes nothing
+        await rest(there)
+        assert len(messages_with(there, "Today's limit")) == 1
+        await rest(there, 2 * 86_400)
+        assert daemon.state().status == "waiting"
+    notices = messages_with(there, "Today's limit")
+    assert len(notices) == len(set(notices)) == 2, "once a day"
 
 
-def test_a_mission_whose_node_may_not_begin_goes_on_the_next_day() -> None:
+@virtual_time
+async def test_a_mission_whose_node_may_not_begin_goes_on_the_next_day() -> None:
     stage = Stage()
     there = stage.world
     there.rules = dataclasses.replace(there.rules, limits=Limits(tokens_per_owner_day=1_000))
     there.circle = PeerGroup(owners=frozenset({ALICE, there.rules.project.pubkey}))
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            spent = {there.clock.now() // DAY_MS: {there.rules.project.pubkey: Usage(input_tokens=1_000)}}
-            there.daily.load(ConversationId("d" * 64), spent)
-            stage.begin(daemon)
-            await rest(there)
-            assert len(said(there, "Today's limit for an owner is used up")) == 1
-            daemon.write("/continue")
-            await rest(there)
-            assert said(there, "`/continue` does not lift the limit of a day.")
-            assert not stage.done
-            await rest(there, NIGHT)
-            await daemon.until("ended")
-            assert stage.done == [0, 1, 2, 3, 4, 5]
-
-    run(main)
+    async with there.daemon() as daemon:
+        spent = {there.clock.now() // DAY_MS: {there.rules.project.pubkey: Usage(input_tokens=1_000)}}
+        there.daily.load(ConversationId("d" * 64), spent)
+        stage.begin(daemon)
+        await rest(there)
+        assert len(messages_with(there, "Today's limit for an owner is used up")) == 1
+        daemon.write("/continue")
+        await rest(there)
+        assert messages_with(there, "`/continue` does not lift the limit of a day.")
+        assert not stage.done
+        await rest(there, NIGHT)
+        await daemon.until("ended")
+        assert stage.done == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_clock_that_is_set_to_the_next_day_lets_the_work_go_on() -> None:
+@virtual_time
+async def test_a_clock_that_is_set_to_the_next_day_lets_the_work_go_on() -> None:
     there = world(tokens_per_member_day=1_500)
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            begin(daemon, 1)
-            begin(daemon, 2)
-            await rest(there)
-            there.clock.epoch += DAY_MS
-            daemon.write("/status", conversation=name(1), author=MEL, reply_to=name(1))
-            daemon.write("/status", conversation=name(2), author=MEL, reply_to=name(2))
-            await daemon.until("waiting", name(1))
-            await daemon.until("waiting", name(2))
-
-    run(main)
+    async with there.daemon() as daemon:
+        begin(daemon, 1)
+        begin(daemon, 2)
+        await rest(there)
+        there.clock.epoch += DAY_MS
+        daemon.write("/status", conversation=name(1), author=MEL, reply_to=name(1))
+        daemon.write("/status", conversation=name(2), author=MEL, reply_to=name(2))
+        await daemon.until("waiting", name(1))
+        await daemon.until("waiting", name(2))
 
 
-def test_a_cycle_counts_for_the_person_whose_message_began_it() -> None:
+@virtual_time
+async def test_a_cycle_counts_for_the_person_whose_message_began_it() -> None:
     there = world()
 
-    async def main() -> None:
-        async with there.daemon() as daemon:
-            daemon.write("first")
-            await daemon.until("waiting")
-            daemon.write("I have something to say too", author=MEL, reply_to=name(1))
-            await daemon.until("waiting")
-            alone = daemon.state().spending
-            assert [set(people) for people in alone.values()] == [{ALICE}]
-            daemon.write("/new")
-            daemon.write("now for me", author=MEL, reply_to=name(1))
-            await daemon.until("waiting")
-            (people,) = daemon.state().spending.values()
-            assert set(people) == {ALICE, MEL}
-            assert sum(usage.tokens for usage in people.values()) == daemon.state().usage.tokens
-
-    run(main)
+    async with there.daemon() as daemon:
+        daemon.write("first")
+        await daemon.until("waiting")
+        daemon.write("I have a request too", author=MEL, reply_to=name(1))
+        await daemon.until("waiting")
+        alone = daemon.state().spending
+        assert [set(people) for people in alone.values()] == [{ALICE}]
+        daemon.write("/new")
+        daemon.write("now for me", author=MEL, reply_to=name(1))
+        await daemon.until("waiting")
+        (people,) = daemon.state().spending.values()
+        assert set(people) == {ALICE, MEL}
+        assert sum(usage.tokens for usage in people.values()) == daemon.state().usage.tokens

@@ -1,4 +1,4 @@
-"""Faults of our own where something is taken in: told, counted, and no reason to do the same work for ever."""
+"""Internal errors while a signal is handled: reported, counted, and no reason to repeat the same work for ever."""
 
 import asyncio
 from typing import Any
@@ -26,7 +26,7 @@ from tenex.core.signals import (
 )
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, reply
-from tests.fakes.virtual import run
+from tests.fakes.virtual import virtual_time
 
 from .test_undeliverable import speak
 
@@ -52,8 +52,8 @@ def reads(request: ModelRequest) -> ModelStep:
 
 
 @pytest.mark.parametrize("part", ["prompt", "answer", "result"])
-def test_what_cannot_be_taken_in_is_not_asked_for_or_done_for_ever(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends without its result: the cost is counted, the person told, and the next message is heard."""
+@virtual_time
+async def test_a_signal_that_always_fails_is_not_retried_for_ever(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(once, reads)
     is_broken = True
 
@@ -71,31 +71,27 @@ def test_what_cannot_be_taken_in_is_not_asked_for_or_done_for_ever(part: str, mo
     if part == "prompt":
         monkeypatch.setattr(world, "prompt", prompt)
 
-    async def main() -> None:
-        nonlocal is_broken
-        async with world.daemon() as daemon:
-            daemon.write("build it")
-            await daemon.until("waiting")
-            await asyncio.sleep(DAY)
-            assert len(world.requests) <= 4
-            assert max(world.calls.values(), default=0) <= 1
-            assert daemon.state().usage.calls == len(world.requests), "all of it is counted"
-            is_broken = False
-            monkeypatch.undo()
-            daemon.write("and now?")
-            await daemon.until("waiting")
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("build it")
+        await daemon.until("waiting")
+        await asyncio.sleep(DAY)
+        assert len(world.requests) <= 4
+        assert max(world.calls.values(), default=0) <= 1
+        assert daemon.state().usage.calls == len(world.requests), "all of it is counted"
+        is_broken = False
+        monkeypatch.undo()
+        daemon.write("and now?")
+        await daemon.until("waiting")
     assert any("it is done" in text for text in world.order)
     if part == "result":
         result = next(record for record in books(world) if isinstance(record, r.ToolCallCompleted))
         assert (result.ok, "The result is lost" in result.content) == (False, True)
     else:
-        assert any("ZeroDivisionError" in text for text in world.order), "the person was told"
+        assert any("ZeroDivisionError" in text for text in world.order), "the user was notified"
 
 
-def test_what_cannot_be_taken_in_even_without_its_result_waits_for_the_next_start() -> None:
-    """Nobody is asked again until then, and the person knows why nothing comes."""
+@virtual_time
+async def test_what_cannot_be_taken_in_even_without_its_result_waits_for_the_next_start() -> None:
     world = World(once, reads)
     seal, is_mute = world.seal, True
 
@@ -106,31 +102,27 @@ def test_what_cannot_be_taken_in_even_without_its_result_waits_for_the_next_star
 
     world.seal = mute  # type: ignore[method-assign]
 
-    async def main() -> None:
-        nonlocal is_mute
-        async with world.daemon() as daemon:
-            speak(daemon, "build it")
-            await asyncio.sleep(DAY)
-            asked = len(world.requests)
-            await asyncio.sleep(DAY)
-            assert len(world.requests) == asked <= 5
-            told = [event.content.partition(":")[0] for event in world.published.values()]
-            assert told == [
-                "An internal error stopped this message several times. I will retry it after the next restart. Operator"
-            ]
-        is_mute = False
-        async with world.daemon() as daemon:
-            await daemon.until("waiting")
-            assert not pending(daemon.state())
-
-    run(main)
+    async with world.daemon() as daemon:
+        speak(daemon, "build it")
+        await asyncio.sleep(DAY)
+        asked = len(world.requests)
+        await asyncio.sleep(DAY)
+        assert len(world.requests) == asked <= 5
+        notices = [event.content.partition(":")[0] for event in world.published.values()]
+        assert notices == [
+            "An internal error stopped this message several times. I will retry it after the next restart. Operator"
+        ]
+    is_mute = False
+    async with world.daemon() as daemon:
+        await daemon.until("waiting")
+        assert not pending(daemon.state())
     assert any("it is done" in text for text in world.order)
 
 
-def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however_late(
+@virtual_time
+async def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """How far relays are noted as heard stays before it, also when the conversation has gone on and left memory."""
     world = World(once, lambda _request: reply("done"))
 
     def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[r.Record]:
@@ -138,24 +130,21 @@ def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however_late(
             raise ZeroDivisionError
         return decide(state, signal, rules, now)
 
-    async def main() -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr("tenex.runtime.actor.decide", odd)
-            async with world.daemon() as daemon:
-                written = world.clock.now() // 1000
-                daemon.write("odd", event_id="b" * 64)
-                await asyncio.sleep(60)
-                daemon.sent.clear()
-                daemon.write("even")
-                await daemon.until("waiting")
-                await asyncio.sleep(DAY)
-                assert daemon.runtime.coordinator.unjournaled_since() == written
+    with monkeypatch.context() as patch:
+        patch.setattr("tenex.runtime.actor.decide", odd)
         async with world.daemon() as daemon:
-            assert daemon.runtime.coordinator.unjournaled_since() is None
-            assert daemon.write("odd", event_id="b" * 64) == "admitted"
+            written = world.clock.now() // 1000
+            daemon.write("odd", event_id="b" * 64)
+            await asyncio.sleep(60)
+            daemon.sent.clear()
+            daemon.write("even")
             await daemon.until("waiting")
-
-    run(main)
+            await asyncio.sleep(DAY)
+            assert daemon.runtime.coordinator.unjournaled_since() == written
+    async with world.daemon() as daemon:
+        assert daemon.runtime.coordinator.unjournaled_since() is None
+        assert daemon.write("odd", event_id="b" * 64) == "admitted"
+        await daemon.until("waiting")
     assert [record.text for record in books(world) if isinstance(record, r.MessageRecorded)] == ["even", "odd"]
 
 

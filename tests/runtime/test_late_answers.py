@@ -1,4 +1,4 @@
-"""Answers of models that nobody waits for any more: not used, and their cost recorded exactly once."""
+"""Answers of models that are no longer awaited: not used, and their cost recorded exactly once."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from tenex.core.messages import ModelRequest, Usage
 from tenex.core.signals import Signal, ToolCallInterrupted
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ID, reply
-from tests.fakes.virtual import run
+from tests.fakes.virtual import run, virtual_time
 
 LATE = Usage(input_tokens=300)
 WORK, ROUTE_AGAIN = 2, 3
@@ -51,7 +51,7 @@ async def overtake(world: World, daemon: Daemon, command: str, number: int) -> N
     daemon.write("hello")
     while len(world.requests) < number:
         await asyncio.sleep(0.1)
-    await asyncio.sleep(1)  # what was said before is delivered, and that is written
+    await asyncio.sleep(1)  # earlier messages are delivered, and that is written
     world.append_time, usual = 20.0, world.append_time
     daemon.write(command)
     await asyncio.sleep(1)
@@ -91,19 +91,17 @@ def test_what_the_router_cost_is_recorded_when_a_command_overtakes_its_answer(
 def test_what_an_agent_cost_is_recorded_for_its_run_when_a_stop_overtakes_its_answer(late: Exception | None) -> None:
     world = answering(WORK, late)
     scenario(world, "/stop", WORK)
-    (ended,) = [rec for rec in world.heard if isinstance(rec, r.RunEnded)]
+    (ended,) = [rec for rec in world.observed if isinstance(rec, r.RunEnded)]
     assert ended.outcome == "stopped"
     assert costs(world) == [(ended.run, 300, "script")]
 
 
-def test_a_late_answer_without_a_cost_is_not_recorded() -> None:
+@virtual_time
+async def test_a_late_answer_without_a_cost_is_not_recorded() -> None:
     world = answering(ROUTE_AGAIN, ModelUnavailable("connection refused"))
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            await overtake(world, daemon, "/retry", ROUTE_AGAIN)
-
-    run(main)
+    async with world.daemon() as daemon:
+        await overtake(world, daemon, "/retry", ROUTE_AGAIN)
     assert costs(world) == []
 
 
@@ -142,15 +140,15 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it
             fails("decide")
         return decide(state, signal, rules, now)
 
-    heard_records: Callable[..., None] = world.heard_records
+    observed_records: Callable[..., None] = world.observed_records
 
-    def heard(conversation: ConversationId, records: list[r.Record]) -> None:
+    def received(conversation: ConversationId, records: list[r.Record]) -> None:
         if any(isinstance(record, r.ModelCallCancelled) for record in records):
             fails("observe")
-        heard_records(conversation, records)
+        observed_records(conversation, records)
 
     monkeypatch.setattr("tenex.runtime.actor.decide", odd)
-    monkeypatch.setattr(world, "heard_records", heard)
+    monkeypatch.setattr(world, "heard_records", received)
     scenario(world, "/retry", ROUTE_AGAIN)
     assert faults == {"decide": 0, "observe": 0}
     assert costs(world) == [(None, 300, "script")]

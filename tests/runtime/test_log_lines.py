@@ -1,4 +1,4 @@
-"""What the log says of agents' own phases."""
+"""Log lines of agents' own phases."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ from tenex.workflows.missions.runner import NodeRunner
 from tenex.workflows.missions.steps import ReplayName
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ID, seven_phases
-from tests.fakes.virtual import run
+from tests.fakes.virtual import run, virtual_time
 from tests.workflows.test_missions_running import Ledger, deaf_graph
 
 
@@ -98,89 +98,81 @@ class Stage:
                 await asyncio.sleep(0.1)
 
 
-def test_a_mission_runs_in_the_daemon_and_its_result_is_said() -> None:
+@virtual_time
+async def test_a_mission_runs_in_the_daemon_and_its_result_is_published() -> None:
     stage = Stage()
 
-    async def main() -> None:
-        async with stage.world.daemon() as daemon:
-            stage.begin(daemon)
-            state = await daemon.until("ended")
-            assert state.mission is not None
-            assert (state.mission.outcome, state.mission.result) == ("finished", 6)
-            assert stage.done == [0, 1, 2, 3, 4, 5]
-            assert any("Its result: 6" in event.content for event in stage.world.published.values())
-            assert not stage.world.requests, "no model was asked"
-
-    run(main)
+    async with stage.world.daemon() as daemon:
+        stage.begin(daemon)
+        state = await daemon.until("ended")
+        assert state.mission is not None
+        assert (state.mission.outcome, state.mission.result) == ("finished", 6)
+        assert stage.done == [0, 1, 2, 3, 4, 5]
+        assert any("Its result: 6" in event.content for event in stage.world.published.values())
+        assert not stage.world.requests, "no model was asked"
 
 
-def test_stop_cuts_off_a_step_and_continue_goes_on_after_what_returned() -> None:
+@virtual_time
+async def test_stop_cuts_off_a_step_and_continue_goes_on_after_what_returned() -> None:
     stage = Stage()
 
-    async def main() -> None:
-        async with stage.world.daemon() as daemon:
-            stage.begin(daemon)
-            await stage.until(daemon, 2)
-            daemon.write("how far are you?")
-            await asyncio.sleep(3)
-            daemon.write("/stop")
-            await daemon.until("waiting")
-            assert stage.cut == [2]
-            assert stage.mission(daemon).steps["tick#3"].kind == "OutcomeUnknown"
-            daemon.write("/continue")
-            state = await daemon.until("ended")
-            # nobody knows what the step did that was cut off, and this node does not look: it fails, and says so
-            assert state.mission is not None
-            assert (state.mission.outcome, state.mission.kind) == ("failed", "OutcomeUnknown")
-            assert "check before repeating" in stage.world.order[-1]
-            assert stage.done == [0, 1]
-
-    run(main)
+    async with stage.world.daemon() as daemon:
+        stage.begin(daemon)
+        await stage.until(daemon, 2)
+        daemon.write("how far are you?")
+        await asyncio.sleep(3)
+        daemon.write("/stop")
+        await daemon.until("waiting")
+        assert stage.cut == [2]
+        assert stage.mission(daemon).steps["tick#3"].kind == "OutcomeUnknown"
+        daemon.write("/continue")
+        state = await daemon.until("ended")
+        # what the cut-off step did is unknown, and this node does not check it: it fails
+        assert state.mission is not None
+        assert (state.mission.outcome, state.mission.kind) == ("failed", "OutcomeUnknown")
+        assert "check before repeating" in stage.world.order[-1]
+        assert stage.done == [0, 1]
 
 
-def test_a_daemon_that_is_killed_again_and_again_goes_on_after_the_last_step_that_returned() -> None:
+@virtual_time
+async def test_a_daemon_that_is_killed_again_and_again_goes_on_after_the_last_step_that_returned() -> None:
     stage = Stage()
 
-    async def main() -> None:
+    async with stage.world.daemon(kill=True) as daemon:
+        stage.begin(daemon, "idempotent")
+        await stage.until(daemon, 2)
+        await asyncio.sleep(2)
+    for steps in (3, 4):
+        assert stage.world.unfinished() == [ID]
         async with stage.world.daemon(kill=True) as daemon:
-            stage.begin(daemon, "idempotent")
-            await stage.until(daemon, 2)
+            await stage.until(daemon, steps)
             await asyncio.sleep(2)
-        for steps in (3, 4):
-            assert stage.world.unfinished() == [ID]
-            async with stage.world.daemon(kill=True) as daemon:
-                await stage.until(daemon, steps)
-                await asyncio.sleep(2)
-        async with stage.world.daemon() as daemon:
-            await daemon.until("ended")
-
-    run(main)
+    async with stage.world.daemon() as daemon:
+        await daemon.until("ended")
     assert (stage.done, stage.cut) == ([0, 1, 2, 3, 4, 5], [2, 3, 4])
 
 
-def test_a_drain_lets_the_step_under_way_return_and_begins_no_other() -> None:
+@virtual_time
+async def test_a_drain_lets_the_step_under_way_return_and_begins_no_other() -> None:
     stage = Stage()
 
-    async def main() -> None:
-        async with stage.world.daemon() as daemon:
-            stage.begin(daemon)
-            await stage.until(daemon, 1)
-            await asyncio.sleep(2)
-            before = asyncio.get_running_loop().time()
-        assert 2 < asyncio.get_running_loop().time() - before < 6, "it waits for this step and for no other"
-        state = daemon.state()
-        assert state.mission is not None
-        assert (stage.done, stage.cut) == ([0, 1], [])
-        assert not state.mission.open_steps
-        assert pending(state), "the node is still wanted"
-        async with stage.world.daemon() as daemon:
-            await daemon.until("ended")
-        assert stage.done == [0, 1, 2, 3, 4, 5]
-
-    run(main)
+    async with stage.world.daemon() as daemon:
+        stage.begin(daemon)
+        await stage.until(daemon, 1)
+        await asyncio.sleep(2)
+        before = asyncio.get_running_loop().time()
+    assert 2 < asyncio.get_running_loop().time() - before < 6, "it waits for this step and for no other"
+    state = daemon.state()
+    assert state.mission is not None
+    assert (stage.done, stage.cut) == ([0, 1], [])
+    assert not state.mission.open_steps
+    assert pending(state), "the node is still wanted"
+    async with stage.world.daemon() as daemon:
+        await daemon.until("ended")
+    assert stage.done == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_frost_between_two_steps_loses_nothing_and_repeats_nothing() -> None:
+def test_a_failed_append_between_two_steps_loses_and_repeats_nothing() -> None:
     for at in range(2, 16):
         for kept in (0, 1):
             stage = Stage(seconds=0.3)
@@ -197,27 +189,26 @@ def test_a_frost_between_two_steps_loses_nothing_and_repeats_nothing() -> None:
             assert stage.done == [0, 1, 2, 3, 4, 5], (at, kept)
 
 
-def test_a_process_without_the_workflow_holds_the_mission_until_one_has_it() -> None:
+@virtual_time
+async def test_a_process_without_the_workflow_holds_the_mission_until_one_has_it() -> None:
     stage = Stage()
     runner = stage.world.missions
 
-    async def main() -> None:
-        stage.world.missions = None
-        async with stage.world.daemon() as daemon:
-            stage.begin(daemon)
-            await daemon.until("waiting")
-            assert "cannot run the workflow count" in stage.mission(daemon).paused
-        stage.world.missions = runner
-        async with stage.world.daemon() as daemon:
-            daemon.write("/continue")
-            await daemon.until("ended")
-        assert stage.done == [0, 1, 2, 3, 4, 5]
-
-    run(main)
-    assert next(rec for rec in stage.world.heard if isinstance(rec, r.MissionEnded)).outcome == "finished"
+    stage.world.missions = None
+    async with stage.world.daemon() as daemon:
+        stage.begin(daemon)
+        await daemon.until("waiting")
+        assert "cannot run the workflow count" in stage.mission(daemon).paused
+    stage.world.missions = runner
+    async with stage.world.daemon() as daemon:
+        daemon.write("/continue")
+        await daemon.until("ended")
+    assert stage.done == [0, 1, 2, 3, 4, 5]
+    assert next(rec for rec in stage.world.observed if isinstance(rec, r.MissionEnded)).outcome == "finished"
 
 
-def test_dependencies_that_cannot_be_made_pause_it_and_a_network_that_is_away_is_tried_again() -> None:
+@virtual_time
+async def test_dependencies_that_cannot_be_made_pause_it_and_a_network_that_is_away_is_tried_again() -> None:
     stage = Stage()
     faults: list[Exception] = [ConnectionError("down"), FileNotFoundError("no key file")]
 
@@ -228,17 +219,14 @@ def test_dependencies_that_cannot_be_made_pause_it_and_a_network_that_is_away_is
 
     stage.world.missions = NodeRunner({"count": (GRAPH, deps)})
 
-    async def main() -> None:
-        async with stage.world.daemon() as daemon:
-            stage.begin(daemon)
-            await daemon.until("waiting")
-            assert "the dependencies of count cannot be made: no key file" in stage.world.order[-1]
-            daemon.write("/continue")
-            await daemon.until("ended")
-        assert stage.done == [0, 1, 2, 3, 4, 5]
-
-    run(main)
-    assert len([rec for rec in stage.world.heard if isinstance(rec, r.NodeRetryScheduled)]) == 1
+    async with stage.world.daemon() as daemon:
+        stage.begin(daemon)
+        await daemon.until("waiting")
+        assert "the dependencies of count cannot be made: no key file" in stage.world.order[-1]
+        daemon.write("/continue")
+        await daemon.until("ended")
+    assert stage.done == [0, 1, 2, 3, 4, 5]
+    assert len([rec for rec in stage.world.observed if isinstance(rec, r.NodeRetryScheduled)]) == 1
 
 
 def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> None:
@@ -278,51 +266,47 @@ def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_
 
             run(main)
             assert stage.done == [0, 1, 2, 3, 4, 5], (at, kept)
-            said = [*dict.fromkeys(stage.world.order)]
-            assert said == ["Now in work", "Now in rest", "The mission count has ended. Its result: 6"], (at, kept)
-            assert len(stage.world.published) == 3, "nothing was said twice in other words"
+            messages = [*dict.fromkeys(stage.world.order)]
+            assert messages == ["Now in work", "Now in rest", "The mission count has ended. Its result: 6"], (at, kept)
+            assert len(stage.world.published) == 3, "nothing was published twice"
 
 
-def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> None:
+@virtual_time
+async def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> None:
     key = PublicKey("e" * 64)
     begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work(), Count())).rule(Slug("count"), key)
     stage = Stage()
     stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
     stage.world.exists = lambda conversation: True  # type: ignore[method-assign]
 
-    async def main() -> None:
-        async with stage.world.daemon() as daemon:
-            daemon.write("count for me", event_id=ID, tagged=(key,))
-            assert (await daemon.until("ended")).mission is not None
-
-    run(main)
+    async with stage.world.daemon() as daemon:
+        daemon.write("count for me", event_id=ID, tagged=(key,))
+        assert (await daemon.until("ended")).mission is not None
 
 
-def test_a_late_result_of_a_node_is_dropped_and_its_cost_is_recorded() -> None:
+@virtual_time
+async def test_a_late_result_of_a_node_is_dropped_and_its_cost_is_recorded() -> None:
     """A second copy of a wanted result is not late: only its key decides."""
     stage, spent = Stage(), {"large": Usage(input_tokens=7)}
 
-    async def main() -> None:
-        async with stage.world.daemon() as daemon:
-            stage.begin(daemon)
-            await stage.until(daemon, 1)
-            state = daemon.state()
-            wants = stage.mission(daemon).wants
-            assert wants is not None
-            key, late = Key(Kind.NODE, wants), Key(Kind.NODE, wants - 1)
-            signals: tuple[NodeReturned | NodeFailed | StepFinished, ...] = (
-                NodeReturned(key=late, to="END", state={}, spent=spent),
-                NodeFailed(key=late, who="author", kind="X", message="x", spent=spent),
-                StepFinished(node=late, step="tick#1", ok=True, state={}, spent=spent),
-            )
-            for signal in signals:
-                assert unwanted_cost(state, signal) == NodeInterrupted(spent=spent)
-                assert unwanted_cost(state, dataclasses.replace(signal, spent={})) is None
-            assert unwanted_cost(state, NodeReturned(key=key, to="END", state={}, spent=spent)) is None
-            (paid,) = decide(state, NodeInterrupted(spent=spent), stage.world.rules, stage.world.clock.now())
-            assert isinstance(paid, MissionUsageRecorded)
-            assert (paid.model, paid.usage) == ("large", spent["large"])
-            daemon.write("/stop")
-            await daemon.until("waiting")
-
-    run(main)
+    async with stage.world.daemon() as daemon:
+        stage.begin(daemon)
+        await stage.until(daemon, 1)
+        state = daemon.state()
+        wants = stage.mission(daemon).wants
+        assert wants is not None
+        key, late = Key(Kind.NODE, wants), Key(Kind.NODE, wants - 1)
+        signals: tuple[NodeReturned | NodeFailed | StepFinished, ...] = (
+            NodeReturned(key=late, to="END", state={}, spent=spent),
+            NodeFailed(key=late, who="author", kind="X", message="x", spent=spent),
+            StepFinished(node=late, step="tick#1", ok=True, state={}, spent=spent),
+        )
+        for signal in signals:
+            assert unwanted_cost(state, signal) == NodeInterrupted(spent=spent)
+            assert unwanted_cost(state, dataclasses.replace(signal, spent={})) is None
+        assert unwanted_cost(state, NodeReturned(key=key, to="END", state={}, spent=spent)) is None
+        (paid,) = decide(state, NodeInterrupted(spent=spent), stage.world.rules, stage.world.clock.now())
+        assert isinstance(paid, MissionUsageRecorded)
+        assert (paid.model, paid.usage) == ("large", spent["large"])
+        daemon.write("/stop")
+        await daemon.until("waiting")

@@ -17,7 +17,7 @@ from tenex.core.signals import InboundMessage, ModelAnswered, ModelFailed, Route
 from tenex.core.state.run import CallState
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ALICE, Scenario, check_invariants, plain_model, reply, route, seven_phases, step_until
-from tests.fakes.virtual import run
+from tests.fakes.virtual import virtual_time
 
 from .test_runtime import worker
 
@@ -43,31 +43,30 @@ def chat(question: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("knows", [True, False], ids=["with an index", "whose index was deleted"])
 @pytest.mark.parametrize("pause", [0.0, 0.01, 0.2, 60.0])
-def test_the_same_event_from_two_relays_and_after_a_restart_counts_once(pause: float, *, knows: bool) -> None:
+@virtual_time
+async def test_the_same_event_from_two_relays_and_after_a_restart_counts_once(pause: float, *, knows: bool) -> None:
     """At once, while it is worked on, when the conversation has left memory; then in the next process."""
     world = World(chat, worker)
     if not knows:
         world.conversation_of = lambda event_id: None  # type: ignore[method-assign]
 
-    async def main() -> None:
-        async with world.daemon(kill=True) as daemon:
-            daemon.write("hello", event_id="e" * 64)
-            await asyncio.sleep(pause)
-            daemon.write("hello", event_id="e" * 64)
-            daemon.write("hello", event_id="e" * 64)
-            await asyncio.sleep(pause)
-        async with world.daemon() as daemon:
-            daemon.write("hello", event_id="e" * 64)
-            await daemon.until("waiting")
-            daemon.write("hello", event_id="e" * 64)
-            await asyncio.sleep(60)
-
-    run(main)
+    async with world.daemon(kill=True) as daemon:
+        daemon.write("hello", event_id="e" * 64)
+        await asyncio.sleep(pause)
+        daemon.write("hello", event_id="e" * 64)
+        daemon.write("hello", event_id="e" * 64)
+        await asyncio.sleep(pause)
+    async with world.daemon() as daemon:
+        daemon.write("hello", event_id="e" * 64)
+        await daemon.until("waiting")
+        daemon.write("hello", event_id="e" * 64)
+        await asyncio.sleep(60)
     assert wrote(world) == ["e" * 64]
-    assert len([rec for rec in world.heard if isinstance(rec, r.TurnOpened)]) == 1
+    assert len([rec for rec in world.observed if isinstance(rec, r.TurnOpened)]) == 1
 
 
-def test_an_event_older_than_all_that_the_state_remembers_is_known_to_the_index(
+@virtual_time
+async def test_an_event_older_than_all_that_the_state_remembers_is_known_to_the_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The state keeps the newest ids; what was before them is asked of the directory, also after a restart."""
@@ -75,43 +74,38 @@ def test_an_event_older_than_all_that_the_state_remembers_is_known_to_the_index(
     monkeypatch.setattr(folds, "SEEN", few)
     world = World(lambda q: {"agents": ["USER"], "reason": "-"}, worker)
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            for number in range(few + 4):
-                daemon.write(f"message {number}", event_id=f"{number:064d}")
-                await asyncio.sleep(1)
-            assert f"{3:064d}" not in daemon.state().seen
-            assert daemon.write("message 3", event_id=f"{3:064d}") == "duplicate"
-        async with world.daemon() as daemon:
-            assert daemon.write("message 3", event_id=f"{3:064d}") == "duplicate"
-            await asyncio.sleep(60)
-
-    run(main)
+    async with world.daemon() as daemon:
+        for number in range(few + 4):
+            daemon.write(f"message {number}", event_id=f"{number:064d}")
+            await asyncio.sleep(1)
+        assert f"{3:064d}" not in daemon.state().seen
+        assert daemon.write("message 3", event_id=f"{3:064d}") == "duplicate"
+    async with world.daemon() as daemon:
+        assert daemon.write("message 3", event_id=f"{3:064d}") == "duplicate"
+        await asyncio.sleep(60)
     assert len(wrote(world)) == few + 4
 
 
-def test_replies_that_arrive_before_their_root_are_received_with_it() -> None:
+@virtual_time
+async def test_replies_that_arrive_before_their_root_are_received_with_it() -> None:
     """One that does not call us waits for the root; one that does begins the conversation, and the root follows."""
     world = World(chat, worker)
     replies = ["a" * 64, "b" * 64]
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            assert daemon.write("and tests", event_id=replies[0], reply_to=ID, starts=False) == "elsewhere"
-            assert daemon.write("build it", event_id=ID) == "admitted"
-            await daemon.until("waiting")
-        other = "d" * 64
-        async with world.daemon() as daemon:
-            assert daemon.write("thanks", event_id=replies[1], reply_to=other, conversation=other) == "admitted"
-            assert daemon.write("at once", reply_to=other, conversation=other, starts=False) == "admitted"
-            await daemon.until("waiting", other)
-        async with world.daemon() as daemon:
-            assert daemon.write("build it", event_id=other, conversation=other) == "admitted"
-            assert daemon.write("build it", event_id=other, conversation=other) == "duplicate"
-            await daemon.until("waiting", other)
-        assert wrote(world, other)[::2] == [replies[1], other]
-
-    run(main)
+    async with world.daemon() as daemon:
+        assert daemon.write("and tests", event_id=replies[0], reply_to=ID, starts=False) == "elsewhere"
+        assert daemon.write("build it", event_id=ID) == "admitted"
+        await daemon.until("waiting")
+    other = "d" * 64
+    async with world.daemon() as daemon:
+        assert daemon.write("thanks", event_id=replies[1], reply_to=other, conversation=other) == "admitted"
+        assert daemon.write("at once", reply_to=other, conversation=other, starts=False) == "admitted"
+        await daemon.until("waiting", other)
+    async with world.daemon() as daemon:
+        assert daemon.write("build it", event_id=other, conversation=other) == "admitted"
+        assert daemon.write("build it", event_id=other, conversation=other) == "duplicate"
+        await daemon.until("waiting", other)
+    assert wrote(world, other)[::2] == [replies[1], other]
     assert wrote(world) == [ID, replies[0]]
 
 
@@ -177,7 +171,7 @@ def joint(c: Conversation) -> Any:
 # ---- what comes too late ----------------------------------------------------------------------------------------
 
 
-def test_a_completion_for_a_closed_turn_and_a_stale_routing_answer_say_nothing_new() -> None:
+def test_late_completions_and_routing_answers_change_nothing() -> None:
     """Also when the same agent works again, and the same question is asked again."""
     scenario = Scenario(seven_phases, plain_model)
     scenario.user_writes("build it")
@@ -215,7 +209,8 @@ def _news(scenario: Scenario, effect: Effect) -> Signal:
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.005, 0.03, 0.2, 1.0])
-def test_a_reply_during_shutdown_is_taken_in_after_the_restart_exactly_once(moment: float) -> None:
+@virtual_time
+async def test_a_reply_during_shutdown_is_taken_in_after_the_restart_exactly_once(moment: float) -> None:
     """The door is closed or it is not: what was not promised comes again from the relays."""
 
     def asks(request: ModelRequest) -> ModelStep:
@@ -226,46 +221,41 @@ def test_a_reply_during_shutdown_is_taken_in_after_the_restart_exactly_once(mome
     world = World(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "-"}, asks)
     verdicts: list[str] = []
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            while not daemon.state().is_parked:
-                await asyncio.sleep(0.05)
-            asked = next(iter(daemon.state().asks))
-            world.think = 0.5
-            daemon.write("think on", conversation="d" * 64)  # keeps the stop busy for a while
-            await asyncio.sleep(0.1)
-            daemon.runtime.stop()
-            await asyncio.sleep(moment)
-            verdicts.append(daemon.write("blue", event_id="b" * 64, reply_to=asked))
-        async with world.daemon() as daemon:
-            verdicts.append(daemon.write("blue", event_id="b" * 64, reply_to=asked))
-            verdicts.append(daemon.write("blue", event_id="b" * 64, reply_to=asked))
-            await daemon.until("waiting")
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        while not daemon.state().is_parked:
+            await asyncio.sleep(0.05)
+        asked = next(iter(daemon.state().asks))
+        world.think = 0.5
+        daemon.write("think on", conversation="d" * 64)  # keeps the stop busy for a while
+        await asyncio.sleep(0.1)
+        daemon.runtime.stop()
+        await asyncio.sleep(moment)
+        verdicts.append(daemon.write("blue", event_id="b" * 64, reply_to=asked))
+    async with world.daemon() as daemon:
+        verdicts.append(daemon.write("blue", event_id="b" * 64, reply_to=asked))
+        verdicts.append(daemon.write("blue", event_id="b" * 64, reply_to=asked))
+        await daemon.until("waiting")
     assert verdicts[-1] == "duplicate"
     assert wrote(world).count("b" * 64) == 1
-    assert [rec.text for rec in world.heard if isinstance(rec, r.QuestionAnswered)] == ["blue"]
+    assert [rec.text for rec in world.observed if isinstance(rec, r.QuestionAnswered)] == ["blue"]
 
 
 # ---- who was first ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations(range(3))], ids=str)
-def test_messages_of_one_second_are_all_taken_in_whatever_their_order(order: tuple[int, ...]) -> None:
+@virtual_time
+async def test_messages_of_one_second_are_all_taken_in_whatever_their_order(order: tuple[int, ...]) -> None:
     """One turn, or two, sees all three; none is passed over because another has the same time."""
     world = World(chat, worker)
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            now = world.clock.now() // 1000
-            for number in order:
-                daemon.write(f"part {number}", event_id=f"{number}" * 64, created_at=now)
-                await asyncio.sleep(0.03)
-            await daemon.until("waiting")
-
-    run(main)
+    async with world.daemon() as daemon:
+        now = world.clock.now() // 1000
+        for number in order:
+            daemon.write(f"part {number}", event_id=f"{number}" * 64, created_at=now)
+            await asyncio.sleep(0.03)
+        await daemon.until("waiting")
     assert sorted(wrote(world)) == [f"{number}" * 64 for number in range(3)]
     state = next(iter(world.books.values()))
     shown = [rec for decision in state for rec in decision if isinstance(rec, r.MessageRecorded)]
@@ -282,7 +272,8 @@ def _fold(world: World) -> Conversation:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_reply_before_the_message_it_answers_finds_the_same_conversation(*, restarts: bool) -> None:
+@virtual_time
+async def test_a_reply_before_the_message_it_answers_finds_the_same_conversation(*, restarts: bool) -> None:
     """Relays promise no order: the root names the place, the message that is answered may come later."""
     world = World(chat, worker)
     root, answer = EventId("1" * 64), EventId("2" * 64)
@@ -300,21 +291,18 @@ def test_a_reply_before_the_message_it_answers_finds_the_same_conversation(*, re
             address={"form": "notes"},
         )
 
-    async def main() -> None:
-        async with world.daemon(kill=restarts) as daemon:
-            assert daemon.runtime.inbox.receive(of(answer, root)) == "admitted"
-            if restarts:
-                await asyncio.sleep(0.1)
-            else:
-                assert daemon.runtime.inbox.receive(of(root)) == "admitted"
-                await daemon.until("waiting")
+    async with world.daemon(kill=restarts) as daemon:
+        assert daemon.runtime.inbox.receive(of(answer, root)) == "admitted"
         if restarts:
-            async with world.daemon() as daemon:
-                assert daemon.runtime.inbox.receive(of(root)) == "admitted"
-                daemon.runtime.inbox.receive(of(answer, root))
-                await daemon.until("waiting")
-
-    run(main)
+            await asyncio.sleep(0.1)
+        else:
+            assert daemon.runtime.inbox.receive(of(root)) == "admitted"
+            await daemon.until("waiting")
+    if restarts:
+        async with world.daemon() as daemon:
+            assert daemon.runtime.inbox.receive(of(root)) == "admitted"
+            daemon.runtime.inbox.receive(of(answer, root))
+            await daemon.until("waiting")
     assert list(world.books) == [ID], "one conversation"
     assert sorted(wrote(world)) == [root, answer]
 

@@ -12,7 +12,7 @@ from tenex.core.ports import PublishOutcome, UnsignedEvent
 from tenex.runtime.outbox import AGAIN, Outbox
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ALICE, RELAY, seven_phases
-from tests.fakes.virtual import run
+from tests.fakes.virtual import run, virtual_time
 
 from .test_runtime import worker
 
@@ -48,14 +48,13 @@ def send(faulty: Faulty, count: int) -> list[PublishOutcome]:
     async def main() -> list[PublishOutcome]:
         outbox = Outbox(faulty)
         outcomes = await asyncio.gather(*(outbox.publish(HERE, word(n), RELAY) for n in range(count)))
-        assert not outbox._lanes, "a lane nobody uses is forgotten"
+        assert not outbox._lanes, "an unused lane is forgotten"
         return outcomes
 
     return run(main)
 
 
 def test_a_fault_of_ours_is_tried_again_and_lets_the_others_pass() -> None:
-    """The relay has said nothing: that is no refusal."""
     faulty = Faulty(n1=3)
     assert all(outcome.accepted for outcome in send(faulty, 4))
     assert faulty.taken == ["0", "2", "3", "1"]
@@ -76,8 +75,8 @@ def test_without_a_fault_the_order_is_kept() -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_no_word_is_lost_to_a_publisher_that_raises(*, restarts: bool) -> None:
-    """All that a conversation says meets the fault, some of it twice; all of it comes out, also after a death."""
+@virtual_time
+async def test_no_word_is_lost_to_a_publisher_that_raises(*, restarts: bool) -> None:
     world = World(seven_phases, worker)
     publish, failed = world.publish, Counter[str]()
 
@@ -89,19 +88,16 @@ def test_no_word_is_lost_to_a_publisher_that_raises(*, restarts: bool) -> None:
 
     world.publish = faulty  # type: ignore[method-assign]
 
-    async def main() -> None:
-        async with world.daemon(kill=restarts) as daemon:
-            daemon.write("hello")
-            if restarts:
-                await asyncio.sleep(0.3)
-            else:
-                await daemon.until("waiting")
-        async with world.daemon() as daemon:
-            daemon.write("think")
+    async with world.daemon(kill=restarts) as daemon:
+        daemon.write("hello")
+        if restarts:
+            await asyncio.sleep(0.3)
+        else:
             await daemon.until("waiting")
-
-    run(main)
-    said = [event.id for rec in world.heard if isinstance(rec, r.MessageSent) for event in rec.events]
-    assert len(said) >= 2
-    assert set(said) == set(world.published)
-    assert {rec.accepted for rec in world.heard if isinstance(rec, r.Delivered)} == {True}
+    async with world.daemon() as daemon:
+        daemon.write("think")
+        await daemon.until("waiting")
+    messages = [event.id for rec in world.observed if isinstance(rec, r.MessageSent) for event in rec.events]
+    assert len(messages) >= 2
+    assert set(messages) == set(world.published)
+    assert {rec.accepted for rec in world.observed if isinstance(rec, r.Delivered)} == {True}

@@ -1,4 +1,4 @@
-"""What should be in flight against what is: started once, cancelled when nobody wants it, counted, and let go of."""
+"""What should be in flight against what is: started once, cancelled when unwanted, and counted."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,14 +11,14 @@ from tenex.core.signals import Signal, TimerFired
 from tenex.runtime.reconciler import Reconciler
 from tests.fakes.scenario import ALICE, RELAY
 
-EVENT = UnsignedEvent(id=EventId("e" * 64), pubkey=ALICE, created_at=1, kind=1, tags=(), content="said")
+EVENT = UnsignedEvent(id=EventId("e" * 64), pubkey=ALICE, created_at=1, kind=1, tags=(), content="text")
 ROUTE = Route(key=Key(Work.ROUTE, 1))
 TIMER = Timer(key=Key(Work.TIMER, 2, "warn"), due=Millis(5))
 PUBLISH = Publish(key=Key(Work.PUBLISH, 3, f"0 {RELAY}"), event=EVENT, relay=RELAY)
 
 
-class Desk:
-    """A reconciler whose tasks end when the test says so."""
+class Harness:
+    """A reconciler whose tasks end when the test ends them."""
 
     def __init__(self) -> None:
         self.begun: list[Key] = []
@@ -62,56 +62,56 @@ class Desk:
 
 
 async def test_it_counts_what_is_in_flight_without_timers_and_steps_without_words() -> None:
-    desk = Desk()
-    assert desk.counts == (0, 0)
-    desk.wants(TIMER)
-    assert desk.counts == (0, 0)
-    desk.wants(TIMER, PUBLISH)
-    assert desk.counts == (1, 0)
-    desk.wants(TIMER, PUBLISH, ROUTE)
-    assert desk.counts == (2, 1)
+    harness = Harness()
+    assert harness.counts == (0, 0)
+    harness.wants(TIMER)
+    assert harness.counts == (0, 0)
+    harness.wants(TIMER, PUBLISH)
+    assert harness.counts == (1, 0)
+    harness.wants(TIMER, PUBLISH, ROUTE)
+    assert harness.counts == (2, 1)
     await asyncio.sleep(0)
-    desk.wants(PUBLISH)
-    assert desk.counts == (1, 0)
-    await asyncio.wait(desk.tasks[:1])
-    assert TIMER.key in desk.cancelled
-    await desk.reconciler.cancel()
+    harness.wants(PUBLISH)
+    assert harness.counts == (1, 0)
+    await asyncio.wait(harness.tasks[:1])
+    assert TIMER.key in harness.cancelled
+    await harness.reconciler.cancel()
 
 
 async def test_work_begins_once_and_again_only_when_its_end_was_decided_and_it_is_still_wanted() -> None:
-    desk = Desk()
+    harness = Harness()
     for _ in range(2):
-        desk.wants(ROUTE, TIMER)
-    assert desk.begun == [ROUTE.key, TIMER.key]
-    signal = await desk.end(ROUTE.key)
-    desk.wants(ROUTE, TIMER)
-    assert (desk.counts, len(desk.begun)) == ((0, 0), 2), "its work is done, and not yet decided on"
-    desk.reconciler.acknowledge(signal)
-    desk.reconciler.acknowledge(signal)
-    desk.wants(ROUTE, TIMER)
-    assert (desk.counts, desk.begun[2:]) == ((1, 1), [ROUTE.key])
-    desk.reconciler.acknowledge(await desk.end(TIMER.key))
-    desk.wants(ROUTE)
-    assert desk.counts == (1, 1), "a timer that has fired is counted no more, in either way"
-    await desk.reconciler.cancel()
+        harness.wants(ROUTE, TIMER)
+    assert harness.begun == [ROUTE.key, TIMER.key]
+    signal = await harness.end(ROUTE.key)
+    harness.wants(ROUTE, TIMER)
+    assert (harness.counts, len(harness.begun)) == ((0, 0), 2), "its work is done, and not yet decided on"
+    harness.reconciler.acknowledge(signal)
+    harness.reconciler.acknowledge(signal)
+    harness.wants(ROUTE, TIMER)
+    assert (harness.counts, harness.begun[2:]) == ((1, 1), [ROUTE.key])
+    harness.reconciler.acknowledge(await harness.end(TIMER.key))
+    harness.wants(ROUTE)
+    assert harness.counts == (1, 1), "a timer that has fired is counted no more, in either way"
+    await harness.reconciler.cancel()
 
 
 async def test_while_it_drains_only_words_are_begun() -> None:
-    desk = Desk()
-    desk.wants(ROUTE)
-    desk.reconciler.drain()
-    desk.wants(ROUTE, TIMER, PUBLISH)
-    assert desk.begun == [ROUTE.key, PUBLISH.key]
-    await desk.reconciler.cancel()
+    harness = Harness()
+    harness.wants(ROUTE)
+    harness.reconciler.drain()
+    harness.wants(ROUTE, TIMER, PUBLISH)
+    assert harness.begun == [ROUTE.key, PUBLISH.key]
+    await harness.reconciler.cancel()
 
 
-async def test_after_a_cancel_everything_has_let_go_and_may_begin_again() -> None:
-    desk = Desk()
-    desk.wants(ROUTE, TIMER, PUBLISH)
-    await desk.end(PUBLISH.key)
-    await desk.reconciler.cancel()
-    assert desk.counts == (0, 0)
-    assert all(task.done() for task in desk.tasks)
-    desk.wants(ROUTE, PUBLISH)
-    assert (desk.counts, desk.begun[3:]) == ((2, 1), [ROUTE.key, PUBLISH.key])
-    await desk.reconciler.cancel()
+async def test_after_a_cancel_everything_is_released_and_may_begin_again() -> None:
+    harness = Harness()
+    harness.wants(ROUTE, TIMER, PUBLISH)
+    await harness.end(PUBLISH.key)
+    await harness.reconciler.cancel()
+    assert harness.counts == (0, 0)
+    assert all(task.done() for task in harness.tasks)
+    harness.wants(ROUTE, PUBLISH)
+    assert (harness.counts, harness.begun[3:]) == ((2, 1), [ROUTE.key, PUBLISH.key])
+    await harness.reconciler.cancel()

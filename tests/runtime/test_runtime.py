@@ -1,4 +1,4 @@
-"""The flow in memory and on virtual time: order, overlap, frozen disks, stops, restarts."""
+"""The flow in memory and on virtual time: order, overlap, full disks, stops, restarts."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tenex.core.ports import OutgoingMessage, Prompt, UnsignedEvent
 from tenex.runtime.inbox import Admission
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ALICE, reply, seven_phases
-from tests.fakes.virtual import run
+from tests.fakes.virtual import run, virtual_time
 
 
 def worker(request: ModelRequest) -> ModelStep:
@@ -38,36 +38,35 @@ async def converse(world: World, *texts: str) -> None:
             await daemon.until("ended" if text == texts[-1] else "waiting")
 
 
-def test_a_conversation_goes_from_the_door_to_the_end() -> None:
+@virtual_time
+async def test_a_conversation_goes_through_all_phases() -> None:
     world = World(seven_phases, worker)
-    run(lambda: converse(world, "hello", "think", "plan"))
-    state_phases = [rec.to for rec in world.heard if isinstance(rec, r.PhaseTransition)]
+    await converse(world, "hello", "think", "plan")
+    state_phases = [rec.to for rec in world.observed if isinstance(rec, r.PhaseTransition)]
     assert state_phases == ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
     assert world.most_overlap == 4, "the agents of one turn think at the same time (all four in reflection)"
     assert max(world.calls.values()) == 1
-    said = [event.content for rec in world.heard if isinstance(rec, r.MessageSent) for event in rec.events]
-    assert world.order == said, "what was said is published in the order in which it was said"
-    stamps = [event.created_at for rec in world.heard if isinstance(rec, r.MessageSent) for event in rec.events]
+    messages = [event.content for rec in world.observed if isinstance(rec, r.MessageSent) for event in rec.events]
+    assert world.order == messages, "messages are published in their order"
+    stamps = [event.created_at for rec in world.observed if isinstance(rec, r.MessageSent) for event in rec.events]
     assert stamps == sorted(set(stamps))
     assert world.shown, "the readable view was written"
 
 
-def test_a_message_sent_while_agents_work_is_seen_before_their_next_model_call() -> None:
+@virtual_time
+async def test_a_message_sent_while_agents_work_is_seen_before_their_next_model_call() -> None:
     world = World(seven_phases, worker)
     world.work = 5.0
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            for text in ("hello", "think", "plan"):
-                daemon.write(text)
-                if text != "plan":
-                    await daemon.until("waiting")
-            while not world.calls:
-                await asyncio.sleep(0.1)
-            daemon.write("make it green")
-            await daemon.until("ended")
-
-    run(main)
+    async with world.daemon() as daemon:
+        for text in ("hello", "think", "plan"):
+            daemon.write(text)
+            if text != "plan":
+                await daemon.until("waiting")
+        while not world.calls:
+            await asyncio.sleep(0.1)
+        daemon.write("make it green")
+        await daemon.until("ended")
     second = [q for q in world.requests if q.phase == "execute" and any(isinstance(e, ModelStep) for e in q.entries)]
     assert second
     for request in second:
@@ -76,11 +75,12 @@ def test_a_message_sent_while_agents_work_is_seen_before_their_next_model_call()
 
 @pytest.mark.parametrize("failing", range(1, 24))
 @pytest.mark.parametrize("kept", [0, 1])
-def test_a_failed_append_freezes_and_the_conversation_goes_on_after_it(failing: int, kept: int) -> None:
+@virtual_time
+async def test_a_failed_append_freezes_and_the_conversation_goes_on_after_it(failing: int, kept: int) -> None:
     """Also when a part of the append did reach the disk."""
     world = World(seven_phases, worker)
     world.fail_append = lambda number: kept if number == failing else None
-    run(lambda: converse(world, "hello", "think", "plan"))
+    await converse(world, "hello", "think", "plan")
     book = [record for decision in world.books[next(iter(world.books))] for record in decision]
     assert [rec.seq for rec in book] == list(range(1, len(book) + 1))
     assert len([rec for rec in book if isinstance(rec, r.MessageRecorded)]) == 3
@@ -88,46 +88,43 @@ def test_a_failed_append_freezes_and_the_conversation_goes_on_after_it(failing: 
 
 
 @pytest.mark.parametrize("moment", [0.02 * step for step in range(1, 40)])
-def test_a_killed_daemon_goes_on_where_the_journal_says(moment: float) -> None:
+@virtual_time
+async def test_a_killed_daemon_resumes_from_the_journal(moment: float) -> None:
     world = World(seven_phases, worker)
 
-    async def main() -> None:
-        async with world.daemon(kill=True) as daemon:
-            for text in ("hello", "think"):
-                daemon.write(text)
-                await daemon.until("waiting")
-            daemon.write("plan", event_id="e" * 64)
-            await asyncio.sleep(moment)
-        async with world.daemon() as daemon:
-            daemon.write("plan", event_id="e" * 64)  # relays say it again
-            await daemon.until("ended")
-        records = [rec for decision in world.books[next(iter(world.books))] for rec in decision]
-        once = [rec for rec in records if isinstance(rec, r.ToolCallStarted) and rec.replay == "once"]
-        assert all(world.calls[f"{'c' * 64}:{rec.seq}"] <= 1 for rec in once)
-        assert len([rec for rec in records if isinstance(rec, r.MessageRecorded)]) == 3
-
-    run(main)
+    async with world.daemon(kill=True) as daemon:
+        for text in ("hello", "think"):
+            daemon.write(text)
+            await daemon.until("waiting")
+        daemon.write("plan", event_id="e" * 64)
+        await asyncio.sleep(moment)
+    async with world.daemon() as daemon:
+        daemon.write("plan", event_id="e" * 64)  # relays send it again
+        await daemon.until("ended")
+    records = [rec for decision in world.books[next(iter(world.books))] for rec in decision]
+    once = [rec for rec in records if isinstance(rec, r.ToolCallStarted) and rec.replay == "once"]
+    assert all(world.calls[f"{'c' * 64}:{rec.seq}"] <= 1 for rec in once)
+    assert len([rec for rec in records if isinstance(rec, r.MessageRecorded)]) == 3
 
 
-def test_stopping_lets_a_step_finish_and_the_next_start_goes_on() -> None:
+@virtual_time
+async def test_stopping_lets_a_step_finish_and_the_next_start_goes_on() -> None:
     world = World(seven_phases, worker)
     world.think = 3.0
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await asyncio.sleep(1.0)
-        asked = len(world.requests)
-        assert asked == 1
-        assert any(isinstance(rec, r.Routed) for rec in world.heard), "the step under way was finished and kept"
-        async with world.daemon() as daemon:
-            await daemon.until("waiting")
-        assert [q.purpose for q in world.requests] == ["route", "work", "route"]
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await asyncio.sleep(1.0)
+    asked = len(world.requests)
+    assert asked == 1
+    assert any(isinstance(rec, r.Routed) for rec in world.observed), "the step under way was finished and kept"
+    async with world.daemon() as daemon:
+        await daemon.until("waiting")
+    assert [q.purpose for q in world.requests] == ["route", "work", "route"]
 
 
-def test_a_model_that_cannot_be_reached_is_tried_held_and_resumed_by_itself() -> None:
+@virtual_time
+async def test_a_model_that_cannot_be_reached_is_tried_held_and_resumed_by_itself() -> None:
     world = World(seven_phases, worker)
     down = {"until": 400.0}
 
@@ -137,45 +134,42 @@ def test_a_model_that_cannot_be_reached_is_tried_held_and_resumed_by_itself() ->
         return seven_phases(question)
 
     world.router = router
-    run(lambda: converse(world, "hello", "think", "plan"))
-    told = [rec.text for rec in world.heard if isinstance(rec, r.MessageSent) and "cannot be reached" in rec.text]
-    assert len(told) == 1
+    await converse(world, "hello", "think", "plan")
+    notices = [rec.text for rec in world.observed if isinstance(rec, r.MessageSent) and "cannot be reached" in rec.text]
+    assert len(notices) == 1
 
 
-def test_strangers_duplicates_and_floods_stop_at_the_door() -> None:
+@virtual_time
+async def test_strangers_duplicates_and_floods_are_not_admitted() -> None:
     world = World(seven_phases, worker)
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            assert daemon.write("let me in", author=PublicKey("b" * 64)) == "stranger"
-            assert daemon.write("x" * 300_000) == "too_large"
-            assert daemon.write("hello", event_id="1" * 64) == "admitted"
-            assert daemon.write("hello", event_id="1" * 64) == "duplicate"
-            await daemon.until("waiting")
-            assert not daemon.world.books.get(ConversationId("b" * 64))
-
-    run(main)
+    async with world.daemon() as daemon:
+        assert daemon.write("let me in", author=PublicKey("b" * 64)) == "stranger"
+        assert daemon.write("x" * 300_000) == "too_large"
+        assert daemon.write("hello", event_id="1" * 64) == "admitted"
+        assert daemon.write("hello", event_id="1" * 64) == "duplicate"
+        await daemon.until("waiting")
+        assert not daemon.world.books.get(ConversationId("b" * 64))
 
 
-def test_conversations_do_not_wait_for_each_other() -> None:
+@virtual_time
+async def test_conversations_do_not_wait_for_each_other() -> None:
     """A hundred conversations that think for 50 ms each take no longer than one, within the order of a batch."""
     world = World(lambda q: {"agents": ["USER"] if q["turns"] else ["project-manager"], "reason": "chat"}, worker)
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            names = [f"{n:064x}" for n in range(100)]
-            for name in names:
-                daemon.write("hello", conversation=name)
-            for name in names:
-                await daemon.until("waiting", name)
-            assert asyncio.get_running_loop().time() < 1.0
-
-    run(main)
+    async with world.daemon() as daemon:
+        names = [f"{n:064x}" for n in range(100)]
+        for name in names:
+            daemon.write("hello", conversation=name)
+        for name in names:
+            await daemon.until("waiting", name)
+        assert asyncio.get_running_loop().time() < 1.0
 
 
-def test_an_agent_is_shown_the_request_once_and_the_hand_off() -> None:
+@virtual_time
+async def test_an_agent_is_shown_the_request_once_and_the_hand_off() -> None:
     world = World(seven_phases, worker)
-    run(lambda: converse(world, "hello", "think", "plan"))
+    await converse(world, "hello", "think", "plan")
     first = next(q for q in world.requests if q.phase == "verification")
     texts = [entry.text for entry in first.entries if isinstance(entry, (UserText, AgentText))]
     assert len(texts) == len(set(texts)), "each message is shown once"
@@ -183,50 +177,47 @@ def test_an_agent_is_shown_the_request_once_and_the_hand_off() -> None:
     assert notes == {"Hand-off", "Your part"}
 
 
-def test_work_whose_result_waits_to_be_decided_is_not_begun_again() -> None:
+@virtual_time
+async def test_work_whose_result_waits_to_be_decided_is_not_begun_again() -> None:
     """A slow disk: while one append is under way, tasks end; the next look must not take them for missing."""
     world = World(seven_phases, worker)
     world.append_time, world.think, world.work = 0.5, 0.4, 0.3
-    run(lambda: converse(world, "hello", "think", "plan"))
+    await converse(world, "hello", "think", "plan")
     assert max(world.calls.values()) == 1
     assert max(world.sent.values()) == 1
-    steps = sum(isinstance(rec, r.ModelResponded) for rec in world.heard)
+    steps = sum(isinstance(rec, r.ModelResponded) for rec in world.observed)
     assert len([q for q in world.requests if q.purpose == "work"]) == steps
 
 
-def test_a_settled_conversation_leaves_memory_and_is_read_again_when_somebody_writes() -> None:
+@virtual_time
+async def test_a_settled_conversation_leaves_memory_and_is_read_again_when_somebody_writes() -> None:
     world = World(seven_phases, worker)
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await daemon.until("waiting")
-            assert daemon.runtime.coordinator.conversation(ConversationId("c" * 64)) is not None
-            await asyncio.sleep(90)
-            assert not list(daemon.runtime.coordinator)
-            daemon.write("think")
-            state = await daemon.until("waiting")
-            assert state.phase == "brainstorm"
-
-    run(main)
-    assert not [rec for rec in world.heard if isinstance(rec, r.ProcessRestarted)], "nothing was unfinished"
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("waiting")
+        assert daemon.runtime.coordinator.conversation(ConversationId("c" * 64)) is not None
+        await asyncio.sleep(90)
+        assert not list(daemon.runtime.coordinator)
+        daemon.write("think")
+        state = await daemon.until("waiting")
+        assert state.phase == "brainstorm"
+    assert not [rec for rec in world.observed if isinstance(rec, r.ProcessRestarted)], "nothing was unfinished"
 
 
-def test_a_conversation_whose_disk_stays_full_loses_nothing_and_goes_on_by_itself() -> None:
+@virtual_time
+async def test_a_conversation_whose_disk_stays_full_loses_nothing_and_goes_on_by_itself() -> None:
     world = World(seven_phases, worker)
     world.fail_append = lambda _: 0 if asyncio.get_running_loop().time() < 120 else None
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            daemon.write("other", conversation="d" * 64)
-            await asyncio.sleep(60)
-            assert not world.books[ConversationId("c" * 64)], "nothing is said before it is on disk"
-            assert {event.tags for event in world.published.values()} == {(("error", "storage"),)}, "but for this"
-            await daemon.until("waiting")
-            await daemon.until("waiting", "d" * 64)
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        daemon.write("other", conversation="d" * 64)
+        await asyncio.sleep(60)
+        assert not world.books[ConversationId("c" * 64)], "nothing is published before it is on disk"
+        assert {event.tags for event in world.published.values()} == {(("error", "storage"),)}, "but for this"
+        await daemon.until("waiting")
+        await daemon.until("waiting", "d" * 64)
 
 
 def test_stopping_while_the_disk_is_full_ends_all_the_same() -> None:
@@ -243,7 +234,8 @@ def test_stopping_while_the_disk_is_full_ends_all_the_same() -> None:
     run(lambda: converse(world, "hello", "think", "plan"))
 
 
-def test_one_that_damages_its_own_state_ends_alone() -> None:
+@virtual_time
+async def test_one_that_damages_its_own_state_ends_alone() -> None:
     """A fault of ours in one conversation is logged, and the others go on."""
     world = World(seven_phases, worker)
     seal = world.seal
@@ -255,47 +247,41 @@ def test_one_that_damages_its_own_state_ends_alone() -> None:
 
     world.seal = broken  # type: ignore[method-assign]
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello", conversation="d" * 64, address={"form": "broken"})
-            daemon.write("hello")
-            await daemon.until("waiting")
-            assert not daemon.state("d" * 64).recent[1:]
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello", conversation="d" * 64, address={"form": "broken"})
+        daemon.write("hello")
+        await daemon.until("waiting")
+        assert not daemon.state("d" * 64).recent[1:]
 
 
-def test_machines_are_heard_only_when_they_call_us_by_name() -> None:
+@virtual_time
+async def test_messages_of_machines_are_admitted_only_with_a_mention() -> None:
     world = World(seven_phases, worker)
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            agent = next(iter(world.rules.roster.values()))
-            assert daemon.write("I agree", by_machine=True) == "machine"
-            assert daemon.write("What do you say?", by_machine=True, mentions=(agent.pubkey,)) == "admitted"
-            await daemon.until("waiting")
-
-    run(main)
+    async with world.daemon() as daemon:
+        agent = next(iter(world.rules.roster.values()))
+        assert daemon.write("I agree", by_machine=True) == "machine"
+        assert daemon.write("What do you think?", by_machine=True, mentions=(agent.pubkey,)) == "admitted"
+        await daemon.until("waiting")
 
 
-def test_a_stop_that_comes_while_a_run_is_being_written_ends_the_run_and_not_the_daemon() -> None:
+@virtual_time
+async def test_a_stop_that_comes_while_a_run_is_being_written_ends_the_run_and_not_the_daemon() -> None:
     world = World(seven_phases, worker)
     world.append_time = 0.5
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await asyncio.sleep(0.8)  # the router has answered, and its turn is on its way to the disk
-            daemon.write("/stop")
-            await daemon.until("waiting")
-            daemon.write("go on")
-            await daemon.until("waiting")
-
-    run(main)
-    assert next(rec.outcome for rec in world.heard if isinstance(rec, r.RunEnded)) == "stopped"
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await asyncio.sleep(0.8)  # the router has answered, and its turn is on its way to the disk
+        daemon.write("/stop")
+        await daemon.until("waiting")
+        daemon.write("go on")
+        await daemon.until("waiting")
+    assert next(rec.outcome for rec in world.observed if isinstance(rec, r.RunEnded)) == "stopped"
 
 
-def test_a_question_that_cannot_be_rendered_is_refused_like_a_useless_answer() -> None:
+@virtual_time
+async def test_a_question_that_cannot_be_rendered_is_refused_like_a_useless_answer() -> None:
     world = World(seven_phases, worker)
     route, broken = world.route, iter([True])
 
@@ -305,11 +291,12 @@ def test_a_question_that_cannot_be_rendered_is_refused_like_a_useless_answer() -
         return route(conversation)
 
     world.route = flaky  # type: ignore[method-assign]
-    run(lambda: converse(world, "hello", "think", "plan"))
-    assert len([rec for rec in world.heard if isinstance(rec, r.RouteRejected)]) == 1
+    await converse(world, "hello", "think", "plan")
+    assert len([rec for rec in world.observed if isinstance(rec, r.RouteRejected)]) == 1
 
 
-def test_a_fault_of_ours_that_passes_costs_nothing() -> None:
+@virtual_time
+async def test_a_passing_internal_error_costs_nothing() -> None:
     world = World(seven_phases, worker)
     prompt, broken = world.prompt, iter([True])
 
@@ -319,11 +306,12 @@ def test_a_fault_of_ours_that_passes_costs_nothing() -> None:
         return prompt(conversation, run)
 
     world.prompt = flaky  # type: ignore[method-assign]
-    run(lambda: converse(world, "hello", "think", "plan"))
+    await converse(world, "hello", "think", "plan")
     assert max(world.calls.values()) == 1
 
 
-def test_a_fault_of_ours_that_stays_leaves_the_others_alone_and_comes_to_rest() -> None:
+@virtual_time
+async def test_a_lasting_internal_error_leaves_other_conversations_alone() -> None:
     world = World(seven_phases, worker)
     prompt = world.prompt
 
@@ -334,43 +322,39 @@ def test_a_fault_of_ours_that_stays_leaves_the_others_alone_and_comes_to_rest() 
 
     world.prompt = broken  # type: ignore[method-assign]
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello", conversation="d" * 64)
-            daemon.write("hello")
-            await daemon.until("waiting")
-            await asyncio.sleep(120)
-            asked = len(world.requests)
-            assert asked < 12, "a mind is not asked again and again for nothing"
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello", conversation="d" * 64)
+        daemon.write("hello")
+        await daemon.until("waiting")
+        await asyncio.sleep(120)
+        asked = len(world.requests)
+        assert asked < 12, "a model is not called again and again for nothing"
 
 
-def test_halves_of_surrogate_pairs_in_an_answer_reach_neither_tools_nor_the_journal() -> None:
+@virtual_time
+async def test_halves_of_surrogate_pairs_in_an_answer_reach_neither_tools_nor_the_journal() -> None:
     def odd(request: ModelRequest) -> ModelStep:
         if not any(isinstance(entry, ModelStep) for entry in request.entries) and request.phase == "execute":
             return reply("half \ud83d", ("write_file", {"path": "a", "content": ["\ud83d", {"\ud83d": "\ud83d"}]}))
         return worker(request)
 
     world = World(seven_phases, odd)
-    run(lambda: converse(world, "hello", "think", "plan"))
-    repr([rec for rec in world.heard if isinstance(rec, r.ModelResponded)]).encode()
+    await converse(world, "hello", "think", "plan")
+    repr([rec for rec in world.observed if isinstance(rec, r.ModelResponded)]).encode()
 
 
-def test_the_time_a_daemon_was_away_counts_against_nobodys_deadline() -> None:
+@virtual_time
+async def test_downtime_counts_against_no_deadline() -> None:
     world = World(seven_phases, worker)
     world.think = 5.0
 
-    async def main() -> None:
-        async with world.daemon(kill=True) as daemon:
-            daemon.write("hello")
-            await asyncio.sleep(7)  # the project manager is at work
-        await asyncio.sleep(4 * 3600)
-        async with world.daemon() as daemon:
-            await daemon.until("waiting")
-
-    run(main)
-    assert {rec.outcome for rec in world.heard if isinstance(rec, r.RunEnded)} == {"finished"}
+    async with world.daemon(kill=True) as daemon:
+        daemon.write("hello")
+        await asyncio.sleep(7)  # the project manager is at work
+    await asyncio.sleep(4 * 3600)
+    async with world.daemon() as daemon:
+        await daemon.until("waiting")
+    assert {rec.outcome for rec in world.observed if isinstance(rec, r.RunEnded)} == {"finished"}
 
 
 BOB = PublicKey("b" * 64)
@@ -382,32 +366,28 @@ def world_of_bob() -> World:
     return world
 
 
-def test_what_a_member_wrote_while_we_were_away_is_taken_in_turn_by_turn() -> None:
+@virtual_time
+async def test_what_a_member_wrote_while_we_were_away_is_taken_in_turn_by_turn() -> None:
     world = world_of_bob()
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            now = world.clock.now() // 1000
-            old = [daemon.write(f"old {n}", author=BOB, created_at=now - 86_400 + 30 * n) for n in range(100)]
-            assert old == ["admitted"] * 30 + ["queued"] * 70
-            assert {daemon.write(f"own {n}") for n in range(100)} == {"admitted"}
-            await asyncio.sleep(150)
-
-    run(main)
-    texts = [record.text for record in world.heard if isinstance(record, r.MessageRecorded) and record.author == BOB]
+    async with world.daemon() as daemon:
+        now = world.clock.now() // 1000
+        old = [daemon.write(f"old {n}", author=BOB, created_at=now - 86_400 + 30 * n) for n in range(100)]
+        assert old == ["admitted"] * 30 + ["queued"] * 70
+        assert {daemon.write(f"own {n}") for n in range(100)} == {"admitted"}
+        await asyncio.sleep(150)
+    texts = [record.text for record in world.observed if isinstance(record, r.MessageRecorded) and record.author == BOB]
     assert texts == [f"old {n}" for n in range(100)]
 
 
 @pytest.mark.parametrize("date", [lambda now, n: now, lambda now, n: n * 60, lambda now, n: now + n * 3600])
-def test_the_date_of_a_message_buys_its_author_no_extra_rate(date: Callable[[int, int], int]) -> None:
+@virtual_time
+async def test_the_date_of_a_message_buys_its_author_no_extra_rate(date: Callable[[int, int], int]) -> None:
     world = world_of_bob()
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            now = world.clock.now() // 1000
-            told = [daemon.write(f"note {n}", author=BOB, created_at=date(now, n)) for n in range(400)]
-            assert (told.count("admitted"), told.count("queued"), told.count("too_many")) == (30, 300, 70)
-            await asyncio.sleep(61)
-            assert 58 <= daemon.runtime.inbox.counts[Admission.ADMITTED] <= 61
-
-    run(main)
+    async with world.daemon() as daemon:
+        now = world.clock.now() // 1000
+        notices = [daemon.write(f"note {n}", author=BOB, created_at=date(now, n)) for n in range(400)]
+        assert (notices.count("admitted"), notices.count("queued"), notices.count("too_many")) == (30, 300, 70)
+        await asyncio.sleep(61)
+        assert 58 <= daemon.runtime.inbox.counts[Admission.ADMITTED] <= 61

@@ -1,4 +1,4 @@
-"""Colleagues called like tools, through the flow: offered, at work at once, stopped, cut off; the thread on a relay."""
+"""Sub-agents called like tools, in the runtime: offered, at work at once, stopped, cut off; the thread on a relay."""
 
 import asyncio
 import dataclasses
@@ -23,7 +23,7 @@ from tenex.nostr.threading import read_event
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, reply, rules
 from tests.fakes.subagents import calls_to, with_subagents
-from tests.fakes.virtual import run
+from tests.fakes.virtual import virtual_time
 from tests.nostr.kit import real_relay
 
 from .dying import DyingWorld, Moment, Subject, work
@@ -37,7 +37,7 @@ def steps_of(request: ModelRequest) -> int:
 
 
 def asks_around(request: ModelRequest) -> ModelStep:
-    """The executor asks two colleagues, and says what it heard."""
+    """The executor asks two sub-agents, and reports their answers."""
     if request.agent == "executor" and not steps_of(request):
         return BOTH
     return reply(f"{request.agent} is done")
@@ -54,16 +54,14 @@ def book(of: World) -> list[Record]:
     return [record for decision in of.books[ID] for record in decision]
 
 
-def test_colleagues_are_offered_as_tools_asked_at_once_and_their_words_stay_within() -> None:
+@virtual_time
+async def test_subagents_are_tools_run_in_parallel_and_publish_nothing() -> None:
     one = world()
 
-    async def main() -> None:
-        async with one.daemon() as daemon:
-            daemon.write("build it")
-            state = await daemon.until("waiting")
-            assert state.usage.calls == len(one.requests), "everybody's calls are counted"
-
-    run(main)
+    async with one.daemon() as daemon:
+        daemon.write("build it")
+        state = await daemon.until("waiting")
+        assert state.usage.calls == len(one.requests), "everybody's calls are counted"
     first, *called, last = [request for request in one.requests if request.purpose == "work"]
     assert [tool.name for tool in first.tools] == ["to_planner", "to_helper"]
     assert [request.agent for request in called] == ["planner", "helper"]
@@ -80,29 +78,27 @@ def test_colleagues_are_offered_as_tools_asked_at_once_and_their_words_stay_with
     assert one.order == ["executor is done"]
 
 
-def test_a_stop_ends_whoever_was_called_and_their_models_are_not_waited_for() -> None:
+@virtual_time
+async def test_a_stop_ends_subagents_without_waiting_for_their_models() -> None:
     one = world()
     one.think = 100.0
 
-    async def main() -> None:
-        async with one.daemon() as daemon:
-            daemon.write("build it")
-            while len(one.requests) < 4:
-                await asyncio.sleep(1)
-            daemon.write("/stop")
-            state = await daemon.until("waiting", seconds=50)
-            assert state.runs == {}
-            assert one.overlap == 0, "nobody thinks any more"
-
-    run(main)
+    async with one.daemon() as daemon:
+        daemon.write("build it")
+        while len(one.requests) < 4:
+            await asyncio.sleep(1)
+        daemon.write("/stop")
+        state = await daemon.until("waiting", seconds=50)
+        assert state.runs == {}
+        assert one.overlap == 0, "no model is called any more"
     ended = {record.run.rpartition(".")[2]: record.outcome for record in book(one) if isinstance(record, r.RunEnded)}
     assert ended == {"executor": "stopped", "planner": "stopped", "helper": "stopped"}
 
 
-# ---- cut off at every moment of a colleague's work ----------------------------------------------------------------
+# ---- cut off at every moment of a sub-agent's work ----------------------------------------------------------------
 
 
-def with_a_colleague(request: ModelRequest) -> ModelStep:
+def with_a_subagent(request: ModelRequest) -> ModelStep:
     """In execute the executor has the planner write something first."""
     steps = steps_of(request)
     if request.phase == "execute" and request.agent == "executor" and not steps:
@@ -142,17 +138,15 @@ SUBJECTS = (
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 @pytest.mark.parametrize("moment", get_args(Moment))
-def test_wherever_a_colleague_is_cut_off_it_goes_on_and_nothing_is_done_twice(
+@virtual_time
+async def test_wherever_a_subagent_is_cut_off_it_goes_on_and_nothing_is_done_twice(
     subject: Subject, moment: Moment, tmp_path: Path
 ) -> None:
     one = DyingWorld(tmp_path, subject, moment)
-    one.rules, one.worker = with_subagents(rules(), executor=["planner"]), with_a_colleague
+    one.rules, one.worker = with_subagents(rules(), executor=["planner"]), with_a_subagent
 
-    async def main() -> None:
-        assert await one.live(), "it never came to that moment"
-        assert not await one.live()
-
-    run(main)
+    assert await one.live(), "it never came to that moment"
+    assert not await one.live()
     records = book(one)
     state = fold(ID, records)
     assert (state.status, pending(state)) == ("ended", {})
@@ -201,17 +195,17 @@ class RelayWorld(World):
         key = next((key for key in self.keys.values() if key.public == event.pubkey), None)
         self.must(key is not None, "somebody spoke who has no key")
         assert key is not None
-        await self.tell(sign(event, key))
+        await self.send(sign(event, key))
         return PublishOutcome(accepted=True)
 
-    async def tell(self, event: Event) -> None:
+    async def send(self, event: Event) -> None:
         """Bring an event to the relay."""
         async with connect(self.url, proxy=None) as socket:
             await socket.send(json.dumps(["EVENT", to_wire(event)]))
             assert json.loads(await socket.recv())[:3] == ["OK", event.id, True]
 
     async def thread(self, root: str) -> list[tuple[str, str]]:
-        """Who said what in it, in order."""
+        """Its authors and texts, in order."""
         async with connect(self.url, proxy=None) as socket:
             await socket.send(json.dumps(["REQ", "all", {"#e": [root]}]))
             found = []
@@ -225,7 +219,7 @@ async def test_the_thread_on_a_relay_holds_what_a_called_agent_asks_and_not_what
     async with asyncio.timeout(60), real_relay() as url:
         one = RelayWorld(url)
         note = sign(unsigned_event(PERSON.public, one.clock.now() // 1000, 1, [["p", PROJECT.public]], "build"), PERSON)
-        await one.tell(note)
+        await one.send(note)
         asked = read_event(note, [PROJECT.public], {}, url, None)
         assert asked is not None
         async with one.daemon() as daemon:

@@ -1,4 +1,4 @@
-"""Messages that no journal takes: their authors are told once, nothing is lost, and all goes on when it can."""
+"""Messages that cannot be journaled: their authors are notified once, nothing is lost, and work goes on when it can."""
 
 import asyncio
 import hashlib
@@ -59,14 +59,14 @@ class Spoiled(World):
         return (event,)
 
     def notified(self, word: str) -> list[str]:
-        """What was said about a trouble, in the order in which relays took it."""
+        """The published notices of a failure, in order."""
         return [text for text in self.order if word in text]
 
 
 def speak(
     daemon: Daemon, text: str, *, conversation: str = HERE, author: PublicKey = ALICE, at: int = 0, name: str = ""
 ) -> None:
-    """Write a message that says, as real ones do, what an answer has to name."""
+    """Write a message with the origin that an answer refers to."""
     world = daemon.world
     world.ids += 1
     event = EventId(name or f"{world.ids:064x}")
@@ -90,25 +90,23 @@ def wrote(state: Conversation, world: World) -> list[str]:
     return [record.text for decision in book for record in decision if isinstance(record, MessageRecorded)]
 
 
-async def until_told(world: Spoiled, word: str, times: int = 1) -> None:
+async def until_notified(world: Spoiled, word: str, times: int = 1) -> None:
     async with asyncio.timeout(300):
         while len(world.notified(word)) < times:
             await asyncio.sleep(0.05)
 
 
-def test_who_writes_into_a_damaged_conversation_is_told_once_and_heard_when_it_is_mended() -> None:
-    """Each person once; the messages are taken in, in order, with the first that comes after the mend."""
-
+def test_a_message_to_a_damaged_conversation_is_reported_once_and_handled_after_the_repair() -> None:
     async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
         async with world.daemon() as daemon:
             speak(daemon, "one")
             speak(daemon, "for the other", conversation=THERE)
-            await until_told(world, "damaged")
+            await until_notified(world, "damaged")
             speak(daemon, "two")
             speak(daemon, "me too", author=BOB)
-            await until_told(world, "damaged", 2)
+            await until_notified(world, "damaged", 2)
             await daemon.until("ended", THERE)
             world.damaged.clear()
             speak(daemon, "three")
@@ -120,16 +118,14 @@ def test_who_writes_into_a_damaged_conversation_is_told_once_and_heard_when_it_i
     run(scenario)
 
 
-def test_a_restart_that_finds_the_same_damage_says_the_same_event() -> None:
-    """So relays drop it; and what was refused is taken in by the process that finds the files mended."""
-
+def test_a_restart_with_the_same_damage_publishes_the_same_event() -> None:
     async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
         for times in (1, 2):
             async with world.daemon() as daemon:
                 speak(daemon, "one", name="7" * 64, at=1_700_000_000)
-                await until_told(world, "damaged", times)
+                await until_notified(world, "damaged", times)
                 assert daemon.runtime.coordinator.unjournaled_since() == 1_700_000_000
         assert sorted(world.sent.values()) == [2]
         world.damaged.clear()
@@ -142,9 +138,7 @@ def test_a_restart_that_finds_the_same_damage_says_the_same_event() -> None:
     run(scenario)
 
 
-def test_relays_that_give_the_messages_in_another_order_after_a_restart_hear_the_same_event() -> None:
-    """Two messages of one second have no order of their own; and a mended conversation tells of new damage anew."""
-
+def test_the_event_does_not_depend_on_the_order_of_the_messages() -> None:
     async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
@@ -152,7 +146,7 @@ def test_relays_that_give_the_messages_in_another_order_after_a_restart_hear_the
             async with world.daemon() as daemon:
                 for name in order:
                     speak(daemon, f"number {name}", name=name * 64, at=1_700_000_000)
-                await until_told(world, "damaged", times)
+                await until_notified(world, "damaged", times)
         assert list(world.sent.values()) == [2]
         world.damaged.clear()
         async with world.daemon() as daemon:
@@ -162,12 +156,12 @@ def test_relays_that_give_the_messages_in_another_order_after_a_restart_hear_the
         world.damaged = {HERE}
         async with world.daemon() as daemon:
             speak(daemon, "number 9", name="9" * 64, at=1_700_000_900)
-            await until_told(world, "damaged", 2)
+            await until_notified(world, "damaged", 2)
 
     run(scenario)
 
 
-def test_damage_after_a_mend_is_told_anew() -> None:
+def test_damage_after_a_repair_is_reported_again() -> None:
     """With an event of its own: relays would drop the one of the damage before."""
 
     async def scenario() -> None:
@@ -175,22 +169,22 @@ def test_damage_after_a_mend_is_told_anew() -> None:
         world.damaged = {HERE}
         async with world.daemon() as daemon:
             speak(daemon, "one")
-            await until_told(world, "damaged")
+            await until_notified(world, "damaged")
         for times in (2, 3):
             async with world.daemon() as daemon:
                 world.damaged.clear()
-                speak(daemon, "mended?")
+                speak(daemon, "fixed?")
                 await daemon.until("ended")
                 assert not world.notices.open_notices()
                 while list(daemon.runtime.coordinator):
                     await asyncio.sleep(1)
                 world.damaged = {HERE}
                 speak(daemon, "and now?")
-                await until_told(world, "damaged", times)
+                await until_notified(world, "damaged", times)
                 world.damaged.clear()
-                speak(daemon, "mended again")
+                speak(daemon, "fixed again")
                 await daemon.until("ended")
-                assert not world.notices.open_notices(), "a note of this process is let go of as well"
+                assert not world.notices.open_notices(), "a notice of this process is closed as well"
                 world.damaged = {HERE}
         assert set(world.sent.values()) == {1}
 
@@ -203,7 +197,7 @@ def test_what_was_refused_is_tried_again_when_the_configuration_is_read_again() 
         world.damaged = {HERE}
         async with world.daemon() as daemon:
             speak(daemon, "one")
-            await until_told(world, "damaged")
+            await until_notified(world, "damaged")
             world.damaged.clear()
             daemon.runtime.coordinator.retry_held()
             assert wrote(await daemon.until("ended"), world) == ["one"]
@@ -216,7 +210,7 @@ def full(world: World) -> None:
     world.fail_append = lambda _: 0
 
 
-async def frozen(daemon: Daemon) -> None:
+async def suspended(daemon: Daemon) -> None:
     async with asyncio.timeout(60):
         while not any(actor.is_suspended for actor in daemon.runtime.coordinator):
             await asyncio.sleep(0.05)
@@ -228,7 +222,7 @@ def test_a_disk_that_fails_for_a_moment_is_nothing_to_speak_of() -> None:
         full(world)
         async with world.daemon() as daemon:
             speak(daemon, "one")
-            await frozen(daemon)
+            await suspended(daemon)
             await asyncio.sleep(1.0)
             world.fail_append = None
             await daemon.until("ended")
@@ -237,20 +231,18 @@ def test_a_disk_that_fails_for_a_moment_is_nothing_to_speak_of() -> None:
     run(scenario)
 
 
-def test_whoever_waits_on_a_full_disk_is_told_once_and_answered_when_there_is_room() -> None:
-    """Messages that come meanwhile too; a second frost is told anew."""
-
+def test_a_full_disk_is_reported_once_to_waiting_users_and_answered_when_there_is_room() -> None:
     async def scenario() -> None:
         world = Spoiled()
         async with world.daemon() as daemon:
-            for frost in (1, 2):
+            for outage in (1, 2):
                 full(world)
-                speak(daemon, f"request {frost}")
-                await until_told(world, "disk", frost)
+                speak(daemon, f"request {outage}")
+                await until_notified(world, "disk", outage)
                 assert daemon.runtime.coordinator.unjournaled_since() is not None
-                speak(daemon, f"and more {frost}")
+                speak(daemon, f"and more {outage}")
                 await asyncio.sleep(90)
-                assert len(world.notified("disk")) == frost
+                assert len(world.notified("disk")) == outage
                 world.fail_append = None
                 await daemon.until("ended")
                 assert daemon.runtime.coordinator.unjournaled_since() is None
@@ -260,7 +252,7 @@ def test_whoever_waits_on_a_full_disk_is_told_once_and_answered_when_there_is_ro
     run(scenario)
 
 
-def test_who_waits_for_work_that_cannot_be_written_down_is_told_too() -> None:
+def test_a_full_disk_during_work_is_reported_to_the_user() -> None:
     """Their message is durable, and the answer to it is not: it may be the last of the cycle, too."""
 
     async def scenario(appends: int) -> bool:
@@ -269,22 +261,20 @@ def test_who_waits_for_work_that_cannot_be_written_down_is_told_too() -> None:
             world.fail_append = lambda number: 0 if number > appends else None
             speak(daemon, "one")
             await asyncio.sleep(60)
-            was_frozen = any(actor.is_suspended for actor in daemon.runtime.coordinator)
-            assert len(world.notified("disk")) == was_frozen
+            was_suspended = any(actor.is_suspended for actor in daemon.runtime.coordinator)
+            assert len(world.notified("disk")) == was_suspended
             assert bool(wrote(daemon.state(), world)) == (appends > 0)
             world.fail_append = None
             await daemon.until("ended")
         assert [event.content for event in world.published.values()].count("done") == 1
-        return was_frozen
+        return was_suspended
 
-    frozen_at = [run(lambda at=at: scenario(at)) for at in range(8)]  # type: ignore[misc]
-    assert frozen_at[:4] == [True] * 4
-    assert not frozen_at[-1]
+    suspended_at = [run(lambda at=at: scenario(at)) for at in range(8)]  # type: ignore[misc]
+    assert suspended_at[:4] == [True] * 4
+    assert not suspended_at[-1]
 
 
-def test_stopping_on_a_full_disk_does_not_forget_that_a_message_is_owed() -> None:
-    """The last note of how far relays were heard is made after the actors have gone."""
-
+def test_stopping_on_a_full_disk_keeps_the_unjournaled_message() -> None:
     async def scenario() -> None:
         world = Spoiled()
         full(world)
@@ -292,7 +282,7 @@ def test_stopping_on_a_full_disk_does_not_forget_that_a_message_is_owed() -> Non
         async with world.daemon() as daemon:
             coordinator = daemon.runtime.coordinator
             speak(daemon, "one", at=1_700_000_123)
-            await frozen(daemon)
+            await suspended(daemon)
         assert list(coordinator) == []
         assert coordinator.unjournaled_since() == 1_700_000_123
 
@@ -326,8 +316,6 @@ def test_a_notice_that_no_relay_takes_does_not_keep_the_daemon_from_stopping() -
 def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
     fault: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An address that cannot be answered, or a fault of ours: nobody else's conversation ends of it."""
-
     async def scenario() -> None:
         world = Spoiled()
         world.damaged = {HERE}
@@ -348,9 +336,7 @@ def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
     run(scenario)
 
 
-def test_a_message_that_a_fault_of_ours_refuses_is_told_to_its_author(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After three tries it is put aside, and the next message is heard."""
-
+def test_a_message_refused_by_an_internal_error_is_reported_to_its_author(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         world = Spoiled()
 
@@ -364,7 +350,7 @@ def test_a_message_that_a_fault_of_ours_refuses_is_told_to_its_author(monkeypatc
         monkeypatch.setattr("tenex.runtime.actor.decide", odd)
         async with world.daemon() as daemon:
             speak(daemon, "odd")
-            await until_told(world, "internal error")
+            await until_notified(world, "internal error")
             assert len(tries) == 1 + MAX_FAILURES, (
                 "the first try was in one batch with the signal that opened the conversation"
             )

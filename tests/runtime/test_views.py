@@ -8,7 +8,7 @@ from tenex.core.conversation import Conversation
 from tenex.runtime import actor
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, reply, seven_phases
-from tests.fakes.virtual import run
+from tests.fakes.virtual import virtual_time
 
 
 class Watched(World):
@@ -26,38 +26,35 @@ class Watched(World):
         await super().show(conversation)
 
 
-def test_a_conversation_that_never_pauses_is_shown_all_the_same() -> None:
+@virtual_time
+async def test_a_conversation_that_never_pauses_is_shown_all_the_same() -> None:
     """Somebody writes, and relays answer, far more often than anybody looks."""
     world = Watched()
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            for number in range(400):
-                daemon.write(f"message {number}")
-                await asyncio.sleep(0.0071)
-            assert world.times, "shown while it was busy"
-            assert max(b - a for a, b in zip([0.0, *world.times], world.times, strict=False)) < 1.3
-
-    run(main)
+    async with world.daemon() as daemon:
+        for number in range(400):
+            daemon.write(f"message {number}")
+            await asyncio.sleep(0.0071)
+        assert world.times, "shown while it was busy"
+        assert max(b - a for a, b in zip([0.0, *world.times], world.times, strict=False)) < 1.3
 
 
-def test_after_a_failed_append_only_what_was_read_again_is_shown() -> None:
+@virtual_time
+async def test_after_a_failed_append_only_what_was_read_again_is_shown() -> None:
     world = Watched()
     world.fail_append = lambda number: 0 if number % 7 == 3 else None
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            for number in range(40):
-                daemon.write(f"message {number}")
-                await asyncio.sleep(0.17)
-            world.fail_append = None
-            await daemon.until("waiting")
-
-    run(main)
+    async with world.daemon() as daemon:
+        for number in range(40):
+            daemon.write(f"message {number}")
+            await asyncio.sleep(0.17)
+        world.fail_append = None
+        await daemon.until("waiting")
     assert world.times
 
 
-def test_the_view_is_up_to_date_in_the_end_although_an_append_failed() -> None:
+@virtual_time
+async def test_the_view_is_up_to_date_in_the_end_although_an_append_failed() -> None:
     world = Watched()
     failed: list[int] = []
 
@@ -65,43 +62,39 @@ def test_the_view_is_up_to_date_in_the_end_although_an_append_failed() -> None:
         failed.append(number)
         return 0 if len(failed) == 1 else None
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await daemon.until("waiting")
-            world.fail_append = once
-            daemon.write("again")
-            await daemon.until("waiting")
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("waiting")
+        world.fail_append = once
+        daemon.write("again")
+        await daemon.until("waiting")
     assert len(failed) > 1
     assert world.shown == {ID: sum(map(len, world.books[ID]))}
 
 
-def test_however_many_are_busy_only_so_many_views_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_however_many_are_busy_only_so_many_views_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """A view of each pause of each would take the time of the work; what is left out is in the next."""
     monkeypatch.setattr(actor, "SHOW_PACE", 0.1)
     world = Watched()
     busy = [f"{number:064x}" for number in range(10, 20)]
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            for _ in range(16):
-                for conversation in busy:
-                    daemon.write("hello", conversation=conversation)
-                await asyncio.sleep(0.25)
-            assert 10 <= len(world.times) <= 40, "of 160 pauses in 4 s"
+    async with world.daemon() as daemon:
+        for _ in range(16):
             for conversation in busy:
-                await daemon.until("waiting", conversation)
-            await asyncio.sleep(3)
-            assert {name: world.shown[name] for name in world.books} == {
-                name: sum(map(len, book)) for name, book in world.books.items()
-            }
+                daemon.write("hello", conversation=conversation)
+            await asyncio.sleep(0.25)
+        assert 10 <= len(world.times) <= 40, "of 160 pauses in 4 s"
+        for conversation in busy:
+            await daemon.until("waiting", conversation)
+        await asyncio.sleep(3)
+        assert {name: world.shown[name] for name in world.books} == {
+            name: sum(map(len, book)) for name, book in world.books.items()
+        }
 
-    run(main)
 
-
-def test_a_view_that_could_not_be_written_is_tried_again_though_nothing_happens() -> None:
+@virtual_time
+async def test_a_view_that_could_not_be_written_is_tried_again_though_nothing_happens() -> None:
     """With growing waits, and before the conversation leaves memory."""
     world = Watched()
     tries: list[float] = []
@@ -114,14 +107,11 @@ def test_a_view_that_could_not_be_written_is_tried_again_though_nothing_happens(
 
     world.show = fails  # type: ignore[method-assign]
 
-    async def main() -> None:
-        async with world.daemon() as daemon:
-            daemon.write("hello")
-            await daemon.until("waiting")
-            await asyncio.sleep(20)
-            assert 4 <= len(tries) <= 6
-            await asyncio.sleep(280)
-            assert world.shown == {ID: sum(map(len, world.books[ID]))}
-            assert list(daemon.runtime.coordinator) == []
-
-    run(main)
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("waiting")
+        await asyncio.sleep(20)
+        assert 4 <= len(tries) <= 6
+        await asyncio.sleep(280)
+        assert world.shown == {ID: sum(map(len, world.books[ID]))}
+        assert list(daemon.runtime.coordinator) == []

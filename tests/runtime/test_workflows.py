@@ -11,7 +11,7 @@ from tenex.core.messages import ModelRequest
 from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.runtime import World
 from tests.fakes.scenario import reply
-from tests.fakes.virtual import run
+from tests.fakes.virtual import virtual_time
 from tests.fakes.workflows import KEY, NAME, TRIO, unused_router, workflow, workflow_policy
 
 LINE = TransitionGraph.sequence(TRIO)
@@ -30,46 +30,43 @@ def closed(of: World, conversation: str = "c" * 64) -> list[str]:
     return [record.reason for append in book for record in append if isinstance(record, r.WorkflowClosed)]
 
 
-def test_a_p_tag_begins_it_in_a_new_thread_and_means_nothing_in_an_old_one() -> None:
+@virtual_time
+async def test_a_p_tag_begins_it_in_a_new_thread_and_means_nothing_in_an_old_one() -> None:
     one = world()
 
-    async def main() -> None:
-        async with one.daemon() as daemon:
-            assert daemon.write("look at this", tagged=(KEY,)) == "admitted"
-            await daemon.until("ended")
-            said = len(one.published)
-            daemon.write("thanks", tagged=(KEY,))
-            await daemon.until("ended")
-            assert len(one.published) == said + 1, "one sentence says how to begin it again"
-
-    run(main)
+    async with one.daemon() as daemon:
+        assert daemon.write("look at this", tagged=(KEY,)) == "admitted"
+        await daemon.until("ended")
+        messages = len(one.published)
+        daemon.write("thanks", tagged=(KEY,))
+        await daemon.until("ended")
+        assert len(one.published) == messages + 1, "one sentence explains how to start it again"
     assert closed(one) == ["sequence_complete"]
 
 
-def test_in_another_conversation_a_mention_is_answered_and_a_tag_is_not() -> None:
+@virtual_time
+async def test_in_another_conversation_a_mention_is_answered_and_a_tag_is_not() -> None:
     one = World(
         lambda question: {"agents": ["USER"] if question["turns"] else ["planner"], "reason": "x"},
         lambda request: reply("hello"),
     )
     one.rules = workflow_policy(workflow(LINE))
 
-    async def main() -> None:
-        async with one.daemon() as daemon:
-            daemon.write("hello")
-            await daemon.until("waiting")
-            daemon.write("and you", tagged=(KEY,))
-            await daemon.until("waiting")
-            assert f"@{NAME} is a workflow" not in " ".join(one.order)
-            daemon.write(f"@{NAME} and you", mentions=(KEY,))
-            await daemon.until("waiting")
-            assert f"@{NAME} is a workflow; it begins in a thread of its own." in " ".join(one.order)
-            assert daemon.state().workflow is None
-
-    run(main)
+    async with one.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("waiting")
+        daemon.write("and you", tagged=(KEY,))
+        await daemon.until("waiting")
+        assert f"@{NAME} is a workflow" not in " ".join(one.order)
+        daemon.write(f"@{NAME} and you", mentions=(KEY,))
+        await daemon.until("waiting")
+        assert f"@{NAME} is a workflow; it begins in a thread of its own." in " ".join(one.order)
+        assert daemon.state().workflow is None
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_1_3_c_a_speaker_who_never_answers_is_closed_after_ten_minutes_also_over_a_restart(kill: bool) -> None:
+@virtual_time
+async def test_1_3_c_a_speaker_who_never_answers_is_closed_after_ten_minutes_also_over_a_restart(kill: bool) -> None:
     async def hangs(request: ModelRequest, on_text: object = None) -> object:
         await asyncio.Event().wait()
         raise AssertionError
@@ -77,23 +74,21 @@ def test_1_3_c_a_speaker_who_never_answers_is_closed_after_ten_minutes_also_over
     one = world()
     one.step = hangs  # type: ignore[assignment, method-assign]
 
-    async def main() -> None:
-        async with one.daemon(kill=kill) as daemon:
-            daemon.write("go", tagged=(KEY,))
-            await asyncio.sleep(200)
-            assert any("has not answered within 2 min" in text for text in one.order)
-        async with one.daemon() as daemon:
-            await asyncio.sleep(300)
-            assert not closed(one)
-            await asyncio.sleep(200)
-            await daemon.until("ended")
-
-    run(main)
+    async with one.daemon(kill=kill) as daemon:
+        daemon.write("go", tagged=(KEY,))
+        await asyncio.sleep(200)
+        assert any("has not answered within 2 min" in text for text in one.order)
+    async with one.daemon() as daemon:
+        await asyncio.sleep(300)
+        assert not closed(one)
+        await asyncio.sleep(200)
+        await daemon.until("ended")
     assert closed(one) == ["turn_within"]
-    assert sum("has not answered within 2 min" in text for text in one.order) == 1, "it is told once"
+    assert sum("has not answered within 2 min" in text for text in one.order) == 1, "it is reported once"
 
 
-def test_1_3_f_a_speaker_who_fails_says_so_and_the_next_one_speaks() -> None:
+@virtual_time
+async def test_1_3_f_a_speaker_who_fails_fails_visibly_and_the_next_one_speaks() -> None:
     def worker(request: ModelRequest) -> object:
         if request.agent == "writer":
             raise ModelRefused("it will not")
@@ -101,12 +96,9 @@ def test_1_3_f_a_speaker_who_fails_says_so_and_the_next_one_speaks() -> None:
 
     one = world(worker)
 
-    async def main() -> None:
-        async with one.daemon() as daemon:
-            daemon.write("go", tagged=(KEY,))
-            await daemon.until("ended")
-
-    run(main)
+    async with one.daemon() as daemon:
+        daemon.write("go", tagged=(KEY,))
+        await daemon.until("ended")
     assert closed(one) == ["sequence_complete"]
     assert [text for text in one.order if "could not finish" in text or "done" in text] == [
         "I could not finish: it will not",
@@ -115,7 +107,8 @@ def test_1_3_f_a_speaker_who_fails_says_so_and_the_next_one_speaks() -> None:
     ]
 
 
-def test_its_life_ends_by_the_wall_clock_also_where_nobody_was_there() -> None:
+@virtual_time
+async def test_a_workflow_times_out_by_the_wall_clock_also_while_the_daemon_is_down() -> None:
     async def hangs(request: ModelRequest, on_text: object = None) -> object:
         await asyncio.Event().wait()
         raise AssertionError
@@ -123,29 +116,24 @@ def test_its_life_ends_by_the_wall_clock_also_where_nobody_was_there() -> None:
     one = world(expectations={})
     one.step = hangs  # type: ignore[assignment, method-assign]
 
-    async def main() -> None:
-        async with one.daemon(kill=True) as daemon:
-            daemon.write("go", tagged=(KEY,))
-            await asyncio.sleep(10)
-        await asyncio.sleep(7_200)
-        async with one.daemon() as daemon:
-            await daemon.until("ended")
-
-    run(main)
+    async with one.daemon(kill=True) as daemon:
+        daemon.write("go", tagged=(KEY,))
+        await asyncio.sleep(10)
+    await asyncio.sleep(7_200)
+    async with one.daemon() as daemon:
+        await daemon.until("ended")
     assert closed(one) == ["ttl"]
 
 
 @pytest.mark.parametrize("at", range(1, 14))
-def test_a_full_disk_at_any_append_loses_and_repeats_no_round(at: int) -> None:
+@virtual_time
+async def test_a_full_disk_at_any_append_loses_and_repeats_no_round(at: int) -> None:
     one = world()
     one.fail_append = lambda count: 0 if count == at else None
 
-    async def main() -> None:
-        async with one.daemon() as daemon:
-            daemon.write("go", tagged=(KEY,))
-            await daemon.until("ended")
-
-    run(main)
+    async with one.daemon() as daemon:
+        daemon.write("go", tagged=(KEY,))
+        await daemon.until("ended")
     book = one.books[ConversationId("c" * 64)]
     rounds = [record.speaker for append in book for record in append if isinstance(record, r.RoundClosed)]
     assert rounds == list(TRIO)

@@ -84,7 +84,7 @@ async def hear_out(alice: Person, mind: Teller, key: str, kind: int, answer: int
         gate.set()
     await alice.until(partial(_has, key=key, kind=answer, times=1))
     await alice.until(_is_idle)
-    return of(alice.heard, key, TYPING, kind, STOPPED, answer)
+    return of(alice.received, key, TYPING, kind, STOPPED, answer)
 
 
 def _has(heard: list[dict[str, Any]], *, key: str, kind: int, times: int) -> bool:
@@ -120,10 +120,10 @@ async def test_a_client_hears_typing_text_and_stop_and_then_the_answer(
         assert ["phase", "execute"] in said[0]["tags"]
         assert said[-1]["content"] == "Once upon a time. The end."
 
-        active = [_tags(event, "p") for event in alice.heard if event["kind"] == OPERATIONS]
+        active = [_tags(event, "p") for event in alice.received if event["kind"] == OPERATIONS]
         assert [executor] in active
         assert active[-1] == []
-        assert all(_tags(event, "P") == [alice.pubkey] for event in alice.heard if event["kind"] == OPERATIONS)
+        assert all(_tags(event, "P") == [alice.pubkey] for event in alice.received if event["kind"] == OPERATIONS)
 
         kept = await alice.fetch(kinds=[*EPHEMERAL_KINDS, answer], authors=sorted({executor, app.project.public}))
         assert [event["content"] for event in kept] == ["Once upon a time. The end."]
@@ -136,7 +136,7 @@ async def test_the_owner_hears_that_the_project_is_there(relay: str, tmp_path: P
         await alice.listen(kinds=[STATUS], _p=[alice.pubkey])
         async with serving(tmp_path, relay, keys.public_key().to_bech32(), Teller()) as app:
             await alice.until(bool)
-            (status,) = alice.heard
+            (status,) = alice.received
             assert status["pubkey"] == app.project.public
             assert _tags(status, "agent")[0] == app.project.public
             assert set(_tags(status, "agent")) == {app.project.public, *(a.pubkey for a in app.rules.roster.values())}
@@ -157,7 +157,7 @@ async def test_off_is_silent(relay: str, tmp_path: Path) -> None:
         await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[str(event.id().to_hex())])
         await alice.publish(event)
         await alice.until(lambda heard: [e for e in heard if e["kind"] == 1])
-        assert [event["kind"] for event in alice.heard] == [1]
+        assert [event["kind"] for event in alice.received] == [1]
 
 
 async def test_a_stop_is_heard_before_what_is_said_of_it(relay: str, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ async def test_a_stop_is_heard_before_what_is_said_of_it(relay: str, tmp_path: P
         await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[root])
         await alice.publish(event)
         await alice.until(lambda heard: of(heard, executor, SINCE))
-        await alice.say("/stop", ["e", root, relay, "root"], ["p", app.project.public])
+        await alice.write("/stop", ["e", root, relay, "root"], ["p", app.project.public])
         await alice.until(_is_idle)
-        whispers = [event["kind"] for event in of(alice.heard, executor, TYPING, SINCE, STOPPED)]
+        whispers = [event["kind"] for event in of(alice.received, executor, TYPING, SINCE, STOPPED)]
         assert whispers == [TYPING, SINCE, STOPPED]

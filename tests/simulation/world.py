@@ -201,7 +201,7 @@ class FaultyWorld(World):
             if self.errands is not None:
                 self.errands.note(conversation, record)
 
-    def heard_records(self, conversation: ConversationId, records: Sequence[r.Record]) -> None:
+    def observed_records(self, conversation: ConversationId, records: Sequence[r.Record]) -> None:
         """Know what became durable, and when by a clock nobody sets."""
         self.note(conversation, records)
         for record in records:
