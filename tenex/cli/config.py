@@ -71,6 +71,7 @@ def _check(ctx: typer.Context, data: Path | None) -> tuple[Path | None, list[str
 
 def _check_with_agents(settings: "Settings") -> None:
     """Check workflows and models, which refer to agents."""
+    from tenex.configuration.agents import only_agent
     from tenex.configuration.models import build_model_client
     from tenex.configuration.workflows import load_workflows
     from tenex.core.config import Kind
@@ -90,6 +91,7 @@ def _check_with_agents(settings: "Settings") -> None:
     workers = [slug for slug, agent in library.definitions.items() if agent.kind is not Kind.ORCHESTRATOR]
     _check_each(
         lambda: refuse(load_workflows(settings, resolve_paths(settings), workers).faults),
+        lambda: only_agent(settings, library),
         lambda: build_model_client(settings, resolve_paths(settings), library),
     )
 

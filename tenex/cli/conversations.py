@@ -137,7 +137,7 @@ async def _show(folder: "ConversationFolder", start: str, *, thoughts: bool, as_
     for record in records:
         for line in renderer.render(record):
             screen.show(line)
-    state = f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle}"
+    state = f"{conversation.status} {conversation.position}"
     screen.message(f"{state} · {folder.path(name)}")
 
 

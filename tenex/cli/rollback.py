@@ -111,7 +111,7 @@ def _confirm(plan: "RollbackPlan", *, files: bool, as_json: bool) -> None:
         UsageError: they decline, or there is no terminal.
     """
     output.message(f"{output.one_line(plan.title)} ({plan.id[:12]})")
-    output.message(f"  back to record {plan.to} of {plan.last}: in {plan.then.phase}, cycle {plan.then.cycle}")
+    output.message(f"  back to record {plan.to} of {plan.last}: {plan.then.position}")
     since = local_time(plan.since, seconds=True)
     output.message(f"  undone: {_turns(plan.undone)}, {plan.messages} messages of users, all since {since}")
     output.message(

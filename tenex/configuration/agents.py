@@ -12,7 +12,7 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.agents import AgentDefinition
-from tenex.settings import ProjectPaths
+from tenex.settings import ProjectPaths, Settings, suggestion
 from tenex.tools.standard import TOOL_NAMES
 from tenex.tools.tool import Tool
 
@@ -93,6 +93,20 @@ def read_library(
         return [definition_of(one) for one in found]
 
     return PromptLibrary.load(builtin_prompts(), folder, tools=tools, python=python)
+
+
+def only_agent(settings: Settings, library: PromptLibrary) -> Slug:
+    """The agent that new conversations are with; "" where the setting names none.
+
+    Raises:
+        ConfigurationError: there is no such worker or expert.
+    """
+    name = settings.conversations.agent
+    known = [one.slug for one in library.roster if not one.is_called_only]
+    if name and name not in known:
+        sentence = f"there is no agent {name!r}; {suggestion(name, map(str, known))}"
+        raise ConfigurationError([f"{settings.file or settings.data}: conversations.agent: {sentence}"])
+    return Slug(name)
 
 
 def agent_keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:

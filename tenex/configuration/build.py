@@ -32,7 +32,7 @@ from tenex.tools.workspace import Workspace
 from tenex.workflows.loading import changed_since
 from tenex.workflows.missions.runner import Ask
 
-from .agents import PROJECT, agent_keys, load_agent_set
+from .agents import PROJECT, agent_keys, load_agent_set, only_agent
 from .models import build_model_client, is_offline
 from .workflows import (
     compiler,
@@ -167,6 +167,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
         tools=tools.rules(),
         project=project,
+        only_agent=only_agent(settings, library),
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),
         workflows=configured(found, keys),

@@ -12,7 +12,7 @@ from . import records as r
 from .config import Role
 from .decide import daily_limits, permissions
 from .ids import Millis, RunId, Slug
-from .mode import mode_of
+from .mode import mode_of, unbegun
 from .signals import MessageReceived
 
 HELP = """Write what you want in your own words. I also understand these commands:
@@ -135,10 +135,15 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         notify(draft, "Only an owner may skip a quality gate.")
     elif command.name not in ("quick", "skip") and signal.role is not Role.OWNER and not is_starter:
         notify(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
+    elif command.name in ("new", "continue") and (workflow := unbegun(draft)):
+        notify(
+            draft,
+            f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new note.",
+        )
     elif mode.command(draft, command.name, command.argument, signal):
         return
     elif command.name in ("quick", "skip"):
-        notify(draft, "A workflow has no quality gates; there is nothing to skip.")
+        notify(draft, "There are no quality gates here, so there is nothing to skip.")
     elif command.name == "stop":
         stop(draft, signal.name)
     elif command.name == "pause":

@@ -175,6 +175,8 @@ class Policy:
     tools: Mapping[str, ToolRule]
     project: Agent
     """The orchestrator, who speaks with the project's key."""
+    only_agent: Slug = Slug("")
+    """The agent that new conversations are with; "" where the orchestrator routes them through the phases."""
     limits: Limits = field(default_factory=Limits)
     gates: GateRules = field(default_factory=GateRules)
     missions: Mapping[str, MissionRule] = field(default_factory=dict)

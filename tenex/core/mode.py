@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide.transaction import Transaction
@@ -30,8 +31,6 @@ class Mode:
     that owns the conversation.
     """
 
-    has_cycles = True
-    """Whether a message after the end begins another cycle."""
     has_run_deadlines = True
     """Whether `Limits.expectations` bound each run; else the kind watches its turns itself."""
     waits_when_idle = True
@@ -48,6 +47,10 @@ class Mode:
         """Whether a first message that mentions this name begins a conversation of this kind."""
         del policy, slug
         return False
+
+    def begin_cycle(self, draft: Transaction, reason: str) -> None:
+        """Begin the first cycle, or the one that a message after the end begins; without phases it is in `execute`."""
+        draft.add(r.CycleStarted, cycle=draft.state.cycle + 1, reason=reason, phase=Phase.EXECUTE)
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Record a user's message and what follows; `called` is the workflow it mentions, "" for none."""
@@ -136,10 +139,8 @@ class Mode:
 
     def position(self, state: State) -> str:
         """Where the conversation is, as part of a sentence."""
-        where = f"in {state.phase}, cycle {state.cycle}"
-        if state.last_turn is not None:
-            where += f", after {state.last_turn.turn_id} ({', '.join(state.last_turn.agents)})"
-        return where
+        last = state.last_turn
+        return state.position + (f", after {last.turn_id} ({', '.join(last.agents)})" if last is not None else "")
 
     def sender(self, state: State) -> Agent | None:
         """Who sends the conversation's own messages; None: the project."""
@@ -147,6 +148,11 @@ class Mode:
         return None
 
     # ---- what a run is shown ----
+
+    def guide(self, state: State, run: Run) -> tuple[str, str]:
+        """The fragment of the system prompt on where the run works, and the name that the fragment shows."""
+        del run
+        return ("phase", "") if state.has_phases else ("conversation", state.agent)
 
     def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
         """Notes on the kind's state for a run that begins, in that many bytes."""
@@ -181,3 +187,14 @@ def all_modes() -> Sequence[Mode]:
 def mode_of(state: State) -> Mode:
     """The kind that a conversation is of now."""
     return next(mode for mode in all_modes() if mode.owns(state))
+
+
+def can_begin(draft: Transaction, slug: Slug) -> bool:
+    """Whether a first message that mentions this name begins a workflow."""
+    return any(mode.begins(draft.rules, slug) for mode in all_modes())
+
+
+def unbegun(draft: Transaction) -> Slug:
+    """The workflow that the next message may begin, since the last message could not; "" for none."""
+    slug = Slug(draft.state.refused)
+    return slug if slug and can_begin(draft, slug) else Slug("")

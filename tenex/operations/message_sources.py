@@ -62,6 +62,8 @@ class RecoveredMessages:
     """Oldest first; their seq has no meaning."""
     title: str = ""
     address: Mapping[str, Any] = field(default_factory=dict)
+    agent: Slug = Slug("")
+    """The agent that the conversation is with; "" where it has phases."""
     phase: Phase | None = None
     """The current one; None if the source cannot be read."""
     cycle: int = 1
@@ -187,6 +189,7 @@ def messages_of_view(
         messages=sorted(messages, key=lambda message: message.at),
         title=str(view.get("title") or ""),
         address=address,
+        agent=Slug(str(view.get("agent") or "")),
         phase=phase,
         cycle=cycle if type(cycle) is int and 0 < cycle < 2**31 else 1,
         open_gates=gates if "openGates" in view else _gates_at(phase),

@@ -18,6 +18,7 @@ from tenex.configuration.agents import PROJECT
 from tenex.core.conversation import fold
 from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
+from tenex.core.phases import Phase
 from tenex.core.ports import Clock
 from tenex.core.records import (
     CommandGiven,
@@ -237,6 +238,7 @@ def rebuilt_records(
             title=found.title or "Untitled",
             starter=PublicKey(author or found.address.get("root_author") or ""),
             address=found.address or _thread_address(conversation),
+            agent=found.agent,
         )
         records.append(first)
     state = fold(conversation, records)
@@ -254,7 +256,8 @@ def rebuilt_records(
     newer = _newer(left, found.messages, state)
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
     if is_position_known and found.cycle > state.cycle:
-        add(CycleStarted(seq=0, at=newer[0].at if newer else now, cycle=found.cycle, reason=f"as in {found.source}"))
+        at, phase = newer[0].at if newer else now, Phase.CHAT if state.has_phases else Phase.EXECUTE
+        add(CycleStarted(seq=0, at=at, cycle=found.cycle, reason=f"as in {found.source}", phase=phase))
     for message in newer:
         add(replace(message, relays=()) if isinstance(message, MessageSent) else message)
     add(

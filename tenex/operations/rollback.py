@@ -195,16 +195,17 @@ class RollbackService:
 
     def _records_of_fork(self, then: Conversation, now: Millis) -> tuple[ConversationForked, r.MessageSent]:
         title = title_of(then.title if then.title.startswith(_FORK) else f"{_FORK}{then.title or 'Untitled'}")
-        seq, phase = then.next_seq - 1, ("phase", str(then.phase))
+        seq = then.next_seq - 1
+        tags = (("phase", str(then.phase)),) if then.has_phases else ()
         last = f", after {then.last_turn.turn_id}" if then.last_turn is not None else ""
         text = (
-            f"{title}: it continues from record {seq} of that conversation, in {then.phase}, cycle {then.cycle}{last}. "
+            f"{title}: it continues from record {seq} of that conversation, {then.position}{last}. "
             "Reply here to continue; the other one is unchanged."
         )
         draft = OutgoingMessage(
             speaker=self._project.pubkey,
             text=text,
-            tags=(phase,),
+            tags=tags,
             created_at=now // 1000,
             address=then.address,
             reply_to={},
@@ -224,7 +225,7 @@ class RollbackService:
             text=event.content,
             purpose="notice",
             phase=then.phase,
-            tags=(phase,),
+            tags=tags,
             events=(event,),
             relays=relays,
         )

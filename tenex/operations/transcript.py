@@ -70,7 +70,7 @@ class TranscriptRenderer:
     def _lines(self, record: r.Record) -> Iterator[tuple[Any, ...]]:  # noqa: C901 one case a record: flat, and complete
         match record:
             case r.ConversationStarted():
-                self._workflow = ""
+                self._workflow = record.agent
             case r.WorkflowOpened():
                 self._workflow = record.workflow
                 yield "phase", f"🗣 {record.name}", f"{', '.join(record.participants)}"

@@ -107,7 +107,7 @@ class PromptLibrary:
         lessons: Sequence[str] = (),
         workspace_notes: str | None = None,
         language: str = "",
-        workflow: str | None = None,
+        place: tuple[str, str] = ("phase", ""),
         position: AgentPhaseState | None = None,
     ) -> str:
         """The system prompt of an agent in a phase; see `render.agent_values`.
@@ -129,7 +129,7 @@ class PromptLibrary:
             workspace_notes=workspace_notes,
             project_name=project_name,
             language=language,
-            workflow=workflow,
+            place=place,
         )
         return render.system_prompt(self.templates, values)
 
@@ -325,7 +325,8 @@ def _agent_samples() -> list[dict[str, Any]]:
             project_name="sample",
             language="German",
         )
-        samples += [everything, render.agent_values(_sample(Kind.EXPERT), guide, tools=(), project_name="")]
+        samples += [{**everything, "place": place, "name": "sample"} for place in render.PLACES]
+        samples += [render.agent_values(_sample(Kind.EXPERT), guide, tools=(), project_name="")]
     return samples
 
 

@@ -59,15 +59,14 @@ class ConversationPrompter:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """An agent's prompt when its run begins, and again when its own phase or state has changed."""
         lessons, notes = self._data(run.agent, conversation)
-        session = conversation.workflow if run.parent is None else None  # a sub-agent takes no part in the workflow
+        place = mode_of(conversation).guide(conversation, run)
         agent = self._rules().roster.get(run.agent)
         tools = offered(conversation, run, self._rules(), self._tools(run.phase, run.agent))
         previous = conversation.previous_phase
-        workflow = None if session is None else session.name
         program = None if agent is None else agent.program
         position = None if program is None else agent_state_of(conversation, run, program)
         state_key = None if position is None else (position.phase, json.dumps(position.values, sort_keys=True))
-        key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools), state_key)
+        key = (run.agent, run.phase, previous, place, lessons, notes, tuple(tool.name for tool in tools), state_key)
         system = self._rendered.get(key)
         if system is None:
             system = self._library.system_prompt(
@@ -78,7 +77,7 @@ class ConversationPrompter:
                 lessons=lessons,
                 workspace_notes=notes,
                 project_name=self._project_name,
-                workflow=workflow,
+                place=place,
                 position=position,
             )
             self._rendered[key] = system

@@ -17,10 +17,11 @@ from .agents import AgentDefinition
 from .phase_guides import PhaseGuide
 from .templates import Templates
 
-FRAGMENTS: Final = tuple(
-    f"fragments/{name}.md.j2" for name in ("identity", "workspace", "lessons", "phase", "tools", "answer")
-)
-"""The parts of an agent's system prompt, in order; an empty one is left out."""
+_PARTS: Final = ("identity", "workspace", "lessons", "", "tools", "answer")
+"""An agent's system prompt, in order; "" stands for one of `PLACES`. An empty part is left out."""
+PLACES: Final = ("phase", "workflow", "conversation")
+"""Where an agent works, as `Mode.guide` names it: each a fragment."""
+FRAGMENTS: Final = tuple(f"fragments/{name}.md.j2" for name in (*_PARTS, *PLACES) if name)
 
 ROUTER: Final = "orchestrator.md.j2"
 
@@ -68,7 +69,7 @@ def agent_values(
     lessons: Sequence[str] = (),
     workspace_notes: str | None = None,
     language: str = "",
-    workflow: str | None = None,
+    place: tuple[str, str] = ("phase", ""),
 ) -> dict[str, Any]:
     """The variables of an agent's fragments.
 
@@ -81,7 +82,7 @@ def agent_values(
         lessons: Its lessons, oldest first; the newest that fit are shown.
         workspace_notes: The workspace's AGENTS.md, if there is one.
         language: The name of the user's language, if known.
-        workflow: The workflow it takes part in, instead of the phases.
+        place: One of `PLACES`, and the name that its fragment shows.
     """
     by_name = {tool.name: tool for tool in tools}
     notes, learned = (workspace_notes or "").strip(), _lessons(lessons)
@@ -91,7 +92,7 @@ def agent_values(
         "project_name": _one_line(project_name),
         "workspace_notes": fenced(cut(notes, NOTES_CHARACTERS)) if notes else "",
         "lessons": fenced(learned) if learned else "",
-        "phase": "this workflow" if workflow else str(guide.phase),
+        "phase": str(guide.phase) if place[0] == "phase" else f"this {place[0]}",
         "previous_phase": str(previous) if previous is not None and previous is not guide.phase else "",
         "phase_text": guide.text,
         "own_section": definition.in_phase.get(guide.phase, ""),
@@ -101,13 +102,14 @@ def agent_values(
         "completion": completion,
         "needs_verdict": any(field.name == "verdict" and field.required for field in completion),
         "language": _one_line(language),
-        "workflow": _one_line(workflow or ""),
+        "place": place[0],
+        "name": _one_line(place[1]),
     }
 
 
 def system_prompt(templates: Templates, values: Mapping[str, Any]) -> str:
     """An agent's system prompt from `agent_values`."""
-    parts = (templates.render(fragment, values) for fragment in FRAGMENTS)
+    parts = (templates.render(f"fragments/{name or values['place']}.md.j2", values) for name in _PARTS)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -101,6 +101,12 @@ class Project(Section):
     about: str = "A team of agents. Write to it, and it works on what you ask for."
 
 
+class ConversationSettings(Section):
+    """What new conversations are."""
+
+    agent: str = ""
+
+
 class PhaseModels(Section):
     """Models for single phases; None takes the less specific setting."""
 
@@ -360,6 +366,7 @@ class Settings(BaseSettings):
     relays: Relays = Relays()
     people: People = People()
     project: Project = Project()
+    conversations: ConversationSettings = ConversationSettings()
     models: Models = Models()
     gates: Gates = Gates()
     limits: LimitSettings = LimitSettings()

@@ -159,8 +159,8 @@ def _agents(record: Record) -> Iterator[str]:
 
 def _phases(record: Record) -> Iterator[Phase]:
     match record:
-        case ConversationStarted() | CycleStarted():
-            yield Phase.CHAT
+        case CycleStarted():
+            yield record.phase
         case PhaseTransition():
             yield record.to
         case RolledBack() | ConversationForked():

@@ -113,6 +113,8 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         "updatedAt": _time(c.updated_at),
         "seq": c.next_seq - 1,
     }
+    if c.agent:
+        head["agent"] = c.agent
     if (origin := c.forked_from) is not None:
         head["forkedFrom"] = {"id": origin.id, "seq": origin.seq, "title": origin.title}
     if c.workflow is not None:

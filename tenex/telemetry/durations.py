@@ -118,7 +118,7 @@ class _OpenWork:
             case r.ClockAdjusted():  # no duration mixes two clocks
                 self._restart(record.at, ("route", "model", "tool", "routed", "reply"))
             case r.CycleStarted():
-                self.cycle, self.phase = record.cycle, Phase.CHAT
+                self.cycle, self.phase = record.cycle, record.phase
             case r.PhaseTransition():
                 self.phase = record.to
             case RolledBack():

@@ -1,4 +1,4 @@
-"""Kinds of conversation: the seven phases, speakers (AG2), missions (pydantic-graph); and Python agents (pyagentic).
+"""Kinds of conversation: the seven phases, one agent, speakers (AG2), missions (pydantic-graph). Also Python agents.
 
 Importing the package registers them.
 """
@@ -7,6 +7,7 @@ from tenex.core.mode import register
 
 from .missions.mode import MissionsMode
 from .phases.mode import PhasesMode
+from .single.mode import SingleMode
 from .speakers.mode import SpeakersMode
 
-register(SpeakersMode(), MissionsMode(), PhasesMode())
+register(SpeakersMode(), MissionsMode(), SingleMode(), PhasesMode())

@@ -467,7 +467,7 @@ def _check_phases(records: list[r.Record]) -> None:
             )
             here = record.to
         elif isinstance(record, r.CycleStarted):
-            here = Phase.CHAT
+            here = record.phase
         elif isinstance(record, r.WorkflowOpened):
             here = Phase.EXECUTE  # where code forbids nothing: a workflow has no phases
         elif isinstance(record, r.MissionOpened) and record.pubkey:

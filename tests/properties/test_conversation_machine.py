@@ -188,10 +188,13 @@ class FollowedPlay(Scenario):
 class ConversationMachine(RuleBasedStateMachine):
     """Drives a `Play` by hand: every rule is something that may happen at any moment."""
 
+    only_agent = Slug("")
+
     def __init__(self) -> None:
         super().__init__()
         limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000, link_depth=2)
-        self.scenario = FollowedPlay(good, sociable, config=colleagues(limits))
+        config = dataclasses.replace(colleagues(limits), only_agent=self.only_agent)
+        self.scenario = FollowedPlay(good, sociable, config=config)
         self.old: list[Signal] = []
         self.looked_at = 0
 
@@ -425,6 +428,22 @@ ConversationMachine.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 TestConversationMachine = ConversationMachine.TestCase
+
+
+class SingleAgentMachine(ConversationMachine):
+    """The same with one agent alone, where no router is ever asked."""
+
+    only_agent = Slug("executor")
+
+    @invariant()
+    def no_router_is_asked(self) -> None:
+        """Neither is a phase entered nor a gate opened."""
+        assert not self.ready(Route)
+        assert not self.scenario.conversation.open_gates
+
+
+SingleAgentMachine.TestCase.settings = ConversationMachine.TestCase.settings
+TestSingleAgentMachine = SingleAgentMachine.TestCase
 
 
 @pytest.mark.soak

@@ -210,7 +210,8 @@ def _earlier(conversation: Conversation, choice: _Choice, room: int) -> Iterator
         if not choice.shows_all(past.since, end)
     ]
     lines += [
-        f"{turn.turn_id}, in {turn.phase}: {in_a_line(turn.summary, TURN_CHARACTERS)}"
+        (f"{turn.turn_id}, in {turn.phase}" if conversation.has_phases else turn.turn_id)
+        + f": {in_a_line(turn.summary, TURN_CHARACTERS)}"
         for turn in turns
         if turn.summary and not choice.shows(turn) and not (hand is not None and hand.summary == turn.summary)
     ]

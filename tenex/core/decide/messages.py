@@ -3,7 +3,7 @@
 from tenex.core import records as r
 from tenex.core.commands import Command, execute_command, parse, read
 from tenex.core.ids import Millis, Slug
-from tenex.core.mode import all_modes, mode_of
+from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import title_of
 from tenex.core.state.run import CallState, Run
@@ -11,7 +11,6 @@ from tenex.core.state.run import CallState, Run
 from .outgoing import notify
 from .runs import after_result
 from .transaction import Transaction
-from .turns import begin_cycle
 
 
 def on_message(draft: Transaction, signal: MessageReceived) -> None:
@@ -45,8 +44,8 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     is_begun = not retried and bool(state.recent or state.turns or state.mission)
     called = retried or mentioned_workflow(draft, signal)
     mode = mode_of(state)
-    if state.status == "ended" and mode.has_cycles and not retried:
-        begin_cycle(draft, f"{signal.name} wrote again")
+    if state.status == "ended" and not retried:
+        mode.begin_cycle(draft, f"{signal.name} wrote again")
     if called and not is_begun:
         mode = next(mode for mode in all_modes() if mode.begins(draft.rules, called))
     mode.on_message(draft, signal, called)
@@ -74,17 +73,6 @@ def mentioned_workflow(draft: Transaction, signal: MessageReceived) -> Slug:
     return next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
 
 
-def can_begin(draft: Transaction, slug: Slug) -> bool:
-    """Whether a first message that mentions this name begins a workflow."""
-    return any(mode.begins(draft.rules, slug) for mode in all_modes())
-
-
-def unbegun(draft: Transaction) -> Slug:
-    """The workflow that the next message may begin, since the last message could not; "" for none."""
-    slug = Slug(draft.state.refused)
-    return slug if slug and can_begin(draft, slug) else Slug("")
-
-
 def report_elsewhere(draft: Transaction, slug: Slug) -> None:
     """Notify a user that a workflow they mention in a running conversation begins in a thread of its own."""
     notify(draft, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
@@ -108,9 +96,14 @@ def _start(draft: Transaction, signal: MessageReceived) -> None:
     if parse(message.text) and not message.title.strip():
         title = ""  # a command names nothing: the first real message will
     draft.add(
-        r.ConversationStarted, id=draft.state.id, title=title, starter=message.author, address=dict(message.address)
+        r.ConversationStarted,
+        id=draft.state.id,
+        title=title,
+        starter=message.author,
+        address=dict(message.address),
+        agent=draft.rules.only_agent,
     )
-    draft.add(r.CycleStarted, cycle=1, reason=f"{signal.name} wrote")
+    mode_of(draft.state).begin_cycle(draft, f"{signal.name} wrote")
 
 
 def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:

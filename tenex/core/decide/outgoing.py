@@ -49,7 +49,7 @@ def _send(
     state = draft.state
     came_from = state.unannounced.from_ if state.unannounced is not None else None
     sender = mode_of(state).sender(state)
-    phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.phase)),)
+    phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.phase)),) if state.has_phases else ()
     if sender is not None:
         phase_tags = (("workflow", str(sender.slug)),)
     elif came_from is not None:

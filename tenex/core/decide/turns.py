@@ -12,7 +12,6 @@ from tenex.core.context.window import MESSAGE_CHARACTERS, in_a_line
 from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.mode import mode_of
-from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.port_values import Handoff
 from tenex.core.state.run import CallState, Completion, Run
 
@@ -249,37 +248,3 @@ def _line(done: Completion) -> str:
     cut = words if len(words) <= SUMMARY_CHARACTERS else words[:SUMMARY_CHARACTERS] + " …"
     verdict = f" [{done.verdict}]" if done.verdict else ""
     return f"{done.agent}{verdict}: {cut}"
-
-
-# ---- cycles and phases -----------------------------------------------------------------------------------------------
-
-
-def transition(draft: Transaction, to: Phase, reason: str) -> None:
-    """Enter a phase."""
-    announce_at = Millis(draft.now + draft.rules.limits.announce_after)
-    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason), announce_at=announce_at)
-
-
-def handoff_fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:
-    """Why and where the work goes on, for the next agents."""
-    state, project = draft.state, draft.rules.project
-    last = state.turns[-1] if state.turns else None
-    request = state.messages[-1].text if state.messages else ""
-    asked = request if len(request) <= 400 else request[:400] + " …"
-    return {
-        "from_": state.phase,
-        "to": to,
-        "message": f"{reason}\n\nRequest: {asked}" if asked else reason,
-        "agent_pubkey": project.pubkey,
-        "agent_name": project.name,
-        "reason": reason,
-        "summary": last.summary if last else "",
-    }
-
-
-def begin_cycle(draft: Transaction, reason: str) -> None:
-    """Begin a cycle in chat; the way there is a transition only where the table has it."""
-    state = draft.state
-    if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
-        transition(draft, Phase.CHAT, reason)
-    draft.add(r.CycleStarted, cycle=state.cycle + 1, reason=reason)

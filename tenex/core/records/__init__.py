@@ -63,6 +63,8 @@ class ConversationStarted(Record):
     title: str
     starter: PublicKey
     address: Mapping[str, Any]
+    agent: Slug = Slug("")
+    """The agent that answers alone; "" where the seven phases or a workflow say who works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +83,11 @@ class ClockAdjusted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleStarted(Record):
-    """A new cycle begins in chat, with gates, waivers, participants and the limits of a cycle cleared."""
+    """A new cycle begins, with gates, waivers, participants and the limits of a cycle cleared."""
 
     cycle: int
     reason: str
+    phase: Phase = Phase.CHAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

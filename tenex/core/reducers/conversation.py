@@ -44,20 +44,20 @@ ANSWER_WORDS = 3
 
 
 def _started(c: State, record: r.ConversationStarted) -> None:
-    c.title, c.starter, c.address = record.title, record.starter, record.address
+    c.title, c.starter, c.address, c.agent = record.title, record.starter, record.address, record.agent
     c.started_at = c.phase_started_at = record.at
 
 
 def _cycle(c: State, record: r.CycleStarted) -> None:
-    if c.phase is not Phase.CHAT:
+    if c.phase is not record.phase and c.cycle:
         leave_phase(c, record.at)
         c.phase_from, c.last_transition = c.phase, None
     carried = c.newer_than_last_turn() if c.cycle else ()
     c.past = remembered(c.past, c.cycle, c.messages, c.turns)
-    if c.unannounced is not None and c.unannounced.to is not Phase.CHAT:
+    if c.unannounced is not None and c.unannounced.to is not record.phase:
         c.unannounced = None
     c.cycle, c.status, c.waiting_for, c.refused = record.cycle, "active", "", ""
-    c.phase, c.wrote_since_entry = Phase.CHAT, bool(carried)
+    c.phase, c.wrote_since_entry = record.phase, bool(carried)
     c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()
     c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()

@@ -152,6 +152,8 @@ class State:
     title: str = ""
     starter: PublicKey = PublicKey("")
     address: Mapping[str, Any] = field(default_factory=dict)
+    agent: Slug = Slug("")
+    """The agent that answers alone, as configured when the conversation began; "" for none."""
     status: Status = "new"
     waiting_for: str = ""
     phase: Phase = Phase.CHAT
@@ -249,9 +251,19 @@ class State:
         return wrote[0].author if wrote else self.starter
 
     @property
+    def has_phases(self) -> bool:
+        """Whether the seven phases say what agents may do; else it is in `execute`, where code forbids nothing."""
+        return self.workflow is None and not self.agent
+
+    @property
+    def position(self) -> str:
+        """The phase, if phases say anything here, and the cycle, as part of a sentence."""
+        return f"in {self.phase}, cycle {self.cycle}" if self.has_phases else f"in cycle {self.cycle}"
+
+    @property
     def open_gates(self) -> tuple[Phase, ...]:
         """The quality gates still in the way of END, in order."""
-        if not self.executed or self.workflow is not None:
+        if not self.executed or not self.has_phases:
             return ()
         waived = self.waived
         return tuple(gate for gate in QUALITY_PHASES if gate not in self.gates_met and gate not in waived)

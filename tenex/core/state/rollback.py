@@ -77,6 +77,7 @@ STAYS: Final = frozenset(
         "updated_at",
         "starter",
         "address",
+        "agent",
         "outbox",
         "refusals",
         "turn_count",

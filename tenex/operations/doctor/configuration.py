@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tenex.configuration.agents import load_agents, read_library
+from tenex.configuration.agents import load_agents, only_agent, read_library
 from tenex.configuration.workflows import load_workflows
 from tenex.core.config import Kind
 from tenex.core.errors import ConfigurationError, ModelUnavailable, TenexError
@@ -221,6 +221,10 @@ def agents(case: Case) -> Iterator[Finding]:
     slugs = [str(slug) for slug in library.definitions]
     yield ok(f"{len(slugs)} agents: {', '.join(slugs)}", paths.agents)
     yield from _workflows(chosen, paths, library)
+    try:
+        only_agent(chosen, library)
+    except ConfigurationError as error:
+        yield from _faults(error.faults, "name one of the agents, or remove the setting")
     for slug in chosen.models.agents:
         if slug not in slugs:
             yield warning(

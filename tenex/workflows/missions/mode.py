@@ -21,7 +21,6 @@ from . import decide, messages
 class MissionsMode(Mode):
     """A conversation while a mission is open in it, and afterwards where the mission is all there is."""
 
-    has_cycles = False
     waits_when_idle = False
 
     def owns(self, state: State) -> bool:
@@ -32,6 +31,9 @@ class MissionsMode(Mode):
         """Whether the name is of a mission that a message may begin."""
         mission = policy.missions.get(slug)
         return mission is not None and mission.begin is not None
+
+    def begin_cycle(self, draft: Transaction, reason: str) -> None:
+        """Begin none: what has ended is over."""
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Begin the mission, or report what it does: it does not read what is written beside it."""

@@ -5,18 +5,15 @@ from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import (
     advance,
-    begin_cycle,
-    handoff_fields,
     open_turn,
     same_failure,
     spent,
     too_many_turns,
-    transition,
     wait_at_limit,
 )
 from tenex.core.ids import Millis, Slug
 from tenex.core.messages import ModelStep
-from tenex.core.phases import Phase
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import parse
 
 from . import gates, waivers
@@ -186,3 +183,37 @@ def _limit(draft: Transaction) -> tuple[str, str] | None:
         agents = ", ".join(state.streak_of[1:])
         return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
     return spent(draft)
+
+
+# ---- cycles and phases -----------------------------------------------------------------------------------------------
+
+
+def transition(draft: Transaction, to: Phase, reason: str) -> None:
+    """Enter a phase."""
+    announce_at = Millis(draft.now + draft.rules.limits.announce_after)
+    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason), announce_at=announce_at)
+
+
+def handoff_fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:
+    """Why and where the work goes on, for the next agents."""
+    state, project = draft.state, draft.rules.project
+    last = state.turns[-1] if state.turns else None
+    request = state.messages[-1].text if state.messages else ""
+    asked = request if len(request) <= 400 else request[:400] + " …"
+    return {
+        "from_": state.phase,
+        "to": to,
+        "message": f"{reason}\n\nRequest: {asked}" if asked else reason,
+        "agent_pubkey": project.pubkey,
+        "agent_name": project.name,
+        "reason": reason,
+        "summary": last.summary if last else "",
+    }
+
+
+def begin_cycle(draft: Transaction, reason: str) -> None:
+    """Begin a cycle in chat; the way there is a transition only where the table has it."""
+    state = draft.state
+    if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
+        transition(draft, Phase.CHAT, reason)
+    draft.add(r.CycleStarted, cycle=state.cycle + 1, reason=reason)

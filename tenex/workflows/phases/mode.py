@@ -7,7 +7,7 @@ from tenex.core.commands import activity
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide import daily_limits, runs
-from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere, unbegun
+from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance, open_turn
@@ -32,6 +32,10 @@ class PhasesMode(Mode):
         """Every conversation: it is registered last."""
         del state
         return True
+
+    def begin_cycle(self, draft: Transaction, reason: str) -> None:
+        """Begin a cycle in chat."""
+        decide.begin_cycle(draft, reason)
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as an answer to an open question, or as work."""
@@ -102,17 +106,11 @@ class PhasesMode(Mode):
         return True
 
     def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
-        """Execute `/quick`, `/skip` and `/retry`; answer `/new` and `/continue` before a mission could begin."""
+        """Execute `/quick`, `/skip` and `/retry`."""
         if name in ("quick", "skip"):
             self._waive(draft, name, argument, signal)
         elif name == "retry":
             return self._retry(draft, signal.name)
-        elif name in ("new", "continue") and (workflow := unbegun(draft)):
-            notify(
-                draft,
-                f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new "
-                f"note.",
-            )
         else:
             return False
         return True

@@ -10,13 +10,14 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy, Role
-from tenex.core.decide.messages import can_begin, report_elsewhere
+from tenex.core.decide.messages import report_elsewhere
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import STOPPED, close_calls, finish_run
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import TransitionGraph
 from tenex.core.ids import PublicKey, Slug
+from tenex.core.mode import can_begin
 from tenex.core.signals import MessageReceived
 from tenex.core.state import agent_tools
 from tenex.core.state.run import Message

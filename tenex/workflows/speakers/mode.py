@@ -28,7 +28,6 @@ from . import calls, decide
 class SpeakersMode(Mode):
     """A conversation that a workflow of speakers was opened in."""
 
-    has_cycles = False
     has_run_deadlines = False
     asks_at_limits = False
 
@@ -39,6 +38,9 @@ class SpeakersMode(Mode):
     def begins(self, policy: Policy, slug: Slug) -> bool:
         """Whether the name is of a workflow of speakers."""
         return slug in policy.workflows
+
+    def begin_cycle(self, draft: Transaction, reason: str) -> None:
+        """Begin none: a workflow that is closed is over."""
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Open the workflow if there is none yet; take the message as an answer or as the user's round."""
@@ -137,6 +139,11 @@ class SpeakersMode(Mode):
         """The workflow, with a key of its own."""
         session = state.workflow
         return None if session is None else Agent(slug=session.slug, name=session.name, pubkey=session.pubkey)
+
+    def guide(self, state: State, run: Run) -> tuple[str, str]:
+        """The workflow; a sub-agent takes no part in it."""
+        session = state.workflow
+        return ("phase", "") if run.parent is not None or session is None else ("workflow", session.name)
 
     def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
         """The round, who takes part, and the variables."""

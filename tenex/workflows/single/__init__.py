@@ -1,0 +1,1 @@
+"""One agent alone as a kind of conversation: no phases, no router, no quality gates."""

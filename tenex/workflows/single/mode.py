@@ -1,0 +1,82 @@
+"""One agent that answers alone: each message of a user is a turn of it, and then the next message is waited for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tenex.core import records as r
+from tenex.core.commands import activity
+from tenex.core.decide import daily_limits
+from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere
+from tenex.core.decide.outgoing import notify
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import advance, open_turn, spent, wait_at_limit
+from tenex.core.ids import Slug
+from tenex.core.mode import Mode
+from tenex.core.signals import MessageReceived
+from tenex.core.state.conversation import State
+
+
+class SingleMode(Mode):
+    """A conversation with one agent. A mention gives another agent one turn; every other message is the agent's."""
+
+    def owns(self, state: State) -> bool:
+        """Whether the conversation began with an agent of its own."""
+        return bool(state.agent)
+
+    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
+        """Take a message as the answer to an open question, or as work."""
+        mentioned = tuple(slug for slug in signal.addressed if slug in draft.rules.routable)
+        wrote = record_message(draft, replace(signal, addressed=mentioned))
+        if called:
+            report_elsewhere(draft, called)
+        elif report_disabled(draft, signal) and not draft.state.turn_count:  # it was to begin, and nothing else
+            draft.add(r.Waiting, reason="user")
+            return
+        if not answers_question(draft, wrote):
+            advance(draft)
+
+    def next(self, draft: Transaction) -> None:
+        """Open a turn where a message is not answered yet; else wait for one. A limit of cost comes before both."""
+        state = draft.state
+        unanswered = [message for message in state.unanswered if not message.is_answer]
+        mentioned = tuple(dict.fromkeys(slug for slug, _ in state.addressed))
+        if limit := spent(draft):
+            wait_at_limit(draft, *limit)
+        elif mentioned or unanswered:
+            self._open(draft, mentioned or (state.agent,), f"{state.messages[-1].name} wrote to you")
+        else:
+            draft.add(r.Waiting, reason="user")
+
+    def _open(self, draft: Transaction, agents: Sequence[Slug], reason: str) -> None:
+        known = [slug for slug in agents if slug in draft.rules.routable]
+        if known:
+            open_turn(draft, known, reason)
+            return
+        notify(
+            draft,
+            f"There is no agent {agents[0]} any more. Configure it again, or mention another: @NAME.",
+            error="agent",
+        )
+        draft.add(r.Waiting, reason="user")
+
+    def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
+        """Run the last turn again: on `/retry`, and on `/continue` where it has not finished."""
+        del argument
+        state, last = draft.state, draft.state.last_turn
+        if name not in ("retry", "continue") or state.turn is not None or state.status == "ended" or not state.turns:
+            return False
+        if last is None or daily_limits.on_hold(state):
+            return False
+        has_finished = all(done.outcome == "finished" for done in last.completions)
+        draft.add(r.Continued, name=signal.name)
+        if name == "retry" or not has_finished:
+            self._open(draft, last.agents, f"{signal.name} asked for another try")
+        elif state.unanswered:
+            advance(draft)
+        else:
+            notify(draft, "There is nothing to go on with; write what you want.")
+        return True
+
+    def status(self, draft: Transaction) -> list[str]:
+        """The agent, then what runs."""
+        return [f"Agent: {draft.state.agent} (cycle {draft.state.cycle})", *activity(draft, "This cycle has ended.")]
