@@ -38,7 +38,7 @@ class Asker:
         """Ask, and wait for the answer.
 
         Raises:
-            WorkflowError: there is none; the message says why.
+            WorkflowError: there is no answer; the message gives the reason.
             ModelUnavailable: a model cannot be reached.
         """
         rules, slug = self.rules(), Slug(question.name.strip().removeprefix("@"))
@@ -85,7 +85,7 @@ def _answer(slug: Slug, state: Conversation, notice: str, *, is_agent: bool) -> 
     session, turn = state.workflow, state.last_turn
     assert session is not None
     if state.runs:
-        raise WorkflowError(f"{slug} asks a person, whom a node cannot stand in for: {notice}")
+        raise WorkflowError(f"{slug} asks a user, for whom a node cannot answer: {notice}")
     if not session.is_closed and not is_agent:
         raise WorkflowError(f"The workflow {slug} waits for a person: {notice}")
     done = turn.completions[-1] if turn is not None and turn.completions else None

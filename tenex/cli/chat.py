@@ -9,7 +9,7 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -111,6 +111,30 @@ def _unanswered(wait: float) -> str:
     )
 
 
+async def send_typed_lines(
+    client: ChatClient,
+    watch: DaemonWatch,
+    toolbar: Callable[[], str],
+    send: Callable[[str], Awaitable[None]],
+    hides_activity: Callable[[], bool] = lambda: True,
+) -> None:
+    """Send what the user types, until they leave; the agents that are writing are shown above it.
+
+    Unless `hides_activity`, those that do something else are shown too.
+    """
+    from .input_line import printing_above, typed_lines
+
+    def lines(width: int) -> list[str | tuple[str, str]]:
+        return [*activity_lines(client.activities, width, only_text=hides_activity()), *watch.lines(width)]
+
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(watch.run(), name="daemon watch")
+        with printing_above():
+            async for text in typed_lines(toolbar, lines):
+                await send(text)
+        watching.cancel()
+
+
 class _Chat:
     def __init__(self, screen: Screen, socket: Path) -> None:
         self._screen = screen
@@ -123,7 +147,7 @@ class _Chat:
         """Of the conversation, as the daemon on this machine reports it; None without a report."""
         self._status_at = 0.0
         self._has_report = False
-        """Whether that daemon tells what becomes durable in it."""
+        """Whether that daemon reports what becomes durable in it."""
         self._active: Activity | None = None
         """The same from the project's status event."""
         self._last = 0.0
@@ -154,27 +178,19 @@ class _Chat:
             raise TransientError(f"{_unanswered(wait)} Use --wait to wait longer.")
 
     async def _chat(self, talk: ChatClient, url: str, wait: float) -> None:
-        from .input_line import printing_above, typed_lines
-
         self._screen.message(f"Connected to {url} · /help for commands · Ctrl-C clears the line · /quit leaves")
         watch = DaemonWatch(self._socket, self._screen, lambda: talk.root, self._on_lines, self._on_gone)
         loop = asyncio.get_running_loop()
         reminder = loop.call_later(wait, self._remind, talk, wait)
-        async with asyncio.TaskGroup() as group:
-            listening = group.create_task(watch.run(), name="daemon watch")
-            with printing_above():
-                async for text in typed_lines(
-                    partial(self._toolbar, url),
-                    lambda width: [
-                        *activity_lines(talk.activities, width, only_text=self._status is not None),
-                        *watch.lines(width),
-                    ],
-                ):
-                    await self._send(talk, text)
-                    reminder.cancel()
-                    reminder = loop.call_later(wait, self._remind, talk, wait)
+
+        async def send(text: str) -> None:
+            nonlocal reminder
+            await self._send(talk, text)
             reminder.cancel()
-            listening.cancel()
+            reminder = loop.call_later(wait, self._remind, talk, wait)
+
+        await send_typed_lines(talk, watch, partial(self._toolbar, url), send, lambda: self._status is not None)
+        reminder.cancel()
 
     def _remind(self, talk: ChatClient, wait: float) -> None:
         if self._awaits_answer and not talk.activities:

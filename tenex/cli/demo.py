@@ -1,7 +1,7 @@
 """`tenex demo`: an embedded relay, a daemon and a chat, on this machine and in one process.
 
-The chat is a client like any other: what it sends goes through the relay, and what agents say comes from there. Beside
-their words it shows what the daemon makes durable: phases, turns, tools.
+The chat is a client like any other: it sends and receives messages through the relay. Beside them it shows what the
+daemon makes durable: phases, turns, tools.
 """
 
 import asyncio
@@ -24,9 +24,10 @@ from tenex.core.messages import ModelRequest
 from tenex.core.phases import Phase
 from tenex.operations.transcript import Line, TranscriptRenderer
 
-from .activity import DaemonWatch, activity_lines, toolbar
+from .activity import DaemonWatch, toolbar
+from .chat import send_typed_lines
 from .console import OVERDUE, Feed, Screen
-from .nostr_client import ChatClient, ReceivedMessage, connected_client
+from .nostr_client import ChatClient, connected_client
 from .options import DataOption, open_settings
 
 if TYPE_CHECKING:
@@ -40,14 +41,14 @@ PACE = 0.3
 FAILED = 1
 """The exit code where a mission has failed, or could not begin."""
 WAITING = 6
-"""The exit code where the conversation waits for a person and there is none."""
+"""The exit code where the conversation waits for a user and there is no terminal."""
 
 
 def demo(
     ctx: typer.Context,
     message: Annotated[
         str | None,
-        typer.Option(help="Say this, wait for the end, and exit; else what stdin gives, if it is no terminal."),
+        typer.Option(help="Send this, wait for the end, and exit; default: standard input, if it is no terminal."),
     ] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
@@ -121,12 +122,12 @@ def hold(
     where = resolve_paths(settings)
     make_folder(where.data)
     ring = KeyRing(where.keys)
-    person, project = ring.get_or_create("owner"), ring.get_or_create("project")
+    user, project = ring.get_or_create("owner"), ring.get_or_create("project")
     is_chat = message is None and sys.stdin.isatty() and sys.stdout.isatty()
     log = open(where.data / "tenex.log", "a", encoding="utf-8", opener=_private)  # noqa: SIM115 closed with telemetry
     telemetry = configure(settings.log.level, "json", log)
     try:
-        owners = [*settings.people.owners, person.npub]
+        owners = [*settings.people.owners, user.npub]
         screen = Screen(terminal=True if is_chat else None)
         if announcement:
             screen.message(announcement)
@@ -136,7 +137,7 @@ def hold(
                 lambda url: open_settings(
                     ctx, data, {"relays": {"urls": [url]}, "people": {"owners": owners}, **(overrides or {})}
                 ),
-                person,
+                user,
                 project,
                 port,
             )
@@ -159,88 +160,89 @@ class _Demo:
         self._screen = screen
         self._is_chat = is_chat
         self._message = message
-        self._story = TranscriptRenderer()
+        self._transcript = TranscriptRenderer()
         self._feed = Feed(self._show)
         self._conversation: Conversation | None = None
         self._others: dict[str, Conversation] = {}
-        """Of an earlier demo, going on beside ours."""
+        """Conversations of an earlier demo that go on."""
         self._resumed: str | None = None
-        """The first of them: what is typed goes there."""
-        self._rest = asyncio.Event()
-        self._talk: ChatClient | None = None
-        self._said = ""
+        """The first of them: what is typed continues it."""
+        self._may_be_idle = asyncio.Event()
+        self._client: ChatClient | None = None
+        self._last_text = ""
         self._refused: set[str] = set()
         """Conversations in which a workflow could not begin."""
 
     async def hold(
-        self, settings: "Callable[[str], Settings]", person: "SecretKey", project: "SecretKey", port: int | None
+        self, settings: "Callable[[str], Settings]", user: "SecretKey", project: "SecretKey", port: int | None
     ) -> int:
-        """Build everything, talk, take everything down; returns the exit code."""
+        """Start everything, converse, stop everything; returns the exit code."""
         from tenex.app import open_application
 
         async with _relay(port) as url:
             chosen = settings(url)
-            pace = self._pace if self._is_chat else None
+            pace = _pace if self._is_chat else None
             async with open_application(chosen, observers=(self,), pace=pace) as app:
-                ready = asyncio.Event()
+                is_ready = asyncio.Event()
+
+                async def ready() -> None:
+                    is_ready.set()
+
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(app.serve(_setter(ready)), name="daemon")
-                    await ready.wait()
+                    group.create_task(app.serve(ready), name="daemon")
+                    await is_ready.wait()
                     try:
-                        return await self._converse(app, url, person, project)
+                        return await self._converse(app, url, user, project)
                     finally:
                         app.runtime.stop()
-                        self._farewell(app)
+                        self._show_paths(app)
 
-    async def _converse(self, app: "Application", url: str, person: "SecretKey", project: "SecretKey") -> int:
+    async def _converse(self, app: "Application", url: str, user: "SecretKey", project: "SecretKey") -> int:
         agents = [one.pubkey for one in app.current.now.identities]
-        async with connected_client(url, person, project.public, agents=agents, indicators=self._is_chat) as talk:
-            self._talk = talk
-            talk.on_message(self._heard)
-            self._go_on()
-            await talk.introduce(os.environ.get("USER") or "you")
+        async with connected_client(url, user, project.public, agents=agents, indicators=self._is_chat) as client:
+            self._client = client
+            client.on_message(lambda message: self._feed.on_delivered(message.id))
+            self._continue_resumed()
+            await client.introduce(os.environ.get("USER") or "you")
             with suppress(TimeoutError):  # else the first message may be read before its author's name
                 async with asyncio.timeout(OVERDUE):
-                    while person.public not in app.names:  # noqa: ASYNC110 relays tell it when they tell it
+                    while user.public not in app.names:  # noqa: ASYNC110 it comes with the pool's events
                         await asyncio.sleep(0.01)
-            return await (self._chat(app, talk, url) if self._is_chat else self._once(talk))
+            return await (self._chat(app, client, url) if self._is_chat else self._once(client))
 
-    def _go_on(self) -> None:
-        """Talk in the conversation that goes on, unless one has been begun."""
-        if self._talk is not None and self._talk.root is None and self._resumed is not None:
-            self._talk.follow(self._resumed, int(time.time()))
-
-    # ---- what is heard ----
+    def _continue_resumed(self) -> None:
+        """Continue the conversation of an earlier demo, unless a new one has begun."""
+        if self._client is not None and self._client.root is None and self._resumed is not None:
+            self._client.follow(self._resumed, int(time.time()))
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """The daemon has made records durable."""
-        lines = [line for record in records for line in self._story.render(record)]
+        lines = [line for record in records for line in self._transcript.render(record)]
         if any(isinstance(record, r.MessageSent) and ("error", "workflow") in record.tags for record in records):
             self._refused.add(conversation.id)
-        if self._talk is None or conversation.id != self._talk.root:
-            self._another(conversation, records, lines)
-            self._rest.set()
+        if self._client is None or conversation.id != self._client.root:
+            self._show_other(conversation, records, lines)
+            self._may_be_idle.set()
             return
         self._conversation = conversation
-        self._said = next((rec.text for rec in reversed(records) if isinstance(rec, r.MessageSent)), self._said)
+        for record in records:
+            if isinstance(record, r.MessageSent):
+                self._last_text = record.text
         self._feed.queue(lines)
-        if _rests(conversation):
-            self._rest.set()
+        if _is_idle(conversation):
+            self._may_be_idle.set()
 
-    def _another(self, conversation: Conversation, records: Sequence[r.Record], lines: Sequence[Line]) -> None:
-        """Show a conversation that an earlier demo left unfinished, and that goes on by itself."""
+    def _show_other(self, conversation: Conversation, records: Sequence[r.Record], lines: Sequence[Line]) -> None:
+        """Show a conversation that an earlier demo left unfinished."""
         if any(isinstance(record, r.ProcessRestarted) for record in records):
-            self._screen.message(f"Going on with what was unfinished: {conversation.title}", "bold")
+            self._screen.message(f"Continuing an unfinished conversation: {conversation.title}", "bold")
             if self._is_chat and self._resumed is None:
                 self._resumed = conversation.id
-                self._go_on()
+                self._continue_resumed()
         self._others[conversation.id] = conversation
         if self._conversation is None or self._conversation.id == conversation.id:
             self._conversation = conversation
         self._feed.queue([replace(line, event="") for line in lines])  # our client does not listen in its thread
-
-    def _heard(self, heard: ReceivedMessage) -> None:
-        self._feed.on_delivered(heard.id)
 
     def _show(self, line: Line) -> None:
         if not (self._is_chat and line.tone == "person"):  # the terminal holds what was typed
@@ -248,17 +250,17 @@ class _Demo:
 
     # ---- without a terminal ----
 
-    async def _once(self, talk: ChatClient) -> int:
-        outcome = await talk.send(self._message)
+    async def _once(self, client: ChatClient) -> int:
+        outcome = await client.send(self._message)
         if not outcome.accepted:
             raise UsageError(f"The relay refused the message: {outcome.detail}")
         while True:
-            await self._rest.wait()
-            self._rest.clear()
+            await self._may_be_idle.wait()
+            self._may_be_idle.clear()
             conversation = self._conversation
-            if conversation is None or conversation.id != talk.root or not _rests(conversation):
+            if conversation is None or conversation.id != client.root or not _is_idle(conversation):
                 continue
-            if not all(_rests(other) for other in self._others.values()):
+            if not all(_is_idle(other) for other in self._others.values()):
                 continue
             while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
                 await asyncio.sleep(0.05)
@@ -266,30 +268,24 @@ class _Demo:
                 mission = conversation.mission
                 has_failed = mission.outcome == "failed" if mission else conversation.id in self._refused
                 return FAILED if has_failed else 0
-            self._screen.message(f"It waits for a person: {self._said}", "bold")
+            self._screen.message(f"It waits for a user: {self._last_text}", "bold")
             return WAITING
 
     # ---- in a terminal ----
 
-    async def _chat(self, app: "Application", talk: ChatClient, url: str) -> int:
-        from .input_line import printing_above, typed_lines
-
+    async def _chat(self, app: "Application", client: ChatClient, url: str) -> int:
         agents = ", ".join(agent.name for agent in app.rules.roster.values())
         model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
         self._screen.message(f"tenex demo · relay {url} · {agents} · {model}", "bold")
         self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
-        watch = DaemonWatch(app.places.socket, self._screen, lambda: talk.root)
-        async with asyncio.TaskGroup() as group:
-            listening = group.create_task(watch.run(), name="daemon watch")
-            with printing_above():
-                async for text in typed_lines(
-                    self._toolbar,
-                    lambda width: [*activity_lines(talk.activities, width, only_text=True), *watch.lines(width)],
-                ):
-                    outcome = await talk.send(text)
-                    if not outcome.accepted:
-                        self._screen.message(f"The relay refused it: {outcome.detail}", "red")
-            listening.cancel()
+        watch = DaemonWatch(app.places.socket, self._screen, lambda: client.root)
+
+        async def send(text: str) -> None:
+            outcome = await client.send(text)
+            if not outcome.accepted:
+                self._screen.message(f"The relay refused it: {outcome.detail}", "red")
+
+        await send_typed_lines(client, watch, self._toolbar, send)
         return 0
 
     def _toolbar(self) -> str:
@@ -302,26 +298,27 @@ class _Demo:
         status = conversation_status(conversation, Millis(int(time.time() * 1000)))
         return toolbar({**status, "usage": usage(conversation)})
 
-    async def _pace(self, _: ModelRequest) -> None:
-        await asyncio.sleep(PACE)
-
-    def _farewell(self, app: "Application") -> None:
-        root = self._talk.root if self._talk else None
+    def _show_paths(self, app: "Application") -> None:
+        root = self._client.root if self._client else None
         if root:
             folder: Path = app.places.conversations / root
             self._screen.message(f"\nThe conversation: {folder}/conversation.json")
             self._screen.message(f"What was made:    {app.places.workspace}")
 
 
-def _rests(conversation: Conversation) -> bool:
-    """Whether nothing goes on before a person, or a model that is away, does something."""
+async def _pace(_: ModelRequest) -> None:
+    await asyncio.sleep(PACE)
+
+
+def _is_idle(conversation: Conversation) -> bool:
+    """Whether nothing happens before a user writes, or a model can be reached again."""
     is_held = any(run.is_held for run in conversation.runs.values())
     return conversation.status in ("waiting", "ended") or conversation.is_parked or is_held
 
 
 @asynccontextmanager
 async def _relay(port: int | None) -> AsyncIterator[str]:
-    """The relay, at the same address from run to run where it can: conversations remember where they live."""
+    """The relay, at the same address in each run if it can be: conversations remember their relay."""
     from tenex.nostr.embedded import embedded_relay
     from tenex.settings import EMBEDDED_RELAY_PORT
 
@@ -333,10 +330,3 @@ async def _relay(port: int | None) -> AsyncIterator[str]:
                 raise
             url = await stack.enter_async_context(embedded_relay())
         yield url
-
-
-def _setter(event: asyncio.Event):  # type: ignore[no-untyped-def]
-    async def ready() -> None:
-        event.set()
-
-    return ready

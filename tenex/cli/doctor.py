@@ -92,11 +92,8 @@ def _print(case: "Case", report: "Report") -> None:
     for finding in report.findings:
         for line in _lines(finding):
             output.result(line)
-    faults, warnings = _count(report, "fault"), _count(report, "warning")
-    output.result(
-        f"\n{faults or 'no'} fault{'' if faults == 1 else 's'}, {warnings or 'no'} "
-        f"warning{'' if warnings == 1 else 's'}"
-    )
+    counted = [(_count(report, level), level) for level in ("fault", "warning")]
+    output.result("\n" + ", ".join(output.count(found, level) if found else f"no {level}s" for found, level in counted))
     if any(finding.repair is not None for finding in report.findings) and not report.fixed:
         output.message("`tenex doctor --fix` fixes what is marked with *.")
 

@@ -1,13 +1,13 @@
 """`tenex agents lessons`: list what agents have learned and from whom, and remove it."""
 
 import asyncio
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from . import output
 from .options import DataOption, JsonOption, group, open_settings
+from .times import local_time
 
 if TYPE_CHECKING:
     from tenex.settings import ProjectPaths
@@ -34,9 +34,8 @@ def list_(ctx: typer.Context, agent: AgentOption = "", data: DataOption = None, 
         return
     for one in found:
         user = f"{one['role']} {one['author'][:12]}" if one["author"] else "an unknown user"
-        learned = datetime.fromtimestamp(one["at"] / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
         output.result(f"{one['number']}  {one['agent']}  {output.one_line(one['title'])}")
-        output.result(f"   {learned}, in {one['conversation'][:12]}, for {user}")
+        output.result(f"   {local_time(one['at'])}, in {one['conversation'][:12]}, for {user}")
         output.result("".join(f"   {line}\n" for line in one["lesson"].splitlines()).rstrip("\n"))
     if not found:
         output.message(f"There are no lessons{f' of {agent}' if agent else ''}.")

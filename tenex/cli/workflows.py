@@ -1,5 +1,6 @@
 """`tenex workflows`: draw, check, add and run workflows; also draws the seven phases and the graphs of agents."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +16,12 @@ from .agents import edges, load_agents
 from .options import DataOption, JsonOption, data_folder, group, open_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tenex.core.graph import TransitionGraph
-    from tenex.settings import Settings
+    from tenex.prompting import AgentDefinition, PromptLibrary
     from tenex.workflows.missions.definitions import MissionWorkflow
-    from tenex.workflows.speakers.definitions import LoadedWorkflow
+    from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows
 
 workflows = group("Draw, check, add and run workflows.")
 
@@ -39,30 +40,29 @@ ShownArgument = Annotated[
 def show(ctx: typer.Context, name: ShownArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
     """Print a workflow, an agent's own phases and output states, or the seven phases, as Mermaid diagrams."""
     if name:
-        settings = open_settings(ctx, data)
-        name = _full_name(settings, name, load_agents(settings).definitions)
-        own = _agent_graphs(settings, name)
-        if own is None:
-            _show_workflow(_found(settings, name), as_json=as_json)
+        project = _Project(ctx, data)
+        name = project.full_name(name, project.agents)
+        graphs = project.agent_graphs(name)
+        if graphs is None:
+            _show_workflow(project.find(name), as_json=as_json)
         elif as_json:
-            phases = edges(own["phases"]) if "phases" in own else {}
-            output.result_json(
-                {"name": name, **phases, **({"output": edges(own["output"])} if "output" in own else {})}
-            )
+            phases = edges(graphs["phases"]) if "phases" in graphs else {}
+            outputs = {"output": edges(graphs["output"])} if "output" in graphs else {}
+            output.result_json({"name": name, **phases, **outputs})
         else:
-            output.result("\n\n".join(one.mermaid().rstrip("\n") for one in own.values()))
-        return
-    if not as_json:
+            output.result("\n\n".join(graph.mermaid().rstrip("\n") for graph in graphs.values()))
+    elif as_json:
+        graph = PHASE_TRANSITIONS
+        output.result_json(
+            {
+                "initial": str(graph.initial),
+                "nodes": [str(node) for node in graph.nodes],
+                "edges": [{"from": edge.source, "to": edge.target} for edge in graph.edges],
+                "terminal": [node for node in graph.nodes if node in graph.terminal],
+            }
+        )
+    else:
         output.result(PHASE_TRANSITIONS.mermaid().rstrip("\n"))
-        return
-    output.result_json(
-        {
-            "initial": str(PHASE_TRANSITIONS.initial),
-            "nodes": [str(node) for node in PHASE_TRANSITIONS.nodes],
-            "edges": [{"from": edge.source, "to": edge.target} for edge in PHASE_TRANSITIONS.edges],
-            "terminal": [node for node in PHASE_TRANSITIONS.nodes if node in PHASE_TRANSITIONS.terminal],
-        }
-    )
 
 
 def _show_workflow(found: "LoadedWorkflow", *, as_json: bool) -> None:
@@ -126,17 +126,13 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     A workflow with a fault is disabled and the exit code is 3; one with warnings can be used.
     """
     from tenex.configuration.workflows import faults_here
-    from tenex.settings import resolve_paths
-    from tenex.workflows.speakers.definitions import LoadedWorkflows, find_workflows
+    from tenex.workflows.speakers.definitions import LoadedWorkflows
 
-    settings = open_settings(ctx, data)
-    where = resolve_paths(settings)
-    name = _full_name(settings, name, [slug for slug, *_ in _with_phases(settings, "")])
-    own = _with_phases(settings, name)
-    read = LoadedWorkflows() if name and own else LoadedWorkflows((_found(settings, name),)) if name else None
-    read = read if read is not None else find_workflows(where.workflows, settings.workflows, where.code_refusal)
-    agents = _agents(settings)
-    read = read.without(lambda one: faults_here(one, agents))
+    project = _Project(ctx, data)
+    name = project.full_name(name, project.own_phases)
+    own = [(slug, *row) for slug, row in project.own_phases.items() if name in ("", slug)]
+    read = project.workflows if not name else LoadedWorkflows() if own else LoadedWorkflows((project.find(name),))
+    read = read.without(lambda one: faults_here(one, project.workers))
     if as_json:
         rows = [{"name": one.slug, "source": one.source, "warnings": one.warnings} for one in read.found]
         rows += [{"name": one.slug, "source": one.source, "faults": one.faults} for one in read.disabled]
@@ -151,7 +147,9 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
         for source in read.others:
             output.result(f"{source}  defines no workflow; it is loaded for what it registers")
         if not read.found and not read.disabled and not own:
-            output.message(f"There are no workflows in {where.workflows}. `tenex workflows add` lists examples.")
+            output.message(
+                f"There are no workflows in {project.paths.workflows}. `tenex workflows add` lists examples."
+            )
     if read.disabled:
         raise ConfigurationError(read.faults)
 
@@ -182,13 +180,13 @@ def run(
 
     from .demo import hold
 
-    settings = open_settings(ctx, data)
-    name = _full_name(settings, name, ())
-    found = _found(settings, name)
-    if faults := faults_here(found, _agents(settings)):
+    project = _Project(ctx, data)
+    name = project.full_name(name, ())
+    found = project.find(name)
+    if faults := faults_here(found, project.workers):
         raise ConfigurationError(faults)
     lines = [f"@{found.slug} {message}", *(f"/set {pair}" for pair in variables or ())]
-    hold(ctx, "\n".join(lines), port=port, data=data, overrides=_with(settings, name))
+    hold(ctx, "\n".join(lines), port=port, data=data, overrides=project.overrides_for(name))
 
 
 @workflows.command()
@@ -201,7 +199,6 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Copy an example of a workflow or a mission to edit; without a name, list the examples."""
-    from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import SUFFIXES
 
     found = examples.workflow_examples()
@@ -211,12 +208,10 @@ def add(
         output.message("`tenex workflows add EXAMPLE` copies one into your folder of workflows.")
         return
     example = examples.choose(found, name.removeprefix("@"))
-    settings = open_settings(ctx, data)
-    folder = resolve_paths(settings).workflows
-    if example.name in (agents := load_agents(settings).definitions):
-        raise UsageError(
-            f"{example.name} is the name of an agent, in {agents[Slug(example.name)].source}; rename that one"
-        )
+    project = _Project(ctx, data)
+    folder, agent = project.paths.workflows, project.agents.get(Slug(example.name))
+    if agent is not None:
+        raise UsageError(f"{example.name} is the name of an agent, in {agent.source}; rename that one")
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.suffix in SUFFIXES and examples.slug_of(file) == example.name:
             raise UsageError(f"{file} exists; edit it, or move it away first")
@@ -226,36 +221,112 @@ def add(
     output.message(f"A daemon knows @{example.name} from its next start or reload (SIGHUP) on.")
 
 
-def _with(settings: "Settings", name: str) -> dict[str, Any]:
-    """Settings that add a file or a module that is not configured."""
-    from tenex.settings import resolve_paths
+class _Project:
+    """The agents and workflows of a data folder, each read when it is needed."""
 
-    if not _is_source(name):
-        return {}
-    if ":" not in name:
-        path = Path(name).absolute()
-        if path.parent.resolve() == resolve_paths(settings).workflows.resolve():
+    def __init__(self, ctx: typer.Context, data: Path | None) -> None:
+        from tenex.settings import resolve_paths
+
+        self.settings = open_settings(ctx, data)
+        self.paths = resolve_paths(self.settings)
+
+    @cached_property
+    def library(self) -> "PromptLibrary":
+        return load_agents(self.settings)
+
+    @property
+    def agents(self) -> "Mapping[Slug, AgentDefinition]":
+        return self.library.definitions
+
+    @property
+    def workers(self) -> list[str]:
+        """The slugs of the agents that can take part in a workflow."""
+        return [slug for slug, agent in self.agents.items() if agent.kind != "orchestrator"]
+
+    @cached_property
+    def workflows(self) -> "LoadedWorkflows":
+        """The configured workflows, as they are read."""
+        from tenex.workflows.speakers.definitions import find_workflows
+
+        return find_workflows(self.paths.workflows, self.settings.workflows, self.paths.code_refusal)
+
+    @property
+    def own_phases(self) -> dict[str, tuple[str, str]]:
+        """The phases and the file of each agent with phases of its own."""
+        return {
+            str(slug): (", ".join(agent.program.graph.nodes), agent.source)
+            for slug, agent in self.agents.items()
+            if agent.program is not None and agent.program.graph is not None
+        }
+
+    def full_name(self, start: str, agents: "Iterable[str]") -> str:
+        """The workflow, or one of these agents, whose name begins with `start`; `start` itself where there is none.
+
+        Raises:
+            UsageError: several match.
+        """
+        start = start.removeprefix("@")
+        if not start or _is_source(start):
+            return start
+        workflows = [*(one.slug for one in self.workflows.found), *(one.slug for one in self.workflows.disabled)]
+        return matching(start, map(str, [*agents, *workflows]), "agents and workflows") or start
+
+    def find(self, name: str) -> "LoadedWorkflow":
+        """The configured workflow of that name, or the one in that file or module.
+
+        Raises:
+            UsageError: there is none.
+            ConfigurationError: it has faults.
+        """
+        from tenex.workflows.speakers.definitions import read_workflow, slug_of
+
+        if self._is_in_folder(name) and Path(name).exists():
+            name = slug_of(Path(name))  # it may use its neighbours
+        if _is_source(name):
+            found = read_workflow(name)
+            if found is None:
+                raise UsageError(f"{name} defines no workflow")
+            return found
+        name = name.removeprefix("@")
+        for one in self.workflows.found:
+            if one.slug == name:
+                return one
+        if faults := [fault for one in self.workflows.disabled if one.slug == name for fault in one.faults]:
+            raise ConfigurationError(faults)
+        known = ", ".join(one.slug for one in self.workflows.found)
+        hint = "`tenex workflows add` and `tenex agents add` list examples."
+        raise UsageError(
+            f"There is no workflow {name!r} in {self.paths.workflows}. {f'Known: {known}. ' if known else ''}{hint}"
+        )
+
+    def overrides_for(self, name: str) -> dict[str, Any]:
+        """Settings that add a file or a module that is not configured."""
+        if not _is_source(name) or self._is_in_folder(name):
             return {}
-        name = str(path)
-    return {} if name in settings.workflows else {"workflows": [*settings.workflows, name]}
+        name = name if ":" in name else str(Path(name).absolute())
+        return {} if name in self.settings.workflows else {"workflows": [*self.settings.workflows, name]}
 
+    def agent_graphs(self, name: str) -> "dict[str, TransitionGraph] | None":
+        """The graphs of an agent's own `phases` and `output` states; None where there is no such agent."""
+        slug = Slug(name.removeprefix("@"))
+        known = self.agents.get(slug)
+        if known is None:
+            return None
+        found: dict[str, TransitionGraph] = {}
+        if known.program is not None and known.program.graph is not None:
+            found["phases"] = known.program.graph
+        if known.output is not None:
+            from tenex.configuration.output_states import graph_of, outputs_of
 
-def _full_name(settings: "Settings", start: str, agents: "Iterable[str]") -> str:
-    """The workflow or agent whose name begins with `start`; `start` itself where there is none.
+            found["output"] = graph_of(outputs_of(self.library, self.paths)[slug])
+        if not found:
+            raise UsageError(f"{name} has no phases or output states; add `phases:` or `output:` to {known.source}")
+        return found
 
-    Raises:
-        UsageError: several match.
-    """
-    from tenex.settings import resolve_paths
-    from tenex.workflows.speakers.definitions import find_workflows
-
-    start = start.removeprefix("@")
-    if not start or _is_source(start):
-        return start
-    where = resolve_paths(settings)
-    read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
-    workflows = [*(one.slug for one in read.found), *(one.slug for one in read.disabled)]
-    return matching(start, map(str, [*agents, *workflows]), "agents and workflows") or start
+    def _is_in_folder(self, name: str) -> bool:
+        """Whether it names a file in the folder of workflows."""
+        is_file = ":" not in name and _is_source(name)
+        return is_file and Path(name).absolute().parent.resolve() == self.paths.workflows.resolve()
 
 
 def _is_source(name: str) -> bool:
@@ -271,76 +342,3 @@ def _parts(found: "LoadedWorkflow") -> "Iterable[str]":
 
     one = found.workflow
     return one.graph.rule().nodes if isinstance(one, MissionWorkflow) else one.everybody
-
-
-def _found(settings: "Settings", name: str) -> "LoadedWorkflow":
-    """The configured workflow of that name, or the one in that file or module.
-
-    Raises:
-        UsageError: there is none.
-        ConfigurationError: it has faults.
-    """
-    from tenex.settings import resolve_paths
-    from tenex.workflows.speakers.definitions import SUFFIXES, find_workflows, read_workflow, slug_of
-
-    path = Path(name)
-    if (
-        path.suffix in SUFFIXES
-        and path.parent.resolve() == resolve_paths(settings).workflows.resolve()
-        and path.exists()
-    ):
-        name = slug_of(path)  # it may use its neighbours
-    if _is_source(name):
-        found = read_workflow(name)
-        if found is None:
-            raise UsageError(f"{name} defines no workflow")
-        return found
-    where = resolve_paths(settings)
-    read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
-    one = next((known for known in read.found if known.slug == name.removeprefix("@")), None)
-    faults = [fault for other in read.disabled if other.slug == name.removeprefix("@") for fault in other.faults]
-    if one is None and faults:
-        raise ConfigurationError(faults)
-    if one is None:
-        known = f"Known: {', '.join(known.slug for known in read.found)}. " if read.found else ""
-        hint = "`tenex workflows add` and `tenex agents add` list examples."
-        raise UsageError(f"There is no workflow {name!r} in {where.workflows}. {known}{hint}")
-    return one
-
-
-def _agent_graphs(settings: "Settings", name: str) -> "dict[str, TransitionGraph] | None":
-    """The graphs of an agent's own `phases` and `output` states; None where there is no such agent."""
-    from tenex.settings import resolve_paths
-
-    library, slug = load_agents(settings), Slug(name.removeprefix("@"))
-    known = library.definitions.get(slug)
-    if known is None:
-        return None
-    found: dict[str, TransitionGraph] = {}
-    if known.program is not None and known.program.graph is not None:
-        found["phases"] = known.program.graph
-    if known.output is not None:
-        from tenex.configuration.output_states import graph_of, outputs_of
-
-        found["output"] = graph_of(outputs_of(library, resolve_paths(settings))[slug])
-    if not found:
-        raise UsageError(f"{name} has no phases or output states; add `phases:` or `output:` to {known.source}")
-    return found
-
-
-def _with_phases(settings: "Settings", name: str) -> list[tuple[str, str, str]]:
-    """Slug, phases and file of each agent with its own phases, or of the one named."""
-    graphs = [
-        (str(slug), agent.program.graph, agent.source)
-        for slug, agent in load_agents(settings).definitions.items()
-        if agent.program is not None and agent.program.graph is not None
-    ]
-    wanted = name.removeprefix("@")
-    return [(slug, ", ".join(own.nodes), source) for slug, own, source in graphs if wanted in ("", slug)]
-
-
-def _agents(settings: "Settings") -> list[str]:
-    from tenex.core.config import Kind
-
-    known = load_agents(settings).definitions
-    return [slug for slug, agent in known.items() if agent.kind is not Kind.ORCHESTRATOR]

@@ -31,11 +31,11 @@ from tenex.tools.tool import Tool
 from tenex.tools.workspace import Workspace
 from tenex.workflows.loading import changed_since
 from tenex.workflows.missions.runner import Ask
+from tenex.workflows.speakers.rules import compiler
 
 from .agents import PROJECT, agent_keys, load_agent_set, only_agent
 from .models import build_model_client, is_offline
 from .workflows import (
-    compiler,
     configured,
     disabled,
     load_workflows,

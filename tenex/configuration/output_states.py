@@ -45,14 +45,14 @@ _SAMPLES: Final = tuple(
 )
 """Tools with which every state can be reached."""
 _TAKEN: Final = "<think>"
-"""Servers and libraries take out of an answer what stands in it, as the model's own reasoning."""
+"""Servers and libraries take out of an answer text in these tags, as the model's own reasoning."""
 
 
 def outputs_of(library: PromptLibrary, where: ProjectPaths) -> dict[Slug, AgentOutput]:
     """How each agent speaks that speaks by states.
 
     Raises:
-        ConfigurationError: a state cannot be found or made, or states cannot be told apart; with every fault.
+        ConfigurationError: a state cannot be found or made, or states are ambiguous; with every fault.
     """
     faults: list[str] = []
     found: dict[Slug, AgentOutput] = {}
@@ -64,7 +64,7 @@ def outputs_of(library: PromptLibrary, where: ProjectPaths) -> dict[Slug, AgentO
         planning = [_kind(name, definition, where, faults) for name in definition.output.plan]
         acting = [_kind(name, definition, where, faults) for name in definition.output.act]
         faults += [
-            f"{line}: `{name}` takes an action and cannot stand in `plan`. Move it to `act`."
+            f"{line}: `{name}` takes an action and is not allowed in `plan`. Move it to `act`."
             for name in definition.output.plan
             if name in BUILT_IN and name not in PLANNING
         ]
@@ -155,4 +155,4 @@ def _faults(output: AgentOutput) -> list[str]:
         if state.delimiters[0].lower().startswith(_TAKEN)
     ]
     plans = [state for state in form.machine.planning_states if isinstance(state, ToolCallState) or runs_python(state)]
-    return faults + [f"{state.identifier} calls or runs, and cannot stand in `plan`." for state in plans]
+    return faults + [f"{state.identifier} calls or runs, and is not allowed in `plan`." for state in plans]

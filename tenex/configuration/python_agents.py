@@ -13,13 +13,13 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.prompting.agents import AgentDefinition, OutputDefinition
 from tenex.prompting.frontmatter import OutputTable
 from tenex.tools.tool import Tool
-from tenex.workflows.agents.definition import blueprint, program
+from tenex.workflows.agents.definition import ask_now, blueprint, program
 from tenex.workflows.agents.invoke import call_method
 from tenex.workflows.agents.loading import PythonAgent, find_agents
 from tenex.workflows.agents.tools import Method
 
 GRACE: Final = 5.0
-"""Seconds above a method's own bound after which the registry's would end it: the method's says what it was."""
+"""Seconds above a method's own bound after which the registry's would end it: the method's own error names it."""
 
 
 def read_folder(
@@ -28,7 +28,7 @@ def read_folder(
     """The agents of a folder's Python files; what is wrong is added to `faults`.
 
     Args:
-        folder: the operator's, where Markdown agents stand too.
+        folder: the operator's, which also holds the Markdown agents.
         tools: every tool of the daemon's, which no method or link may be called after; None leaves names unchecked.
         faults: grows by one sentence per fault.
         code_refusal: why no Python of the folder may be run; empty where it may.
@@ -61,7 +61,7 @@ def _output_of(one: PythonAgent) -> OutputDefinition | None:
     """The states an agent answers by; None where it answers as its model does.
 
     Raises:
-        ConfigurationError: the class says something else than front matter may.
+        ConfigurationError: the class gives what front matter does not allow.
     """
     if one.output is None or one.output is False:
         return None
@@ -126,7 +126,7 @@ def _tool(one: PythonAgent, method: Method) -> Tool:
 
 
 async def _call(one: PythonAgent, name: str, given: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-    agent_state = program(one.agent, one.slugs).fitted(context.agent_state)
+    agent_state = program(one.agent, one.slugs).fitted(context.agent_state, ask_now)
     return await call_method(
         one.agent, name, given, agent_state=agent_state, conversation=context.phase, key=context.idempotency_key
     )

@@ -1,31 +1,22 @@
 """The workflows of a configuration: read, checked against the agents there are, given a key each."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
 
 import structlog
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.ids import Slug
 from tenex.core.mission_config import MissionRule
-from tenex.core.workflow_config import PERSON, Compile, View, Workflow
+from tenex.core.workflow_config import PERSON, View, Workflow
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import ProjectPaths, Settings
 from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.missions.runner import Ask, NodeRunner
 from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows, find_workflows, is_slug
-from tenex.workflows.speakers.graph import TransitionGraph
-from tenex.workflows.speakers.registry import TransitionRegistry
 from tenex.workflows.speakers.workflow import Workflow as OfSpeakers
 
 from .agents import OWNER, PROJECT
-
-KEPT: Final = 64
-"""Compiled graphs: of more workflows than a folder holds, each in the versions conversations were opened with."""
 
 log = structlog.get_logger(__name__)
 
@@ -135,20 +126,3 @@ def _configured(slug: Slug, given: OfSpeakers, key: SecretKey) -> Workflow:
         expectations=given.within(),
         view=view,
     )
-
-
-def compiler() -> Compile:
-    """What makes graphs of their dicts for one configuration, by the conditions and targets that are registered now.
-
-    What is registered later, by a reload that may be refused, is another configuration's.
-    """
-    registry = TransitionRegistry.default().copy()
-
-    @lru_cache(maxsize=KEPT)
-    def compiled(text: str, participants: tuple[str, ...]) -> Compiled:
-        return TransitionGraph.loads(text, registry=registry).compile(participants)
-
-    def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Compiled:
-        return compiled(json.dumps(data, sort_keys=True), participants)
-
-    return compile_graph

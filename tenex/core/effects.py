@@ -26,6 +26,7 @@ class Work(StrEnum):
     PUBLISH = "publish"
     TIMER = "timer"
     NODE = "node"
+    FUNCTIONS = "functions"
 
 
 class Key(NamedTuple):
@@ -104,4 +105,11 @@ class NodeRun:
     role: Role | None = None
 
 
-Effect = Route | ModelCall | ToolCall | Publish | Timer | NodeRun
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluate:
+    """Call the functions of operators that the decision of the first undecided signal depends on."""
+
+    key: Key
+
+
+Effect = Route | ModelCall | ToolCall | Publish | Timer | NodeRun | Evaluate

@@ -3,8 +3,9 @@
 from tenex.core.state.run import Call, CallState, Run
 
 from .conversation import Conversation
-from .effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
+from .effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
 from .port_values import ExecutionContext
+from .signals import ClockJumped, Opened
 from .trust import least_trusted
 
 
@@ -35,7 +36,22 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
     unannounced = conversation.unannounced
     if unannounced is not None and conversation.status == "active":
         effects.append(Timer(key=Key(Work.TIMER, unannounced.seq, "announce"), due=unannounced.announce_at))
+    if conversation.undecided:
+        effects = _beside_undecided(conversation, effects)
     return {effect.key: effect for effect in effects}
+
+
+def _beside_undecided(conversation: Conversation, effects: list[Effect]) -> list[Effect]:
+    """The functions to call, and the work that goes on meanwhile: none that has ended in an undecided signal.
+
+    While a new process or a step of the clock is not dealt with, only publishing goes on.
+    """
+    undecided = conversation.undecided
+    if any(isinstance(one.signal, Opened | ClockJumped) for one in undecided):
+        effects = [effect for effect in effects if isinstance(effect, Publish)]
+    ended = conversation.undecided_keys
+    functions = Evaluate(key=Key(Work.FUNCTIONS, undecided[0].seq))
+    return [functions, *(effect for effect in effects if effect.key not in ended)]
 
 
 def _of_run(conversation: Conversation, run: Run) -> list[Effect]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.conversation import State
 
 from .config import Replay, Role
 from .effects import Key
@@ -17,6 +16,7 @@ from .errors import ModelRefused, ModelUnavailable
 from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from .messages import NO_USAGE, ModelStep, Usage
 from .port_values import PublishOutcome, ToolResult
+from .verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,9 @@ class InboundMessage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A process has opened this conversation: always its first signal."""
+
+    away: int | None = None
+    """ms without a process, where the signal was decided later than it came; None: since the last record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +164,14 @@ class TimerFired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """The functions of operators that a decision waits for have answered, in the order in which they were asked."""
+
+    key: Key
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """A relay has answered for good about one event."""
 
@@ -176,7 +187,8 @@ class RollBack:
     """
 
     to: int
-    then: State
+    then: Any
+    """A `State`; its module imports this one, since it holds undecided signals."""
     by: str
     reason: str = ""
     files: str = ""
@@ -310,6 +322,7 @@ Signal = (
     | DayLimitReached
     | ToolReturned
     | TimerFired
+    | Evaluated
     | Published
     | RollBack
     | AgentStateProvided

@@ -18,6 +18,7 @@ from tenex.core import records as r
 from tenex.core.config import Kind, Policy, Role
 from tenex.core.context.window import request_tokens
 from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.agent_phases import ask_what_is_offered
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import open_turn
 from tenex.core.effects import ModelCall, Route
@@ -27,6 +28,7 @@ from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.phases import Phase, way
 from tenex.core.ports import OnText, PublishOutcome, UnsignedEvent, ignore_text
+from tenex.core.verdicts import Unanswered, Verdict, call_now
 from tenex.llm.config import split_name
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.output_states import in_states
@@ -184,8 +186,7 @@ def _in_phase(known: Conversation, phase: Phase, rules: Policy) -> Conversation:
 
 
 async def _first_step(there: Conversation, agent: Slug, configuration: Configuration) -> ModelRequest:
-    draft = Transaction(there, configuration.rules, SystemClock().now())
-    open_turn(draft, [agent], REASON)
+    draft = _with_turn(there, agent, configuration.rules)
     started = next(record for record in draft.records if isinstance(record, r.RunStarted))
     state = draft.state
     prompt = configuration.prompter.work(state, state.runs[started.run])
@@ -194,6 +195,22 @@ async def _first_step(there: Conversation, agent: Slug, configuration: Configura
         replace(started, seq=state.next_seq, digest=digest, system=prompt.system, entries=prompt.entries)
     )  # the actor records the prompt; here the run is started again with it
     return await _asked(state, ModelCall, configuration)
+
+
+def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
+    """The agent's turn, as soon as the functions have answered on which its state and its tools depend."""
+    verdicts: dict[str, Verdict] = {}
+    while True:
+        draft = Transaction(there, rules, SystemClock().now())
+        draft.state.verdicts = verdicts
+        try:
+            open_turn(draft, [agent], REASON)
+            ask_what_is_offered(draft)
+        except Unanswered as missing:
+            verdict = call_now(missing.question)
+            verdicts = {**verdicts, verdict.key: verdict}
+        else:
+            return draft
 
 
 async def _question(there: Conversation, configuration: Configuration) -> ModelRequest:

@@ -64,10 +64,10 @@ class TranscriptRenderer:
 
     def render(self, record: r.Record) -> Iterator[Line]:
         """The lines of a record; none for what only the machinery needs."""
-        for tone, head, text, *event in self._lines(record):
+        for tone, head, text, *event in self._rows(record):
             yield Line(tone, head, text, record.at, *event)
 
-    def _lines(self, record: r.Record) -> Iterator[tuple[Any, ...]]:  # noqa: C901 one case a record: flat, and complete
+    def _rows(self, record: r.Record) -> Iterator[tuple[Any, ...]]:  # noqa: C901 one case a record: flat, and complete
         match record:
             case r.ConversationStarted():
                 self._workflow = record.agent

@@ -17,10 +17,10 @@ from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, cut
 from tenex.core.ports import Model, OnText, ignore_text
 
 from .agents import AgentOutput, Enforced, OutputFormat
-from .answers import read_answer
 from .content import PythonStateMachine, ToolCallStateMachine, core_of
 from .history import as_text, step_of
 from .parser import OutputFault, OutputParser, ParserEvent, Piece, Segment, repair_prompt
+from .requests import read_answer
 
 log = structlog.get_logger(__name__)
 

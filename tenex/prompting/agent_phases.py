@@ -105,7 +105,7 @@ def read_program(
 def _named(
     key: str, items: Iterable[Mapping[str, _Table]], reader: FrontMatterReader
 ) -> Iterator[tuple[Location, str, _Table]]:
-    """Each name with its table; a repeated name is an error where a table says in which phases, as none could win."""
+    """Each name with its table; a repeated name is an error where a table names phases, as none could win."""
     known: dict[str, _Table] = {}
     for index, item in enumerate(items):
         for name, table in item.items():

@@ -5,7 +5,7 @@ Broad `except` on purpose: an internal error in an executor becomes a failure si
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
@@ -15,7 +15,7 @@ from tenex.core.config import Policy
 from tenex.core.context.window import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.decide.agent_phases import offered
-from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
+from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, RunId
 from tenex.core.messages import ModelRequest, Usage, writable
@@ -34,6 +34,7 @@ from tenex.core.signals import (
 )
 
 from .daily_limits import Caller, DailyLimits
+from .functions import FunctionCalls
 from .outbox import Outbox
 from .reconciler import Task
 
@@ -69,6 +70,7 @@ class Executors:
     """Estimated tokens of a request, as configured now."""
     on_text: Callable[[Conversation, ModelCall], OnText] = lambda _conversation, _call: ignore_text
     missions: Missions | None = None
+    functions: FunctionCalls = field(default_factory=FunctionCalls)
 
     def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _ignore) -> Task:
         """Capture what an effect needs of the current state; the task carries it out later, or never.
@@ -91,6 +93,8 @@ class Executors:
                 return partial(self._publish, conversation.id, effect)
             case Timer():
                 return partial(self._sleep, effect)
+            case Evaluate():
+                return partial(self._evaluate, conversation.fork(), effect)
             case NodeRun(key=key):
                 reached = self.daily.reached(key, conversation.on_behalf_of)
                 if reached is not None:
@@ -153,6 +157,9 @@ class Executors:
             log.exception("executor.failed", executor="tool", tool=effect.request.tool)
             result = ToolResult(ok=False, content=f"The tool failed: {type(error).__name__}.")
         return ToolReturned(key=effect.key, result=result)
+
+    async def _evaluate(self, conversation: Conversation, effect: Evaluate) -> Signal:
+        return await self.functions.evaluate(conversation, effect, self.rules(), self.clock.now())
 
     async def _publish(self, conversation: ConversationId, effect: Publish) -> Signal:
         outcome = await self.outbox.publish(conversation, effect.event, effect.relay)

@@ -234,5 +234,5 @@ _ELSEWHERE = "agents could change it. Choose a folder of its own"
 def _absolute(path: Path, base: Path) -> Path:
     try:
         return (base / path.expanduser()).absolute()
-    except RuntimeError as fault:  # `~nobody`: no such user
+    except RuntimeError as fault:  # `~name`: no such user
         raise ConfigurationError([f"{path}: {fault}; write the path in full"]) from fault

@@ -81,8 +81,8 @@ class FieldsCodec:
             path = ".".join(
                 str(part) if isinstance(part, int) or part in self._names else "(a key)" for part in first["loc"]
             )
-            wrong = "is missing" if first["type"] == "missing" else first["msg"].replace("Input should", "must")
-            raise ValueError(f"`{path or 'data'}` {wrong}") from None
+            wrong = {"missing": "is missing", "union_tag_invalid": f"has an unknown `{TAG}`"}.get(first["type"])
+            raise ValueError(f"`{path or 'data'}` {wrong or first['msg'].replace('Input should', 'must')}") from None
         except (ValueError, RecursionError) as error:
             raise ValueError("its data is not JSON") from error
         return fields  # type: ignore[no-any-return]

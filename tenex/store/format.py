@@ -23,6 +23,7 @@ from tenex.core.ids import Millis
 from tenex.core.records import RECORDS, Record
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import SnapshotRecord, StateSnapshot
+from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated
 
 from .codec import FieldsCodec
 from .migrations import CONVERSATION_STEPS, Migration
@@ -225,8 +226,8 @@ def _check_order(
         raise _Unreadable(f"its `remaining` is {remaining} where {expected_remaining} must follow")
 
 
-_WITH_STATE: Final = (StateSnapshot, RolledBack, ConversationForked)
-"""Kinds that hold a state, and so cannot be in `core.records`, from which states are made."""
+_WITH_STATE: Final = (StateSnapshot, RolledBack, ConversationForked, EvaluationRequested, FunctionsEvaluated)
+"""Kinds that hold a state or a signal, and so cannot be in `core.records`, from which these are made."""
 
 CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}}, CONVERSATION_STEPS)
 """The kinds of record a conversation's journal holds."""

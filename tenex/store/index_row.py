@@ -1,8 +1,7 @@
 """What the index keeps of a conversation: one row, its known events, its messages, its agents and its state."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, Millis, PublicKey
@@ -22,8 +21,6 @@ from tenex.core.records import (
     TurnOpened,
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,71 +96,52 @@ def summarise(conversation: Conversation, length: int) -> Row:
     )
 
 
-def news_of(records: Iterable[Record]) -> News:
+def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for each kind
     """What the index has to add for these records of one conversation."""
-    known = list(records)
-    return News(
-        events=tuple(_each(known, _events)),
-        messages=tuple(_each(known, _messages)),
-        agents=tuple(dict.fromkeys(_each(known, _agents))),
-        phases=tuple(dict.fromkeys(_each(known, _phases))),
-    )
+    events: list[str] = []
+    messages: list[Message] = []
+    agents: list[str] = []
+    phases: list[Phase] = []
 
+    def add(record: Record, name: str, text: str) -> None:
+        messages.append(Message(seq=record.seq, at=record.at, name=name, text=text))
 
-def _each(records: list[Record], kind: Callable[[Record], Iterator[T]]) -> Iterator[T]:
     for record in records:
-        yield from kind(record)
-
-
-def _events(record: Record) -> Iterator[str]:
-    match record:
-        case MessageRecorded() | CommandGiven():
-            yield record.event_id
-        case MessageSent():
-            yield from (event.id for event in record.events)
-        case JournalRebuilt():
-            yield from record.known_events
-        case _:
-            pass
-
-
-def _messages(record: Record) -> Iterator[Message]:
-    match record:
-        case ConversationStarted() | ConversationForked():
-            yield Message(seq=record.seq, at=record.at, name="", text=record.title)
-        case MessageRecorded():
-            yield Message(seq=record.seq, at=record.at, name=record.name, text=record.text)
-        case CommandGiven():
-            text = f"/{record.command} {record.argument}".rstrip()
-            yield Message(seq=record.seq, at=record.at, name=record.name, text=text)
-        case MessageSent() if record.purpose != "announcement":  # that only names a phase
-            yield Message(seq=record.seq, at=record.at, name=record.name, text=record.text)
-        case _:
-            pass
-
-
-def _agents(record: Record) -> Iterator[str]:
-    match record:
-        case MessageRecorded():
-            yield from record.addressed
-        case TurnOpened():
-            yield from record.agents
-        case RunStarted():
-            yield record.agent
-            yield record.pubkey
-        case ConversationForked():
-            yield from record.state.participants
-        case _:
-            pass
-
-
-def _phases(record: Record) -> Iterator[Phase]:
-    match record:
-        case CycleStarted():
-            yield record.phase
-        case PhaseTransition():
-            yield record.to
-        case RolledBack() | ConversationForked():
-            yield record.state.phase
-        case _:
-            pass
+        match record:
+            case ConversationStarted():
+                add(record, "", record.title)
+            case ConversationForked():
+                add(record, "", record.title)
+                agents += record.state.participants
+                phases.append(record.state.phase)
+            case MessageRecorded():
+                events.append(record.event_id)
+                add(record, record.name, record.text)
+                agents += record.addressed
+            case CommandGiven():
+                events.append(record.event_id)
+                add(record, record.name, f"/{record.command} {record.argument}".rstrip())
+            case MessageSent():
+                events += (event.id for event in record.events)
+                if record.purpose != "announcement":  # that only names a phase
+                    add(record, record.name, record.text)
+            case JournalRebuilt():
+                events += record.known_events
+            case TurnOpened():
+                agents += record.agents
+            case RunStarted():
+                agents += (record.agent, record.pubkey)
+            case CycleStarted():
+                phases.append(record.phase)
+            case PhaseTransition():
+                phases.append(record.to)
+            case RolledBack():
+                phases.append(record.state.phase)
+            case _:
+                pass
+    return News(
+        events=tuple(events),
+        messages=tuple(messages),
+        agents=tuple(dict.fromkeys(agents)),
+        phases=tuple(dict.fromkeys(phases)),
+    )

@@ -31,7 +31,7 @@ NEWEST: Final = sys.maxsize
 """A seq no record has: what comes after it is the newest file alone, which is enough to fold."""
 VIEW: Final = "conversation.json"
 MARK: Final = "QUARANTINED"
-"""In a folder whose journal is damaged; holds the sentence that says why."""
+"""In a folder whose journal is damaged; holds the reason as a sentence."""
 
 TAIL: Final = 2**18
 """Bytes at the end of a file in which its last line is looked for; longer ones are few, and then nothing is known."""

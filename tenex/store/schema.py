@@ -206,7 +206,25 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
 
 def _write(connection: sqlite3.Connection, batch: Batch) -> None:
     _forget(connection, batch.complete)
-    connection.executemany(_PUT, map(_values, batch.rows.values()))
+    connection.executemany(
+        _PUT,
+        [
+            (
+                row.id,
+                row.bytes,
+                row.seq,
+                row.settled,
+                row.status,
+                row.phase,
+                _storable(row.cycle),
+                clean(row.title),
+                _storable(row.started),
+                _storable(row.updated),
+                json.dumps({day: {key: asdict(use) for key, use in by.items()} for day, by in row.spending.items()}),
+            )
+            for row in batch.rows.values()
+        ],
+    )
     names = {*batch.events.values(), *(key[0] for key in batch.messages), *(key[0] for key in batch.facets)}
     numbers = {name: connection.execute(_NUMBER, (name,)).fetchone()[0] for name in names}
     connection.executemany(
@@ -229,22 +247,6 @@ def _write(connection: sqlite3.Connection, batch: Batch) -> None:
     connection.executemany("insert or replace into cursors values (?, ?)", batch.cursors.items())
 
 
-def _values(row: Row) -> tuple[Any, ...]:
-    return (
-        row.id,
-        row.bytes,
-        row.seq,
-        row.settled,
-        row.status,
-        row.phase,
-        _storable(row.cycle),
-        clean(row.title),
-        _storable(row.started),
-        _storable(row.updated),
-        _written(row.spending),
-    )
-
-
 def _storable(number: int) -> int:
     """The nearest number SQLite can hold: a wrong clock or file must not cost other conversations their rows."""
     return max(-_MOST, min(number, _MOST))
@@ -264,17 +266,11 @@ def row_of(values: Iterable[Any]) -> Row:
         title=title,
         started=Millis(started),
         updated=Millis(updated),
-        spending=_spending(spending),
+        spending={
+            int(day): {PublicKey(key): Usage(**usage) for key, usage in by.items()}
+            for day, by in json.loads(spending).items()
+        },
     )
-
-
-def _written(spending: Mapping[int, Mapping[PublicKey, Usage]]) -> str:
-    return json.dumps({day: {who: asdict(usage) for who, usage in people.items()} for day, people in spending.items()})
-
-
-def _spending(text: str) -> dict[int, dict[PublicKey, Usage]]:
-    days = json.loads(text)
-    return {int(day): {PublicKey(who): Usage(**usage) for who, usage in people.items()} for day, people in days.items()}
 
 
 def _forget(connection: sqlite3.Connection, conversations: Iterable[ConversationId]) -> None:

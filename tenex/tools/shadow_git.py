@@ -157,7 +157,7 @@ class ShadowGit:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not (self.folder / "HEAD").exists():
-                self._run(["init", "-q", "--bare", "--template=", str(self.folder)], b"", literal=True)
+                self._create_repository()
             self.exclude.parent.mkdir(mode=0o700, exist_ok=True)
             (self.folder / "config").write_text(_CONFIG)
             (self.folder / "info" / "attributes").write_text(_ATTRIBUTES)
@@ -166,6 +166,17 @@ class ShadowGit:
         except OSError as error:
             raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be kept there ({error.strerror})") from error
         self._is_ready = True
+
+    def _create_repository(self) -> None:
+        """Create it beside its place and rename it, so that `tenex doctor` and a restart never see half of one."""
+        beside = self.folder.with_name(f"{self.folder.name}.new")
+        in_place = any(self.folder.iterdir()) or self.folder.is_mount()  # it has lost its HEAD; or cannot be renamed
+        if not in_place:
+            shutil.rmtree(beside, ignore_errors=True)
+            beside.mkdir(mode=0o700)
+        self._run(["init", "-q", "--bare", "--template=", str(self.folder if in_place else beside)], b"", literal=True)
+        if not in_place:
+            beside.rename(self.folder)
 
     def _run(self, arguments: list[str], feed: bytes, literal: bool) -> bytes:
         program = shutil.which("git")

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -24,7 +24,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, restore, sandbox, workspace_scan
 from .process import DiskReserve, plain_text
-from .tool import Refusal, Tool, integer, object_schema, run_uncancellable, string
+from .tool import Body, Refusal, Tool, integer, object_schema, run_uncancellable, string
 from .workspace import Workspace
 from .write_policy import is_confined
 
@@ -69,58 +69,15 @@ class ShellRules:
     """What stays free on disk: none runs below it, and one that comes below it is stopped."""
 
 
-def _only_where_all_may_change(context: ExecutionContext) -> bool:
+def _may_change_files(context: ExecutionContext) -> bool:
     return not is_confined(context.phase)
-
-
-Run = Callable[[Sequence[str], Path, int, ExecutionContext], Awaitable[ToolResult]]
-"""Runs a command and its arguments in a folder, for so many seconds at most, and reports the result."""
-
-
-def runner(
-    workspace: Workspace,
-    rules: ShellRules,
-    *,
-    may_write: Callable[[ExecutionContext], bool] = _only_where_all_may_change,
-    scratch: Path | None = None,
-) -> Run:
-    """What runs commands by these rules; see `shell_tool`."""
-
-    async def run(command: Sequence[str], folder: Path, deadline: int, context: ExecutionContext) -> ToolResult:
-        await asyncio.to_thread(rules.reserve.refuse_if_short)
-        can_write = may_write(context)
-        own = Path(tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch))
-        settled = workspace_scan.Settled()
-        try:
-            before = await asyncio.to_thread(workspace_scan.take, workspace.root)
-            line, environment = _line(workspace, rules, command, folder, own, before, can_write=can_write)
-            try:
-                outcome = await process.run(
-                    line,
-                    cwd=folder,
-                    environment=environment,
-                    deadline=deadline,
-                    most_output=MOST_OUTPUT,
-                    limits=LIMITS,
-                    reserve=rules.reserve,
-                )
-            finally:
-                confined = is_confined(context.phase)
-                settle = partial(workspace_scan.settle, workspace.root, before, confined=confined)
-                if can_write and (confined or rules.policy is ShellPolicy.SANDBOXED):
-                    settled = await run_uncancellable(settle)
-        finally:
-            await asyncio.to_thread(restore.clear_away, own)
-        return _result(outcome, deadline, settled, can_write=can_write)
-
-    return run
 
 
 def shell_tool(
     workspace: Workspace,
     rules: ShellRules,
     *,
-    may_write: Callable[[ExecutionContext], bool] = _only_where_all_may_change,
+    may_write: Callable[[ExecutionContext], bool] = _may_change_files,
     scratch: Path | None = None,
 ) -> Tool:
     """The tool `shell`.
@@ -132,33 +89,45 @@ def shell_tool(
         scratch: the folder in which each call gets an empty one of its own; the system's unless given.
 
     Raises:
-        Bug: the policy is `OFF`.
+        InternalError: the policy is `OFF`.
     """
     if rules.policy is ShellPolicy.OFF:
         raise InternalError("there is no shell tool where shells are off")
     most = max(1, int(rules.timeout))
-    run = runner(workspace, rules, may_write=may_write, scratch=scratch)
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         command = checked(arguments["command"], "command")
-        folder = await asyncio.to_thread(_folder, workspace, arguments.get("cwd") or ".")
+        folder = await asyncio.to_thread(workspace.resolve, arguments.get("cwd") or ".")
+        if not folder.is_dir():
+            shown = workspace.relative(folder)
+            raise Refusal(f"There is no folder {shown} to start in; `list_files` shows what there is.")
         line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
-        return await run(line, folder, min(int(arguments.get("timeout", most)), most), context)
+        deadline = min(int(arguments.get("timeout", most)), most)
+        return await _run(
+            workspace, rules, line, folder, deadline, can_write=may_write(context), context=context, scratch=scratch
+        )
 
-    return Tool(
-        name="shell",
-        description=_description(rules, most),
-        parameters=object_schema(
+    network = "the network can be used" if rules.network else "there is no network"
+    confined = (
+        f"It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there; `.git` "
+        "can be neither written to nor made. "
+    )
+    return _tool(
+        "shell",
+        f"Runs a command line with bash in the workspace, for at most {most} s, without input. Reports the exit status "
+        "and what it printed. Each call is a new shell: folder, variables and background programs do not last. "
+        f"{confined if rules.policy is ShellPolicy.SANDBOXED else ''}In verification all changes to files are undone "
+        "afterwards, and in chores those to anything but documentation and files this cycle has changed; ignored files "
+        "stay.",
+        object_schema(
             {"command": string("The command line, as for `bash -c`.", min_length=1)},
             {
                 "timeout": integer(f"Seconds it may take, at most {most}, which is also what it gets unless given."),
                 "cwd": string("The folder to start in, relative to the workspace; the workspace itself unless given."),
             },
         ),
-        access=Access.RUN,
-        replay=Replay.ONCE,
-        body=body,
-        time_cap=most + process.GRACE + 5,  # its own deadline comes first, with a better message
+        body,
+        most,
     )
 
 
@@ -171,20 +140,30 @@ def python_tool(
 ) -> Tool:
     """The tool `python`; its arguments are those of `shell_tool`, and there is none where shells are off."""
     most = max(1, int(rules.timeout))
-    run = runner(workspace, rules, may_write=may_write, scratch=scratch)
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         program = checked(arguments["program"], "program")
         line = [sys.executable, "-B", "-c", program]  # without -I: modules of the workspace can be imported
-        return await run(line, workspace.root, most, context)
+        can_write = may_write(context)
+        return await _run(
+            workspace, rules, line, workspace.root, most, can_write=can_write, context=context, scratch=scratch
+        )
 
+    return _tool(
+        "python",
+        f"Runs a program of Python in the workspace, as `shell` runs a command, for at most {most} s. Reports the"
+        " exit status and what it printed, so print what you want to know. Each call is a new process.",
+        object_schema({"program": string("The program.", min_length=1)}),
+        body,
+        most,
+    )
+
+
+def _tool(name: str, description: str, parameters: Mapping[str, Any], body: Body, most: int) -> Tool:
     return Tool(
-        name="python",
-        description=(
-            f"Runs a program of Python in the workspace, as `shell` runs a command, for at most {most} s. Reports the"
-            " exit status and what it printed, so print what you want to know. Each call is a new process."
-        ),
-        parameters=object_schema({"program": string("The program.", min_length=1)}, {}),
+        name=name,
+        description=description,
+        parameters=parameters,
         access=Access.RUN,
         replay=Replay.ONCE,
         body=body,
@@ -192,19 +171,42 @@ def python_tool(
     )
 
 
-def _description(rules: ShellRules, most: int) -> str:
-    network = "the network can be used" if rules.network else "there is no network"
-    confined = (
-        f"It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there; `.git` "
-        "can be neither written to nor made. "
-    )
-    return (
-        f"Runs a command line with bash in the workspace, for at most {most} s, without input. Reports the exit status "
-        "and what it printed. Each call is a new shell: folder, variables and background programs do not last. "
-        f"{confined if rules.policy is ShellPolicy.SANDBOXED else ''}In verification all changes to files are undone "
-        "afterwards, and in chores those to anything but documentation and files this cycle has changed; ignored files "
-        "stay."
-    )
+async def _run(
+    workspace: Workspace,
+    rules: ShellRules,
+    command: Sequence[str],
+    folder: Path,
+    deadline: int,
+    *,
+    can_write: bool,
+    context: ExecutionContext,
+    scratch: Path | None,
+) -> ToolResult:
+    """Run a command and its arguments in a folder, for so many seconds at most."""
+    await asyncio.to_thread(rules.reserve.refuse_if_short)
+    own = Path(tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch))
+    settled = workspace_scan.Settled()
+    try:
+        before = await asyncio.to_thread(workspace_scan.take, workspace.root)
+        line, environment = _line(workspace, rules, command, folder, own, before, can_write=can_write)
+        try:
+            outcome = await process.run(
+                line,
+                cwd=folder,
+                environment=environment,
+                deadline=deadline,
+                most_output=MOST_OUTPUT,
+                limits=LIMITS,
+                reserve=rules.reserve,
+            )
+        finally:
+            confined = is_confined(context.phase)
+            settle = partial(workspace_scan.settle, workspace.root, before, confined=confined)
+            if can_write and (confined or rules.policy is ShellPolicy.SANDBOXED):
+                settled = await run_uncancellable(settle)
+    finally:
+        await asyncio.to_thread(restore.clear_away, own)
+    return _result(outcome, deadline, settled, can_write=can_write)
 
 
 def checked(command: str, name: str) -> str:
@@ -218,13 +220,6 @@ def checked(command: str, name: str) -> str:
     if size > LONGEST_COMMAND:
         raise Refusal(f"`{name}` has {size} bytes and {LONGEST_COMMAND} is the most; write a script and run that.")
     return command
-
-
-def _folder(workspace: Workspace, path: str) -> Path:
-    real = workspace.resolve(path)
-    if not real.is_dir():
-        raise Refusal(f"There is no folder {workspace.relative(real)} to start in; `list_files` shows what there is.")
-    return real
 
 
 def _line(
@@ -245,6 +240,8 @@ def _line(
                 "tools that read."
             )
         return [*line], _environment(str(own))
+    for name, content in _NAMES.items():
+        (own / name).write_text(content.format(user=os.getuid(), group=os.getgid()))
     wrapped = sandbox.wrapped(
         workspace.root,
         line,
@@ -252,7 +249,7 @@ def _line(
         cwd=folder,
         can_write=can_write,
         network=rules.network,
-        files=_names(own),
+        files={f"/etc/{name}": own / name for name in _NAMES},
         protected=[workspace.root / os.fsdecode(path) for path in before.protected()],
     )
     if wrapped is None:
@@ -266,12 +263,6 @@ def _environment(home: str) -> dict[str, str]:
     path = clean["PATH"] if ours in clean["PATH"].split(":") else f"{ours}:{clean['PATH']}"
     quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
     return {**clean, "PATH": path, "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh", **quiet}
-
-
-def _names(own: Path) -> dict[str, Path]:
-    for name, content in _NAMES.items():
-        (own / name).write_text(content.format(user=os.getuid(), group=os.getgid()))
-    return {f"/etc/{name}": own / name for name in _NAMES}
 
 
 def _named(paths: list[bytes]) -> str:

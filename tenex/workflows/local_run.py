@@ -162,7 +162,7 @@ class LocalRun(ConversationActor):
             assert self._state is not None
             state = self._state
             self._inbox.extend(self._begin(state))
-            while self._inbox or self._is_active(state):
+            while self._inbox or state.undecided or self._is_active(state):
                 await self._step()
                 self.agent_states = dict(state.agent_states)
                 for fault in self._faults:

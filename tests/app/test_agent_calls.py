@@ -74,7 +74,7 @@ def test_a_workflow_answers_with_its_last_words_and_the_reason_of_its_end() -> N
     assert [context.agent for context in around.contexts] == [*TRIO]
 
 
-def test_what_gives_no_answer_is_told_in_a_sentence() -> None:
+def test_a_call_without_an_answer_fails_with_the_reason() -> None:
     with pytest.raises(WorkflowError, match="There is no agent and no workflow of speakers ghost"):
         asked(Surroundings(), "ghost")
     with pytest.raises(ModelUnavailable, match="away"):

@@ -55,7 +55,7 @@ def ago(seconds: float) -> Millis:
 
 
 async def no_past(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
-    """Confirm what is new and tell nothing of what is stored."""
+    """Accept what is new and send nothing that is stored."""
     if filters[0]["limit"] == 0:
         await peer.send("EOSE", sub_id)
 
@@ -119,19 +119,19 @@ async def test_a_thread_whose_past_is_unread_holds_the_cursor_of_its_relay_back(
             await (no_past if "#e" in filters[0] else fault.serve_stored)(peer, sub_id, filters)
 
         fault.on_req = threads_untold
-        relays, heard_at = pool(fault.url), ago(60)
+        relays, received_at = pool(fault.url), ago(60)
         following = listener(relays)
-        following.start(heard_at // 1000)
-        index.set_cursor(fault.url, heard_at)
+        following.start(received_at // 1000)
+        index.set_cursor(fault.url, received_at)
         async with running(relays):
             await becomes(lambda: relays.status()[0].received_until is not None)
-            following.follow(ROOT, heard_at // 1000)
+            following.follow(ROOT, received_at // 1000)
             save_cursors(relays, index, SystemClock())
-            assert index.cursor(fault.url) == heard_at
+            assert index.cursor(fault.url) == received_at
 
 
 async def test_a_message_that_no_journal_holds_keeps_the_cursor_before_it(index: Index) -> None:
-    """However often it is noted; but one that says it is of last year does not have a year read again."""
+    """However often it is noted; but one dated last year does not have a year read again."""
     async with FaultRelay() as fault:
         relays, began = pool(fault.url), SystemClock().now()
         listener(relays).start(began // 1000 - 5)
@@ -185,7 +185,7 @@ async def test_a_lost_index_costs_no_message_where_the_first_start_is_cut_short(
     assert await oldest_cursor(index, folder, relays, SystemClock()) == written
 
 
-async def test_a_relay_without_subscriptions_has_nothing_pending(index: Index, folder: ConversationFolder) -> None:
+async def test_nothing_is_missing_from_a_relay_that_was_never_read(index: Index, folder: ConversationFolder) -> None:
     began = SystemClock().now()
     assert await oldest_cursor(index, folder, ["wss://relay.example"], SystemClock()) is None
     assert (index.cursor("wss://relay.example") or 0) >= began
@@ -197,7 +197,7 @@ async def test_a_relay_without_subscriptions_has_nothing_pending(index: Index, f
 
 
 class Followed:
-    """Stands for the listener and notes what is followed."""
+    """Replaces the listener and records what is followed."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int | None]] = []

@@ -1,4 +1,4 @@
-"""Who we are, told to relays that are there and to those that are not."""
+"""Profiles for relays that are connected and for those that are away."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,14 +42,14 @@ async def test_a_relay_that_is_away_keeps_no_change_from_the_others(book: Daemon
         first, second = identity(FIRST, "Project"), identity(SECOND, "Tester")
         introductions = ProfileAnnouncer(pool, publisher, book, SystemClock(), [relay.url, AWAY], [first], ())
 
-        def told(of: Identity) -> list[int]:
+        def published(of: Identity) -> list[int]:
             return [e["created_at"] for e in relay.events() if e["pubkey"] == of.pubkey and e["kind"] == 0]
 
         services = [asyncio.create_task(pool.run()), asyncio.create_task(introductions.run())]
-        await relay.until(lambda: told(first))
+        await relay.until(lambda: published(first))
         introductions.change([identity(FIRST, "Renamed"), second], ())
-        await relay.until(lambda: told(second) and len(told(first)) == 2)
-        assert told(first)[0] < told(first)[1], "relays keep the later"
+        await relay.until(lambda: published(second) and len(published(first)) == 2)
+        assert published(first)[0] < published(first)[1], "relays keep the later"
         for service in services:
             service.cancel()
         await asyncio.wait(services)

@@ -95,7 +95,7 @@ async def test_limits_and_people_hold_from_the_next_message_on(tmp_path: Path) -
         await person.until(lambda: (served.data / "conversations" / hello["id"]).exists())
 
 
-async def test_what_only_a_start_can_change_stays_and_is_told(tmp_path: Path) -> None:
+async def test_what_only_a_restart_changes_stays_and_is_reported(tmp_path: Path) -> None:
     async with serving(tmp_path / "data") as served:
         served.add('[paths]\nworkspace = "elsewhere"\n[limits]\nsame_route = 9')
         assert await served.app.reload() == ["[paths] has changed; that takes effect after a restart."]
@@ -103,7 +103,7 @@ async def test_what_only_a_start_can_change_stays_and_is_told(tmp_path: Path) ->
         assert served.app.rules.limits.same_route == 9
 
 
-async def test_a_package_that_has_changed_is_told_and_stays_as_it_was(
+async def test_a_changed_package_is_reported_and_stays_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python imports it once; also where it is the module beside the one that is named."""
@@ -130,7 +130,7 @@ async def test_a_package_that_has_changed_is_told_and_stays_as_it_was(
         assert served.app.rules.workflows[Slug("rounds")].participants[0] == "planner"
 
 
-async def test_the_minds_of_before_are_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_previous_model_client_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each holds connections and certificates, about a megabyte; who reloads every minute would run out of memory."""
     closed: list[Model] = []
     close = ModelClient.close
@@ -159,7 +159,7 @@ async def test_a_broken_configuration_is_refused_whole_and_the_old_one_stays(tmp
         elif kind == "an agent":
             (served.data / "agents" / "reviewer.md").write_text("You review.")
         elif kind == "a model":
-            served.add('[models.agents.executor]\nmodel = "nobody:knows"')
+            served.add('[models.agents.executor]\nmodel = "unknown:model"')
         else:
             served.file.unlink()
         with pytest.raises(ConfigurationError) as raised:

@@ -37,11 +37,11 @@ class FakeRelay:
         self.is_full = False
 
     def has_room(self, relay: str) -> bool:
-        """Whether it hears."""
+        """Whether it has room."""
         return not self.is_full
 
     def offer(self, event: Event, relay: str) -> bool:
-        """Hear."""
+        """Receive."""
         if not self.is_full:
             self.received.append((asyncio.get_running_loop().time(), event))
         return not self.is_full
@@ -51,7 +51,7 @@ class FakeRelay:
 
     @property
     def published(self) -> list[tuple[int, str]]:
-        """Kind and content of what was heard."""
+        """Kind and content of what was received."""
         return [(event.kind, event.content) for _, event in self.received]
 
 
@@ -72,7 +72,7 @@ def scenario(
     return fake
 
 
-def test_a_key_that_is_not_ours_any_more_says_nothing() -> None:
+def test_a_key_that_was_removed_publishes_nothing() -> None:
     fake = FakeRelay()
     channel = StatusChannel(fake, {}, [NEAR_RELAY], VirtualClock())
     assert not channel.send(unsigned_event(KEY.public, 0, TEXT, [], "hello"))
@@ -80,7 +80,7 @@ def test_a_key_that_is_not_ours_any_more_says_nothing() -> None:
 
 
 def test_typing_text_and_stop_in_this_order() -> None:
-    """The first is heard when the work has lasted a moment, and the end at once."""
+    """The start is published after a moment of work, and the end at once."""
 
     async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
         indicator.set_activity(TYPING, is_writing=True)
@@ -98,8 +98,8 @@ def test_typing_text_and_stop_in_this_order() -> None:
     assert fake.received[-1][0] == 2.0
 
 
-def test_what_is_over_at_once_is_not_heard_at_all() -> None:
-    """A mind that answers in a blink would only make a client flicker."""
+def test_what_is_over_at_once_is_not_published() -> None:
+    """A model that answers in a blink would only make a client flicker."""
 
     async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
         indicator.set_activity(TYPING, is_writing=True)
@@ -137,7 +137,7 @@ def test_the_newest_text_wins_and_never_more_often_than_the_pace(pauses: list[fl
 
 
 def test_after_the_stop_nothing_comes_however_late_a_model_speaks() -> None:
-    """Not what waited for its turn, not what a call says that is still ending."""
+    """Neither pending text, nor that of a call that is still ending."""
 
     async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
         indicator.set_activity(TYPING, is_writing=True)
@@ -168,7 +168,7 @@ def test_a_call_that_was_given_up_is_not_listened_to() -> None:
     assert scenario(scene).published == [(STARTS, TYPING), (TEXT, "new words"), (STARTS, "Executor uses shell")]
 
 
-def test_a_deaf_relay_gets_the_newest_when_it_hears_again() -> None:
+def test_a_full_relay_gets_the_newest_when_it_has_room_again() -> None:
     """Nothing is queued for it: what it missed it gets in one."""
 
     async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
@@ -184,7 +184,7 @@ def test_a_deaf_relay_gets_the_newest_when_it_hears_again() -> None:
     assert scenario(scene).published == [(STARTS, TYPING), (TEXT, "abc")]
 
 
-def test_long_work_is_told_again_for_who_comes_late() -> None:
+def test_long_work_is_published_again_for_new_subscribers() -> None:
     """Every 20 s while nothing else is; and no two of these are the same event."""
 
     async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
@@ -197,7 +197,7 @@ def test_long_work_is_told_again_for_who_comes_late() -> None:
     assert len({event.id for _, event in fake.received}) == 5
 
 
-def test_words_whispered_in_haste_never_starve() -> None:
+def test_a_text_that_grows_fast_is_still_published() -> None:
     """A text that grows with every turn of the loop is published all the same."""
 
     async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:

@@ -1,4 +1,4 @@
-"""Whispers of a conversation: what follows from its state, and that nothing of it can hurt the work."""
+"""Typing indicators of a conversation: they follow its state, and no failure of theirs reaches the work."""
 
 import asyncio
 import dataclasses
@@ -30,7 +30,7 @@ NEAR, FAR = "ws://127.0.0.1:7447", "wss://relay.example"
 ROOT = "e" * 64
 STARTS, STOPS, TEXT, OPERATIONS, STATUS = 24111, 24112, 24135, 24133, 24010
 ROUTED = [(STARTS, "The orchestrator is deciding"), (STOPS, "")]
-"""What is whispered while the router is asked, and when it has answered."""
+"""What is published while the router is asked, and when it has answered."""
 KEYS = {slug: SecretKey(bytes([number]) * 32) for number, slug in enumerate(["orchestrator", *rules().roster], 1)}
 RULES = dataclasses.replace(
     rules(),
@@ -41,7 +41,7 @@ EXECUTOR, PROJECT = KEYS["executor"].public, KEYS["orchestrator"].public
 
 
 class Scene:
-    """A conversation whose every step a test takes, and a relay that hears what is whispered of it."""
+    """A conversation whose every step a test takes, and a relay that receives its indicators."""
 
     def __init__(self, worker: Callable[[Conversation, ModelCall], ModelStep], **options: Any) -> None:
         self.scenario = Scenario(
@@ -55,23 +55,23 @@ class Scene:
         self.scenario.user_writes("Write something")
         home = {"form": "notes", "root": ROOT, "root_relay": NEAR, "relays": [NEAR]}
         self.scenario.conversation.address = address or home
-        self.tell()
+        self.appended()
 
-    def tell(self) -> None:
+    def appended(self) -> None:
         """The actor has appended."""
         self.indicators.on_records(self.scenario.conversation, [])
 
     def step(self, kind: type[Any]) -> None:
         """One piece of work of that kind ends."""
         assert self.scenario.step(lambda effects: next(effect for effect in effects if isinstance(effect, kind)))
-        self.tell()
+        self.appended()
 
     async def routed(self) -> None:
         """The router has named the executor, whose model is wanted."""
         self.starts()
         await asyncio.sleep(1)
         self.scenario.step()
-        self.tell()
+        self.appended()
 
     @property
     def call(self) -> ModelCall:
@@ -79,7 +79,7 @@ class Scene:
         return next(e for e in pending(self.scenario.conversation).values() if isinstance(e, ModelCall))
 
     def published(self, *kinds: int) -> list[tuple[int, str]]:
-        """What was heard of these kinds: who is active for 24133, else the words."""
+        """What was received of these kinds: who is active for 24133, else the text."""
         return [
             (event.kind, ",".join(tag[1][:4] for tag in event.tags if tag[0] == "p") or event.content)
             for _, event in self.relay.received
@@ -90,9 +90,9 @@ class Scene:
 def listening(
     relay: FakeRelay, mode: Literal["auto", "on", "off"] = "auto", relays: tuple[str, ...] = (NEAR,)
 ) -> TypingIndicators:
-    voices = {key.public: key for key in KEYS.values()}
+    keys = {key.public: key for key in KEYS.values()}
     return TypingIndicators(
-        relay, voices, NostrSealer(relays), VirtualClock(), speaker=PROJECT, status=status, mode=mode, relays=relays
+        relay, keys, NostrSealer(relays), VirtualClock(), speaker=PROJECT, status=status, mode=mode, relays=relays
     )
 
 
@@ -113,7 +113,7 @@ def scenario(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     run(main)
 
 
-def test_a_run_is_heard_from_its_beginning_over_a_question_to_its_end() -> None:
+def test_a_run_is_shown_from_its_start_over_a_question_to_its_end() -> None:
     """Typing stops while a person is asked, begins again with their answer, and stops with the run."""
     scene = Scene(asks_once)
 
@@ -127,14 +127,14 @@ def test_a_run_is_heard_from_its_beginning_over_a_question_to_its_end() -> None:
         await asyncio.sleep(1)
         asked = len(scene.relay.received)
         await asyncio.sleep(60)
-        assert len(scene.relay.received) == asked, "while a person is waited for nothing is whispered"
+        assert len(scene.relay.received) == asked, "nothing is published while it waits for a user"
         scene.scenario.user_writes("greeter.py")
-        scene.tell()
+        scene.appended()
         await asyncio.sleep(1)
         scene.step(ModelCall)
         await asyncio.sleep(1)
         scene.scenario.settle()
-        scene.tell()
+        scene.appended()
         await asyncio.sleep(1)
 
     scenario(main)
@@ -149,8 +149,8 @@ def test_a_run_is_heard_from_its_beginning_over_a_question_to_its_end() -> None:
     ]
 
 
-def test_who_is_active_is_told_when_it_changes() -> None:
-    """The orchestrator while it decides, then the agent, then nobody; and then nothing is kept in mind."""
+def test_the_active_agents_are_published_when_they_change() -> None:
+    """The orchestrator while it decides, then the agent, then none; and then nothing is kept."""
     scene = Scene(lambda *_: reply("It is done."))
 
     async def main() -> None:
@@ -159,7 +159,7 @@ def test_who_is_active_is_told_when_it_changes() -> None:
         scene.step(ModelCall)
         await asyncio.sleep(1)
         scene.scenario.user_writes("/stop")
-        scene.tell()
+        scene.appended()
         await asyncio.sleep(1)
         assert scene.indicators._conversations == {}
 
@@ -176,7 +176,7 @@ def test_who_is_active_is_told_when_it_changes() -> None:
 
 
 def test_a_stop_silences_a_model_that_goes_on_writing() -> None:
-    """`/stop` ends the run: whatever its model still says is heard by nobody."""
+    """`/stop` ends the run: later text of its model is not published."""
     scene = Scene(asks_once)
 
     async def main() -> None:
@@ -186,7 +186,7 @@ def test_a_stop_silences_a_model_that_goes_on_writing() -> None:
         await asyncio.sleep(1)
         on_text("Once upon")
         scene.scenario.user_writes("/stop")
-        scene.tell()
+        scene.appended()
         on_text("Once upon a time")
         await asyncio.sleep(60)
 
@@ -196,49 +196,34 @@ def test_a_stop_silences_a_model_that_goes_on_writing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "relays", "heard"),
+    ("mode", "relays", "is_published"),
     [("auto", (NEAR,), True), ("auto", (FAR,), False), ("on", (FAR,), True), ("off", (NEAR,), False)],
 )
-def test_where_it_is_whispered(mode: str, relays: tuple[str, ...], heard: bool) -> None:
-    """On this machine by itself, elsewhere where the operator says so, nowhere where they do not want it."""
+def test_the_mode_decides_which_relays_get_indicators(mode: str, relays: tuple[str, ...], is_published: bool) -> None:
+    """On this machine by itself, elsewhere where it is set to, and nowhere where it is off."""
     scene = Scene(asks_once, mode=mode, relays=relays)
 
     async def main() -> None:
         scene.starts({"form": "notes", "root": ROOT, "root_relay": relays[0], "relays": list(relays)})
         scene.scenario.step()
-        scene.tell()
+        scene.appended()
         on_text = scene.indicators.on_text(scene.scenario.conversation, scene.call)
-        assert (on_text is not ignore_text) is heard
+        assert (on_text is not ignore_text) is is_published
         await asyncio.sleep(1)
 
     scenario(main)
-    assert bool(scene.relay.received) is heard
-
-
-class Untouched:
-    """A conversation nobody may look at."""
-
-    def __getattr__(self, name: str) -> Any:
-        pytest.fail(f"it was asked for its {name}")
-
-
-def test_off_costs_nothing() -> None:
-    """Nothing is looked at, not even the conversation."""
-    indicators = listening(FakeRelay(), "off")
-    conversation: Any = Untouched()
-    indicators.on_records(conversation, [])
-    assert indicators.on_text(conversation, conversation) is ignore_text
+    assert bool(scene.relay.received) is is_published
 
 
 @pytest.mark.parametrize("address", [{"form": "direct", "root": ROOT, "relays": [NEAR]}, {"root": ROOT}, {}])
-def test_what_is_encrypted_is_never_whispered_of(address: dict[str, Any]) -> None:
+def test_an_encrypted_conversation_has_no_indicators(address: dict[str, Any]) -> None:
     """Nor what has a form that is unknown here."""
     scene = Scene(asks_once, mode="on")
 
     async def main() -> None:
         scene.starts(address or {"form": ""})
         scene.scenario.step()
-        scene.tell()
+        scene.appended()
         assert scene.indicators.on_text(scene.scenario.conversation, scene.call) is ignore_text
         await asyncio.sleep(1)
 
@@ -246,15 +231,15 @@ def test_what_is_encrypted_is_never_whispered_of(address: dict[str, Any]) -> Non
     assert scene.relay.received == []
 
 
-def test_a_fault_of_a_whisper_does_not_reach_the_actor() -> None:
-    """A state it cannot make sense of, or a sealer that fails: the work goes on, and its text is heard by nobody."""
+def test_an_error_does_not_reach_the_actor() -> None:
+    """A state it cannot make sense of, or a sealer that fails: the work goes on, and its text is not published."""
     indicators = listening(FakeRelay())
     nothing: Any = object()
     indicators.on_records(nothing, [])
     assert indicators.on_text(nothing, nothing) is ignore_text
 
 
-def test_a_conversation_that_was_read_again_is_heard_without_being_told() -> None:
+def test_a_reopened_conversation_has_indicators_before_its_first_append() -> None:
     """After a failed append the actor starts what is wanted before anything new is durable."""
     scene = Scene(asks_once)
 
@@ -271,8 +256,8 @@ def test_a_conversation_that_was_read_again_is_heard_without_being_told() -> Non
     assert scene.published(STARTS, TEXT) == [(STARTS, "Executor is typing"), (TEXT, "Once")]
 
 
-def test_the_project_is_told_of_at_a_pulse_and_when_it_changes() -> None:
-    """Every 30 s, at once after a reload, and to nobody where no relay is whispered to."""
+def test_the_project_status_is_published_at_an_interval_and_when_it_changes() -> None:
+    """Every 30 s, at once after a reload, and never where no relay gets indicators."""
     relay, silent = FakeRelay(), FakeRelay()
 
     async def main() -> None:
@@ -300,9 +285,9 @@ def test_when_the_daemon_stops_everybody_is_silent() -> None:
         await asyncio.sleep(1)
         running.cancel()
         await asyncio.wait([running])
-        heard = len(scene.relay.received)
+        is_published = len(scene.relay.received)
         await asyncio.sleep(120)
-        assert len(scene.relay.received) == heard
+        assert len(scene.relay.received) == is_published
 
     scenario(main)
     assert scene.published(STARTS, STOPS)[-1] == (STOPS, "")
@@ -313,12 +298,12 @@ async def test_the_status_of_a_real_configuration(tmp_path: Path) -> None:
     made = prepare(tmp_path, None, [NEAR])
     settings = load(made.config, tmp_path, env={}, parse_key=parse_public_key)
     async with open_application(settings) as app:
-        told = project_status(app.current.now)
-    slugs = [slug for _, slug in told.agents]
-    assert told.agents[0][0] == app.project.public == told.speaker
+        shown = project_status(app.current.now)
+    slugs = [slug for _, slug in shown.agents]
+    assert shown.agents[0][0] == app.project.public == shown.speaker
     assert set(slugs[1:]) == set(app.rules.roster)
-    assert set(told.models) == {"offline"}
-    assert set(told.models["offline"]) == set(slugs)
-    assert "executor" in told.tools["write_file"]
-    assert "planner" not in told.tools["write_file"]
-    assert len(told.owners) == 1
+    assert set(shown.models) == {"offline"}
+    assert set(shown.models["offline"]) == set(slugs)
+    assert "executor" in shown.tools["write_file"]
+    assert "planner" not in shown.tools["write_file"]
+    assert len(shown.owners) == 1

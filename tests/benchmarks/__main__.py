@@ -1,7 +1,7 @@
 """`make bench`: every budget of the design that needs no fault, measured in one run and printed as one table.
 
 The floor, what no implementation can do without, is measured in the same minutes: on a machine that others use too, the
-ratios say more than the figures. Nothing passes or fails but growth: where a turn or the memory of a long conversation
+ratios matter more than the figures. Only growth fails: where a turn or the memory of a long conversation
 costs more than at its beginning, the exit code is 1.
 """
 

@@ -1,7 +1,7 @@
-"""A thousand conversations at once, with minds that think for two seconds.
+"""A thousand conversations at once, with models that think for two seconds.
 
-Each person writes again as soon as the conversation waits for them. The ideal is that nothing takes any time but the
-minds.
+Each user writes again as soon as the conversation waits for them. The ideal is that nothing takes any time but the
+models.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ TURNS = 2
 THOUGHT = 2.0
 """Seconds of each answer."""
 THOUGHTS = 3
-"""Answers to a turn: the router's, the agent's, and the router's that it is the person's turn."""
+"""Answers to a turn: the router's, the agent's, and the router's that it is the user's turn."""
 PATIENCE = 240.0
 """Seconds for a round: several times as long as it takes."""
 
 
 class Thoughtful(Instant):
-    """The mind of the other rows, after two seconds."""
+    """The model of the other rows, after two seconds."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""

@@ -1,6 +1,6 @@
 """The daemon of the benchmark, in a process of its own: `python -m tests.benchmarks.daemon DATA URL NPUB`.
 
-Put together as `tenex run` does it, with a mind that answers at once. Says READY and the project's npub on stdout, and
+Put together as `tenex run` does it, with a model that answers at once. Prints READY and the project's npub, and
 in the end how often it connected to the relay.
 """
 
@@ -20,22 +20,22 @@ from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import load, resolve_paths
 
-TURN, HEARD = re.compile(r'"turn": "([^"]+)"'), re.compile(r'"after_turn": (?:"([^"]+)"|null)')
+TURN, ANSWERED = re.compile(r'"turn": "([^"]+)"'), re.compile(r'"after_turn": (?:"([^"]+)"|null)')
 """The turns of the router's question, and after which of them each message was written; both in order."""
 
 
 class Instant:
-    """A mind that answers at once: the project manager after a message, the person after the project manager."""
+    """A model that answers at once: the project manager after a message, the user after the project manager."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         usage = Usage(input_tokens=100, output_tokens=20, cost_usd=0.0)
         if request.purpose == "work":
-            return ModelStep(text="I have heard you, and this is what I say to it. " * 2, model="instant", usage=usage)
+            return ModelStep(text="This is the answer to your message. " * 2, model="instant", usage=usage)
         note = next(entry for entry in request.entries if isinstance(entry, Note))
-        # found, not parsed: what a mind takes is no part of what is measured
-        last, heard = (_last(pattern, note.text) for pattern in (TURN, HEARD))
-        waits = last != "" and heard != last
+        # found, not parsed: what a model takes is no part of what is measured
+        last, received = (_last(pattern, note.text) for pattern in (TURN, ANSWERED))
+        waits = last != "" and received != last
         who = "USER" if waits else "project-manager"
         return ModelStep(text=json.dumps({"agents": [who], "reason": "talk"}), model="instant", usage=usage)
 

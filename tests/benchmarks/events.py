@@ -1,6 +1,6 @@
-"""Events in: received, parsed, validated, verified and told from doubles, against verification alone.
+"""Events in: received, parsed, validated, verified and reported from doubles, against verification alone.
 
-A process of its own stands for the relay: it answers a REQ with all its events as fast as the socket takes them. What
+A process of its own represents the relay: it answers a REQ with all its events as fast as the socket takes them. What
 is measured is the pool of the daemon, with the index asked about every id, by the processor time of its own process.
 """
 
@@ -28,7 +28,7 @@ ROUNDS = 3
 
 
 async def _flood() -> None:
-    """Be the relay until stdin ends; says its port on stdout."""
+    """Be the relay until stdin ends; prints its port on stdout."""
     events = [event for _ in range(AUTHORS) for event in notes(EACH, SecretKey.generate(), "hello " * 20)]
     texts = [json.dumps(to_wire(event), separators=(",", ":")) for event in events]
 
@@ -46,15 +46,15 @@ async def _flood() -> None:
 
 
 async def _take(url: str, place: Path) -> float:
-    """Hear all events; returns events to a second of this process's processor, from the first to the last."""
-    heard, began = 0, 0.0
+    """Receive all events; returns events to a second of this process's processor, from the first to the last."""
+    received, began = 0, 0.0
     done = asyncio.Event()
 
     def take(_event: Event, _relay: str) -> None:
-        nonlocal heard, began
+        nonlocal received, began
         began = began or time.process_time()
-        heard += 1
-        if heard == EVENTS:
+        received += 1
+        if received == EVENTS:
             done.set()
 
     index = Index(place / "index.sqlite")
@@ -94,7 +94,7 @@ async def _measure(place: Path) -> dict[str, float]:
     try:
         url = f"ws://127.0.0.1:{int(await asyncio.wait_for(flood.stdout.readline(), 60))}"
         taken, bare = 0.0, 0.0
-        for _ in range(ROUNDS):  # the best of each: what slows one down is somebody else
+        for _ in range(ROUNDS):  # the best of each: what slows one down is someone else
             bare = max(bare, _verified())
             taken = max(taken, await _take(url, place))
     finally:

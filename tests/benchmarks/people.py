@@ -1,4 +1,4 @@
-"""A daemon without a relay, in this process, and people who write to it: for rows and tests of many turns.
+"""A daemon without a relay, in this process, and users who write to it: for rows and tests of many turns.
 
 Everything is the daemon's own but the relay, which takes what is published at once: a real one permits a hundred
 frames a second.
@@ -27,7 +27,7 @@ NOWHERE = "ws://127.0.0.1:9"
 
 
 class Crowd:
-    """People who each write in a conversation of their own, as soon as it waits. An `Observer`."""
+    """Users who each write in a conversation of their own, as soon as it waits. An `Observer`."""
 
     def __init__(self, author: PublicKey) -> None:
         self._author = author
@@ -59,7 +59,7 @@ class Crowd:
             self._write(conversation, starts=False)
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
-        """Write again where it is a person's turn."""
+        """Write again where it is a user's turn."""
         if any(isinstance(record, r.Waiting) for record in records) and conversation.id in self._left:
             if self._left[conversation.id]:
                 self._write(conversation.id, starts=False)
@@ -111,7 +111,7 @@ async def _accept(_pool: RelayPool, _event: Event, _relay: str) -> PublishOutcom
 
 
 @asynccontextmanager
-async def among_people(data: Path, mind: Model) -> AsyncIterator[tuple[Application, Crowd]]:
+async def among_people(data: Path, scripted: Model) -> AsyncIterator[tuple[Application, Crowd]]:
     """A daemon that serves, and those who write to it; all is written when it is left."""
     owner = SecretKey.generate()
     overrides = {
@@ -123,7 +123,7 @@ async def among_people(data: Path, mind: Model) -> AsyncIterator[tuple[Applicati
     KeyRing(resolve_paths(settings).keys).get_or_create("project")
     crowd = Crowd(owner.public)
     with patch.object(RelayPool, "publish", _accept):
-        async with open_application(settings, model=mind, observers=[crowd]) as app:
+        async with open_application(settings, model=scripted, observers=[crowd]) as app:
             serving = asyncio.create_task(app.serve())
             bringing = asyncio.create_task(crowd.bring(app))
             try:

@@ -31,7 +31,7 @@ class Row:
     floors: float | None = None
     """How many times what no implementation can do without, measured in the same minute."""
     grows: bool = False
-    """It is a ratio that tells whether our work grows with the history: the one thing that must never miss."""
+    """It is a ratio that shows whether our work grows with the history: the one thing that must never miss."""
 
     @property
     def is_kept(self) -> bool:
@@ -116,14 +116,14 @@ async def in_process(module: str, *arguments: str) -> dict[str, Any]:
         sys.executable, "-m", f"tests.benchmarks.{module}", *arguments, stdout=asyncio.subprocess.PIPE
     )
     try:
-        said, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        message, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
         raise RuntimeError(f"tests.benchmarks.{module} ended with {process.returncode}")
-    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    found: dict[str, Any] = json.loads(message.splitlines()[-1])
     return found
 
 

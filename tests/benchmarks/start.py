@@ -1,7 +1,7 @@
-"""A start with 10,000 conversations on disk, 100 of them unfinished; the index made anew; and a search.
+"""A start with 10,000 conversations on disk, 100 of them unfinished; the index made again; and a search.
 
 The time is taken from the start of the process to READY, beside that of the same start on an empty folder: what is
-between the two is what the conversations cost. Then what it costs to make the index anew, and to search it.
+between the two is what the conversations cost. Then what it costs to make the index again, and to search it.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class Lives:
 
 
 async def serve(data: Path, owner: str) -> None:
-    """Be the daemon until SIGTERM; says READY on stdout."""
+    """Be the daemon until SIGTERM; prints READY on stdout."""
     overrides = {"relays": {"urls": [NOWHERE]}, "people": {"owners": [owner]}}
     settings = load(None, data, env={}, parse_key=parse_public_key, overrides=overrides)
     KeyRing(resolve_paths(settings).keys).get_or_create("project")
@@ -173,7 +173,7 @@ async def measure(place: Path) -> list[Row]:
         Row(work=f"{what}: READY beyond an empty folder's", figure=waited - bare[0], unit="s", budget=1),
         Row(work=f"{what}: processor time beyond that", figure=used - bare[1], unit="s", budget=1),
         Row(work="a start with an empty folder, interpreter and imports included", figure=bare[0], unit="s"),
-        Row(work="the index made anew, to a conversation", figure=rebuilt / CONVERSATIONS * 1000, unit="ms"),
+        Row(work="the index rebuilt, to a conversation", figure=rebuilt / CONVERSATIONS * 1000, unit="ms"),
         Row(work="comparing the index with the folder", figure=opened, unit="ms"),
         Row(work="the slowest of three searches", figure=max(searched), unit="ms"),
     ]

@@ -1,12 +1,12 @@
 """One turn, relay in to reply seen on the relay, early and late in a long conversation.
 
 Three parties as in life: the daemon in a process of its own, with its files on a real disk and every record fsynced;
-the embedded relay; and a person's client on real sockets. The mind answers at once. A turn is a person's note, the
-router, one agent, and its reply as the person's own subscription brings it.
+the embedded relay; and a user's client on real sockets. The model answers at once. A turn is a user's note, the
+router, one agent, and its reply as the user's own subscription brings it.
 
 Each figure is taken over a window of turns back to back; between windows turns are paced, because the embedded relay
 resets a socket at 6,001 frames a minute. A machine that others use too is now twice as fast and now half; so growth is
-told by a second daemon, whose conversation is young, and which takes its turns between the parts of each window.
+reported by a second daemon, whose conversation is young, and which takes its turns between the parts of each window.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ PACE = 0.012
 """Seconds between turns outside the windows."""
 SETTLED = 1_000
 """Memory is compared from here on: before, caches of bounded size still fill."""
-SAID = "Tell me something about this, in a sentence or two, as you would to a friend."
+MESSAGE = "Tell me something about this, in a sentence or two, as you would to a friend."
 
 
 @dataclass
@@ -72,22 +72,22 @@ class Window:
 
 
 class Person:
-    """A person who writes, and waits for the answer."""
+    """A user who writes, and waits for the answer."""
 
     def __init__(self, talk: ChatClient) -> None:
         self._talk = talk
         self._answer: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
-        talk.on_message(self._heard)
+        talk.on_message(self._received)
 
-    def _heard(self, heard: ReceivedMessage) -> None:
+    def _received(self, received: ReceivedMessage) -> None:
         if not self._answer.done():
-            self._answer.set_result(heard)
+            self._answer.set_result(received)
 
     async def turn(self) -> float:
         """Write and wait; returns ms."""
         self._answer = asyncio.get_running_loop().create_future()
         began = time.perf_counter()
-        sending = asyncio.create_task(self._talk.send(SAID))
+        sending = asyncio.create_task(self._talk.send(MESSAGE))
         await asyncio.wait_for(self._answer, 10)
         took = ms_since(began)
         await sending
@@ -96,7 +96,7 @@ class Person:
 
 @dataclass
 class Party:
-    """A person and a daemon, who talk."""
+    """A user and a daemon, who talk."""
 
     person: Person
     pid: int
@@ -106,7 +106,7 @@ class Party:
     """Connections the daemon has had, once it has ended."""
 
     async def hold(self, turns: int) -> None:
-        """Take turns that nobody measures."""
+        """Take turns that no one measures."""
         for _ in range(turns):
             await self.person.turn()
             await asyncio.sleep(PACE)
@@ -128,8 +128,8 @@ async def _party(data: Path) -> AsyncIterator[Party]:
         party = None
         try:
             assert daemon.stdout is not None
-            said = (await asyncio.wait_for(daemon.stdout.readline(), 30)).split()
-            async with connected_client(url, owner, parse_public_key(said[1].decode())) as talk:
+            message = (await asyncio.wait_for(daemon.stdout.readline(), 30)).split()
+            async with connected_client(url, owner, parse_public_key(message[1].decode())) as talk:
                 party = Party(Person(talk), daemon.pid, lambda: data / "conversations" / str(talk.root))
                 yield party
         finally:

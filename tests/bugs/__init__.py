@@ -1,1 +1,1 @@
-"""The bugs of the program this one follows, each a test with its number; README.md says which have none, and why."""
+"""The bugs of the program this one follows, each a test with its number; README.md states which have none, and why."""

@@ -1,4 +1,4 @@
-"""Every entry of the catalogues is a test, or a line of README.md that says why it is none."""
+"""Every entry of the catalogues is a test, or a line of README.md that states why it is none."""
 
 import re
 
@@ -22,7 +22,7 @@ def test_every_entry_is_a_test_or_has_a_reason() -> None:
     assert not tested & set(reasons), "an entry that has a test needs no reason"
 
 
-def test_everything_that_was_measured_wrong_with_others_is_a_test_where_the_index_says() -> None:
+def test_everything_that_was_measured_wrong_with_others_is_a_test_in_the_indexed_place() -> None:
     tested: set[tuple[str, str]] = set()
     for path in named(".py", "tests"):
         where = path.relative_to(ROOT / "tests").as_posix()

@@ -25,14 +25,14 @@ async def test_B17_what_is_configured_is_what_live_conversations_meet(tmp_path: 
 
 
 async def test_B24_a_model_that_is_none_stops_the_start_and_is_not_replaced(tmp_path: Path) -> None:
-    """A name nobody knew was answered by whatever model came first."""
+    """A name no one knew was answered by whatever model came first."""
     code, _, _ = await tenex("init", "--dir", tmp_path, "--json")
     assert code == 0
-    code, _, said = await tenex("run", "--data", tmp_path, TENEX_MODELS__DEFAULT="nobody:nothing")
+    code, _, message = await tenex("run", "--data", tmp_path, TENEX_MODELS__DEFAULT="nobody:nothing")
     assert code == 3
-    assert "nobody" in said
-    assert "models.default" in said
-    assert "Traceback" not in said
+    assert "nobody" in message
+    assert "models.default" in message
+    assert "Traceback" not in message
 
 
 def test_B27_no_word_of_a_stranger_reaches_a_shell() -> None:

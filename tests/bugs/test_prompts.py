@@ -33,8 +33,7 @@ def test_B23_each_message_is_shown_once() -> None:
         Router(route(None, "project-manager"), WAITS, route(None, "project-manager"), WAITS), plain_model
     )
     for text in ("first wish", "second wish", "third wish"):
-        scenario.user_writes(text)
-        scenario.settle()
+        scenario.converse(text)
     for started in scenario.records(r.RunStarted):
         shown = [entry.seq for entry in started.entries if isinstance(entry, Shown)]
         assert len(set(shown)) == len(shown)
@@ -47,7 +46,7 @@ def test_B23_each_message_is_shown_once() -> None:
 
 
 def test_B26_lessons_are_shown_as_they_were_recorded() -> None:
-    """Each was printed with a quality nobody had given: `[unknown]`."""
+    """Each was printed with a quality no one had given: `[unknown]`."""
     lessons = ("Dates: write them as the person does.", "Files: read before you write.")
     prompt = library().system_prompt(Slug("executor"), Phase.EXECUTE, tools=(), lessons=lessons, project_name="demo")
     for lesson in lessons:
@@ -60,12 +59,11 @@ def test_B28_making_a_prompt_fetches_nothing() -> None:
     assert not inspect.iscoroutinefunction(ConversationPrompter.work), "without awaiting there is no network"
     assert not inspect.iscoroutinefunction(ConversationPrompter.route)
     linked = "What does nostr:nevent1qqsabc say?"
-    scenario = scenario_at(Phase.CHAT, Router(route(None, "project-manager"), WAITS), text=linked)
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router(route(None, "project-manager"), WAITS), text=linked).settle()
     run_id = scenario.records(r.RunStarted)[-1].run
     scenario.user_writes("go on", addressed=("project-manager",))
     run = next(iter(scenario.conversation.runs.values()))
     texts = [entry.text for entry in run.entries if isinstance(entry, UserText)]
-    assert linked in texts, "a link is shown as the person wrote it"
+    assert linked in texts, "a link is shown as the user wrote it"
     assert entries_for(scenario.conversation, run) == entries_for(scenario.conversation, run)
     assert run_id != run.id

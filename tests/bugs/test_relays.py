@@ -19,13 +19,13 @@ from tests.fakes.runtime import World
 from tests.fakes.scenario import ALICE, ENDS, WAITS, reply, route, seven_phases
 from tests.fakes.virtual import virtual_time
 from tests.nostr.kit import BOB, FAST, NOW, Received, note, running
-from tests.nostr.test_sealing import ADDRESS, draft
+from tests.nostr.test_compose import ADDRESS, draft
 from tests.runtime.test_runtime import converse, worker
 
 STRANGER = PublicKey("9" * 64)
 
 
-async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
+async def test_B15_all_that_was_written_while_we_were_away_is_received() -> None:
     """Subscriptions asked for one event, or for none, and the rest was lost."""
     received = Received()
     async with FaultRelay(clamp=3) as relay:
@@ -41,8 +41,8 @@ async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
 
 
 @virtual_time
-async def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
-    """Whoever tagged the project could talk to agents and change their models."""
+async def test_B16_a_stranger_changes_nothing_and_receives_nothing() -> None:
+    """Who tagged the project could talk to agents and change their models."""
     world = World(lambda question: WAITS, lambda request: reply("done"))
 
     async with world.daemon() as daemon:
@@ -57,13 +57,13 @@ async def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
 
 
 @virtual_time
-async def test_B18_whatever_is_said_is_published_and_names_the_project() -> None:
+async def test_B18_whatever_is_sent_is_published_and_names_the_project() -> None:
     """Events were built with the address of another kind, and handed to a publisher that was not there."""
     world = World(seven_phases, worker)
     await converse(world, "hello", "think", "plan")
-    said = [event.id for record in world.observed if isinstance(record, r.MessageSent) for event in record.events]
-    assert said
-    assert set(said) == set(world.published)
+    sent = [event.id for record in world.observed if isinstance(record, r.MessageSent) for event in record.events]
+    assert sent
+    assert set(sent) == set(world.published)
     (event,) = NostrSealer(["wss://relay.example"], project=ADDRESS).seal(draft())
     assert ("a", ADDRESS) in event.tags
     assert ADDRESS.startswith("31933:")
@@ -71,7 +71,7 @@ async def test_B18_whatever_is_said_is_published_and_names_the_project() -> None
 
 @virtual_time
 async def test_B29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_taken_in() -> None:
-    """A conversation was made of it, and then nobody was asked."""
+    """A conversation was made of it, and then no one was asked."""
     world = World(
         lambda question: WAITS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
     )
@@ -92,7 +92,7 @@ def test_B29_a_message_to_others_begins_nothing() -> None:
 
 @virtual_time
 async def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -> None:
-    """What stood in for the missing root was no event, and whoever used it failed later."""
+    """What was in for the missing root was no event, and who used it failed later."""
     key = SecretKey.generate()
     tags = [["e", "d" * 64, "", "root"], ["e", "e" * 64, "", "reply"], ["p", BOB.public]]
     incoming = read_event(sign(unsigned_event(key.public, NOW, 1, tags, "go on"), key), [BOB.public], {}, "", None)

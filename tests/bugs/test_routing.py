@@ -21,7 +21,7 @@ FORBIDDEN = [
 
 @pytest.mark.parametrize(("here", "there"), FORBIDDEN, ids=lambda phase: phase.value)
 def test_B01_the_table_is_asked_before_every_transition(here: Phase, there: Phase) -> None:
-    """Its function always said yes, or nobody called it."""
+    """Its function always returned true, or nothing called it."""
     scenario = scenario_at(here, Router(route(there, "executor"), WAITS))
     entered = len(scenario.records(r.PhaseTransition))
     scenario.settle()
@@ -32,9 +32,7 @@ def test_B01_the_table_is_asked_before_every_transition(here: Phase, there: Phas
 
 def test_B02_agents_of_a_rejected_decision_do_not_run() -> None:
     """The router went on with them as if the phase had changed."""
-    scenario = Scenario(Router(route("verification", "executor")), plain_model)
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(Router(route("verification", "executor")), plain_model).converse("build it")
     assert scenario.records(r.RouteRejected)
     assert not scenario.records(r.RunStarted)
     assert scenario.conversation.phase is Phase.CHAT
@@ -42,41 +40,37 @@ def test_B02_agents_of_a_rejected_decision_do_not_run() -> None:
 
 
 def test_B03_end_leaves_nothing_open() -> None:
-    """END was a turn that nobody completed, so every later message found the orchestrator busy."""
+    """END was a turn that no one completed, so every later message found the orchestrator busy."""
     scenario = Scenario(
         Router(route(None, "project-manager"), ENDS, route(None, "project-manager"), WAITS), plain_model
-    )
-    scenario.user_writes("hello")
-    scenario.settle()
+    ).converse("hello")
     assert scenario.refold().status == "ended"
     assert scenario.refold().turn is None
     assert all("END" not in turn.agents for turn in scenario.conversation.turns)
-    scenario.user_writes("and again")
-    scenario.settle()
+    scenario.converse("and again")
     assert scenario.conversation.cycle == 2
     assert [turn.agents for turn in scenario.conversation.turns] == [("project-manager",)]
 
 
 def test_B05_an_empty_list_of_agents_is_forbidden_by_schema_and_rules_alike() -> None:
-    """The prompt demanded it, the schema forbade it, and the person read an error."""
+    """The prompt demanded it, the schema forbade it, and the user read an error."""
     agents: dict[str, Any] = DECISION_SCHEMA["properties"]["agents"]
     assert agents["minItems"] == 1
     assert isinstance(parse('{"agents": [], "reason": "wait"}'), str)
-    scenario = Scenario(Router({"agents": [], "reason": "wait"}, route(None, "project-manager"), WAITS), plain_model)
-    scenario.user_writes("hello")
-    scenario.settle()
+    scenario = Scenario(
+        Router({"agents": [], "reason": "wait"}, route(None, "project-manager"), WAITS), plain_model
+    ).converse("hello")
     (rejected,) = scenario.records(r.RouteRejected)
     assert "USER" in rejected.sentence, "the refusal names the way to wait"
     assert scenario.records(r.TurnClosed)
 
 
 def test_B06_the_router_is_shown_every_message_of_the_cycle() -> None:
-    """It saw the first one only, so what a person added was never routed."""
+    """It saw the first one only, so what a user added was never routed."""
     script = Router(route(None, "project-manager"), WAITS)
     scenario = Scenario(script, plain_model)
     for text in ("a page about cats", "no, about dogs", "in German"):
-        scenario.user_writes(text)
-        scenario.settle()
+        scenario.converse(text)
     assert [message["text"] for message in script.asked[-1]["messages"]] == [
         "a page about cats",
         "no, about dogs",
@@ -87,9 +81,7 @@ def test_B06_the_router_is_shown_every_message_of_the_cycle() -> None:
 def test_B08_a_corrected_decision_is_a_decision_like_any_other() -> None:
     """It opened no turn, changed no phase, knew no END, and what was to be learned of it was only logged."""
     script = Router(route("execute", "excutor"), route("execute", "executor"), WAITS)
-    scenario = Scenario(script, plain_model)
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(script, plain_model).converse("build it")
     assert scenario.phases() == [Phase.EXECUTE]
     (turn,) = scenario.records(r.TurnOpened)
     assert turn.agents == ("executor",)
@@ -99,8 +91,7 @@ def test_B08_a_corrected_decision_is_a_decision_like_any_other() -> None:
 
 
 def test_B08_END_after_a_correction_ends() -> None:
-    scenario = scenario_at(Phase.CHAT, Router({"agents": ["nobody"], "reason": "x"}, ENDS))
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router({"agents": ["nobody"], "reason": "x"}, ENDS)).settle()
     assert scenario.conversation.status == "ended"
 
 

@@ -41,15 +41,13 @@ async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
 
 @pytest.fixture
 async def held(tmp_path: Path) -> AsyncIterator[tuple[ConversationFolder, Scenario]]:
-    """A conversation of a person with the planner, and one in which nobody has worked."""
+    """A conversation of a user with the planner, and one in which no one has worked."""
     disk = Disk()
     folder = ConversationFolder(tmp_path / "held", disk, StillClock())
     answer = "The weather service answers in Kelvin, so I convert it"
     scenario = Scenario(
         lambda question: WAITS if question["turns"] else route("plan", "planner"), lambda *_: reply(answer)
-    )
-    scenario.user_writes("Show the temperature in the corridor")
-    scenario.settle()
+    ).converse("Show the temperature in the corridor")
     for name, decisions in ((ID, scenario.journal), (NAMES[0], [(started(NAMES[0]), asked(2))])):
         journal, _ = await folder.open(name)
         await journal.append(decisions)
@@ -138,15 +136,15 @@ async def test_B13_the_agent_asked_for_is_heeded(held: tuple[ConversationFolder,
         assert await catalogue.search(match_of("corridor"), Filter(agent="executor"), 20) == []
 
 
-def test_B14_an_event_counts_as_heard_only_once_it_is_on_disk() -> None:
-    """Its id was kept before it was dealt with: after a crash it was neither handled nor heard again."""
+def test_B14_an_event_counts_as_received_only_once_it_is_on_disk() -> None:
+    """Its id was kept before it was dealt with: after a crash it was neither handled nor received again."""
     world = World(lambda question: WAITS, lambda request: reply("done"))
     world.append_time = 60.0
 
     async def main() -> None:
         async with world.daemon(kill=True) as daemon:
             assert daemon.write("hello", event_id="e" * 64) == "admitted"
-            assert daemon.write("hello", event_id="e" * 64) == "duplicate", "in one life it is heard once"
+            assert daemon.write("hello", event_id="e" * 64) == "duplicate", "in one life it is received once"
         assert not any(world.books.values()), "the daemon died before anything was on disk"
         world.append_time = 0.0
         async with world.daemon() as daemon:

@@ -34,19 +34,22 @@ def test_B04_a_completion_that_arrives_twice_counts_once() -> None:
 
 @pytest.mark.parametrize("calls_complete", [True, False])
 def test_B04_B10_a_completion_counts_and_is_seen_however_it_is_given(calls_complete: bool) -> None:
-    """Those of some agents were never counted; those made up by the program stopped the work, and nobody saw them."""
+    """Those of some agents were never counted; those made up by the program stopped the work, and no one saw them."""
     step = (
         reply("", ("complete", {"response": "it is there", "summary": "done"}))
         if calls_complete
         else reply("it is there")
     )
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[step]))
-    scenario.settle()
+    scenario = scenario_at(
+        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[step])
+    ).settle()
     closed = scenario.conversation.last_turn
     assert closed is not None
     assert closed.phase is Phase.EXECUTE
     assert [(done.agent, done.text) for done in closed.completions] == [("executor", "it is there")]
-    assert [said.text for said in scenario.records(r.MessageSent) if said.purpose == "completion"][-1] == "it is there"
+    assert [message.text for message in scenario.records(r.MessageSent) if message.purpose == "completion"][
+        -1
+    ] == "it is there"
     assert scenario.conversation.status == "waiting", "the router was asked again, and waits"
 
 
@@ -109,8 +112,7 @@ def test_B19_stop_ends_whatever_is_at_work(stage: str) -> None:
 
 def test_B20_time_stops_with_the_work() -> None:
     """The clock of an execution ran on after it had succeeded."""
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS)).settle()
     assert scenario.conversation.status == "waiting"
     assert not [
         e for e in pending(scenario.conversation).values() if isinstance(e, Timer) and e.key.part in ("warn", "close")
@@ -120,7 +122,7 @@ def test_B20_time_stops_with_the_work() -> None:
     assert ended.run == started.run
     scenario.now = Millis(scenario.now + 3_600_000)
     scenario.user_writes("/status")
-    assert not scenario.records(r.RunWarned), "an hour of waiting is nobody's work"
+    assert not scenario.records(r.RunWarned), "an hour of waiting is no one's work"
 
 
 def test_B21_what_a_run_waits_for_survives_a_restart() -> None:

@@ -35,11 +35,11 @@ def run(capsys: pytest.CaptureFixture[str], data: Path, *arguments: str) -> str:
 
 def test_list_names_the_built_in_agents_and_makes_no_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--data", str(tmp_path), "agents", "list"]) == 0
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     head, *lines = out.splitlines()
     assert head.split() == ["SLUG", "KIND", "MODEL", "IN_PHASES", "NPUB"]
     assert [line.split()[0] for line in lines] == BUILT_IN
-    assert " init` makes it" in said
+    assert " init` makes it" in stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -99,20 +99,20 @@ def test_the_models_in_use_are_listed_by_phase(tmp_path: Path, capsys: pytest.Ca
     assert found["orchestrator"]["models"] == {"route": ["openai:r"]}
 
 
-def test_a_key_others_may_read_is_told_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     KeyRing(tmp_path / "keys").get_or_create("executor")
     (tmp_path / "keys" / "executor.nsec").chmod(0o640)
     assert main(["--data", str(tmp_path), "agents", "list"]) == 3
     assert "others may read this key" in capsys.readouterr().err
 
 
-def test_a_tool_unknown_knows_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_tool_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "critic.md").write_text(MINE.replace("[read_file]", "[read_fiel]"))
     assert main(["--data", str(tmp_path), "agents", "list"]) == 3
-    said = capsys.readouterr().err
-    assert "critic.md" in said
-    assert "Did you mean `read_file`?" in said
+    stderr = capsys.readouterr().err
+    assert "critic.md" in stderr
+    assert "Did you mean `read_file`?" in stderr
 
 
 # ---- what a model would be sent
@@ -121,7 +121,7 @@ def test_a_tool_unknown_knows_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_prompt_is_printed_whole_as_it_would_be_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["agents", "show", "executor", "--prompt", "--phase", "Execute", "--message", "Write <b> & x"]
     assert main(["--data", str(tmp_path), *arguments]) == 0
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     parts = re.split(r"^===== (.+) =====$", out, flags=re.MULTILINE)
     names, texts = parts[1::2], parts[2::2]
     found = dict(zip(names, texts, strict=True))
@@ -134,7 +134,7 @@ def test_a_prompt_is_printed_whole_as_it_would_be_sent(tmp_path: Path, capsys: p
         in found["message"]
     )
     assert '<note title="Your part">' in found["message"]
-    assert re.fullmatch(r"In execute, to offline; about [\d,]+ tokens\.\n", said)
+    assert re.fullmatch(r"In execute, to offline; about [\d,]+ tokens\.\n", stderr)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -163,7 +163,7 @@ def test_of_the_orchestrator_its_question_is_printed(tmp_path: Path, capsys: pyt
         (["--prompt", "--conversation", "ab", "--message", "x"], "cannot be used with --conversation"),
     ],
 )
-def test_wrong_wishes_for_a_prompt_are_told(
+def test_wrong_options_for_a_prompt_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     assert main(["--data", str(tmp_path), "agents", "show", "executor", *arguments]) == 2
@@ -178,10 +178,10 @@ def test_an_agent_that_was_added_is_whole_and_at_once_in_the_list(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     assert main(["--data", str(tmp_path), "agents", "add", "data-wizard", "--kind", kind]) == 0
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     file = tmp_path / "agents" / "data-wizard.md"
     assert out == f"{file}\n"
-    assert " config check`" in said
+    assert " config check`" in stderr
     found = json.loads(run(capsys, tmp_path, "show", "data-wizard", "--json"))
     assert (found["name"], found["kind"], found["npub"]) == ("Data Wizard", kind, None)
     assert ("write_file" in found["tools"]) is (kind == "worker")
@@ -190,7 +190,7 @@ def test_an_agent_that_was_added_is_whole_and_at_once_in_the_list(
     assert "Write rules for a single phase under a heading like this one." in prompt
 
 
-def test_who_writes_an_agent_of_an_examples_name_is_told_of_the_example(
+def test_a_new_agent_with_the_name_of_an_example_mentions_the_example(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--data", str(tmp_path), "agents", "add", "fact-checker"]) == 0
@@ -238,17 +238,17 @@ def test_an_agents_own_phases_are_drawn_and_its_prompt_is_filled_in(
 ) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "scout.md").write_text(
-        MINE.replace("tools:", "phases: [[look, tell, 'n > 2']]\nstate: {n: 0}\ntools:").replace(
+        MINE.replace("tools:", "phases: [[look, report, 'n > 2']]\nstate: {n: 0}\ntools:").replace(
             "You read", "{{ phase }}"
         )
     )
     shown = run(capsys, tmp_path, "show", "scout")
-    assert "[*] --> look\n    look --> tell : n #62; 2" in shown
+    assert "[*] --> look\n    look --> report : n #62; 2" in shown
     assert "state" in shown
     assert "n = 0" in shown
     found = json.loads(run(capsys, tmp_path, "show", "scout", "--json"))
-    assert found["phases"] == ["look", "tell"]
-    assert found["graph"]["edges"] == [{"from": "look", "to": "tell", "when": "n > 2"}]
+    assert found["phases"] == ["look", "report"]
+    assert found["graph"]["edges"] == [{"from": "look", "to": "report", "when": "n > 2"}]
     prompt = run(capsys, tmp_path, "show", "scout", "--prompt", "--phase", "plan")
     assert "look and object." in prompt
     assert "===== tool set_state =====" in prompt

@@ -1,4 +1,4 @@
-"""`tenex chat`: whether anybody answers is told; without a terminal over a real relay."""
+"""`tenex chat`: answers, and what is shown without one; over a real relay."""
 
 import asyncio
 import sys
@@ -41,7 +41,7 @@ class Typed:
 
 
 class Shown(Screen):
-    """A screen that tells when something was shown."""
+    """A screen that sets a flag when something was shown."""
 
     def __init__(self, flag: Flag) -> None:
         super().__init__()
@@ -51,8 +51,8 @@ class Shown(Screen):
         self._flag.set()
 
 
-async def test_a_message_that_nobody_answered_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It says where to look."""
+async def test_a_message_without_an_answer_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The error names where to look."""
     may_end = Flag()
     may_end.set()
     monkeypatch.setattr(sys, "stdin", Typed(may_end))
@@ -62,16 +62,16 @@ async def test_a_message_that_nobody_answered_is_an_error(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("is_owed", "live", "is_told"), [(True, [], True), (True, ["writes"], False), (False, [], False)]
+    ("awaits", "live", "is_shown"), [(True, [], True), (True, ["writes"], False), (False, [], False)]
 )
-def test_in_a_terminal_it_is_said_when_nobody_answers_or_is_at_work(
-    is_owed: bool, live: list[str], is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_terminal_shows_that_no_agent_answers_or_works(
+    awaits: bool, live: list[str], is_shown: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = _Chat(Screen(), tmp_path / "none")
-    chat._awaits_answer = is_owed
+    chat._awaits_answer = awaits
     talk: Any = SimpleNamespace(activities=live)
     chat._remind(talk, 10)
-    assert ("No answer within 10 s" in capsys.readouterr().out) is is_told
+    assert ("No answer within 10 s" in capsys.readouterr().out) is is_shown
 
 
 async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPat
 STATUS = {"status": "active", "phase": "execute"}
 
 
-def test_what_the_daemon_last_said_of_its_work_is_not_shown_once_it_has_gone(tmp_path: Path) -> None:
+def test_the_last_status_of_a_daemon_is_not_shown_once_it_has_gone(tmp_path: Path) -> None:
     chat = _Chat(Screen(), tmp_path / "none")
     chat._on_activity(Activity("ended", ()))
     chat._on_gone()  # a daemon elsewhere: only the relay shows whether it is there
@@ -104,16 +104,16 @@ def test_what_the_daemon_last_said_of_its_work_is_not_shown_once_it_has_gone(tmp
     assert chat._toolbar("ws://relay") == "ws://relay · write to begin"
 
 
-def said(text: str, event: str) -> ReceivedMessage:
+def received(text: str, event: str) -> ReceivedMessage:
     return ReceivedMessage(event, PROJECT.public, "Executor", text, "execute", "", 0)
 
 
-async def test_words_of_the_relay_do_not_overtake_what_the_daemon_tells_of_the_work_before_them(
+async def test_messages_of_the_relay_wait_for_the_daemon_s_report_of_what_came_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = _Chat(Screen(), tmp_path / "none")
     chat._on_lines([Line("phase", "chat → execute")], STATUS)
-    chat._on_message(said("It is done", "e1"))
+    chat._on_message(received("It is done", "e1"))
     words = Line("agent", "Executor", "It is done", 0, "e1")
     chat._on_lines([Line("tool", "executor · write_file()"), words, Line("end", "END")], STATUS)
     shown = capsys.readouterr().out
@@ -122,13 +122,13 @@ async def test_words_of_the_relay_do_not_overtake_what_the_daemon_tells_of_the_w
     assert shown.count("It is done") == 1
 
 
-async def test_words_the_daemon_does_not_tell_of_are_shown_soon_all_the_same(
+async def test_messages_that_the_daemon_does_not_report_are_shown_soon(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenex.cli.chat.REPORT_DELAY", 0.0)
     chat = _Chat(Screen(), tmp_path / "none")
     chat._on_lines([Line("phase", "chat → execute")], STATUS)
-    chat._on_message(said("The disk is full", "e1"))
+    chat._on_message(received("The disk is full", "e1"))
     await asyncio.sleep(0.01)
     assert "The disk is full" in capsys.readouterr().out
 

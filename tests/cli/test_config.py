@@ -38,7 +38,7 @@ def test_show_prints_toml_that_means_the_same(tmp_path: Path, capsys: pytest.Cap
     assert again.model_dump() == load(None, tmp_path, env={}).model_dump()
 
 
-def test_show_says_where_each_value_that_is_set_came_from(
+def test_show_names_the_source_of_each_value(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(tmp_path)
@@ -84,10 +84,10 @@ def test_check_names_faults_of_people_folders_agents_and_keys_together(
     KeyRing(tmp_path / "keys").get_or_create("project")
     (tmp_path / "keys" / "project.nsec").chmod(0o644)
     assert main(["config", "check"]) == 3
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     assert out == ""
     for part in ("no one may talk here", "is in the keys folder", "mine.md", "others may read this key"):
-        assert part in said
+        assert part in stderr
 
 
 def test_check_names_models_that_a_daemon_would_refuse_beside_workflows(
@@ -99,25 +99,25 @@ def test_check_names_models_that_a_daemon_would_refuse_beside_workflows(
     (tmp_path / "config" / "workflows").mkdir(parents=True)
     (tmp_path / "config" / "workflows" / "rounds.toml").write_text("")
     assert main(["config", "check"]) == 3
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     assert out == ""
     for part in (
         'models.default: "gpt-5" names no model',
         'models.router: models.providers.opnai: "opnai"',
         "rounds.toml",
     ):
-        assert part in said
+        assert part in stderr
 
 
-def test_check_says_which_agents_of_the_settings_are_not_there(
+def test_check_names_the_agents_of_the_settings_that_do_not_exist(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     KeyRing(tmp_path / "keys").get_or_create("project")
     file = write(tmp_path, "[models.agents.executer]\nmodel = 'offline'\n")
     assert main(["config", "check"]) == 0
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     assert out == f"ok: {file}\n"
-    assert "models.agents.executer: there is no such agent, so this does nothing; did you mean `executor`?" in said
+    assert "models.agents.executer: there is no such agent, so this does nothing; did you mean `executor`?" in stderr
 
 
 def test_check_refuses_an_agent_with_a_name_that_keys_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,9 +133,9 @@ def test_path_prints_the_file_in_use_or_where_one_would_be_read(
 ) -> None:
     empty = tmp_path / "empty"
     assert main(["config", "path", "--data", str(empty)]) == 0
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     assert out == f"{empty / 'tenex.toml'}\n"
-    assert " init` writes it" in said
+    assert " init` writes it" in stderr
     file = write(tmp_path)
     assert main(["config", "path"]) == 0
     assert capsys.readouterr() == (f"{file}\n", "")

@@ -92,3 +92,12 @@ async def test_a_server_without_a_model_that_talks_is_passed_by(
         monkeypatch.setenv("OLLAMA_HOST", server.url.split("/")[2])
         model, _ = await asyncio.to_thread(chosen, tmp_path)
     assert model == "offline"
+
+
+async def test_a_model_of_ollama_on_this_machine_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with model_server(lambda _: Answer(text="OK"), key="", models=("nomic-embed-text", "test")) as server:
+        host = server.url.split("/")[2]
+        monkeypatch.setenv("OLLAMA_HOST", host)
+        model, line = await asyncio.to_thread(chosen, tmp_path)
+    assert model == "ollama:test"
+    assert line.startswith(f"Model: ollama:test (Ollama at http://{host}/v1); it is free. Choose another")

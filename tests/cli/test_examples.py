@@ -20,7 +20,7 @@ AGENTS = ("critic", "fact-checker", "researcher")
 
 
 def add(data: Path, *words: str) -> int:
-    """Add an agent where `--like` is said, else a workflow."""
+    """Add an agent where `--like` is given, else a workflow."""
     return main(["--data", str(data), "agents" if "--like" in words else "graph", "add", *words])
 
 
@@ -31,12 +31,12 @@ def texts(folder: Path) -> dict[str, str]:
 def test_one_of_each_kind_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command, names in (("workflows", set(FILES) - set(AGENTS)), ("agents", AGENTS)):
         assert main(["--data", str(tmp_path), command, "add"]) == 0
-        out, said = capsys.readouterr()
+        out, stderr = capsys.readouterr()
         head, *lines = out.splitlines()
         assert head.split() == ["EXAMPLE", "ABOUT"]
         assert [line.split()[0] for line in lines] == sorted(names)
-        assert all(line.split()[1:] for line in lines), "each says what it is"
-        assert f"`tenex --data {tmp_path} {command} add" in said
+        assert all(line.split()[1:] for line in lines), "each has a description"
+        assert f"`tenex --data {tmp_path} {command} add" in stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -50,13 +50,13 @@ def test_every_shipped_file_belongs_to_an_example() -> None:
 def test_all_together_are_copied_unchanged_and_are_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, files in FILES.items():
         assert add(tmp_path, *(["--like", name] if name in AGENTS else [name])) == 0
-        out, said = capsys.readouterr()
+        out, stderr = capsys.readouterr()
         written = [Path(line) for line in out.splitlines()]
         assert sorted(path.name for path in written) == files
         assert all(path.stat().st_mode & 0o777 == 0o600 for path in written)
         shipped = example_folder("agents" if name in AGENTS else "workflows")
         assert all(path.read_text() == (shipped / path.name).read_text() for path in written)
-        assert "SIGHUP" in said
+        assert "SIGHUP" in stderr
     assert main(["--data", str(tmp_path), "graph", "check"]) == 0
     checked = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert checked == ["fact-checker", "researcher", "draft-and-review", "mission", "triage"]
@@ -79,7 +79,7 @@ def test_an_agent_is_copied_under_another_name_with_what_it_needs(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("there", "words", "said"),
+    ("there", "words", "stderr"),
     [
         ("", ["unknown"], "There is no example 'unknown'. Choose from draft-and-review, mission, triage"),
         ("", ["--like", "unknown"], "There is no example 'unknown'. Choose from critic, fact-checker, researcher"),
@@ -92,8 +92,8 @@ def test_an_agent_is_copied_under_another_name_with_what_it_needs(tmp_path: Path
         ("agents/triage.md", ["triage"], "triage is the name of an agent"),
     ],
 )
-def test_what_cannot_be_added_is_told_and_nothing_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str, words: list[str], said: str
+def test_what_cannot_be_added_is_refused_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str, words: list[str], stderr: str
 ) -> None:
     if there:
         file = tmp_path / there
@@ -102,5 +102,5 @@ def test_what_cannot_be_added_is_told_and_nothing_is_written(
         file.write_text(agent if file.suffix == ".md" else "from tenex.output_states import Thinking as T\n")
     before = texts(tmp_path)
     assert add(tmp_path, *words) == 2
-    assert said in capsys.readouterr().err
+    assert stderr in capsys.readouterr().err
     assert texts(tmp_path) == before

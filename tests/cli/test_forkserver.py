@@ -1,4 +1,4 @@
-"""A program that was forked cannot be told from one that was started: streams, exit code, environment, folder, end."""
+"""A forked program behaves like one that was started: streams, exit code, environment, folder, end."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ Tenex = Callable[..., Done]
     [(["graph", "show"], 0), (["grahp"], 2), (["config", "show"], 3)],
     ids=["works", "usage", "faults"],
 )
-def test_it_says_what_a_started_one_says(
+def test_it_prints_what_a_started_one_prints(
     installed: Tenex, tenex: Tenex, tmp_path: Path, words: list[str], code: int
 ) -> None:
     env = {"TENEX_DATA": str(tmp_path), "TENEX_LIMITS__SAME_ROUTE": "0"}
@@ -28,7 +28,7 @@ def test_it_says_what_a_started_one_says(
     assert one.returncode == code
 
 
-def test_it_is_where_it_shall_be_and_hears_what_it_is_given(tmp_path: Path) -> None:
+def test_it_has_the_folder_and_the_standard_input_it_is_given(tmp_path: Path) -> None:
     words = ["tenex.cli.main", "init", "--dir", "here", "--model", "openai:x", "--no-check", "--api-key-file", "-"]
     assert run(words, environment(), tmp_path, given=b"sk-given\n").returncode == 0
     assert (tmp_path / "here" / "keys" / "openai.api-key").read_text() == "sk-given\n"
@@ -37,12 +37,12 @@ def test_it_is_where_it_shall_be_and_hears_what_it_is_given(tmp_path: Path) -> N
 def test_one_that_is_killed_is_seen_to_be_and_the_next_is_another(tmp_path: Path) -> None:
     children = []
     for _ in range(2):
-        child, said = begin(["tenex.cli.main", "relay"], environment(), tmp_path)
-        with os.fdopen(said, "rb", 0) as stderr:
+        child, error_pipe = begin(["tenex.cli.main", "relay"], environment(), tmp_path)
+        with os.fdopen(error_pipe, "rb", 0) as stderr:
             with pytest.raises(TimeoutError):
                 child.wait(0.05)
             child.kill()
             assert child.wait(10) == -signal.SIGKILL
-            stderr.read()  # nobody else holds its end
+            stderr.read()  # no other process holds its end
         children.append(child.pid)
     assert len({*children, forkserver().pid}) == 3

@@ -49,7 +49,7 @@ def test_no_secret_is_ever_printed_and_the_way_to_a_phone_is(tenex: Tenex, tmp_p
     assert "phone" in done.stderr
 
 
-def test_a_second_run_changes_nothing_and_says_so(tenex: Tenex, tmp_path: Path) -> None:
+def test_a_second_run_changes_nothing_and_reports_it(tenex: Tenex, tmp_path: Path) -> None:
     first = tenex("init", "--dir", tmp_path / "d")
     before = snapshot(tmp_path / "d")
     second = tenex("init", "--dir", tmp_path / "d")
@@ -98,27 +98,27 @@ def test_the_written_file_holds_only_what_differs_and_names_the_whole_truth(tmp_
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "stderr"),
     [
         (["--owner", "npub1wrong"], "people.owners[0]: this npub is mistyped"),
         (["--relay", "http://x"], "relays.urls[0]: must be the address of a relay"),
         (["--data", "/elsewhere"], "name different folders"),
     ],
 )
-def test_wrong_wishes_are_usage_errors_and_make_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+def test_wrong_options_are_usage_errors_and_make_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], stderr: str
 ) -> None:
     assert main(["init", "--dir", str(tmp_path / "d"), *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert stderr in capsys.readouterr().err
     assert not (tmp_path / "d").exists()
 
 
 def test_a_secret_key_given_as_the_owner_is_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     secret = SecretKey.generate().nsec
     assert main(["init", "--dir", str(tmp_path / "d"), "--owner", secret]) == 2
-    said = capsys.readouterr().err
-    assert "secret key" in said
-    assert secret not in said
+    stderr = capsys.readouterr().err
+    assert "secret key" in stderr
+    assert secret not in stderr
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +129,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize("wish", ["--owner", "--relay"])
-def test_a_wish_that_contradicts_the_file_is_refused_not_dropped(
+def test_an_option_that_contradicts_the_file_is_refused_not_dropped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wish: str
 ) -> None:
     assert main(["init", "--dir", str(tmp_path / "d")]) == 0
@@ -140,7 +140,7 @@ def test_a_wish_that_contradicts_the_file_is_refused_not_dropped(
     assert snapshot(tmp_path / "d") == before
 
 
-def test_a_broken_configuration_is_told_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_configuration_is_reported_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tenex.toml").write_text("[people\n")
     assert main(["init", "--dir", str(tmp_path)]) == 3
     assert "not valid TOML: line 1" in capsys.readouterr().err
@@ -184,12 +184,12 @@ def test_a_run_that_broke_off_is_finished_by_the_next_with_the_same_keys(
 @pytest.mark.parametrize("where", ["/proc/tenex-cannot-be", "/dev/null/tenex"])
 def test_a_folder_that_cannot_be_made_is_a_clear_error(where: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "--dir", where]) == 3
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(rf"tenex: {where}\S*: cannot be .*(No such file|Not a) .*\n", said)
+    assert re.fullmatch(rf"tenex: {where}\S*: cannot be .*(No such file|Not a) .*\n", stderr)
 
 
-def test_the_next_steps_can_be_typed_as_they_stand(
+def test_the_next_steps_can_be_typed_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "a b"
@@ -206,7 +206,7 @@ def test_the_next_steps_can_be_typed_as_they_stand(
 @pytest.mark.parametrize(
     ("relay", "port"), [("ws://127.0.0.1:7447", 7447), ("ws://localhost:9000", 9000), ("wss://relay.example", None)]
 )
-def test_the_relay_it_tells_to_start_is_the_one_of_the_settings(
+def test_the_relay_of_the_next_steps_is_the_one_of_the_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, relay: str, port: int | None
 ) -> None:
     """Its line, run as it is printed, listens where the daemon looks."""

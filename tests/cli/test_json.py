@@ -11,8 +11,8 @@ from tenex.cli.init import prepare
 from tenex.cli.main import COMMANDS, load_command, main
 from tests.store.test_stats import lived
 
-from .test_conversations_stats import ONE as NAME
-from .test_conversations_stats import keep, renamed
+from .journals import ONE as NAME
+from .journals import renamed, write_conversations
 
 TALKING = {"demo", "run", "chat", "relay", "graph run", "workflows run"}
 """Those that hold a conversation or serve until they are stopped."""
@@ -31,7 +31,7 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 def data(tmp_path: Path) -> Path:
     data = tmp_path / "data"
     prepare(data, None, [])
-    keep(data, {NAME: renamed(NAME, lived(0).journal)})
+    write_conversations(data, {NAME: renamed(NAME, lived(0).journal)})
     return data
 
 
@@ -85,22 +85,22 @@ def test_what_was_found_wrong_is_in_the_document_and_the_error_on_stderr(
     (data / "tenex.toml").write_text("[people]\nopne = true\n")
     capsys.readouterr()
     assert main(["config", "check", "--data", str(data), "--json"]) == 3
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     report = json.loads(out)
     assert report["ok"] is False
     assert "people.opne" in report["faults"][0]
-    assert "people.opne" in said
+    assert "people.opne" in stderr
 
 
 def test_a_command_that_comes_to_nothing_prints_no_document(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["conversations", "show", "ffff", "--data", str(data), "--json"]) == 2
-    out, said = capsys.readouterr()
+    out, stderr = capsys.readouterr()
     assert out == ""
-    assert said == f"tenex: No conversation begins with ffff. `tenex --data {data} conversations list` shows them.\n"
+    assert stderr == f"tenex: No conversation begins with ffff. `tenex --data {data} conversations list` shows them.\n"
 
 
-def test_an_export_to_a_file_says_what_was_written(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_to_a_file_reports_what_was_written(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = data / "one.export"
     capsys.readouterr()
     assert main(["conversations", "export", "1", "--out", str(out), "--data", str(data), "--json"]) == 0

@@ -52,11 +52,11 @@ def own(server: ModelServer, model: str = "test") -> list[str]:
 
 async def test_a_model_that_answers_is_written_and_its_key_kept_apart(server: ModelServer, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    code, out, said = await init(data, *own(server), key=f"{KEY}\n")
-    assert code == 0, said
+    code, out, stderr = await init(data, *own(server), key=f"{KEY}\n")
+    assert code == 0, stderr
     assert out == f"{KeyRing(data / 'keys').get('project').npub}\n"
-    assert "It answers, in " in said
-    assert "costs" in said
+    assert "It answers, in " in stderr
+    assert "costs" in stderr
     assert [bool(exchange.request.get("max_tokens")) for exchange in server.exchanges] == [True, True]
     assert [exchange.stream for exchange in server.exchanges] == [True, False]
     kept = data / "keys" / "local.api-key"
@@ -65,26 +65,26 @@ async def test_a_model_that_answers_is_written_and_its_key_kept_apart(server: Mo
     assert written == {"default": "local:test", "providers": {"local": {"kind": "openai", "base_url": server.url}}}
     assert load(None, data, env={}).models.default == "local:test"
     assert "local" not in KeyRing(data / "keys").names()
-    assert KEY not in out + said + (data / "tenex.toml").read_text()
+    assert KEY not in out + stderr + (data / "tenex.toml").read_text()
 
 
 async def test_a_key_that_is_refused_makes_nothing(server: ModelServer, tmp_path: Path) -> None:
-    code, out, said = await init(tmp_path / "data", *own(server), key="sk-of-somebody-else-0000000\n")
+    code, out, stderr = await init(tmp_path / "data", *own(server), key="sk-of-somebody-else-0000000\n")
     assert (code, out) == (1, "")
-    assert "does not accept the key" in said
-    assert "--no-check" in said
-    assert "sk-of-somebody-else" not in said
+    assert "does not accept the key" in stderr
+    assert "--no-check" in stderr
+    assert "sk-of-somebody-else" not in stderr
     assert not (tmp_path / "data").exists()
 
 
 async def test_a_server_that_is_away_can_be_set_up_all_the_same(server: ModelServer, tmp_path: Path) -> None:
     await server.down()
-    code, _, said = await init(tmp_path / "data", *own(server), key=KEY)
+    code, _, stderr = await init(tmp_path / "data", *own(server), key=KEY)
     assert code == 1
-    assert "local:test" in said
+    assert "local:test" in stderr
     assert not (tmp_path / "data").exists()
-    code, _, said = await init(tmp_path / "data", *own(server), "--no-check", key=KEY)
-    assert code == 0, said
+    code, _, stderr = await init(tmp_path / "data", *own(server), "--no-check", key=KEY)
+    assert code == 0, stderr
     assert (tmp_path / "data" / "keys" / "local.api-key").read_text() == f"{KEY}\n"
 
 
@@ -100,28 +100,28 @@ async def test_json_is_all_there_is_on_stdout_and_a_key_comes_from_a_file(server
     assert KEY not in out
 
 
-async def test_a_second_run_changes_nothing_and_says_how_to(server: ModelServer, tmp_path: Path) -> None:
+async def test_a_second_run_changes_nothing_and_explains_how_to(server: ModelServer, tmp_path: Path) -> None:
     data = tmp_path / "data"
     assert (await init(data, "--model", "offline"))[0] == 0
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
-    code, _, said = await init(data, "--model", "openai:gpt-5-mini")
+    code, _, stderr = await init(data, "--model", "openai:gpt-5-mini")
     assert code == 2
-    assert f"{data / 'tenex.toml'} exists and was not changed" in said
-    shown = re.search(r"(    \[models\]\n.*?)\n\n?The key", said, re.DOTALL)
+    assert f"{data / 'tenex.toml'} exists and was not changed" in stderr
+    shown = re.search(r"(    \[models\]\n.*?)\n\n?The key", stderr, re.DOTALL)
     assert shown is not None
     assert tomllib.loads(shown.group(1))["models"]["default"] == "openai:gpt-5-mini"
-    assert str(data / "keys" / "openai.api-key") in said
+    assert str(data / "keys" / "openai.api-key") in stderr
     assert before == {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     assert not server.exchanges
     assert (await init(data, "--model", "offline"))[0] == 0
 
 
-async def test_going_back_to_offline_is_told_how_too(server: ModelServer, tmp_path: Path) -> None:
+async def test_a_return_to_offline_is_explained_too(server: ModelServer, tmp_path: Path) -> None:
     data = tmp_path / "data"
     assert (await init(data, *own(server), key=KEY))[0] == 0
-    code, _, said = await init(data, "--model", "offline")
+    code, _, stderr = await init(data, "--model", "offline")
     assert code == 2
-    assert 'set models.default = "offline"' in said
+    assert 'set models.default = "offline"' in stderr
 
 
 async def test_a_key_that_is_there_is_not_replaced(server: ModelServer, tmp_path: Path) -> None:
@@ -130,9 +130,9 @@ async def test_a_key_that_is_there_is_not_replaced(server: ModelServer, tmp_path
     (data / "keys").mkdir(parents=True)
     kept = data / "keys" / "local.api-key"
     kept.write_text("sk-another\n")
-    code, _, said = await init(data, *own(server), key=KEY)
+    code, _, stderr = await init(data, *own(server), key=KEY)
     assert code == 2
-    assert f"{kept} holds another key" in said
+    assert f"{kept} holds another key" in stderr
     assert kept.read_text() == "sk-another\n"
     assert not (data / "tenex.toml").exists()
     kept.write_text(f"{KEY}\n")
@@ -141,13 +141,13 @@ async def test_a_key_that_is_there_is_not_replaced(server: ModelServer, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "stderr"),
     [
         (["--model", "gpt-5"], "names no provider"),
         (["--provider", "openai"], "needs a key"),
         (["--provider", "local", "--model", "x"], "--base-url"),
         (["--provider", "ollama"], "Name a model of ollama"),
-        (["--model", "nobody:x"], "no provider that is known"),
+        (["--model", "unknown:x"], "no provider that is known"),
         (["--model", "offline", "--base-url", "http://x"], "no server and no key"),
         (["--model", "UPPER:x"], "cannot name a provider"),
         (["--model", "local:x", "--base-url", "ftp://x"], "must be an address"),
@@ -158,13 +158,13 @@ async def test_a_key_that_is_there_is_not_replaced(server: ModelServer, tmp_path
     ],
 )
 def test_wishes_that_cannot_be_met_make_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], stderr: str
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     if "--owner" in words:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
     assert main(["init", "--dir", str(tmp_path / "d"), "--no-check", *words]) in (2, 3)
-    assert said in capsys.readouterr().err
+    assert stderr in capsys.readouterr().err
     assert not (tmp_path / "d").exists()
 
 
@@ -186,13 +186,13 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> None:
         from_options(Options(model="openai:x", key_file=tmp_path / "key"), tmp_path)
 
 
-def test_what_it_costs_is_said_with_what_it_is_reckoned_from() -> None:
-    said = cost(0.25, 2.0)
-    assert "$0.25" in said
-    assert "$2.00" in said
+def test_the_cost_is_printed_with_its_assumptions() -> None:
+    text = cost(0.25, 2.0)
+    assert "$0.25" in text
+    assert "$2.00" in text
     whole = CALLS * (READ * 0.25 + WRITTEN * 2) / 1e6
     for words in (f"{CALLS} calls", f"{READ:,} tokens", f"{WRITTEN}, is then about ${whole:.2f}"):
-        assert words in said
+        assert words in text
     assert "not known" in cost()
     assert cost(0, 0) == "It costs nothing per token."
 
@@ -269,7 +269,7 @@ async def test_a_person_chooses_mistypes_the_key_and_tries_again(
 async def test_ctrl_c_at_any_question_leaves_nothing(
     server: ModelServer, terminal: Terminal, tmp_path: Path, presses: int
 ) -> None:
-    terminal.start("trap : INT;", *command(tmp_path / "data"))  # the shell hears Ctrl-C too, and is to go on
+    terminal.start("trap : INT;", *command(tmp_path / "data"))  # the shell gets Ctrl-C too, and is to continue
     steps = [("6", "Its address"), (server.url, "A name for it"), ("", "Its key")]
     await terminal.shows("Choose [1]:")
     for answer, then in steps[:presses]:
@@ -308,7 +308,7 @@ async def test_enter_is_the_offline_model_and_a_failed_check_may_go_on_offline(
     assert not (tmp_path / "two" / "keys" / "local.api-key").exists()
 
 
-def test_without_a_terminal_nobody_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_no_question_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if os.isatty(0):
         pytest.skip("pytest runs with -s in a terminal")
     assert main(["init", "--dir", str(tmp_path / "d")]) == 0

@@ -14,9 +14,7 @@ from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 
 
-def test_lines_that_nobody_took_are_counted_where_numbers_are_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dropped_log_lines_are_counted_for_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
 
     def refuses(_: object, *, lines_dropped: Callable[[], int], **__: Any) -> None:

@@ -1,4 +1,4 @@
-"""How `tenex status` looks: one glance, nothing that steers a terminal. What it says is tried in tests/service."""
+"""The layout of `tenex status`; its content is tested in tests/service."""
 
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def test_a_full_disk_and_one_that_is_not_there() -> None:
     assert "(/data: gone)" in text(report(disk={"fault": "/data: gone"}))
 
 
-def test_a_clock_that_is_wrong_is_told_with_what_to_do() -> None:
+def test_a_wrong_clock_is_shown_with_what_to_do() -> None:
     assert "clock          WRONG: 3 h ahead of the relays' clocks. Set it: timedatectl" in text(
         report(clock={"aheadSeconds": 10_800})
     )
@@ -78,16 +78,16 @@ def test_a_clock_that_is_wrong_is_told_with_what_to_do() -> None:
 
 def test_a_reload_that_was_refused_or_left_something_for_a_restart() -> None:
     here = {"data": "/data", "file": None, "readAgainAt": NOW}
-    told = text(report(configuration={**here, "refused": ["a fault"], "needsRestart": []}))
-    assert "no tenex.toml: the defaults" in told
-    assert f"reloaded at {NOW}: REJECTED, the old ones stay\n  - a fault" in told
-    told = text(report(configuration={**here, "refused": [], "needsRestart": ["[relays] has changed"]}))
-    assert "REFUSED" not in told
-    assert "  - [relays] has changed" in told
+    shown = text(report(configuration={**here, "refused": ["a fault"], "needsRestart": []}))
+    assert "no tenex.toml: the defaults" in shown
+    assert f"reloaded at {NOW}: REJECTED, the old ones stay\n  - a fault" in shown
+    shown = text(report(configuration={**here, "refused": [], "needsRestart": ["[relays] has changed"]}))
+    assert "REFUSED" not in shown
+    assert "  - [relays] has changed" in shown
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "expected"),
     [
         ({"state": "model"}, "executor waits for its model"),
         ({"state": "tools", "tools": ["check", "shell"]}, "executor uses check, shell"),
@@ -105,51 +105,51 @@ def test_a_reload_that_was_refused_or_left_something_for_a_restart() -> None:
         ),
     ],
 )
-def test_who_is_at_work_or_why_nobody_is(part: dict[str, Any], said: str) -> None:
+def test_each_agent_at_work_is_shown_or_why_it_waits(part: dict[str, Any], expected: str) -> None:
     one = conversation(turn={"seconds": 61}, runs=[{"agent": "executor", **part}], undelivered=2)
-    told = text(report(conversations=found(counts={"active": 1}, open=[one])))
-    assert "  active      ab12cd34  execute, turn open for 1 min 1 s  Make it so" in told
-    assert said in told
-    assert "2 events undelivered" in told
+    shown = text(report(conversations=found(counts={"active": 1}, open=[one])))
+    assert "  active      ab12cd34  execute, turn open for 1 min 1 s  Make it so" in shown
+    assert expected in shown
+    assert "2 events undelivered" in shown
 
 
-def test_a_workflow_stands_with_its_speaker_and_a_mission_at_its_node() -> None:
-    """Its phase says nothing there."""
+def test_a_workflow_shows_its_speaker_and_a_mission_its_node() -> None:
+    """Its phase means nothing there."""
     mission = {"workflow": "digest", "node": "Write", "state": "running", "steps": ["write"]}
     several = [
         conversation(workflow={"name": "Draft", "speaker": "critic"}, turn={"seconds": 2}),
         conversation(mission=mission),
     ]
-    told = text(report(conversations=found(counts={"active": 2}, open=several)))
-    assert "  active      ab12cd34  Draft: critic, turn open for 2 s  Make it so" in told
-    assert "  active      ab12cd34  digest: Write  Make it so\n      mission running: write" in told
+    shown = text(report(conversations=found(counts={"active": 2}, open=several)))
+    assert "  active      ab12cd34  Draft: critic, turn open for 2 s  Make it so" in shown
+    assert "  active      ab12cd34  digest: Write  Make it so\n      mission running: write" in shown
 
 
 def test_providers_that_ask_us_to_wait() -> None:
     busy = {"name": "openai", "active": 3, "waiting": 2, "paused": 12.4}
     failure = {"at": NOW, "conversation": ID, "who": "executor", "why": "429"}
-    told = text(report(models={"providers": [busy], "held": 1, "lastFailure": failure}))
-    assert "models         1 conversation on hold" in told
-    assert "openai      3 calls, 2 queued, paused for 12 s at its request" in told
-    assert "last failure 0 s ago, executor in ab12cd34: 429" in told
+    shown = text(report(models={"providers": [busy], "held": 1, "lastFailure": failure}))
+    assert "models         1 conversation on hold" in shown
+    assert "openai      3 calls, 2 queued, paused for 12 s at its request" in shown
+    assert "last failure 0 s ago, executor in ab12cd34: 429" in shown
 
 
-def test_without_a_daemon_it_says_so_first() -> None:
+def test_without_a_daemon_the_first_line_reports_it() -> None:
     given = report(state="stopped", undelivered={"wss://a": 3}, fault="process 9 holds it")
     for name in ("process", "relays", "models"):
         del given[name]
-    told = text(given).splitlines()
-    assert told[0] == "tenex          NOT RUNNING: process 9 holds it"
+    shown = text(given).splitlines()
+    assert shown[0] == "tenex          NOT RUNNING: process 9 holds it"
     assert text({**given, "state": "unresponsive"}).startswith("tenex          NOT ANSWERING: process 9 holds it\n")
-    assert "undelivered    3 for wss://a" in told
+    assert "undelivered    3 for wss://a" in shown
 
 
 def test_strangers_cannot_steer_the_terminal() -> None:
     """Titles, questions and reasons of servers are somebody else's text."""
     one = conversation(title="\x1b[2Jgone\r\nforged")
-    told = text(report(conversations=found(open=[one], quarantined=[{"id": ID, "why": "\x07bell"}])))
-    assert all(char.isprintable() or char == "\n" for char in told)
-    assert len(told.splitlines()) == 9
+    shown = text(report(conversations=found(open=[one], quarantined=[{"id": ID, "why": "\x07bell"}])))
+    assert all(char.isprintable() or char == "\n" for char in shown)
+    assert len(shown.splitlines()) == 9
 
 
 @pytest.mark.parametrize(("command", "code"), [("status", 1), ("conversations list", 0)])

@@ -28,7 +28,7 @@ from tests.service.loopback import MODEL, minded
 from .test_python_agents import rests, serving
 
 CLAIMS = ["Tea is a plant.", "Tea is blue."]
-PRIVATE = "The worst: nobody has tried it with an empty file."
+PRIVATE = "The worst: no one has tried it with an empty file."
 
 
 def checks(request: ModelRequest) -> ModelStep:
@@ -38,7 +38,7 @@ def checks(request: ModelRequest) -> ModelStep:
     way = (
         calls("settle", claim=CLAIMS[0], verdict="true", because="too early"),
         calls("list_claims", claims=CLAIMS),
-        calls("settle", claim="Tea is dear.", verdict="true", because="nobody said so"),
+        calls("settle", claim="Tea is dear.", verdict="true", because="no source supports it"),
         calls("skeptic", message=CLAIMS[1]),
         calls("settle", claim=CLAIMS[0], verdict="true", because="it grows"),
         calls("settle", claim=CLAIMS[1], verdict="false", because="it is green or black"),
@@ -47,18 +47,18 @@ def checks(request: ModelRequest) -> ModelStep:
     return way[len(results(request))]
 
 
-def test_the_shipped_fact_checker_goes_through_its_phases_with_its_colleague(tmp_path: Path) -> None:
-    mind = ScriptedModel(checks, router="fact-checker")
+def test_the_shipped_fact_checker_goes_through_its_phases_with_its_sub_agent(tmp_path: Path) -> None:
+    model = ScriptedModel(checks, router="fact-checker")
     assert main(["--data", str(tmp_path), "agents", "add", "--like", "fact-checker"]) == 0
 
     async def hold() -> None:
-        async with serving(tmp_path, mind) as (_, url, _):
+        async with serving(tmp_path, model) as (_, url, _):
             ring = KeyRing(tmp_path / "keys")
             note = person.note(ring.get("owner"), " ".join(CLAIMS), ["p", ring.get("project").public])
             await person.publish(url, note)
             state = await person.until(partial(rests, tmp_path, note["id"]))
-            said = [event["content"] for event in await person.stored(url, authors=[ring.get("fact-checker").public])]
-            assert "One claim holds, one does not." in said
+            sent = [event["content"] for event in await person.stored(url, authors=[ring.get("fact-checker").public])]
+            assert "One claim holds, one does not." in sent
             agent_state = state.agent_states["fact-checker"]
             assert [move.target for move in agent_state.history] == ["checking", "concluding"]
             assert agent_state.values["verdicts"] == {
@@ -67,9 +67,9 @@ def test_the_shipped_fact_checker_goes_through_its_phases_with_its_colleague(tmp
             }
 
     asyncio.run(hold())
-    last = [request for request in mind.asked if request.agent == "fact-checker"][-1]
-    told = [(entry.tool, entry.ok) for entry in last.entries if isinstance(entry, CallResult)]
-    assert told == [
+    last = [request for request in model.asked if request.agent == "fact-checker"][-1]
+    shown = [(entry.tool, entry.ok) for entry in last.entries if isinstance(entry, CallResult)]
+    assert shown == [
         ("settle", False),
         ("list_claims", True),
         ("settle", False),
@@ -81,14 +81,14 @@ def test_the_shipped_fact_checker_goes_through_its_phases_with_its_colleague(tmp
     assert "it belongs to checking" in sentences[0]
     assert "no such claim was listed" in sentences[2]
     assert sentences[3] == "It is green or black; quite sure."
-    offers = [{"list_claims", "settle", "skeptic"} & set(names) for names in mind.tools]
+    offers = [{"list_claims", "settle", "skeptic"} & set(names) for names in model.tools]
     assert [names for names in offers if names] == [{"list_claims"}] * 2 + [{"settle", "skeptic"}] * 4
-    system = [request.system for request in mind.asked if request.agent == "fact-checker"]
+    system = [request.system for request in model.asked if request.agent == "fact-checker"]
     assert [all(f"- {claim}" in text for claim in CLAIMS) for text in system] == [False] * 2 + [True] * 4 + [False]
 
 
 def objects(request: Json) -> Answer:
-    """Route to the critic once; it plans in private, leaves out the plan the first time, and says its word."""
+    """Route to the critic once; it plans in private, leaves out the plan the first time, and gives its answer."""
     asked = Asked(request)
     if asked.question is not None:
         who = "USER" if asked.question["turns"] else "critic"
@@ -99,7 +99,7 @@ def objects(request: Json) -> Answer:
     return Answer(text=f"<risks>{PRIVATE}</risks>\n{action}" if is_again else action)
 
 
-async def test_the_shipped_critic_plans_in_a_state_of_its_own_and_says_only_its_word(
+async def test_the_shipped_critic_plans_in_a_private_state_and_publishes_only_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"

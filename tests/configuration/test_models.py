@@ -58,12 +58,12 @@ def test_a_key_is_looked_for_from_the_most_to_the_least_particular(
     assert key_of(settings, "local") == "filed"
 
 
-def test_every_place_that_was_looked_at_is_told(tmp_path: Path) -> None:
+def test_every_source_of_a_key_is_named(tmp_path: Path) -> None:
     settings = given(tmp_path, default="openai:gpt-5")
     config, _ = client_config(settings, resolve_paths(settings))
-    told = config.providers["openai"].key_sources
-    assert str(tmp_path / "keys" / "openai.api-key") in told
-    assert f"${USUAL}" in told
+    reported = config.providers["openai"].key_sources
+    assert str(tmp_path / "keys" / "openai.api-key") in reported
+    assert f"${USUAL}" in reported
 
 
 @pytest.mark.parametrize("kind", ["missing", "a folder", "no text"])
@@ -105,19 +105,19 @@ def test_a_pipe_in_the_place_of_a_key_is_not_waited_for(tmp_path: Path) -> None:
     assert key_of(given(tmp_path, default="openai:gpt-5"), "openai") is None
 
 
-def test_all_faults_of_models_are_told_at_once(tmp_path: Path) -> None:
-    settings = given(tmp_path, default="openai:gpt-5", router="nonsense", phases={"plan": "nobody:model"})
+def test_all_faults_of_models_are_reported_at_once(tmp_path: Path) -> None:
+    settings = given(tmp_path, default="openai:gpt-5", router="nonsense", phases={"plan": "unknown:model"})
     with pytest.raises(ConfigurationError) as raised:
         build_model_client(settings, resolve_paths(settings), library())
-    told = "\n".join(raised.value.faults)
-    assert "models.router" in told
-    assert "models.phases.plan" in told
-    assert "nonsense" in told
-    assert "nobody" in told
-    assert USUAL in told
+    reported = "\n".join(raised.value.faults)
+    assert "models.router" in reported
+    assert "models.phases.plan" in reported
+    assert "nonsense" in reported
+    assert "unknown" in reported
+    assert USUAL in reported
 
 
-def test_what_an_agents_own_file_names_counts_where_the_settings_say_nothing_of_it(tmp_path: Path) -> None:
+def test_what_an_agents_own_file_names_counts_where_the_settings_leave_it_out(tmp_path: Path) -> None:
     settings = given(
         tmp_path, default="d:d", router="r:r", phases={"plan": "p:p"}, agents={"planner": {"model": "a:a"}}
     )

@@ -1,4 +1,4 @@
-"""An agent of front matter over a relay: it goes through its own phases, told and offered what belongs to each."""
+"""An agent of front matter over a relay: it goes through its own phases, with the prompt and the tools of each."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ class Researcher:
         return steps[len(self.requests) - 1] if len(self.requests) <= len(steps) else reply("It follows that a.")
 
 
-class Heard:
+class Recorder:
     """What became durable."""
 
     def __init__(self) -> None:
@@ -63,13 +63,13 @@ class Heard:
 
 
 async def test_the_shipped_researcher_plans_researches_and_concludes(tmp_path: Path) -> None:
-    mind, heard, data = Researcher(), Heard(), tmp_path / "data"
+    model, recorder, data = Researcher(), Recorder(), tmp_path / "data"
     async with embedded_relay() as url:
         prepare(data, None, [url])
         shutil.copy(EXAMPLE, data / "agents" / "researcher.md")
         (data / "workspace" / "a.txt").write_text("a")
         settings = load(None, data, env={})
-        async with open_application(settings, model=mind, observers=[heard]) as app, asyncio.TaskGroup() as group:
+        async with open_application(settings, model=model, observers=[recorder]) as app, asyncio.TaskGroup() as group:
             ready = asyncio.Event()
 
             async def is_ready() -> None:
@@ -81,29 +81,29 @@ async def test_the_shipped_researcher_plans_researches_and_concludes(tmp_path: P
             asked = person.note(owner, "What follows from a.txt?", ["p", app.project.public])
             await person.publish(url, asked)
             view = data / "conversations" / asked["id"] / "conversation.json"
-            await person.until(lambda: heard.of(r.Waiting) and view.exists())
+            await person.until(lambda: recorder.of(r.Waiting) and view.exists())
             await person.until(lambda: json.loads(view.read_text())["status"] == "waiting")
-            told = json.loads(view.read_text())["agents"]["researcher"]
-            said = await person.stored(url, _e=[asked["id"]])
+            shown = json.loads(view.read_text())["agents"]["researcher"]
+            published = await person.stored(url, _e=[asked["id"]])
             app.runtime.stop()
 
-    assert [(move["from"], move["to"]) for move in told["history"]] == [
+    assert [(move["from"], move["to"]) for move in shown["history"]] == [
         ("planning", "research"),
         ("research", "analysis"),
     ]
-    assert told["phase"] == "analysis"
-    assert told["state"] == {"research_plan": "read a", "data": [f"finding {n}" for n in range(4)]}
-    assert any(event["content"] == "It follows that a." for event in said)
+    assert shown["phase"] == "analysis"
+    assert shown["state"] == {"research_plan": "read a", "data": [f"finding {n}" for n in range(4)]}
+    assert any(event["content"] == "It follows that a." for event in published)
     assert (data / "workspace" / "b.txt").read_text() == "what follows"
 
-    refused = [(record.tool, "your phase " in record.sentence) for record in heard.of(r.ToolCallRejected)]
+    refused = [(record.tool, "your phase " in record.sentence) for record in recorder.of(r.ToolCallRejected)]
     assert refused == [("read_file", True), ("write_file", True)]
     scoped = {"read_file", "search_files", "write_file"}
-    offered = [{tool.name for tool in request.tools} & scoped for request in mind.requests]
+    offered = [{tool.name for tool in request.tools} & scoped for request in model.requests]
     assert offered == [set(), {"read_file", "search_files"}, {"write_file"}, {"write_file"}]
-    assert all({"set_state", "append_state"} <= {tool.name for tool in request.tools} for request in mind.requests)
+    assert all({"set_state", "append_state"} <= {tool.name for tool in request.tools} for request in model.requests)
     words = ["Focus on creating", "The plan: read a", *(f"form conclusions from all {n} findings" for n in (3, 4))]
-    for request, now in zip(mind.requests, words, strict=True):
+    for request, now in zip(model.requests, words, strict=True):
         assert [word for word in words if word in request.system] == [now]
-    results = [entry.ok for entry in mind.requests[-1].entries if isinstance(entry, CallResult)]
+    results = [entry.ok for entry in model.requests[-1].entries if isinstance(entry, CallResult)]
     assert results == [False, True, True, False, *[True] * 5]

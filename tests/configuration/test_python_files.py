@@ -36,12 +36,12 @@ def write(folder: Path, name: str, link: str = "planning") -> None:
 
 
 @pytest.mark.parametrize("link", ["shell", "python", "read_file"])
-def test_a_colleague_cannot_be_called_by_the_name_of_a_tool(tmp_path: Path, link: str) -> None:
+def test_a_sub_agent_cannot_have_the_name_of_a_tool(tmp_path: Path, link: str) -> None:
     write(tmp_path, "lead.py", link)
     with pytest.raises(ConfigurationError) as caught:
         read_library(tmp_path, TOOL_NAMES, code_refusal="")
-    told = f"{tmp_path / 'lead.py'}: {link} is a tool of the daemon's. Call the link by another name."
-    assert caught.value.faults == (told,)
+    fault = f"{tmp_path / 'lead.py'}: {link} is a tool of the daemon's. Call the link by another name."
+    assert caught.value.faults == (fault,)
 
 
 @pytest.mark.parametrize("slug", ["lead", "planner"])
@@ -54,7 +54,7 @@ def test_an_agent_in_python_is_not_copied_as_markdown(
     assert [path.name for path in (tmp_path / "agents").glob("*.md")] == []
 
 
-def test_a_colleague_s_class_is_called_and_not_routed_to_and_may_serve_several_files(tmp_path: Path) -> None:
+def test_a_sub_agent_s_class_is_called_and_not_routed_to_and_may_serve_several_files(tmp_path: Path) -> None:
     write(tmp_path, "lead.py")
     (tmp_path / "second.py").write_text("from tests.workflows.pages.project_agent import PlannerAgent\n" + CALLS_IT)
     (tmp_path / "third.py").write_text("from tests.workflows.pages.project_agent import PlannerAgent\n" + CALLS_IT)

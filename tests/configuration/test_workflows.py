@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from tenex.configuration.workflows import compiler, load_workflows
+from tenex.configuration.workflows import load_workflows
 from tenex.core.ids import Slug
 from tenex.settings import load, resolve_paths
 from tenex.workflows.speakers import TransitionGraph
+from tenex.workflows.speakers.rules import compiler
 
 MODULE = """
 from dataclasses import dataclass

@@ -28,12 +28,11 @@ def with_ids(step: ModelStep, *ids: str) -> ModelStep:
     return dataclasses.replace(step, calls=calls)
 
 
-def test_duplicate_call_ids_are_told_apart_within_and_across_answers() -> None:
+def test_duplicate_call_ids_are_distinguished_within_and_across_answers() -> None:
     read = ("read_file", {"path": "a"})
     scenario = at_work(
         with_ids(reply("", read, read, read), "x", "x", ""), with_ids(reply("", read, read), "x", ""), reply("done")
-    )
-    scenario.settle()
+    ).settle()
     ids = [record.call for record in scenario.records(r.ToolCallStarted)]
     assert len(ids) == 5 == len(set(ids))
     assert [name for name, *_ in results(scenario)] == ids
@@ -41,8 +40,9 @@ def test_duplicate_call_ids_are_told_apart_within_and_across_answers() -> None:
 
 
 def test_of_hundreds_of_calls_in_one_answer_the_first_are_carried_out() -> None:
-    scenario = at_work(reply("", *[("read_file", {"path": f"f{n}"}) for n in range(CALLS + 30)]), reply("done"))
-    scenario.settle()
+    scenario = at_work(
+        reply("", *[("read_file", {"path": f"f{n}"}) for n in range(CALLS + 30)]), reply("done")
+    ).settle()
     assert len(scenario.records(r.ToolCallStarted)) == CALLS
     assert {record.sentence for record in scenario.records(r.ToolCallRejected)} == {
         f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
@@ -52,8 +52,7 @@ def test_of_hundreds_of_calls_in_one_answer_the_first_are_carried_out() -> None:
 
 
 def test_an_unknown_tool_is_refused_with_what_there_is_and_the_model_goes_on() -> None:
-    scenario = at_work(reply("", ("teleport", {}), ("read_file", {})), reply("done"))
-    scenario.settle()
+    scenario = at_work(reply("", ("teleport", {}), ("read_file", {})), reply("done")).settle()
     assert results(scenario)[0][2].startswith("There is no tool teleport. You may use: ")
     assert [record.tool for record in scenario.records(r.ToolCallStarted)] == ["read_file"]
     assert ended(scenario)[0].outcome == "finished"
@@ -73,8 +72,7 @@ def test_an_unknown_tool_is_refused_with_what_there_is_and_the_model_goes_on() -
     ],
 )
 def test_a_tool_the_phase_forbids_does_not_run_even_when_the_model_names_it(phase: str, tool: str) -> None:
-    scenario = at_work(reply("", (tool, {"path": "a"})), reply("done"), phase=phase)
-    scenario.settle()
+    scenario = at_work(reply("", (tool, {"path": "a"})), reply("done"), phase=phase).settle()
     assert f"may not be used by executor in the {phase} phase; nothing was done" in results(scenario)[0][2]
     assert scenario.records(r.ToolCallStarted) == []
     assert not scenario.ran
@@ -135,13 +133,6 @@ def test_complete_beside_other_calls_ends_the_run_after_them() -> None:
     assert scenario.conversation.touched == {"a"}
 
 
-def test_the_first_of_two_completions_counts() -> None:
-    scenario = at_work(reply("", ("complete", {"response": "one"}), ("complete", {"response": "two"})))
-    scenario.settle()
-    assert ended(scenario)[0].text == "one"
-    assert len(ended(scenario)) == 1
-
-
 @pytest.mark.parametrize(
     ("step", "text"),
     [
@@ -151,9 +142,8 @@ def test_the_first_of_two_completions_counts() -> None:
         (reply("said", ("complete", {"issues": "and this"})), "said\n\nand this"),
     ],
 )
-def test_what_a_person_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
-    scenario = at_work(step)
-    scenario.settle()
+def test_what_a_user_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
+    scenario = at_work(step).settle()
     assert ended(scenario)[0].text == text
     assert text in scenario.sent_texts()
 
@@ -162,8 +152,7 @@ def test_what_a_person_reads_is_in_the_completion_wherever_the_model_put_it(step
     "arguments", [{}, {"question": ""}, {"question": "  "}, {"question": 7}, {"question": ["a"]}, {"q": "x"}]
 )
 def test_a_question_without_words_is_refused(arguments: dict[str, Any]) -> None:
-    scenario = at_work(reply("", ("ask", arguments)), reply("done"))
-    scenario.settle()
+    scenario = at_work(reply("", ("ask", arguments)), reply("done")).settle()
     assert "`ask` needs `question`" in results(scenario)[0][2]
     assert scenario.records(r.QuestionAsked) == []
     assert ended(scenario)[0].outcome == "finished"
@@ -182,7 +171,7 @@ def test_options_are_listed_below_the_question() -> None:
     assert scenario.sent_texts()[-1] == "Which?\n- red\n- 2"
 
 
-def test_results_are_shown_in_the_order_of_the_calls_and_then_what_people_wrote() -> None:
+def test_results_are_shown_in_the_order_of_the_calls_and_then_what_users_wrote() -> None:
     scenario = at_work(reply("", ("read_file", {}), ("teleport", {}), ("write_file", {"path": "a"})), reply("done"))
     scenario.step()
     scenario.user_writes("make it green")
@@ -242,8 +231,7 @@ def test_a_report_written_before_a_call_of_the_same_answer_failed_does_not_count
 
 
 def test_of_two_reports_the_first_counts() -> None:
-    scenario = at_work(reply("", DONE, ("complete", {"response": "No.", "verdict": "issues"})))
-    scenario.settle()
+    scenario = at_work(reply("", DONE, ("complete", {"response": "No.", "verdict": "issues"}))).settle()
     assert [done.text for done in ended(scenario)] == ["All tests pass."]
     assert [record.sentence for record in scenario.records(r.ToolCallRejected)] == [
         "The first `complete` of an answer counts."
@@ -251,8 +239,7 @@ def test_of_two_reports_the_first_counts() -> None:
 
 
 def test_a_refused_call_beside_the_report_has_to_be_looked_at_too() -> None:
-    scenario = at_work(reply("", ("learn", {"lesson": "x"}), DONE), reply("", DONE))
-    scenario.settle()
+    scenario = at_work(reply("", ("learn", {"lesson": "x"}), DONE), reply("", DONE)).settle()
     assert [done.outcome for done in ended(scenario)] == ["finished"]
     assert len([record for record in scenario.records(r.ToolCallRejected) if record.tool == "complete"]) == 1
 
@@ -264,11 +251,11 @@ def test_at_the_limit_of_steps_the_report_counts_whatever_failed_beside_it() -> 
     assert [done.outcome for done in ended(scenario)] == ["finished"]
 
 
-# ---- what people write meanwhile -----------------------------------------------------------------------------------
+# ---- what users write meanwhile -----------------------------------------------------------------------------------
 
 
 def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> None:
-    """Words of people are never left out of a request, so a long one must not be whole in it."""
+    """Words of users are never left out of a request, so a long one must not be whole in it."""
     scenario = at_work(
         reply("", ("ask", {"question": "Which?"})), reply("", ("ask", {"question": "And?"})), reply("done")
     )

@@ -52,21 +52,17 @@ def parked() -> Scenario:
 
 
 def waiting() -> Scenario:
-    scenario = scenario_at(Phase.EXECUTE)
-    scenario.settle()
-    return scenario
+    return scenario_at(Phase.EXECUTE).settle()
 
 
 def fallen_back() -> Scenario:
-    scenario = scenario_at(Phase.EXECUTE, Router("hm"))
-    scenario.settle()
+    scenario = scenario_at(Phase.EXECUTE, Router("hm")).settle()
     scenario.router = Router(WAITS)
     return scenario
 
 
 def ended() -> Scenario:
-    scenario = scenario_at(Phase.CHAT, Router(ENDS))
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router(ENDS)).settle()
     scenario.router = Router(route(None, "project-manager"), WAITS)
     return scenario
 
@@ -92,12 +88,12 @@ def test_every_command_by_every_role_in_every_status(name: str, role: Role, stag
     assert (given.command, given.role) == (name, role)
     assert scenario.conversation.messages == messages, "a command is no message"
     assert scenario.phases() == transitions, "a command makes no transition"
-    said = [record.text for record in records if isinstance(record, r.MessageSent)]
+    sent = [record.text for record in records if isinstance(record, r.MessageSent)]
     # `/continue` and `/retry` may answer by going on
-    assert said or {effect.key for effect in in_flight(scenario)} != running or name in ("continue", "retry")
+    assert sent or {effect.key for effect in in_flight(scenario)} != running or name in ("continue", "retry")
     if role is Role.GUEST and name in FOR_OWNERS | GATES:
-        assert len(said) == 1
-        assert "owner" in said[0]
+        assert len(sent) == 1
+        assert "owner" in sent[0]
         assert {effect.key for effect in in_flight(scenario)} == running, "nothing was carried out"
         assert scenario.records(r.Stopped) == scenario.records(r.Waived) == scenario.records(r.Continued) == []
     scenario.settle()
@@ -105,9 +101,7 @@ def test_every_command_by_every_role_in_every_status(name: str, role: Role, stag
 
 @pytest.mark.parametrize("name", sorted(FOR_OWNERS))
 def test_a_member_commands_their_own_conversations_only(name: str) -> None:
-    own = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
-    own.user_writes("hello", role=Role.MEMBER)
-    own.settle()
+    own = Scenario(Router(route(None, "project-manager"), WAITS), plain_model).converse("hello", role=Role.MEMBER)
     own.user_writes(f"/{name}", role=Role.MEMBER)
     assert not any("is for an owner" in text for text in own.sent_texts())
     theirs = scenario_at(Phase.CHAT)
@@ -172,8 +166,8 @@ def test_an_unknown_command_or_name_is_answered_and_starts_nothing(stage: str, t
 def test_an_unknown_command_without_a_near_one_is_answered() -> None:
     scenario = new()
     scenario.user_writes("/frobnicate the page")
-    (said,) = scenario.sent_texts()
-    assert said.startswith("There is no command /frobnicate. `/help` lists them. Nothing was started.")
+    (sent,) = scenario.sent_texts()
+    assert sent.startswith("There is no command /frobnicate. `/help` lists them. Nothing was started.")
     assert in_flight(scenario) == []
 
 
@@ -230,7 +224,7 @@ def test_help_names_every_command() -> None:
 
 
 @pytest.mark.parametrize("stage", ["deciding", "working", "parked"])
-def test_stop_ends_all_work_says_so_and_waits(stage: str) -> None:
+def test_stop_ends_all_work_reports_it_and_waits(stage: str) -> None:
     scenario = STATUSES[stage]()
     scenario.user_writes("/stop")
     assert in_flight(scenario) == []
@@ -244,21 +238,12 @@ def test_stop_ends_all_work_says_so_and_waits(stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", ["waiting", "fallen_back", "ended"])
-def test_stop_where_nothing_runs_says_so_and_changes_nothing(stage: str) -> None:
+def test_stop_where_nothing_runs_reports_it_and_changes_nothing(stage: str) -> None:
     scenario = STATUSES[stage]()
     status, waiting_for = scenario.conversation.status, scenario.conversation.waiting_for
     scenario.user_writes("/stop")
     assert scenario.sent_texts()[-1] == "Nothing is running."
     assert (scenario.conversation.status, scenario.conversation.waiting_for) == (status, waiting_for)
-
-
-def test_after_a_stop_a_message_goes_on() -> None:
-    scenario = working()
-    scenario.user_writes("/stop")
-    scenario.router = Router(route(None, "helper"), WAITS)
-    scenario.user_writes("now without the executor")
-    scenario.settle()
-    assert scenario.records(r.TurnOpened)[-1].agents == ("helper",)
 
 
 # ---- retry, continue, new -----------------------------------------------------------------------------------------
@@ -280,10 +265,13 @@ def test_retry_runs_the_last_turn_again_without_the_router() -> None:
     assert scenario.conversation.waiting_for == "user"
 
 
-def test_retry_while_at_work_says_so() -> None:
+@pytest.mark.parametrize(
+    ("command", "answer"), [("/retry", "I am at work; `/stop` first."), ("/continue", "I am at work.")]
+)
+def test_retry_and_continue_while_at_work_only_answer(command: str, answer: str) -> None:
     scenario = working()
-    scenario.user_writes("/retry")
-    assert scenario.sent_texts()[-1] == "I am at work; `/stop` first."
+    scenario.user_writes(command)
+    assert scenario.sent_texts()[-1] == answer
     assert len(scenario.records(r.TurnOpened)) == 2
 
 
@@ -298,17 +286,14 @@ def test_retry_leaves_out_who_is_no_more_in_the_roster() -> None:
 
 @pytest.mark.parametrize("command", ["/retry", "/continue"])
 def test_continue_and_retry_after_a_fallback_before_any_turn_ask_the_router_again(command: str) -> None:
-    scenario = Scenario(Router("hm"), plain_model)
-    scenario.user_writes("hello")
-    scenario.settle()
+    scenario = Scenario(Router("hm"), plain_model).converse("hello")
     scenario.router = Router(route(None, "project-manager"), WAITS)
-    scenario.user_writes(command)
-    scenario.settle()
+    scenario.converse(command)
     assert scenario.conversation.turn_count == 1
     assert scenario.conversation.waiting_for == "user"
 
 
-def test_quick_before_anything_was_said_asks_nobody() -> None:
+def test_quick_before_anything_was_written_asks_no_one() -> None:
     scenario = new()
     for _ in range(2):
         scenario.user_writes("/quick")
@@ -317,7 +302,7 @@ def test_quick_before_anything_was_said_asks_nobody() -> None:
 
 
 @pytest.mark.parametrize("command", ["/retry", "/continue"])
-def test_where_nobody_has_said_anything_there_is_nothing_to_go_on_with(command: str) -> None:
+def test_where_no_one_has_written_there_is_nothing_to_go_on_with(command: str) -> None:
     scenario = new()
     scenario.user_writes(command)
     assert scenario.sent_texts()[-1] == "There is nothing to go on with yet; write what you want."
@@ -331,12 +316,6 @@ def test_after_the_end_there_is_nothing_to_go_on_with(command: str) -> None:
     scenario.user_writes(command)
     assert scenario.sent_texts()[-1] == "This cycle is over; just write what is next."
     assert scenario.conversation.status == "ended"
-
-
-def test_continue_while_at_work_says_so() -> None:
-    scenario = working()
-    scenario.user_writes("/continue")
-    assert scenario.sent_texts()[-1] == "I am at work."
 
 
 @pytest.mark.parametrize("stage", STATUSES)
@@ -359,12 +338,12 @@ def test_new_ends_the_cycle_whatever_runs_and_the_next_message_begins_another(st
 
 
 def status(scenario: Scenario) -> str:
-    """What `/status` says."""
+    """What `/status` states."""
     scenario.user_writes("/status")
     return scenario.sent_texts()[-1]
 
 
-def test_status_tells_the_phase_the_work_the_gates_and_what_was_used() -> None:
+def test_status_shows_the_phase_the_work_the_gates_and_what_was_used() -> None:
     assert "Phase: execute (cycle 1)" in status(deciding())
     assert "The orchestrator is deciding." in status(deciding())
     assert "Executor: at work for 0 min, 0 steps\nHelper: at work" in status(working())
@@ -381,23 +360,18 @@ def test_status_changes_nothing_but_the_outbox() -> None:
 
 
 def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> None:
-    scenario = Scenario(Router(WAITS), plain_model)
-    scenario.user_writes("hello")
-    scenario.settle()
+    scenario = Scenario(Router(WAITS), plain_model).converse("hello")
     scenario.user_writes("/quick Create q.py that prints q")
     assert "send the rest as a message of its own" in scenario.sent_texts()[-2]
     assert scenario.conversation.waived
 
 
-def test_going_on_with_nothing_to_do_says_so() -> None:
+def test_going_on_with_nothing_to_do_reports_it() -> None:
     """After `/stop` the router may well see nothing but a wait; silence would look like a fault."""
-    scenario = Scenario(seven_phases, diligent)
-    scenario.user_writes("I want something nice")
-    scenario.settle()
+    scenario = Scenario(seven_phases, diligent).converse("I want something nice")
     scenario.user_writes("/stop")
     scenario.router = lambda question: {"agents": ["USER"], "reason": "nothing is left to do"}
     before = len(scenario.sent_texts())
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert scenario.conversation.status == "waiting"
     assert scenario.sent_texts()[before:] == ["I wait for you: nothing is left to do"]

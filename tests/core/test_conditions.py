@@ -107,7 +107,7 @@ def test_round_robin_goes_round_and_begins_with_the_first() -> None:
     assert RoundRobinTarget().resolve(WorkflowState(), SILENT) == TransitionDecision(None, "no_participants")
 
 
-def test_who_stays_is_the_last_speaker_or_whoever_speaks_where_nobody_has() -> None:
+def test_who_stays_is_the_last_speaker_or_the_next_where_no_one_has_spoken() -> None:
     assert StayTarget().resolve(WorkflowState(("a", "b")), Envelope("b")) == TransitionDecision("b")
     spoken = WorkflowState(("a", "b"), last_speaker_id="a")
     assert StayTarget().resolve(spoken, Envelope("b")) == TransitionDecision("a")

@@ -41,7 +41,7 @@ def test_a_slug_is_found_however_it_is_cased(written: str) -> None:
     "written",
     ["", " ", "projectmanager", "manager", "project-manager-2", "-", "@", "``", "npub1", NPUB[:40], "\0", "\ud800"],
 )
-def test_what_is_no_slug_is_nobody(written: str) -> None:
+def test_what_is_not_a_slug_is_no_agent(written: str) -> None:
     assert rules().find(written) is None
 
 
@@ -64,7 +64,7 @@ def test_what_is_no_slug_is_nobody(written: str) -> None:
         f"`{NPUB}`,",
     ],
 )
-def test_an_agent_is_found_whatever_stands_around_its_name_and_by_its_key(written: str) -> None:
+def test_an_agent_is_found_whatever_text_is_around_its_name_and_by_its_key(written: str) -> None:
     found = rules().find(written)
     assert found is not None
     assert found.slug == "executor"

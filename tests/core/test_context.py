@@ -56,7 +56,7 @@ def reading(*sizes: int, letter: str = "x") -> list[Entry]:
 
 
 def requests_of(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """What stood there each time the model was asked."""
+    """What was there each time the model was asked."""
     asked = [place for place, entry in enumerate(entries) if isinstance(entry, ModelStep)]
     return [list(entries[:place]) for place in [*asked, len(entries)]]
 
@@ -83,7 +83,7 @@ def test_a_size_is_counted_in_bytes_and_rounded_up() -> None:
 
 
 def test_of_a_step_all_counts_that_is_sent_back() -> None:
-    """The vendor's blob holds what the step does not say, so both are sent; the thinking goes with the blob."""
+    """The vendor's blob holds what the step does not state, so both are sent; the thinking goes with the blob."""
     plain = step(0, ("write_file", {"content": "x" * 1_000}))
     assert entry_weight(plain) > 1_000
     assert entry_weight(dataclasses.replace(plain, vendor=["y" * 9_000])) > 10_000
@@ -174,7 +174,7 @@ def test_the_arguments_of_the_newest_calls_are_cut_where_they_alone_are_too_much
     assert newest.vendor == ["signature"], "some vendors reject the step they are to go on from without it"
 
 
-def test_a_persons_words_are_never_left_out() -> None:
+def test_a_users_words_are_never_left_out() -> None:
     answer = result(0, 0, "red " + "!" * 9_000, "ask")
     entries: list[Entry] = [REQUEST, PART, step(0, ("ask", {"question": "Which?"})), answer]
     entries += [UserText(author="alice", text="and more " + "m" * 9_000), AgentText(author="b", text="t" * 9_000)]
@@ -318,7 +318,7 @@ def test_of_a_cycle_the_request_and_the_last_word_on_each_phase_are_remembered()
     )
 
 
-def test_a_cycle_in_which_nobody_worked_leaves_nothing() -> None:
+def test_a_cycle_in_which_no_one_worked_leaves_nothing() -> None:
     known = remembered((), 1, [message(1, "x")], [turn(2, Phase.CHAT, "pm: hello")])
     assert remembered(known, 2, [message(3, "y")], []) is known
     assert remembered((), 2, [message(3, "y")], [turn(4, Phase.REFLECTION, "pm: learned")]) == ()
@@ -329,9 +329,9 @@ def test_what_is_remembered_is_bounded() -> None:
     for cycle in range(1, 100):
         turns = [turn(n, phase, "s" * 100_000) for n, phase in enumerate(Phase)]
         past = remembered(past, cycle, [message(1, "\n" * 10_000 + "r" * 100_000)], turns)
-    assert [told.cycle for told in past] == list(range(100 - PAST_CYCLES, 100))
-    assert all(len(told.request) <= PAST_CHARACTERS for told in past)
-    assert all(len(line) <= PAST_CHARACTERS + 20 for told in past for line in told.done)
+    assert [reported.cycle for reported in past] == list(range(100 - PAST_CYCLES, 100))
+    assert all(len(reported.request) <= PAST_CHARACTERS for reported in past)
+    assert all(len(line) <= PAST_CHARACTERS + 20 for reported in past for line in reported.done)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What records say that something cost, which model was paid, and for whom."""
+"""What records state that something cost, which model was paid, and for whom."""
 
 import dataclasses
 
@@ -38,7 +38,7 @@ def paid(kind: type[r.Record]) -> r.Record:
 
 
 @pytest.mark.parametrize("kind", [r.ModelReprompted, r.RetryScheduled, r.RunEnded, r.RouteRejected, r.Routed])
-def test_every_record_of_a_cost_says_how_much_which_model_and_for_whom(kind: type[r.Record]) -> None:
+def test_every_record_of_a_cost_states_how_much_which_model_and_for_whom(kind: type[r.Record]) -> None:
     record = paid(kind)
     assert (cost_of(record), model_of(record)) == (PAID, "big")
     assert spender_of(record) == ("security-expert" if hasattr(record, "run") else ROUTER)
@@ -50,7 +50,7 @@ def test_no_kind_of_record_has_a_cost_without_a_model() -> None:
     assert [name for name, have in fields.items() if "usage" in have and "model" not in have] == []
 
 
-def test_a_step_tells_of_itself_and_other_records_of_nothing() -> None:
+def test_a_step_holds_its_cost_and_other_records_none() -> None:
     step = r.ModelResponded(seq=1, at=AT, run=RUN, step=ModelStep(model="small", usage=PAID))
     assert (cost_of(step), model_of(step), spender_of(step)) == (PAID, "small", "security-expert")
     due = r.RetryDue(seq=1, at=AT, run=RUN)

@@ -41,9 +41,7 @@ def whole_cycle(router: RouterModel | None = None) -> Scenario:
             ENDS,
         ),
         model_by_phase(execute=reads),
-    )
-    scenario.user_writes("build it")
-    scenario.settle()
+    ).converse("build it")
     assert scenario.conversation.status == "ended"
     scenario.router = router or Router(route(None, "project-manager"), WAITS)
     return scenario
@@ -67,8 +65,7 @@ def test_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
 
 def test_the_next_cycle_has_all_its_gates_again() -> None:
     scenario = whole_cycle(Router(route("execute", "executor"), ENDS, WAITS))
-    scenario.user_writes("again")
-    scenario.settle()
+    scenario.converse("again")
     assert refusals(scenario)[-1].startswith("END is refused")
     assert "verification, chores, reflection" in refusals(scenario)[-1]
 
@@ -94,22 +91,20 @@ def test_a_message_while_end_is_decided_gives_the_end_and_a_new_cycle_in_one_app
 
 
 def test_chat_entered_from_reflection_begins_a_cycle() -> None:
-    scenario = scenario_at(Phase.REFLECTION, Router(route("chat", "project-manager"), WAITS))
-    scenario.settle()
+    scenario = scenario_at(Phase.REFLECTION, Router(route("chat", "project-manager"), WAITS)).settle()
     assert scenario.conversation.cycle == 2
     assert scenario.phases()[-1] is Phase.CHAT
     assert not scenario.conversation.executed
 
 
 def test_chat_entered_from_execute_is_the_same_cycle_and_keeps_its_gates() -> None:
-    scenario = scenario_at(Phase.EXECUTE, Router(route("chat", "project-manager"), ENDS, WAITS))
-    scenario.settle()
+    scenario = scenario_at(Phase.EXECUTE, Router(route("chat", "project-manager"), ENDS, WAITS)).settle()
     assert scenario.conversation.cycle == 1
     assert refusals(scenario)[-1].startswith("END is refused")
 
 
 def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
-    """Chat entered from reflection begins a cycle, but the person still has not spoken."""
+    """Chat entered from reflection begins a cycle, but the user still has not spoken."""
     ring = {
         "chat": "execute",
         "execute": "verification",
@@ -122,19 +117,15 @@ def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
         target = ring[question["phase"]]
         return route(target, *(question["still_to_reflect"] if target == "reflection" else ["executor"]))
 
-    scenario = Scenario(round_and_round, plain_model)
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(round_and_round, plain_model).converse("build it")
     assert scenario.conversation.turn_count == scenario.rules.limits.turns_per_message
     assert scenario.conversation.waiting_for == "limit"
 
 
-def test_a_cycle_that_ends_in_plan_begins_anew_without_a_forged_transition() -> None:
-    scenario = scenario_at(Phase.PLAN, Router(ENDS))
-    scenario.settle()
+def test_a_cycle_that_ends_in_plan_starts_over_without_a_forged_transition() -> None:
+    scenario = scenario_at(Phase.PLAN, Router(ENDS)).settle()
     scenario.router = Router(route(None, "project-manager"), WAITS)
-    scenario.user_writes("something else")
-    scenario.settle()
+    scenario.converse("something else")
     assert scenario.phases() == [Phase.PLAN], "plan -> chat is not in the table"
     assert scenario.conversation.phase is Phase.CHAT
     assert scenario.conversation.previous_phase is Phase.PLAN
@@ -144,21 +135,18 @@ def test_a_cycle_that_ends_in_plan_begins_anew_without_a_forged_transition() -> 
 
 
 def test_an_answer_to_a_question_is_no_new_request_at_the_end() -> None:
-    """An agent asked, the person answered, the agent finished: END ends, and no second cycle answers it again."""
+    """An agent asked, the user answered, the agent finished: END ends, and no second cycle answers it again."""
     asks = [reply("", ("ask", {"question": "Which colour?"})), reply("blue it is")]
-    scenario = Scenario(Router(route(None, "project-manager"), ENDS), model_by_phase(chat=asks))
-    scenario.user_writes("which colours can I have?")
-    scenario.settle()
-    scenario.user_writes("blue")
-    scenario.settle()
+    scenario = Scenario(Router(route(None, "project-manager"), ENDS), model_by_phase(chat=asks)).converse(
+        "which colours can I have?"
+    )
+    scenario.converse("blue")
     assert scenario.conversation.status == "ended"
     assert scenario.conversation.cycle == 1
 
 
 def test_what_was_written_before_a_new_is_not_carried_into_the_next_cycle() -> None:
-    scenario = Scenario(Router("hm"), plain_model)
-    scenario.user_writes("make it red")
-    scenario.settle()
+    scenario = Scenario(Router("hm"), plain_model).converse("make it red")
     assert scenario.conversation.waiting_for == "fallback"
     scenario.user_writes("/new")
     scenario.user_writes("make it blue")
@@ -169,9 +157,9 @@ def test_what_was_written_before_a_new_is_not_carried_into_the_next_cycle() -> N
 
 
 def test_a_transition_carries_its_reason_the_request_and_what_was_done() -> None:
-    scenario = Scenario(Router(route(None, "project-manager"), route("execute", "executor"), WAITS), plain_model)
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(
+        Router(route(None, "project-manager"), route("execute", "executor"), WAITS), plain_model
+    ).converse("build it")
     moved = scenario.records(r.PhaseTransition)[0]
     assert moved.reason == "on to execute"
     assert moved.message == "on to execute\n\nRequest: build it"

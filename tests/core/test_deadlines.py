@@ -60,9 +60,7 @@ def test_1_3_c_it_also_fires_while_the_model_is_away() -> None:
         lambda _: {},
         lambda c, call: ModelFailed(key=call.key, message="away", retryable=True),
         config=workflow_policy(workflow(LINE)),
-    )
-    one.user_writes("go", addressed=("review",))
-    one.settle()
+    ).converse("go", addressed=("review",))
     assert "turn_within.close" in timers(one)
     one.fire("turn_within.close")
     assert reason(one) == "turn_within"
@@ -75,16 +73,15 @@ def test_a_watch_survives_a_restart_and_does_not_fire_twice() -> None:
     one.now = Millis(one.now + 50_000)
     one.crash()
     assert "turn_within.warn" not in timers(one)
-    assert due <= timers(one)["turn_within.close"].due <= due + 51_000, "nobody was there: it counts against no speaker"
+    assert due <= timers(one)["turn_within.close"].due <= due + 51_000, "no one was there: it counts against no speaker"
     ttl = timers(one)["ttl.close"].due
     one.crash()
     assert timers(one)["ttl.close"].due == ttl, "its life is measured by the wall clock"
 
 
-def test_1_3_f_a_round_that_fails_says_so_and_the_rules_go_on() -> None:
+def test_1_3_f_a_round_that_fails_reports_it_and_the_rules_go_on() -> None:
     lines: Any = {"writer": [ModelFailed(key=Key("model", 0), message="no", retryable=False)] * 3}  # type: ignore[arg-type]
-    one = started(LINE, lines)
-    one.settle()
+    one = started(LINE, lines).settle()
     assert "I could not finish: no" in one.sent_texts()
     assert [record.outcome for record in one.records(r.RoundClosed)] == ["failed", "finished", "finished"]
     assert reason(one) == "sequence_complete"
@@ -111,23 +108,21 @@ def test_ttl_ends_it_also_while_somebody_speaks() -> None:
     assert one.records(r.RoundClosed) == []
 
 
-def test_1_3_g_a_round_of_the_person_is_the_reply_that_was_expected() -> None:
+def test_1_3_g_a_round_of_the_user_is_the_reply_that_was_expected() -> None:
     one = started(TALK, None, "person", "writer", expectations={"reply_within": Within(warn=1_000, close=5_000)})
     assert "reply_within.warn" not in timers(one)
     one.settle()
     one.fire("reply_within.warn")
     assert one.sent_texts()[-1].startswith("A person's answer is awaited for ")
-    one.user_writes("here I am")
-    one.settle()
-    assert set(timers(one)) == {"reply_within.warn", "reply_within.close", "ttl.close"}, "counted anew for the next"
+    one.converse("here I am")
+    assert set(timers(one)) == {"reply_within.warn", "reply_within.close", "ttl.close"}, "counted again for the next"
     one.fire("reply_within.close")
     assert reason(one) == "reply_within"
 
 
-def test_1_3_g_so_is_an_answer_to_a_question_whose_time_is_the_persons_and_not_the_speakers() -> None:
+def test_1_3_g_so_is_an_answer_to_a_question_whose_time_is_the_users_and_not_the_speakers() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
-    one = started(LINE, lines, expectations={"reply_within": Within(warn=1_000)})
-    one.settle()
+    one = started(LINE, lines, expectations={"reply_within": Within(warn=1_000)}).settle()
     assert set(timers(one)) == {"reply_within.warn", "ttl.close"}
     one.user_writes("the first")
     assert {"turn_within.warn", "turn_within.close", "ttl.close"} == set(timers(one))
@@ -136,15 +131,14 @@ def test_1_3_g_so_is_an_answer_to_a_question_whose_time_is_the_persons_and_not_t
 
 
 def test_silence_is_counted_from_the_last_word() -> None:
-    one = started(TALK, None, "person", "writer", expectations={"max_silence": Within(close=9_000)})
-    one.settle()
+    one = started(TALK, None, "person", "writer", expectations={"max_silence": Within(close=9_000)}).settle()
     assert timers(one)["max_silence.close"].due == one.records(r.RoundClosed)[-1].at + 9_000
     one.fire("max_silence.close")
     assert reason(one) == "max_silence"
     assert one.sent_texts()[-1].startswith("No one has written for 0.15 min.")
 
 
-def test_a_question_or_a_person_in_anothers_round_breaks_the_silence() -> None:
+def test_a_question_or_a_user_in_anothers_round_breaks_the_silence() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
     one = started(LINE, lines, expectations={"max_silence": Within(close=9_000)})
     one.now = Millis(one.now + 5_000)
@@ -158,8 +152,7 @@ def test_a_question_or_a_person_in_anothers_round_breaks_the_silence() -> None:
 
 
 def test_after_the_end_nothing_is_expected() -> None:
-    one = started(LINE, expectations={"max_silence": Within(close=9_000)})
-    one.settle()
+    one = started(LINE, expectations={"max_silence": Within(close=9_000)}).settle()
     one.user_writes("thank you")
     assert not session(one).watches
 
@@ -173,7 +166,7 @@ def test_a_call_under_way_when_the_time_is_up_has_a_result() -> None:
     assert reason(one) == "turn_within"
 
 
-def test_whoever_was_invited_and_is_not_there_is_waited_for_until_the_time_is_up() -> None:
+def test_an_invited_speaker_that_is_missing_is_waited_for_until_the_time_is_up() -> None:
     graph = TransitionGraph("writer", [Transition(FromSpeaker("writer"), AgentTarget("editor"))])
     for comes in (True, False):
         config = workflow_policy(
@@ -188,8 +181,7 @@ def test_whoever_was_invited_and_is_not_there_is_waited_for_until_the_time_is_up
         assert one.records(r.TurnOpened) == []
         if comes:
             object.__setattr__(config, "roster", full)
-            one.user_writes("/continue")
-            one.settle()
+            one.converse("/continue")
             assert "acks_within.close" not in timers(one)
             assert len(one.records(r.RoundClosed)) == 2
         else:
@@ -204,9 +196,7 @@ def test_what_was_expected_of_somebody_is_again_once_it_goes_back_counted_from_t
     if name == "acks_within":
         roster = {slug: known for slug, known in config.roster.items() if slug != "writer"}
         object.__setattr__(config, "roster", roster)
-    one = Scenario(lambda _: {}, lambda c, k: reply("said"), config=config)
-    one.user_writes("go", addressed=("review",))
-    one.settle()
+    one = Scenario(lambda _: {}, lambda c, k: reply("said"), config=config).converse("go", addressed=("review",))
     then = one.refold()
     to = then.next_seq - 1
     assert f"{name}.close" in timers(one)
@@ -233,11 +223,10 @@ def test_an_expectation_of_zero_is_none(name: str) -> None:
     assert not [part for part in timers(one) if part.startswith(name)]
 
 
-def test_1_3_g_while_one_of_two_questions_is_open_the_time_is_still_the_persons() -> None:
+def test_1_3_g_while_one_of_two_questions_is_open_the_time_is_still_the_users() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which?"}), ("ask", {"question": "When?"})), "thanks"]}
-    one = started(LINE, lines, expectations={"reply_within": Within(close=9_000)})
-    one.settle()
-    first, second = (said.events[0].id for said in one.records(r.MessageSent) if said.purpose == "question")
+    one = started(LINE, lines, expectations={"reply_within": Within(close=9_000)}).settle()
+    first, second = (sent.events[0].id for sent in one.records(r.MessageSent) if sent.purpose == "question")
     due = timers(one)["reply_within.close"].due
     one.user_writes("the first", reply_to=first)
     assert set(timers(one)) == {"reply_within.close", "ttl.close"}

@@ -43,7 +43,7 @@ def signals_for(scenario: Scenario, effect: Effect) -> list[Signal]:
 
 @pytest.mark.parametrize("text", ["a", "/quick"])
 def test_a_signal_settles_its_key_at_every_step_of_a_whole_conversation(text: str) -> None:
-    """Whatever way a task ends, the records make its key not pending, and the same signal then says nothing."""
+    """Whatever way a task ends, the records make its key not pending, and the same signal then has no effect."""
     scenario, checked = Scenario(seven_phases, diligent), 0
     for word in ("hello", text, "let us think", "plan it", "blue"):
         scenario.user_writes(word)
@@ -68,7 +68,7 @@ def test_a_signal_settles_its_key_at_every_step_of_a_whole_conversation(text: st
     assert checked > 300
 
 
-def test_a_timer_that_is_not_wanted_says_nothing() -> None:
+def test_a_timer_that_is_not_wanted_has_no_effect() -> None:
     scenario = scenario_at(Phase.CHAT)
     for part in ("warn", "close", "retry", "route", "announce", "expire", "", "nonsense"):
         assert (
@@ -79,22 +79,21 @@ def test_a_timer_that_is_not_wanted_says_nothing() -> None:
 @pytest.mark.parametrize(
     "part", ["", "0", " ", "x ws://relay", "-1 ws://relay", "1 ws://relay", "0 ws://other", "² ws://relay"]
 )
-def test_a_publication_that_is_not_wanted_says_nothing(part: str) -> None:
+def test_a_publication_that_is_not_wanted_has_no_effect(part: str) -> None:
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    said = next(iter(scenario.conversation.outbox), None)
-    if said is None:
+    sent = next(iter(scenario.conversation.outbox), None)
+    if sent is None:
         scenario.user_writes("/help")
-        said = next(iter(scenario.conversation.outbox))
-    signal = Published(key=Key(Work.PUBLISH, said, part), outcome=PublishOutcome(accepted=True))
+        sent = next(iter(scenario.conversation.outbox))
+    signal = Published(key=Key(Work.PUBLISH, sent, part), outcome=PublishOutcome(accepted=True))
     assert decide(scenario.conversation, signal, scenario.rules, scenario.now) == []
 
 
 # ---- opening ------------------------------------------------------------------------------------------------------
 
 
-def test_opening_a_conversation_that_has_nothing_to_do_says_nothing() -> None:
-    scenario = scenario_at(Phase.CHAT)
-    scenario.settle()
+def test_opening_a_conversation_that_has_nothing_to_do_has_no_effect() -> None:
+    scenario = scenario_at(Phase.CHAT).settle()
     assert scenario.handle(Opened()) == []
     fresh = Conversation(id=ID)
     assert decide(fresh, Opened(), scenario.rules, scenario.now) == []
@@ -131,7 +130,7 @@ def test_opening_twice_repeats_nothing() -> None:
     assert len(scenario.records(r.ProcessRestarted)) == 2
 
 
-# ---- what is said -------------------------------------------------------------------------------------------------
+# ---- what is sent -------------------------------------------------------------------------------------------------
 
 
 def unannounced() -> Scenario:
@@ -147,9 +146,9 @@ def test_a_transition_no_message_has_shown_is_announced_in_one_line() -> None:
     timer = next(e for e in scenario.running.values() if isinstance(e, Timer) and e.key.part == "announce")
     assert timer.due == moved.at + scenario.rules.limits.announce_after
     scenario.fire("announce")
-    said = scenario.records(r.MessageSent)[-1]
-    assert (said.text, said.purpose) == ("Now in execute: on to execute", "announcement")
-    assert said.tags[:3] == (("phase", "execute"), ("phase-from", "chat"), ("new-phase", "execute"))
+    sent = scenario.records(r.MessageSent)[-1]
+    assert (sent.text, sent.purpose) == ("Now in execute: on to execute", "announcement")
+    assert sent.tags[:3] == (("phase", "execute"), ("phase-from", "chat"), ("new-phase", "execute"))
     scenario.settle()
     assert scenario.records(r.MessageSent)[-1].tags[:1] == (("phase", "execute"),)
     assert not any(tag[0] == "phase-from" for tag in scenario.records(r.MessageSent)[-1].tags), "shown once"
@@ -158,38 +157,45 @@ def test_a_transition_no_message_has_shown_is_announced_in_one_line() -> None:
 def test_a_message_that_shows_the_transition_makes_the_announcement_needless() -> None:
     scenario = unannounced()
     scenario.settle()
-    said = scenario.records(r.MessageSent)[-1]
-    assert ("phase-from", "chat") in said.tags
+    sent = scenario.records(r.MessageSent)[-1]
+    assert ("phase-from", "chat") in sent.tags
     assert not any(e.key.part == "announce" for e in scenario.running.values())
 
 
-def test_a_completion_says_what_it_cost_and_how_it_came() -> None:
+def test_a_completion_states_what_it_cost_and_how_it_came() -> None:
     steps = [reply("", ("read_file", {})), reply("", ("complete", {"response": "done"}))]
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=steps))
-    scenario.settle()
+    scenario = scenario_at(
+        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=steps)
+    ).settle()
     tags = dict(tag for tag in scenario.records(r.MessageSent)[-1].tags if len(tag) == 2)
     assert (tags["status"], tags["tool"], tags["llm-model"]) == ("completed", "complete", "script")
     assert (tags["llm-prompt-tokens"], tags["llm-completion-tokens"], tags["llm-total-tokens"]) == ("20", "10", "30")
     assert "llm-cost-usd" not in tags, "no price is known"
 
 
-def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
+def sent_to_two_relays() -> tuple[Scenario, r.MessageSent]:
+    """A scenario with a message in its outbox for two relays, one of which is dead."""
     scenario = scenario_at(Phase.CHAT)
-    said = scenario.records(r.MessageSent)[-1]
+    last = scenario.records(r.MessageSent)[-1]
     both = r.MessageSent(
         seq=scenario.conversation.next_seq,
         at=scenario.now,
-        speaker=said.speaker,
-        name=said.name,
+        speaker=last.speaker,
+        name=last.name,
         text="x",
         purpose="notice",
-        phase=said.phase,
-        events=said.events,
+        phase=last.phase,
+        events=last.events,
         relays=(RELAY, "ws://dead"),
     )
     scenario.conversation.apply(both)
     scenario.journal.append((both,))
     scenario.reconcile()
+    return scenario, both
+
+
+def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
+    scenario, both = sent_to_two_relays()
     scenario.handle(Published(key=Key(Work.PUBLISH, both.seq, "0 ws://dead"), outcome=PublishOutcome(accepted=False)))
     assert both.seq in scenario.conversation.outbox
     scenario.handle(Published(key=Key(Work.PUBLISH, both.seq, f"0 {RELAY}"), outcome=PublishOutcome(accepted=True)))
@@ -198,21 +204,7 @@ def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
 
 
 def test_a_relay_that_never_answers_is_given_up_after_the_expiry() -> None:
-    scenario = scenario_at(Phase.CHAT)
-    said = scenario.records(r.MessageSent)[-1]
-    both = r.MessageSent(
-        seq=scenario.conversation.next_seq,
-        at=scenario.now,
-        speaker=said.speaker,
-        name=said.name,
-        text="x",
-        purpose="notice",
-        phase=said.phase,
-        events=said.events,
-        relays=(RELAY, "ws://dead"),
-    )
-    scenario.conversation.apply(both)
-    scenario.journal.append((both,))
+    scenario, both = sent_to_two_relays()
     scenario.handle(Published(key=Key(Work.PUBLISH, both.seq, f"0 {RELAY}"), outcome=PublishOutcome(accepted=True)))
     (timer,) = [e for e in pending(scenario.conversation).values() if isinstance(e, Timer) and e.key.part == "expire"]
     assert timer.due == scenario.now + OUTBOX_EXPIRY
@@ -224,7 +216,7 @@ def test_a_relay_that_never_answers_is_given_up_after_the_expiry() -> None:
 
 
 def test_no_key_ever_means_two_things() -> None:
-    """Over a whole conversation each key stands for one piece of work, whatever happens in between."""
+    """Over a whole conversation each key represents one piece of work, whatever happens in between."""
     scenario, seen = Scenario(seven_phases, diligent), dict[Key, Effect]()
 
     def note() -> None:

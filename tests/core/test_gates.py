@@ -44,7 +44,7 @@ def test_a_tool_its_definition_does_not_name_is_not_its_own() -> None:
     assert used == {"read_file", "complete", "ask"}
 
 
-def test_a_refusal_says_what_may_be_used_instead() -> None:
+def test_a_refusal_states_what_may_be_used_instead() -> None:
     sentence = refusal("write_file", Phase.PLAN, agent("planner"), rules())
     assert sentence == (
         "The tool write_file may not be used by planner in the plan phase; nothing was done. "

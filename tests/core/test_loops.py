@@ -1,4 +1,4 @@
-"""Agents that repeat themselves are stopped, and the person is told what happened; those that make progress are not."""
+"""Agents that repeat themselves are stopped and the user learns why; those that make progress go on."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ def test_a_call_whose_result_changes_is_no_loop() -> None:
     assert ended(worked(READS, READS, READS, READS, READS, DONE, scenario=_Changing)).outcome == "finished"
 
 
-def test_the_same_question_answered_the_same_way_by_a_person_is_no_loop() -> None:
+def test_the_same_question_answered_the_same_way_by_a_user_is_no_loop() -> None:
     asks = reply("", ("ask", {"question": "Rock, paper or scissors?"}))
     scenario = scenario_at(
         Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[asks, asks, asks, asks, DONE])
@@ -148,7 +148,7 @@ def failures(scenario: Scenario) -> int:
     return sum(record.outcome == "failed" for record in scenario.records(r.RunEnded))
 
 
-def test_the_same_failure_twice_stops_and_says_what_to_do() -> None:
+def test_the_same_failure_twice_stops_and_states_what_to_do() -> None:
     scenario = failing("no such file")
     scenario.settle()
     assert failures(scenario) == 2
@@ -175,11 +175,10 @@ def test_different_failures_are_not_the_same() -> None:
 
 
 @pytest.mark.parametrize("text", ["/continue", "try the other folder"])
-def test_a_person_who_goes_on_gives_it_two_more_tries(text: str) -> None:
+def test_a_user_who_goes_on_gives_it_two_more_tries(text: str) -> None:
     scenario = failing("no such file")
     scenario.settle()
-    scenario.user_writes(text)
-    scenario.settle()
+    scenario.converse(text)
     assert failures(scenario) == 4
     assert len(scenario.records(r.LimitReached)) == 2
 

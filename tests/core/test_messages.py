@@ -1,4 +1,4 @@
-"""What a person writes: work, an answer to a question, or words for agents that are busy."""
+"""What a user writes: work, an answer to a question, or words for agents that are busy."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def asking(*agents: str, questions: int = 1, others: tuple[str, ...] = ()) -> Sc
 
 def event_of(scenario: Scenario, question: str) -> str:
     """The event id of a question that was put."""
-    return str(next(said.events[0].id for said in scenario.records(r.MessageSent) if said.text == question))
+    return str(next(sent.events[0].id for sent in scenario.records(r.MessageSent) if sent.text == question))
 
 
 def answers(scenario: Scenario) -> list[tuple[str, str]]:
@@ -88,8 +88,7 @@ def test_one_agent_with_two_questions_is_asked_which() -> None:
     assert scenario.sent_texts()[-1] == "Executor has asked several things. Please reply to the question you mean."
     scenario.user_writes("b", reply_to=event_of(scenario, "executor wants to know (1)"))
     assert in_flight(scenario) == [], "it goes on when it has both answers"
-    scenario.user_writes("a")
-    scenario.settle()
+    scenario.converse("a")
     assert answers(scenario) == [("executor", "b"), ("executor", "a")]
     assert scenario.conversation.waiting_for == "user"
 
@@ -122,13 +121,12 @@ def test_a_mention_of_the_one_who_asked_is_an_answer_and_no_second_turn() -> Non
     assert scenario.conversation.addressed == ()
 
 
-def test_a_mention_of_somebody_else_while_all_is_parked_is_told_to_wait() -> None:
+def test_a_mention_of_somebody_else_while_all_is_parked_is_notified_to_wait() -> None:
     scenario = asking("executor")
     scenario.user_writes("@planner and you?", addressed=("planner",))
     assert answers(scenario) == []
     assert scenario.sent_texts()[-1].startswith("Executor must have an answer first")
-    scenario.user_writes("blue")
-    scenario.settle()
+    scenario.converse("blue")
     assert scenario.records(r.TurnOpened)[-1].agents == ("planner",)
     check_idle(scenario)
 
@@ -178,14 +176,14 @@ def test_a_message_during_a_turn_is_shown_before_the_next_model_call_and_to_the_
     scenario = scenario_at(Phase.CHAT, router, model_by_phase(execute=[reply("", ("read_file", {})), reply("done")]))
     step_until(scenario, lambda it: any(effect.key.work is Work.TOOL for effect in it.running.values()))
     scenario.user_writes("make it green")
-    assert [effect.key.work for effect in in_flight(scenario)] == [Work.TOOL], "nothing is started anew"
+    assert [effect.key.work for effect in in_flight(scenario)] == [Work.TOOL], "nothing is started again"
     scenario.settle()
     assert router.asked[-1]["messages"][-1]["text"] == "make it green"
     run = next(rec for rec in reversed(scenario.records(r.ModelResponded)))
     assert run.step.text == "done"
 
 
-def test_a_message_nobody_was_shown_is_not_waited_away() -> None:
+def test_a_message_no_one_was_shown_is_not_waited_away() -> None:
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS, route(None, "helper"), WAITS))
     step_until(scenario, lambda it: it.conversation.turn is not None)
     scenario.user_writes("and one more thing")  # its only model call is already running
@@ -195,7 +193,7 @@ def test_a_message_nobody_was_shown_is_not_waited_away() -> None:
     assert scenario.conversation.waiting_for == "user"
 
 
-def test_the_same_event_twice_is_heard_once_in_any_form() -> None:
+def test_the_same_event_twice_is_received_once_in_any_form() -> None:
     scenario = scenario_at(Phase.CHAT)
     for text in ("hello", "/status", "@planner hi"):
         assert scenario.user_writes(text, event_id=f"{text:0>64}")
@@ -215,7 +213,7 @@ def test_the_same_event_twice_is_heard_once_in_any_form() -> None:
         ("x" * 200, "x" * (TITLE_CHARACTERS - 1) + "…"),
     ],
 )
-def test_the_title_is_the_first_line_that_says_something(text: str, title: str) -> None:
+def test_the_title_is_the_first_line_that_is_not_empty(text: str, title: str) -> None:
     scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
     scenario.user_writes(text)
     assert scenario.conversation.title == title
@@ -257,10 +255,8 @@ STRANGE = [
 @pytest.mark.parametrize("text", STRANGE, ids=lambda text: repr(text[:12]))
 def test_no_text_breaks_a_decision_in_any_status(text: str) -> None:
     new = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
-    waiting = scenario_at(Phase.CHAT)
-    waiting.settle()
-    ended = scenario_at(Phase.CHAT, Router({"agents": ["END"], "reason": "x"}))
-    ended.settle()
+    waiting = scenario_at(Phase.CHAT).settle()
+    ended = scenario_at(Phase.CHAT, Router({"agents": ["END"], "reason": "x"})).settle()
     ended.router = Router(route(None, "project-manager"), WAITS)
     active = scenario_at(Phase.CHAT, Router(route("execute", "executor"), route(None, "executor"), WAITS))
     step_until(active, lambda it: it.conversation.turn is not None)
@@ -281,10 +277,9 @@ def test_a_command_names_no_conversation_the_first_real_message_does() -> None:
     assert scenario.conversation.title == ""
     scenario.user_writes("Build a shed\nwith a roof")
     assert scenario.conversation.title == "Build a shed"
-    assert scenario.refold() == scenario.conversation
 
 
-def test_two_people_of_one_name_are_told_apart_by_role_and_key() -> None:
+def test_two_users_of_one_name_are_distinguished_by_role_and_key() -> None:
     router = Router(route("execute", "executor"), WAITS)
     scenario = Scenario(router, plain_model)
     scenario.user_writes("make it blue")

@@ -1,4 +1,4 @@
-"""What people write in a workflow when it is nobody's turn of theirs: kept, shown, and never passed over in silence."""
+"""What users write in a workflow when it is no one's turn of theirs: kept, shown, and never passed over in silence."""
 
 import dataclasses
 
@@ -20,16 +20,14 @@ def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> N
     one = started(LINE)
     while one.conversation.turn is None or one.conversation.turn.agents != ("checker",):
         assert one.step()
-    one.user_writes("and mind the title")
-    one.settle()
+    one.converse("and mind the title")
     assert closed(one) == "sequence_complete"
     assert "No one has read what was written since checker began" in one.sent_texts()[-1]
-    quiet = started(LINE)
-    quiet.settle()
+    quiet = started(LINE).settle()
     assert "No one has read" not in quiet.sent_texts()[-1]
 
 
-def test_who_closes_it_is_not_told_that_something_was_left_unread() -> None:
+def test_who_closes_it_is_not_notified_that_something_was_left_unread() -> None:
     one = started(LINE)
     while one.conversation.turn is None or one.conversation.turn.agents != ("checker",):
         assert one.step()
@@ -39,50 +37,43 @@ def test_who_closes_it_is_not_told_that_something_was_left_unread() -> None:
     assert "No one has read" not in one.sent_texts()[-1]
 
 
-def test_a_round_of_the_person_that_ends_it_was_read() -> None:
+def test_a_round_of_the_user_that_ends_it_was_read() -> None:
     graph = TransitionGraph("person", [Transition(FromSpeaker("person"), TerminateTarget("told"))])
     one = started(graph, None, "person", "writer")
     assert closed(one) == "told"
     assert "No one has read" not in one.sent_texts()[-1]
 
 
-def test_a_text_that_crossed_with_the_round_before_the_persons_is_no_round_and_they_are_told() -> None:
+def test_a_text_that_crossed_with_the_round_before_the_users_is_no_round_and_they_are_notified() -> None:
     one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
-    one.user_writes("wait, one thing more")
-    one.settle()
+    one.converse("wait, one thing more")
     assert speakers(one) == ["person", "writer"]
     assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "user")
     assert "It is your turn" in one.sent_texts()[-1]
     before = len(one.sent_texts())
     one.user_writes("/continue")
     assert len(one.sent_texts()) == before + 1, "once is enough"
-    one.user_writes("go on")
-    one.settle()
+    one.converse("go on")
     assert speakers(one) == ["person", "writer", "person", "writer"]
 
 
-def test_somebody_else_is_told_whose_turn_it_is() -> None:
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
-    one.settle()
+def test_somebody_else_is_notified_whose_turn_it_is() -> None:
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
     one.user_writes("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
     assert "It is the turn of the user who started this" in one.sent_texts()[-1]
     assert one.conversation.status == "waiting"
 
 
-def test_an_owner_stands_in_for_the_person_who_began_it() -> None:
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
-    one.settle()
-    one.user_writes("may I?", role=Role.OWNER, author=PublicKey("b" * 64))
-    one.settle()
+def test_an_owner_replaces_the_user_who_began_it() -> None:
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
+    one.converse("may I?", role=Role.OWNER, author=PublicKey("b" * 64))
     assert speakers(one) == ["person", "writer", "person", "writer"]
 
 
-def test_an_answer_to_a_question_was_read_by_whoever_asked() -> None:
+def test_an_answer_to_a_question_was_read_by_the_agent_that_asked() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which title?"})), "the blue one, then"]}
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), lines, "person", "writer")
-    one.settle()
-    one.user_writes("the blue one")
-    one.settle()
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), lines, "person", "writer").settle()
+    one.converse("the blue one")
     assert speakers(one) == ["person", "writer"]
     assert one.sent_texts()[-1] == "the blue one, then", "nothing is kept for the next speaker"
 
@@ -90,8 +81,7 @@ def test_an_answer_to_a_question_was_read_by_whoever_asked() -> None:
 @pytest.mark.parametrize("view", ["full", "windowed", "summary"])
 def test_out_of_turn_text_is_shown_in_every_view(view: View) -> None:
     one = started(LINE, view=view)
-    one.user_writes("mind the title")
-    one.settle()
+    one.converse("mind the title")
     wrote = one.records(r.MessageRecorded)[-1]
     shown = {
         rec.agent: [entry.seq for entry in rec.entries if hasattr(entry, "seq")] for rec in one.records(r.RunStarted)
@@ -99,7 +89,7 @@ def test_out_of_turn_text_is_shown_in_every_view(view: View) -> None:
     assert wrote.seq in shown["editor"]
 
 
-def test_every_other_workflow_that_is_named_is_told_to_begin_elsewhere() -> None:
+def test_every_other_workflow_that_is_named_is_notified_to_begin_elsewhere() -> None:
     one = workflow_scenario(LINE)
     other = dataclasses.replace(workflow(LINE), slug=Slug("other"))
     one.rules = workflow_policy(workflow(LINE), other)

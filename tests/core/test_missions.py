@@ -120,7 +120,7 @@ class Tale(Scenario):
         return self.conversation.status
 
     def last_words(self) -> str:
-        """What was said last."""
+        """What was sent last."""
         return str(self.records(r.MessageSent)[-1].text)
 
 
@@ -233,7 +233,7 @@ def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
     assert (tale.run.node, tale.run.data["error"]["kind"]) == ("Mend", "TimedOut")
 
 
-def test_time_nobody_was_there_and_a_clock_that_is_set_move_the_deadline() -> None:
+def test_time_no_one_was_there_and_a_clock_that_is_set_move_the_deadline() -> None:
     tale = Tale().begin()
     due = tale.missions_timers()["node-close"].due
     tale.handle(ClockJumped(by=3_600_000))
@@ -243,7 +243,7 @@ def test_time_nobody_was_there_and_a_clock_that_is_set_move_the_deadline() -> No
     assert tale.missions_timers()["node-close"].due > tale.now
 
 
-def test_time_nobody_was_there_in_a_pause_is_given_back_once() -> None:
+def test_time_no_one_was_there_in_a_pause_is_given_back_once() -> None:
     tale = Tale().begin()
     left = tale.missions_timers()["node-close"].due - tale.now
     tale.handle(PauseRequested(by="alice", reason="lunch"))
@@ -296,7 +296,7 @@ def test_a_pause_lets_a_step_return_and_begins_no_other() -> None:
     assert tale.status() == "waiting"
     assert not [effect for effect in pending(tale.conversation).values() if isinstance(effect, NodeRun | Timer)]
     tale.crash()
-    assert tale.is_paused(), "a restart is nobody's word"
+    assert tale.is_paused(), "a restart is no one's word"
     tale.handle(ContinueRequested(by="bob"))
     assert tale.run.steps["a"].result == 5
 
@@ -364,12 +364,11 @@ def test_stop_pauses_continue_goes_on_new_ends_it_and_words_are_kept() -> None:
     assert tale.mission.outcome == "stopped"
     assert tale.status() == "ended"
     assert [message.text for message in tale.conversation.recent if message.role] == ["how is it going?", "hello?"]
-    tale.user_writes("something else")
-    tale.settle()
+    tale.converse("something else")
     assert tale.conversation.turns, "the router is asked again once the mission is over"
 
 
-def test_the_limit_of_nodes_asks_first_and_begins_anew_when_let_go_on() -> None:
+def test_the_limit_of_nodes_asks_first_and_starts_over_when_continued() -> None:
     tale = Tale(config(nodes_per_mission=3)).begin()
     tale.returns("Second")
     tale.returns("First")
@@ -415,7 +414,7 @@ def test_a_workflow_that_is_gone_or_lost_the_node_waits_for_it_and_loses_nothing
     tale.handle(ContinueRequested(by="bob"))
     tale.rules = dataclasses.replace(known, missions={"m": less})
     tale.returns("Second")
-    assert tale.is_paused(), "a node nobody knows any more has no edges to be held against"
+    assert tale.is_paused(), "a node no one knows any more has no edges to be held against"
     tale.rules = known
     tale.handle(ContinueRequested(by="bob"))
     tale.rules = dataclasses.replace(known, missions={})
@@ -443,7 +442,7 @@ def test_one_goes_back_to_every_record_and_on_to_the_end_from_there() -> None:
     tale.done("pay", n=3)
     tale.returns("First")
     tale.fails()
-    whole = [record for decision in tale.journal for record in decision]
+    whole = tale.records()
     keys = {seq for record in whole if (seq := getattr(record, "seq", 0))}
     for to in range(2, len(whole)):
         then = state_at(ID, whole, to)
@@ -464,7 +463,7 @@ def test_one_goes_back_to_every_record_and_on_to_the_end_from_there() -> None:
         assert again.refold() == again.conversation
 
 
-def test_a_mission_is_bounded_by_a_checkpoint_that_says_all_of_it() -> None:
+def test_a_mission_is_bounded_by_a_checkpoint_that_states_all_of_it() -> None:
     tale = Tale().begin()
     tale.ask("a")
     tale.done("a", result={"deep": [1, None, "x"]}, n=4)
@@ -542,7 +541,7 @@ def live(data: st.DataObject) -> None:
     lines = CONVERSATION.encode_decisions(tale.journal)
     kept, _, fault = CONVERSATION.decode_lines(lines)
     assert fault is None
-    assert fold(ID, kept) == tale.conversation, "the journal says all of it"
+    assert fold(ID, kept) == tale.conversation, "the journal states all of it"
 
 
 @given(st.data())

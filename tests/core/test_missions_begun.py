@@ -1,4 +1,4 @@
-"""A mission begun by a mention: the conversation is its own, and people are told what it does and who must do what."""
+"""A mission begun by a mention: the conversation is its own, and users learn what it does and who must do what."""
 
 import dataclasses
 from typing import Any
@@ -26,7 +26,7 @@ KEY = PublicKey("e" * 64)
 
 
 def beginning(text: str) -> Beginning:
-    """A message that says no more than `@m` is of no use."""
+    """A message that states no more than `@m` is of no use."""
     if text == "@m":
         raise UsageError("Say more.")
     return Beginning(node="First", data={"x": len(text)}, state=STATE)
@@ -36,7 +36,7 @@ MINE = dataclasses.replace(RULE, pubkey=KEY, begin=beginning)
 
 
 def mine(**limits: Any) -> Policy:
-    """The usual roster, with one mission that people can begin."""
+    """The usual roster, with one mission that users can begin."""
     return dataclasses.replace(config(**limits), missions={"m": MINE})
 
 
@@ -68,7 +68,7 @@ def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
     assert not tale.records(r.RouteRequested), "no model was asked"
 
 
-def test_who_follows_it_reads_what_the_graph_says_of_the_way() -> None:
+def test_who_follows_it_reads_what_the_graph_states_of_the_edges() -> None:
     edges = (Edge("First", "Mend", label="by a detour"), Edge("First", "Second", label="all is there"))
     graph = Graph(nodes=("First", "Second", "Mend"), initial="First", edges=edges)
     tale = begun(dataclasses.replace(config(), missions={"m": dataclasses.replace(MINE, graph=graph)}))
@@ -77,14 +77,14 @@ def test_who_follows_it_reads_what_the_graph_says_of_the_way() -> None:
 
 
 @pytest.mark.parametrize(("last", "where"), [(0, "m at First."), (1, "m at Second, finished.")])
-def test_who_goes_back_is_told_where_the_mission_stood(last: int, where: str) -> None:
+def test_who_goes_back_is_notified_where_the_mission_was(last: int, where: str) -> None:
     tale = begun()
     ends = [tale.conversation.next_seq - 1]
     tale.returns("Second")
     tale.returns(END)
     ends.append(tale.conversation.next_seq - 1)
     tale.user_writes("and now?")
-    then = state_at(ID, [record for decision in tale.journal for record in decision], ends[last])
+    then = state_at(ID, tale.records(), ends[last])
     tale.handle(RollBack(to=then.next_seq - 1, then=then, by="bob"))
     assert f"we are {where} Nothing that a turn did is undone." in tale.sent_texts()[-1]
 
@@ -155,15 +155,15 @@ def test_pause_lets_the_step_return_and_continue_goes_on() -> None:
     tale.done("a")
     assert tale.is_paused()
     assert tale.last_words() == "The mission m is paused at First: alice asks for it. `/continue` lets it go on."
-    said = len(tale.sent_texts())
+    sent = len(tale.sent_texts())
     tale.user_writes("/pause")
-    assert tale.sent_texts()[said:] == ["The mission m is paused at First: alice asks for it."]
+    assert tale.sent_texts()[sent:] == ["The mission m is paused at First: alice asks for it."]
     tale.user_writes("/continue")
     assert (tale.is_paused(), tale.last_words()) == (False, "The mission goes on.")
-    said = len(tale.sent_texts())
+    sent = len(tale.sent_texts())
     tale.user_writes("/pause")
     assert tale.is_paused(), "with nothing under way it pauses at once"
-    assert len(tale.sent_texts()) == said + 1, "and nobody is told to wait for it"
+    assert len(tale.sent_texts()) == sent + 1, "and no one is notified to wait for it"
 
 
 def test_stop_pauses_and_new_ends_it_with_a_reason() -> None:
@@ -184,7 +184,7 @@ def test_only_an_owner_or_who_began_it_may_pause() -> None:
     assert "is for an owner" in tale.last_words()
 
 
-def test_pause_where_no_mission_is_says_so() -> None:
+def test_pause_without_a_mission_reports_it() -> None:
     tale = Tale(mine())
     tale.user_writes("/pause")
     assert "Only a mission" in tale.last_words()
@@ -192,7 +192,7 @@ def test_pause_where_no_mission_is_says_so() -> None:
 
 
 @pytest.mark.parametrize("text", ["again, please", "@m again", "/continue", "/retry", "/new"])
-def test_who_writes_after_the_end_is_told_how_to_run_it_again(text: str) -> None:
+def test_who_writes_after_the_end_is_notified_how_to_run_it_again(text: str) -> None:
     tale = begun()
     tale.returns(END, 1)
     tale.user_writes(text, addressed=("m",) if "@m" in text else ())
@@ -231,7 +231,7 @@ def test_a_mission_and_a_workflow_of_speakers_do_not_begin_each_other() -> None:
         ("author", "OutcomeUnknown", "Somebody has to look at what that step did; then mention @m in a new note."),
     ],
 )
-def test_a_failure_says_who_has_to_do_what(who: Any, kind: str, remedy: str) -> None:
+def test_a_failure_states_who_has_to_do_what(who: Any, kind: str, remedy: str) -> None:
     tale = begun()
     tale.returns("Second")  # which is not tried again, and has no node that follows its failure
     tale.handle(NodeFailed(key=tale.run.key, who=who, kind=kind, message="it broke"))
@@ -254,12 +254,11 @@ def test_a_mission_whose_node_is_gone_waits_for_the_operator() -> None:
     assert (tale.is_paused(), tale.run.node) == (False, "First")
 
 
-def test_a_long_search_is_not_told_node_by_node() -> None:
+def test_a_long_search_is_not_reported_node_by_node() -> None:
     tale = begun()
     for _ in range(TOLD):
         tale.returns("Second")
         tale.returns("First")
-    told = [record.text for record in tale.records(r.MessageSent) if record.purpose == "announcement"]
-    assert len(told) == TOLD
-    assert "`/status` says where it is" in told[-1]
-    assert tale.refold() == tale.conversation
+    reported = [record.text for record in tale.records(r.MessageSent) if record.purpose == "announcement"]
+    assert len(reported) == TOLD
+    assert "`/status` says where it is" in reported[-1]

@@ -17,7 +17,7 @@ def test_the_phases_own_what_no_other_kind_owns() -> None:
     assert isinstance(mode_of(Scenario(Router({}), plain_model).conversation), PhasesMode)
 
 
-def test_without_a_registered_kind_the_error_tells_what_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_registered_kind_the_error_shows_what_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "_MODES", [])
     with pytest.raises(InternalError, match=r"import tenex\.workflows"):
         all_modes()

@@ -11,13 +11,10 @@ from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 def test_open_work_is_over() -> None:
     """After every record of a scenario with questions, calls and deliveries in flight."""
-    scenario = Scenario(seven_phases, diligent)
-    scenario.user_writes("I want something nice")
-    scenario.settle()
+    scenario = Scenario(seven_phases, diligent).converse("I want something nice")
     for _ in range(2):
-        scenario.user_writes("go on")
-        scenario.settle()
-    records = [record for decision in scenario.journal for record in decision]
+        scenario.converse("go on")
+    records = scenario.records()
     assert scenario.conversation.asks  # an agent waits for an answer at the end
     for cut in range(1, len(records) + 1):
         state = fold(ID, records[:cut])

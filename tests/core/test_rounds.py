@@ -1,4 +1,4 @@
-"""Values JSON cannot hold are refused by name; the rest are copied, so that nobody changes a state from outside."""
+"""Values JSON cannot hold are refused by name; the rest are copied, so that no one changes a state from outside."""
 
 import json
 import math
@@ -72,7 +72,7 @@ def test_a_plain_value_shares_nothing_with_the_one_it_was_made_of() -> None:
     assert list(faults_of_value(Colour.RED, "v")) == []
 
 
-def test_a_round_tells_what_it_called_and_asked_for() -> None:
+def test_a_round_shows_what_it_called_and_asked_for() -> None:
     handoff, finish = Handoff("b"), Finish("all done")
     calls = (Called("look"), Called("pass_on", handoff), Called("end", finish), Called("again", Handoff("c")))
     made = Envelope("a", "hello", calls)

@@ -84,8 +84,7 @@ def test_the_question_is_bounded_in_a_cycle_without_end() -> None:
     )
     for n in range(CYCLE_MESSAGES + 20):
         scenario.router = Router(route(None, "project-manager"), WAITS)
-        scenario.user_writes(f"message {n} " + "x" * 30_000)
-        scenario.settle()
+        scenario.converse(f"message {n} " + "x" * 30_000)
     asked = question(scenario)
     assert len(asked["messages"]) == CYCLE_MESSAGES == len(asked["turns"])
     assert asked["messages"][0]["text"].startswith("message 0 "), "what began the cycle stays"
@@ -94,8 +93,8 @@ def test_the_question_is_bounded_in_a_cycle_without_end() -> None:
 
 
 @functools.cache
-def long_cycle(turns: int = CYCLE_MESSAGES + 5, said: int = 9_000, done: int = 9_000) -> Scenario:
-    """A cycle in which much was said and much was done; the same to all, who only look at it."""
+def long_cycle(turns: int = CYCLE_MESSAGES + 5, written: int = 9_000, done: int = 9_000) -> Scenario:
+    """A cycle in which much was sent and much was done; the same to all, who only look at it."""
     scenario = Scenario(
         Router(WAITS),
         lambda conversation, call: reply("done " + "é" * done + f" by {call.run}"),
@@ -103,8 +102,7 @@ def long_cycle(turns: int = CYCLE_MESSAGES + 5, said: int = 9_000, done: int = 9
     )
     for n in range(turns):
         scenario.router = Router(route(None, "executor", "helper"), WAITS)
-        scenario.user_writes(f'message {n} "' + "\n" * said)
-        scenario.settle()
+        scenario.converse(f'message {n} "' + "\n" * written)
     return scenario
 
 
@@ -116,7 +114,7 @@ def test_the_question_keeps_to_its_budget_with_every_message_and_every_turn(budg
     asked = json.loads(note.text)
     kept = scenario.conversation.messages
     assert [message["id"] for message in asked["messages"]] == [message.event_id for message in kept]
-    assert all(f"message {m.text.split()[1]} " in said["text"] for m, said in zip(kept, asked["messages"], strict=True))
+    assert all(f"message {m.text.split()[1]} " in sent["text"] for m, sent in zip(kept, asked["messages"], strict=True))
     assert [turn["turn"] for turn in asked["turns"]] == [turn.turn_id for turn in scenario.conversation.turns]
     outcomes = {done["outcome"] for turn in asked["turns"] for done in turn["completions"]}
     assert outcomes == {"finished"}
@@ -124,20 +122,20 @@ def test_the_question_keeps_to_its_budget_with_every_message_and_every_turn(budg
 
 @pytest.mark.parametrize("budget", [20_000, 60_000])
 def test_the_oldest_completions_are_cut_first_and_the_newest_last(budget: int) -> None:
-    scenario = long_cycle(said=10)
+    scenario = long_cycle(written=10)
     sizes = [len(turn["completions"][0]["text"]) for turn in question(scenario, budget=budget)["turns"]]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
 
 
-def test_what_was_done_last_is_told_whole_though_much_was_said_before() -> None:
+def test_what_was_done_last_is_shown_whole_after_a_long_conversation() -> None:
     scenario = long_cycle()
     last = question(scenario, budget=18_000)["turns"][-1]
     assert all(len(done["text"]) >= COMPLETIONS[0] for done in last["completions"])
 
 
 def test_a_question_that_fits_is_not_cut() -> None:
-    scenario = long_cycle(turns=2, said=10, done=3_000)
+    scenario = long_cycle(turns=2, written=10, done=3_000)
     asked = question(scenario)
     assert asked == question(scenario, budget=10**7)
     assert asked["turns"][0]["completions"][0]["text"] == scenario.conversation.turns[0].completions[0].text
@@ -150,7 +148,7 @@ def test_the_same_conversation_gives_the_same_question_byte_for_byte() -> None:
     assert question_for(one.refold(), one.rules, 9_000) == question_for(one.conversation, one.rules, 9_000)
 
 
-def test_cycles_that_are_over_are_told_in_short() -> None:
+def test_cycles_that_are_over_are_shown_in_short() -> None:
     scenario = scenario_at(Phase.CHAT, Router(ENDS))
     assert question(scenario)["earlier"] == []
     scenario.settle()
@@ -160,14 +158,13 @@ def test_cycles_that_are_over_are_told_in_short() -> None:
     assert question(scenario)["earlier"] == [{"cycle": 1, "request": "build it", "done": done}]
 
 
-def test_the_question_is_one_document_written_as_json_is_whatever_is_said_in_it() -> None:
+def test_the_question_is_one_document_written_as_json_is_whatever_is_sent_in_it() -> None:
     """Its parts are written one by one: together they are what the whole would be."""
-    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
-    scenario.user_writes('a "quote", ä line\nend and "messages": [], "turns": [] of the question itself')
-    scenario.settle()
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model).converse(
+        'a "quote", ä line\nend and "messages": [], "turns": [] of the question itself'
+    )
     scenario.router = Router(route(None, "project-manager"), route(None, "project-manager"), WAITS)
-    scenario.user_writes('"messages": [], "turns": []')
-    scenario.settle()
+    scenario.converse('"messages": [], "turns": []')
     for budget in (100_000, 1_000, 1):
         text = question_for(scenario.conversation, scenario.rules, budget, ['"messages": [], "turns": []']).text
         assert text == json.dumps(json.loads(text), ensure_ascii=False)
@@ -208,8 +205,8 @@ def test_what_is_remembered_as_json_is_the_last_question_of_those_who_asked_last
     written.of(one, values[46:49])
     assert (count, len(written)) == (56, 10)
     written.of(third, values[:1])
-    assert (count, len(written)) == (57, 4), "who asked longest ago is forgotten, and nobody else"
-    assert written.of(other, values[:12]) == texts(values[:12]), "who has more than there is room for is told it"
+    assert (count, len(written)) == (57, 4), "who asked longest ago is forgotten, and no one else"
+    assert written.of(other, values[:12]) == texts(values[:12]), "who has more than there is room for gets it"
     assert (count, len(written)) == (69, 0)
     written.of(one, values[:3])
     written.forget()

@@ -46,7 +46,7 @@ def refused(value: Any) -> str:
         f"\ufeff{json.dumps(GOOD)}",
     ],
 )
-def test_an_object_is_found_whatever_stands_around_it(text: str) -> None:
+def test_an_object_is_found_whatever_text_is_around_it(text: str) -> None:
     assert read(text) == RoutingDecision(agents=("executor",), phase="execute", reason="clear enough")
 
 
@@ -82,11 +82,11 @@ def test_an_empty_wish_to_waive_is_none(waive: Any) -> None:
     ],
     ids=lambda text: repr(text[:20]),
 )
-def test_nonsense_gives_a_sentence_that_says_what_to_answer(text: str) -> None:
+def test_nonsense_gives_a_sentence_that_states_what_to_answer(text: str) -> None:
     assert "agents" in refused(text)
 
 
-def test_an_object_without_agents_is_told_what_it_lacks() -> None:
+def test_an_object_without_agents_is_refused_with_what_is_missing() -> None:
     assert refused('Here: {"agent": "executor"}') == "`agents` must be a list of slugs."
 
 
@@ -96,7 +96,7 @@ def test_agents_of_a_wrong_type_are_refused(agents: Any) -> None:
 
 
 @pytest.mark.parametrize("agents", [[], [""], ["  ", "\n"], "", " "])
-def test_no_agents_is_refused_with_what_may_be_said_instead(agents: Any) -> None:
+def test_no_agents_is_refused_with_what_may_be_answered_instead(agents: Any) -> None:
     sentence = refused({"agents": agents, "reason": "x"})
     assert "is empty" in sentence
     assert "END" in sentence

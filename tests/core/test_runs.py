@@ -71,46 +71,20 @@ def finish(scenario: Scenario, key: Key) -> list[r.Record]:
 # ---- counted once -------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_arrives_twice_counts_once() -> None:
-    scenario = at_work(reply("done"))
-    (call,) = in_flight(scenario)
-    signal = ModelAnswered(key=call.key, step=reply("done"))
-    assert scenario.handle(signal)
-    assert scenario.handle(signal) == []
-    assert len(ended(scenario)) == 1
-
-
-def test_a_result_that_arrives_after_a_stop_counts_for_nothing() -> None:
+@pytest.mark.parametrize(("end", "outcome"), [("stop", "stopped"), ("deadline", "timed_out")])
+def test_a_result_that_arrives_after_the_end_of_its_run_is_ignored(end: str, outcome: str) -> None:
     scenario = at_work(reply("", ("write_file", {"path": "a"})), reply("done"))
     scenario.step()
     (call,) = in_flight(scenario)
     assert isinstance(call, ToolCall)
-    scenario.user_writes("/stop")
+    if end == "stop":
+        scenario.user_writes("/stop")
+    else:
+        scenario.fire("close")
     late = ToolReturned(key=call.key, result=ToolResult(ok=True, content="written", touched=("a",)))
     assert scenario.handle(late) == []
     assert scenario.conversation.touched == frozenset()
-    assert [done.outcome for done in ended(scenario)] == ["stopped"]
-
-
-def test_a_result_that_arrives_after_the_deadline_counts_for_nothing() -> None:
-    scenario = at_work(reply("", ("write_file", {"path": "a"})), reply("done"))
-    scenario.step()
-    (call,) = in_flight(scenario)
-    scenario.fire("close")
-    assert (
-        scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=True, content="written", touched=("a",)))) == []
-    )
-    assert [done.outcome for done in ended(scenario)] == ["timed_out"]
-
-
-def test_each_agent_of_a_turn_is_counted_once_in_whatever_order_they_end() -> None:
-    for seed in range(10):
-        scenario = at_work(reply("done"), agents=("executor", "helper", "planner"))
-        scenario.settle(seed)
-        turn = scenario.conversation.turns[-1]
-        assert sorted(done.agent for done in turn.completions) == ["executor", "helper", "planner"]
-        assert turn.is_completed
-        assert all(turn.has_finished(agent) for agent in turn.agents)
+    assert [done.outcome for done in ended(scenario)] == [outcome]
 
 
 def test_a_turn_stays_open_until_its_last_agent_is_done() -> None:
@@ -131,8 +105,7 @@ def test_one_agent_that_fails_does_not_take_the_others_down() -> None:
 
     scenario = scenario_at(
         Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS), model_by_phase(execute=half)
-    )
-    scenario.settle()
+    ).settle()
     assert {done.run.split(".")[1]: done.outcome for done in ended(scenario)} == {
         "executor": "finished",
         "helper": "failed",
@@ -178,7 +151,7 @@ def answers(scenario: Scenario, step: ModelStep, *, at: int) -> None:
 
 
 def test_a_model_call_has_a_bound_of_its_own_and_its_answer_counts_after_the_deadline() -> None:
-    """It is paid for, and the person waits for it."""
+    """It is paid for, and the user waits for it."""
     scenario = at_work(reply("never"), limits=FAST)
     close_at = next(iter(scenario.conversation.runs.values())).close_at
     assert "close" not in timers(scenario)
@@ -199,7 +172,7 @@ def test_after_the_deadline_no_tool_is_begun() -> None:
 
 
 def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline() -> None:
-    """Twenty conversations wait for a slow provider: an hour in the queue is nobody's work."""
+    """Twenty conversations wait for a slow provider: an hour in the queue is no one's work."""
     scenario = at_work(reply("never"), limits=FAST)
     hour = 3_600_000
     began = next(iter(scenario.conversation.runs.values()))
@@ -211,7 +184,6 @@ def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline() -> No
     assert timers(scenario)["warn"] == run.warn_at
     running = [effect.due for effect in scenario.running.values() if isinstance(effect, Timer)]
     assert run.warn_at in running, "the timer that ran before was replaced"
-    assert scenario.refold() == scenario.conversation
 
 
 @pytest.mark.parametrize("retryable", [True, False])
@@ -243,7 +215,7 @@ def test_time_spent_parked_does_not_count() -> None:
     began = scenario.records(r.RunStarted)[-1]
     scenario.step()
     parked = scenario.records(r.QuestionAsked)[0].at
-    assert not set(timers(scenario)) & {"warn", "close"}, "no deadline runs while it waits for the person"
+    assert not set(timers(scenario)) & {"warn", "close"}, "no deadline runs while it waits for the user"
     scenario.now = Millis(scenario.now + 7 * 3_600_000)
     scenario.user_writes("that one")
     answered = scenario.records(r.QuestionAnswered)[0]
@@ -271,8 +243,9 @@ def test_time_parked_on_a_second_question_does_not_count_either() -> None:
 
 
 def test_an_agent_that_never_stops_calling_meets_the_limit_of_steps() -> None:
-    scenario = at_work(*(reply("", ("read_file", {"path": str(n)})) for n in range(7)), limits=Limits(steps_per_run=7))
-    scenario.settle()
+    scenario = at_work(
+        *(reply("", ("read_file", {"path": str(n)})) for n in range(7)), limits=Limits(steps_per_run=7)
+    ).settle()
     done = ended(scenario)[0]
     assert (done.outcome, done.error) == ("failed", "it took 7 steps, which is the limit")
     assert len([rec for rec in scenario.records(r.ModelResponded) if rec.run == done.run]) == 7
@@ -291,15 +264,13 @@ def test_an_agent_that_never_completes_rightly_meets_the_limit_of_steps(bad: dic
 def test_a_good_completion_at_the_limit_still_counts() -> None:
     scenario = at_work(
         reply("", ("read_file", {})), reply("", ("complete", {"response": "done"})), limits=Limits(steps_per_run=2)
-    )
-    scenario.settle()
+    ).settle()
     assert ended(scenario)[0].outcome == "finished"
 
 
 @pytest.mark.parametrize("empty", ["", "   ", "\n\t"])
 def test_an_empty_answer_is_reminded_twice_and_then_fails(empty: str) -> None:
-    scenario = at_work(reply(empty))
-    scenario.settle()
+    scenario = at_work(reply(empty)).settle()
     assert [record.text for record in scenario.records(r.ModelReprompted)] == [
         "Your answer is empty. Say what the person should read."
     ] * NUDGES
@@ -307,15 +278,15 @@ def test_an_empty_answer_is_reminded_twice_and_then_fails(empty: str) -> None:
     check_idle(scenario)
 
 
-def test_a_reminded_model_sees_the_reminder_and_may_mend_it() -> None:
+def test_a_reminded_model_sees_the_reminder_and_may_repair_it() -> None:
     seen: list[Any] = []
 
-    def mended(conversation: Any, call: ModelCall) -> ModelStep:
+    def repairing(conversation: Any, call: ModelCall) -> ModelStep:
         seen.append(call.entries[-1])
         return reply("" if len(seen) == 1 else "here it is")
 
     scenario = at_work()
-    scenario.worker = model_by_phase(execute=mended)
+    scenario.worker = model_by_phase(execute=repairing)
     scenario.settle()
     assert isinstance(seen[1], Note)
     assert "empty" in seen[1].text
@@ -325,8 +296,7 @@ def test_a_reminded_model_sees_the_reminder_and_may_mend_it() -> None:
 def test_a_verification_without_a_verdict_is_reminded_and_at_last_taken_as_it_is() -> None:
     scenario = scenario_at(
         Phase.EXECUTE, Router(route("verification", "executor"), WAITS), model_by_phase(verification=[reply("fine")])
-    )
-    scenario.settle()
+    ).settle()
     assert len(scenario.records(r.ModelReprompted)) == NUDGES
     last = scenario.records(r.RunEnded)[-1]
     assert (last.outcome, last.text, last.verdict) == ("finished", "fine", "")
@@ -340,8 +310,7 @@ def test_a_verdict_that_is_none_is_refused(word: Any) -> None:
     ]
     scenario = scenario_at(
         Phase.EXECUTE, Router(route("verification", "executor"), WAITS), model_by_phase(verification=steps)
-    )
-    scenario.settle()
+    ).settle()
     assert "needs `verdict`" in scenario.records(r.ToolCallRejected)[0].sentence
     assert scenario.records(r.RunEnded)[-1].verdict == "verified"
 
@@ -349,7 +318,7 @@ def test_a_verdict_that_is_none_is_refused(word: Any) -> None:
 # ---- keys --------------------------------------------------------------------------------------------------------
 
 
-def test_keys_that_were_never_wanted_say_nothing() -> None:
+def test_keys_that_were_never_wanted_have_no_effect() -> None:
     scenario = at_work(reply("done"))
     result = ToolResult(ok=True, content="")
     strange: list[Signal] = [

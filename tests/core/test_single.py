@@ -180,6 +180,19 @@ def test_an_agent_that_is_gone_is_reported_and_another_can_be_mentioned() -> Non
     assert agents(scenario) == [("executor",), ("planner",)]
 
 
+def test_a_mentioned_agent_that_is_removed_before_its_turn_holds_nothing_up() -> None:
+    scenario = talk()
+    scenario.user_writes("hello")
+    scenario.user_writes("@planner look", addressed=("planner",))
+    roster = {slug: one for slug, one in scenario.rules.roster.items() if slug != "planner"}
+    scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
+    scenario.settle()
+    scenario.user_writes("again")
+    scenario.settle()
+    assert set(agents(scenario)) == {("executor",)}
+    assert scenario.sent_texts()[-1] == "executor answers again"
+
+
 def test_a_question_of_the_agent_is_answered_by_the_next_message() -> None:
     def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
         if conversation.runs[call.run].steps:
@@ -229,4 +242,4 @@ def test_a_conversation_with_phases_records_neither_the_agent_nor_the_phase_of_i
 
 def test_the_note_on_its_part_names_who_wrote() -> None:
     scenario = talk("hello")
-    assert "alice wrote to you" in str(scenario.records(r.RunStarted)[0].entries)
+    assert "alice wrote." in str(scenario.records(r.RunStarted)[0].entries)

@@ -1,4 +1,4 @@
-"""A checkpoint stands for all records before it, and what it holds does not grow with them."""
+"""A checkpoint represents all records before it, and what it holds does not grow with them."""
 
 from dataclasses import replace
 
@@ -13,10 +13,7 @@ from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 
 def begun() -> Scenario:
-    scenario = Scenario(seven_phases, diligent)
-    scenario.user_writes("build it")
-    scenario.settle()
-    return scenario
+    return Scenario(seven_phases, diligent).converse("build it")
 
 
 def test_what_happens_after_a_checkpoint_was_taken_does_not_show_in_it() -> None:
@@ -24,16 +21,15 @@ def test_what_happens_after_a_checkpoint_was_taken_does_not_show_in_it() -> None
     seq, taken = scenario.conversation.next_seq - 1, StateSnapshot.of(scenario.conversation)
     before = replace(taken)
     for text in ("let us think", "plan it", "blue"):
-        scenario.user_writes(text)
-        scenario.settle()
+        scenario.converse(text)
     assert taken == before
     assert (taken.seq, taken.state.next_seq) == (seq, seq + 1)
     assert fold(ID, [taken]) == fold(ID, [record for d in scenario.journal for record in d if record.seq <= seq])
 
 
-def test_a_checkpoint_on_the_way_says_nothing_new() -> None:
+def test_a_checkpoint_on_the_way_adds_nothing() -> None:
     scenario = begun()
-    records = [record for decision in scenario.journal for record in decision]
+    records = scenario.records()
     for seq in range(1, len(records) + 1):
         inserted = [*records[:seq], StateSnapshot.of(fold(ID, records[:seq])), *records[seq:]]
         assert fold(ID, inserted) == scenario.conversation
@@ -85,13 +81,13 @@ def test_the_history_keeps_the_newest_from_one_block_to_two() -> None:
 def running() -> tuple[Scenario, r.RunStarted, Conversation]:
     """A scenario, its first `RunStarted`, and the state just before that."""
     scenario = begun()
-    records = [record for decision in scenario.journal for record in decision]
+    records = scenario.records()
     started = next(record for record in records if isinstance(record, r.RunStarted))
     return scenario, started, fold(ID, records[: started.seq - 1])
 
 
 def test_the_prompts_longest_unused_are_forgotten_and_recorded_again_when_they_are_needed() -> None:
-    """What to forget stands in the record, so a journal keeps its meaning whatever the bound is later."""
+    """What to forget is in the record, so a journal keeps its meaning whatever the bound is later."""
     _, started, state = running()
     for number in range(SYSTEMS):
         state.apply(replace(started, seq=state.next_seq, digest=f"d{number}", system=f"prompt {number}"))

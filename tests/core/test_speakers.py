@@ -1,4 +1,4 @@
-"""The fold of rounds: who is next, why it ends, and that nobody who takes no part is ever to speak."""
+"""The fold of rounds: who is next, why it ends, and that no one who takes no part is ever to speak."""
 
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, dataclass, replace
@@ -127,7 +127,7 @@ def test_a_tool_within_another_condition_routes_as_well() -> None:
     assert after(graph, state) == "critic"
 
 
-def test_rules_stand_in_the_order_of_priority_then_of_the_list() -> None:
+def test_rules_are_in_the_order_of_priority_then_of_the_list() -> None:
     rules = [
         Transition(Always(), AgentTarget("editor"), 5),
         Transition(FromSpeaker("writer"), AgentTarget("critic")),
@@ -163,7 +163,7 @@ def test_only_the_expected_one_may_speak() -> None:
         assert refused == Refused(f"It is writer who is to speak now, not {other}.")
 
 
-def test_after_the_end_nobody_may_speak_and_nothing_changes() -> None:
+def test_after_the_end_no_one_may_speak_and_nothing_changes() -> None:
     graph, state = opened([])
     state = folded(graph, state).state
     for name in (*WHO, "ghost", ""):
@@ -258,7 +258,7 @@ def test_the_creator_takes_part_as_the_first() -> None:
     assert begin(graph, WHO).creator_id == "writer"
 
 
-def test_what_cannot_begin_says_everything_at_once() -> None:
+def test_what_cannot_begin_states_everything_at_once() -> None:
     graph = compiled("ghost", WRITERS, OVER, None)
     with pytest.raises(ConfigurationError) as refused:
         begin(graph, ["a", "a", "END"], context_vars={"k": object()})

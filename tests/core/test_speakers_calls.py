@@ -18,7 +18,7 @@ LINE = TransitionGraph.sequence(TRIO)
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
+    ("tool", "arguments", "expected"),
     [
         ("handoff", {}, "needs `target`"),
         ("handoff", {"target": ["editor"]}, "needs `target`"),
@@ -34,25 +34,24 @@ LINE = TransitionGraph.sequence(TRIO)
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing(
-    tool: str, arguments: dict[str, Any], said: str
+    tool: str, arguments: dict[str, Any], expected: str
 ) -> None:
-    one = started(LINE, {"writer": [calls((tool, arguments)), "done"]}, context={"kept": 1})
-    one.settle()
+    one = started(LINE, {"writer": [calls((tool, arguments)), "done"]}, context={"kept": 1}).settle()
     (refused,) = one.records(r.ToolCallRejected)
-    assert said in refused.sentence
+    assert expected in refused.sentence
     assert session(one).speakers.context_vars == {"kept": 1}
     assert [record.speaker for record in one.records(r.RoundClosed)] == list(TRIO)
 
 
 def test_a_name_is_read_without_case_where_it_leaves_no_doubt() -> None:
-    one = started(LINE, {"writer": [calls(("handoff", {"target": " @Checker"})), "done"]})
-    one.settle()
+    one = started(LINE, {"writer": [calls(("handoff", {"target": " @Checker"})), "done"]}).settle()
     assert one.records(r.RoundClosed)[0].handoff == "checker"
 
 
-def test_a_speaker_who_only_hands_over_has_said_why() -> None:
-    one = started(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), reply("")]})
-    one.settle()
+def test_a_speaker_who_only_hands_over_has_stated_why() -> None:
+    one = started(
+        LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), reply("")]}
+    ).settle()
     assert one.sent_texts()[0] == "yours now"
     assert not one.records(r.ModelReprompted)
 
@@ -68,8 +67,7 @@ def test_every_speaker_is_offered_the_words_of_a_workflow_and_a_routing_tool_onl
 
 
 def test_a_workflows_words_are_no_tools_where_there_is_none() -> None:
-    one = started(LINE, {"writer": [calls(("ask_editor", {})), "done"]})
-    one.settle()
+    one = started(LINE, {"writer": [calls(("ask_editor", {})), "done"]}).settle()
     assert "There is no tool ask_editor" in one.records(r.ToolCallRejected)[0].sentence
 
 
@@ -84,8 +82,7 @@ def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> 
         ([calls(("write_file", {"path": "a"}), ("read_file", {"path": "b"})), "done"], "checker"),
         ([calls(("check", {})), "done"], ""),
     ):
-        one = started(graph, {"writer": steps})
-        one.settle()
+        one = started(graph, {"writer": steps}).settle()
         assert one.records(r.RoundClosed)[0].next == speaker
 
 
@@ -102,17 +99,15 @@ def test_a_call_that_was_let_through_and_failed_counts_whatever_was_called_after
     assert one.records(r.RoundClosed)[0].next == "checker"
 
 
-def test_a_round_says_why_its_speaker_is_next() -> None:
-    one = started(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), "done"]})
-    one.settle()
+def test_a_round_states_why_its_speaker_is_next() -> None:
+    one = started(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), "done"]}).settle()
     reasons = [record.reason for record in one.records(r.TurnOpened)]
     assert reasons[:2] == ["Review begins", "writer handed over to checker: yours now"]
 
 
 def test_complete_is_a_tool_that_rules_can_name() -> None:
     graph = TransitionGraph("writer", [Transition(ToolCalled("complete"), AgentTarget("checker"))])
-    one = started(graph, {"writer": [calls(("complete", {"response": "here", "summary": "s"}))]})
-    one.settle()
+    one = started(graph, {"writer": [calls(("complete", {"response": "here", "summary": "s"}))]}).settle()
     assert one.records(r.RoundClosed)[0].next == "checker"
 
 
@@ -125,11 +120,12 @@ def test_a_call_after_the_end_changes_nothing() -> None:
 
 @pytest.mark.parametrize("second", [("handoff", {"target": "editor"}), ("finish", {"summary": "x"}), ("route", {})])
 @pytest.mark.parametrize("first", [("handoff", {"target": "checker"}), ("route", {}), ("write_file", {"path": "a"})])
-def test_who_asks_twice_who_is_next_is_told_that_the_first_counts(first: Any, second: Any) -> None:
+def test_who_asks_twice_who_is_next_is_notified_that_the_first_counts(first: Any, second: Any) -> None:
     rules = [Transition(ToolCalled(name), AgentTarget("checker")) for name in ("route", "write_file")]
     graph = TransitionGraph("writer", rules, TerminateTarget("none"))
-    one = started(graph, {"writer": [calls(first), calls(("set_context", {"key": "a", "value": 1}), second), "done"]})
-    one.settle()
+    one = started(
+        graph, {"writer": [calls(first), calls(("set_context", {"key": "a", "value": 1}), second), "done"]}
+    ).settle()
     (refused,) = one.records(r.ToolCallRejected)
     assert refused.tool == second[0]
     assert f"`{first[0]}` was called first in this turn and decides what follows" in refused.sentence

@@ -48,11 +48,11 @@ def speakers(one: Scenario) -> list[str]:
 def closed(one: Scenario) -> str:
     """The reason of the one end there was."""
     (record,) = one.records(r.WorkflowClosed)
-    (said,) = [
+    (message,) = [
         record for record in one.records(r.MessageSent) if "close-reason" in dict(tag[:2] for tag in record.tags)
     ]
-    assert dict(tag[:2] for tag in said.tags)["close-reason"] == record.reason
-    assert one.records(r.MessageSent)[-1] is said, "the reason stands in the last message"
+    assert dict(tag[:2] for tag in message.tags)["close-reason"] == record.reason
+    assert one.records(r.MessageSent)[-1] is message, "the reason is in the last message"
     assert one.conversation.status == "ended"
     return str(record.reason)
 
@@ -80,19 +80,15 @@ def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_
     config = dataclasses.replace(
         workflow_policy(), disabled={Slug(NAME): ("review.toml: line 1.", "review.toml: line 2.")}
     )
-    one = Scenario(unused_router, ScriptedSpeakers(), config=config)
-    one.user_writes("Make it good", addressed=(NAME,))
-    one.settle()
-    (said,) = one.records(r.MessageSent)
-    assert said.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
+    one = Scenario(unused_router, ScriptedSpeakers(), config=config).converse("Make it good", addressed=(NAME,))
+    (message,) = one.records(r.MessageSent)
+    assert message.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
     assert one.conversation.status == "ended"
     assert not one.records(r.WorkflowOpened)
-    assert one.refold() == one.conversation
 
 
 def test_a_sequence_runs_to_its_end_without_asking_a_model_who_is_next() -> None:
-    one = started(LINE)
-    one.settle()
+    one = started(LINE).settle()
     assert speakers(one) == list(TRIO)
     assert closed(one) == "sequence_complete"
     assert one.refold() == one.conversation
@@ -100,8 +96,7 @@ def test_a_sequence_runs_to_its_end_without_asking_a_model_who_is_next() -> None
 
 
 def test_a_round_counts_in_the_append_of_its_words() -> None:
-    one = started(LINE)
-    one.settle()
+    one = started(LINE).settle()
     for append in one.journal:
         kinds = [type(record) for record in append]
         assert (r.TurnClosed in kinds) == (r.RoundClosed in kinds)
@@ -111,13 +106,11 @@ def test_a_round_counts_in_the_append_of_its_words() -> None:
 
 
 def test_1_3_b_the_last_round_and_the_end_are_one_append_so_no_crash_lets_anybody_speak() -> None:
-    one = started(LINE)
-    one.settle()
+    one = started(LINE).settle()
     (last,) = [append for append in one.journal if any(isinstance(record, r.WorkflowClosed) for record in append)]
     assert any(isinstance(record, r.RoundClosed) and record.turn_count == 3 for record in last)
     one.crash()
-    one.user_writes("one more?")
-    one.settle()
+    one.converse("one more?")
     assert speakers(one) == list(TRIO)
     assert "has ended (sequence_complete)" in one.sent_texts()[-1]
     assert one.conversation.status == "ended"
@@ -134,13 +127,11 @@ def test_1_3_e_a_crash_at_any_append_resumes_the_round_and_repeats_no_effect(whe
         TerminateTarget("done"),
     )
     lines = {"writer": [calls(("set_context", {"key": "draft", "value": 1}), ("send", {"path": "m"})), "written"]}
-    whole = started(graph, lines)
-    whole.settle()
+    whole = started(graph, lines).settle()
     for at in itertools.count(1):
         one = workflow_scenario(graph, lines)
         one.crash_at = (at, when)
-        one.user_writes("Make it good", addressed=(NAME,))
-        one.settle()
+        one.converse("Make it good", addressed=(NAME,))
         if not one.crashed:
             break
         assert speakers(one) == ["writer", "checker"], at
@@ -160,36 +151,29 @@ def test_a_handoff_beats_a_tool_and_the_first_call_in_emission_order_counts() ->
         "writer", [Transition(ToolCalled("escalate"), AgentTarget("editor"))], TerminateTarget("over")
     )
     for target in ("Checker", "@checker,", "`checker`", str(agent("checker").pubkey)):
-        named = started(graph, {"writer": [calls(("handoff", {"target": target})), "take it"]})
-        named.settle()
+        named = started(graph, {"writer": [calls(("handoff", {"target": target})), "take it"]}).settle()
         assert speakers(named) == ["writer", "checker"]
-    one = started(graph, {"writer": [calls(("handoff", {"target": "checker", "reason": "it is ready"})), "take it"]})
-    one.settle()
+    one = started(
+        graph, {"writer": [calls(("handoff", {"target": "checker", "reason": "it is ready"})), "take it"]}
+    ).settle()
     assert speakers(one) == ["writer", "checker"]
     first = one.records(r.RoundClosed)[0]
     assert (first.tool, first.handoff, first.reason) == ("handoff", "checker", "it is ready")
-    other = started(graph, {"writer": [calls(("escalate", {}), ("handoff", {"target": "checker"})), "up"]})
-    other.settle()
+    other = started(graph, {"writer": [calls(("escalate", {}), ("handoff", {"target": "checker"})), "up"]}).settle()
     assert speakers(other) == ["writer", "editor"], "the call that was made first counts"
 
 
-def test_finish_ends_it_with_its_reason_and_its_summary_is_said() -> None:
-    one = started(LINE, {"writer": [calls(("finish", {"summary": "Nothing to do.", "reason": "void"})), "bye"]})
-    one.settle()
+def test_finish_ends_it_with_its_reason_and_its_summary_is_sent() -> None:
+    one = started(
+        LINE, {"writer": [calls(("finish", {"summary": "Nothing to do.", "reason": "void"})), "bye"]}
+    ).settle()
     assert closed(one) == "void"
     assert "Nothing to do." in one.sent_texts()[-1]
 
 
-def test_max_turns_ends_it() -> None:
-    one = started(TransitionGraph("writer", [Transition(Always(), StayTarget())], max_turns=4))
-    one.settle()
-    assert (speakers(one), closed(one)) == (["writer"] * 4, "max_turns")
-
-
 def test_an_owner_closes_it_also_while_somebody_speaks() -> None:
     one = started(LINE)
-    one.user_writes("/new")
-    one.settle()
+    one.converse("/new")
     assert closed(one) == "closed"
     assert speakers(one) == []
     assert one.records(r.RunEnded)[0].outcome == "stopped"
@@ -199,14 +183,12 @@ def test_a_stopped_round_does_not_count_and_is_done_again() -> None:
     one = started(LINE)
     one.user_writes("/stop")
     assert (one.conversation.status, session(one).expected) == ("waiting", "writer")
-    one.user_writes("/continue")
-    one.settle()
+    one.converse("/continue")
     assert speakers(one) == list(TRIO)
 
 
 def test_1_3_d_a_handoff_to_a_stranger_is_refused_in_its_result_and_the_rules_decide() -> None:
-    one = started(LINE, {"writer": [calls(("handoff", {"target": "ghost"})), "then not"]})
-    one.settle()
+    one = started(LINE, {"writer": [calls(("handoff", {"target": "ghost"})), "then not"]}).settle()
     (refused,) = one.records(r.ToolCallRejected)
     assert "'ghost' is refused: those who take part are writer, editor, checker" in refused.sentence
     assert speakers(one) == list(TRIO)
@@ -217,8 +199,9 @@ def test_1_3_d_a_call_that_was_refused_decides_nothing() -> None:
         graph = TransitionGraph(
             "editor", [Transition(ToolCalled(tool), TerminateTarget("seen"))], TerminateTarget("no")
         )
-        one = started(graph, {"editor": [calls(("learn", {"lesson": "x"}), ("write_file", {"path": "a"})), "done"]})
-        one.settle()
+        one = started(
+            graph, {"editor": [calls(("learn", {"lesson": "x"}), ("write_file", {"path": "a"})), "done"]}
+        ).settle()
         assert [record.tool for record in one.records(r.ToolCallRejected)] == ["learn"]
         return one
 
@@ -226,7 +209,7 @@ def test_1_3_d_a_call_that_was_refused_decides_nothing() -> None:
     assert closed(routed_by("write_file")) == "seen"
 
 
-def test_variables_hold_at_once_whoever_sets_them_and_the_rules_of_the_same_round_see_them() -> None:
+def test_variables_hold_at_once_whatever_sets_them_and_the_rules_of_the_same_round_see_them() -> None:
     graph = TransitionGraph(
         "writer", [Transition(ContextEquals("route", "b"), AgentTarget("checker"))], TerminateTarget("unset")
     )
@@ -234,8 +217,7 @@ def test_variables_hold_at_once_whoever_sets_them_and_the_rules_of_the_same_roun
         "writer": [calls(("set_context", {"key": "route", "value": "b"})), "go"],
         "checker": [calls(("delete_context", {"key": "route"})), "stop"],
     }
-    one = started(graph, lines, context={"tries": 0})
-    one.settle()
+    one = started(graph, lines, context={"tries": 0}).settle()
     assert (speakers(one), closed(one)) == (["writer", "checker"], "unset")
     assert [(record.set_, record.delete) for record in one.records(r.ContextSet)] == [
         ({"route": "b"}, ()),
@@ -247,14 +229,13 @@ def test_variables_hold_at_once_whoever_sets_them_and_the_rules_of_the_same_roun
 def test_a_star_is_driven_by_tools_that_exist_only_because_a_rule_names_them() -> None:
     graph = TransitionGraph.star("writer", ["editor", "checker"])
     lines = {"writer": [calls(("ask_checker", {})), "check this", calls(("ask_editor", {})), "edit this", "all done"]}
-    one = started(graph, lines)
-    one.settle()
+    one = started(graph, lines).settle()
     assert speakers(one) == ["writer", "checker", "writer", "editor", "writer"]
     assert closed(one) == "star_complete"
     assert session(one).routing_tools == {"ask_checker": ("writer",), "ask_editor": ("writer",)}
 
 
-def test_a_person_takes_part_opens_with_the_first_round_and_is_waited_for() -> None:
+def test_a_user_takes_part_opens_with_the_first_round_and_is_waited_for() -> None:
     graph = TransitionGraph(
         "person",
         [
@@ -268,25 +249,19 @@ def test_a_person_takes_part_opens_with_the_first_round_and_is_waited_for() -> N
     assert speakers(one) == ["person"], "the opening message is turn 1"
     one.settle()
     assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "user")
-    one.user_writes("better, please")
-    one.settle()
-    one.user_writes("yes")
-    one.settle()
+    one.converse("better, please")
+    one.converse("yes")
     assert (speakers(one), closed(one)) == (["person", "writer", "person", "writer", "person"], "agreed")
-    assert one.refold() == one.conversation
 
 
-def test_somebody_elses_text_is_no_round_of_the_person_and_leaves_it_waiting() -> None:
+def test_somebody_elses_text_is_no_round_of_the_user_and_leaves_it_waiting() -> None:
     graph = TransitionGraph.round_robin(["person", "writer"], max_turns=9)
-    one = started(graph, None, "person", "writer")
-    one.settle()
+    one = started(graph, None, "person", "writer").settle()
     before = len(one.records(r.RoundClosed))
-    one.user_writes("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
-    one.settle()
+    one.converse("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
     assert len(one.records(r.RoundClosed)) == before
     assert one.conversation.status == "waiting"
-    one.user_writes("yes, they may", role=Role.MEMBER)
-    one.settle()
+    one.converse("yes, they may", role=Role.MEMBER)
     assert len(one.records(r.RoundClosed)) == before + 2
 
 
@@ -318,8 +293,7 @@ def test_a_speaker_who_left_the_roster_is_waited_for_and_comes_back() -> None:
     assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "fallback")
     assert "editor is to speak, and is no agent here any more" in one.sent_texts()[-1]
     one.rules = full
-    one.user_writes("/continue")
-    one.settle()
+    one.converse("/continue")
     assert closed(one) == "sequence_complete"
 
 
@@ -332,46 +306,39 @@ def test_the_graph_it_was_opened_with_goes_on_when_the_configured_one_has_change
 
 def test_rules_without_a_bound_stop_at_the_limit_of_turns_and_those_with_one_do_not() -> None:
     limits = Limits(turns_per_message=5)
-    one = started(TransitionGraph("writer", [Transition(Always(), StayTarget())]), limits=limits)
-    one.settle()
+    one = started(TransitionGraph("writer", [Transition(Always(), StayTarget())]), limits=limits).settle()
     assert (len(speakers(one)), one.conversation.waiting_for) == (5, "limit")
-    one.user_writes("/continue")
-    one.settle()
+    one.converse("/continue")
     assert len(speakers(one)) == 10
-    bounded = started(TransitionGraph.round_robin(TRIO, max_turns=12), limits=limits)
-    bounded.settle()
+    bounded = started(TransitionGraph.round_robin(TRIO, max_turns=12), limits=limits).settle()
     assert closed(bounded) == "max_turns"
 
 
-def test_the_limit_of_what_a_cycle_uses_stands_above_rules_with_a_bound() -> None:
-    one = started(TransitionGraph.round_robin(TRIO, max_turns=12), limits=Limits(tokens_per_cycle=1))
-    one.settle()
+def test_the_limit_of_what_a_cycle_uses_overrides_rules_with_a_bound() -> None:
+    one = started(TransitionGraph.round_robin(TRIO, max_turns=12), limits=Limits(tokens_per_cycle=1)).settle()
     assert (len(speakers(one)), one.conversation.waiting_for) == (1, "limit")
     assert "tokens" in one.sent_texts()[-1]
 
 
 def test_where_nothing_may_be_spent_what_costs_nothing_goes_on() -> None:
-    one = started(LINE, limits=Limits(cost_per_cycle_usd=0.0))
-    one.settle()
+    one = started(LINE, limits=Limits(cost_per_cycle_usd=0.0)).settle()
     assert closed(one) == "sequence_complete"
 
 
-def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_voice() -> None:
+def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_name() -> None:
     one = started(LINE)
-    one.user_writes("/status")
-    one.settle()
-    for said in one.records(r.MessageSent):
-        assert ("workflow", NAME) in said.tags
-        assert not [tag for tag in said.tags if tag[0] == "phase"]
-        assert said.relays == (RELAY,)
+    one.converse("/status")
+    for message in one.records(r.MessageSent):
+        assert ("workflow", NAME) in message.tags
+        assert not [tag for tag in message.tags if tag[0] == "phase"]
+        assert message.relays == (RELAY,)
     assert one.records(r.MessageSent)[0].text.startswith("Workflow Review: round 1 of at most 3, writer's turn")
     assert one.records(r.MessageSent)[-1].name == "Review"
 
 
-def test_a_failing_rule_ends_it_and_says_which() -> None:
+def test_a_failing_rule_ends_it_and_states_which() -> None:
     graph = TransitionGraph("writer", [Transition(ContextEquals("x", 1), AgentTarget("editor"))], AgentTarget("ghost"))
-    one = started(graph)
-    one.settle()
+    one = started(graph).settle()
     assert closed(one) == "unknown_speaker"
     assert "ghost, who does not take part" in "".join(one.sent_texts())
 
@@ -386,35 +353,30 @@ def test_the_order_in_which_work_ends_makes_no_difference(seed: int) -> None:
 
 @pytest.mark.parametrize("command", ["/new", "/continue", "/retry", "/stop", "/quick"])
 def test_after_the_end_a_command_is_answered_and_opens_nothing(command: str) -> None:
-    one = started(LINE)
-    one.settle()
+    one = started(LINE).settle()
     before = len(one.sent_texts())
-    one.user_writes(command)
-    one.settle()
+    one.converse(command)
     assert len(one.sent_texts()) == before + 1
     assert (one.conversation.status, len(one.records(r.WorkflowClosed))) == ("ended", 1)
 
 
-def test_who_says_continue_when_it_is_their_turn_is_told_so() -> None:
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
-    one.settle()
+def test_who_continues_when_it_is_their_turn_is_notified() -> None:
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
     one.user_writes("/continue")
     assert one.sent_texts()[-1].startswith("It is your turn")
     assert one.conversation.status == "waiting"
 
 
-def test_nobody_is_set_to_work_while_the_rules_cannot_be_read() -> None:
+def test_no_one_is_set_to_work_while_the_rules_cannot_be_read() -> None:
     one = started(LINE)
     full, one.rules = one.rules, dataclasses.replace(one.rules, compile_graph=no_graphs)
     one.settle()
     assert "The rules of Review cannot be read any more" in one.sent_texts()[-1]
     turns = len(one.records(r.TurnOpened))
     one.user_writes("/continue")
-    one.user_writes("go on")
-    one.settle()
+    one.converse("go on")
     assert len(one.records(r.TurnOpened)) == turns, "its round could not be counted"
     assert "The rules of Review cannot be read any more" in one.sent_texts()[-1]
     one.rules = full
-    one.user_writes("/continue")
-    one.settle()
+    one.converse("/continue")
     assert closed(one) == "sequence_complete"

@@ -54,7 +54,7 @@ def note(entries: tuple[Any, ...], title: str) -> str:
     return next(entry.text for entry in entries if isinstance(entry, Note) and entry.title == title)
 
 
-def test_an_agent_is_shown_what_was_said_once_and_in_order() -> None:
+def test_an_agent_is_shown_what_was_sent_once_and_in_order() -> None:
     scenario = scenario_at(
         Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS), agents=("project-manager",)
     )
@@ -107,8 +107,7 @@ def test_files_of_the_cycle_are_named_to_the_next_agent() -> None:
 
 
 def test_what_belongs_to_an_earlier_cycle_is_marked_as_done() -> None:
-    scenario = scenario_at(Phase.CHAT, Router(ENDS))
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router(ENDS)).settle()
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.user_writes("and now a poem")
     assert titles(shown(scenario))[2:4] == ["A new request", "and now a poem"]
@@ -158,14 +157,14 @@ def test_cut_keeps_both_ends(length: int, limit: int) -> None:
 
 
 class Talk:
-    """A conversation made up message by message, that stands at the beginning of a run."""
+    """A conversation made up message by message, that is at the beginning of a run."""
 
     def __init__(self, phase: Phase = Phase.EXECUTE) -> None:
         self.state = Conversation(id=ConversationId("c" * 64), phase=phase, cycle=1, status="active")
         self.seq = 0
 
     def sent_texts(self, text: str, *, phase: Phase | None = None, by: str = "", turn: str | None = None) -> int:
-        """Somebody says something: alice, or an agent in a turn."""
+        """Someone states something: alice, or an agent in a turn."""
         self.seq += 1
         message = Message(
             seq=self.seq,
@@ -306,7 +305,7 @@ def test_all_of_this_phase_is_shown_shorter_before_any_of_it_is_left_out() -> No
     assert all("characters left out" in entry.text for entry in entries if isinstance(entry, AgentText))
 
 
-def test_what_nobody_has_answered_is_always_shown() -> None:
+def test_what_is_unanswered_is_always_shown() -> None:
     talk = Talk()
     talk.sent_texts("request " + "x" * 90_000)
     talk.state.answered = talk.seq
@@ -318,7 +317,7 @@ def test_what_nobody_has_answered_is_always_shown() -> None:
         assert {"request", "first", "second"} <= set(spoken(talk.shown(budget)))
 
 
-def test_turns_that_are_not_shown_are_told_in_a_line_and_those_that_are_shown_are_not() -> None:
+def test_turns_that_are_not_shown_are_named_in_a_line_and_those_that_are_shown_are_not() -> None:
     talk = Talk()
     talk.sent_texts("request", phase=Phase.CHAT)
     old = talk.turn(Phase.PLAN, "p" * 60_000, summary="agent-0: a plan\n in short")
@@ -329,12 +328,12 @@ def test_turns_that_are_not_shown_are_told_in_a_line_and_those_that_are_shown_ar
         f"{old.turn_id}, in plan: agent-0: a plan in short",
         f"{failed.turn_id}, in plan: agent-0 failed: no answer",
     ]
-    assert "Earlier" in titles(talk.shown(10**7)), "a failure was never said"
+    assert "Earlier" in titles(talk.shown(10**7)), "a failure was never shown"
     talk.state.turns = tuple(turn for turn in talk.state.turns if turn is not failed)
-    assert "Earlier" not in titles(talk.shown(10**7)), "nothing is told twice"
+    assert "Earlier" not in titles(talk.shown(10**7)), "nothing is shown twice"
 
 
-def test_a_turn_of_which_a_part_is_no_longer_kept_is_told_in_a_line() -> None:
+def test_a_turn_of_which_a_part_is_no_longer_kept_is_shown_in_a_line() -> None:
     talk = Talk()
     talk.sent_texts("request", phase=Phase.CHAT)
     turn = talk.turn(Phase.EXECUTE, "first", "second", summary="agent-0: one\nagent-1: two")
@@ -357,7 +356,7 @@ def test_the_request_is_there_whatever_came_after_it() -> None:
     assert {"message-0", "message-11"} <= set(spoken(talk.shown(4_000, reason="w" * 9_000, handoff=hand)))
 
 
-def test_what_the_hand_off_tells_is_not_told_as_earlier_too() -> None:
+def test_what_the_hand_off_shows_is_not_reported_as_earlier_too() -> None:
     talk = Talk(Phase.VERIFICATION)
     talk.sent_texts("request", phase=Phase.CHAT)
     failed = talk.turn(Phase.EXECUTE, "", failed="agent-0 timed out")
@@ -367,15 +366,15 @@ def test_what_the_hand_off_tells_is_not_told_as_earlier_too() -> None:
     assert "Earlier" not in titles(entries)
 
 
-def test_cycles_that_are_over_are_told_unless_all_of_them_is_shown() -> None:
+def test_cycles_that_are_over_are_shown_unless_all_of_them_is_shown() -> None:
     talk = Talk()
     talk.state.phase, talk.state.cycle = Phase.CHAT, 2
     since = talk.sent_texts("old request " + "x" * 40_000)
     talk.sent_texts("old answer", by="agent")
     talk.state.messages = ()
     talk.sent_texts("new request")
-    told = PastCycle(cycle=1, since=since, request="old request", done=("execute: agent: built",))
-    talk.state.past = (told,)
+    reported = PastCycle(cycle=1, since=since, request="old request", done=("execute: agent: built",))
+    talk.state.past = (reported,)
     earlier = note(talk.shown(10_000), "Earlier")
     assert earlier.splitlines()[1:] == ["Cycle 1, asked for: old request", "- execute: agent: built"]
     assert spoken(talk.shown(10_000)) == ["old", "new"]
@@ -404,22 +403,22 @@ texts = st.builds(
 spoke = st.tuples(texts, st.sampled_from(list(Phase)), st.sampled_from(["person", "agent", "turn"]))
 
 
-class Said(list[Any]):
-    """What was said, with a short name: hypothesis writes every one down."""
+class Sent(list[Any]):
+    """What was sent, with a short name: hypothesis writes every one down."""
 
     def __repr__(self) -> str:
-        return f"said {[(len(text), phase.value, who) for text, phase, who in self]}"
+        return f"sent {[(len(text), phase.value, who) for text, phase, who in self]}"
 
 
 @given(
-    st.lists(spoke, max_size=90).map(Said),
+    st.lists(spoke, max_size=90).map(Sent),
     st.sampled_from(list(Phase)),
     st.integers(0, 90),
     st.sampled_from([4_000, 10_000, 40_000, 100_000, 1_000_000]),
 )
-def test_whatever_was_said_the_rules_of_choosing_hold(said: Said, phase: Phase, answered: int, budget: int) -> None:
+def test_whatever_was_sent_the_rules_of_choosing_hold(sent: Sent, phase: Phase, answered: int, budget: int) -> None:
     talk = Talk(phase)
-    for text, where, who in said:
+    for text, where, who in sent:
         if who == "turn":
             talk.turn(where, text)
         else:
@@ -427,10 +426,10 @@ def test_whatever_was_said_the_rules_of_choosing_hold(said: Said, phase: Phase, 
     talk.state.answered = answered
     named = [entry for entry in entries_for(talk.state, talk.begins(), budget) if isinstance(entry, Shown)]
     seqs = [entry.seq for entry in named]
-    assert seqs == sorted(set(seqs)), "each once, in the order in which it was said"
+    assert seqs == sorted(set(seqs)), "each once, in the order in which it was sent"
     if talk.state.messages:
         assert talk.state.messages[0].seq in seqs, "the request"
-        assert talk.state.messages[-1].seq in seqs, "and the person's newest words"
+        assert talk.state.messages[-1].seq in seqs, "and the user's newest words"
     entries = talk.shown(budget)
     assert sum(map(entry_weight, entries)) <= budget * BYTES_PER_TOKEN * START
     assert titles(entries)[-1] == "Your part"
@@ -458,7 +457,7 @@ def test_the_cost_does_not_grow_with_the_history(turns: int) -> None:
         talk.sent_texts(f"message {n}")
         talk.turn(Phase.EXECUTE, f"answer {n}")
     state = talk.state
-    state.history = None  # whoever looked at it would fail
+    state.history = None  # who looked at it would fail
     state.recent, state.messages, state.turns = Counted(state.recent), Counted(state.messages), Counted(state.turns)
     Counted.looked = 0
     entries_for(state, talk.begins())

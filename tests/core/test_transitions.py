@@ -32,7 +32,7 @@ OVER = TerminateTarget("over")
 
 @dataclass(frozen=True)
 class Anybody:
-    """A target of somebody's own."""
+    """A target of someone's own."""
 
     name: ClassVar[str] = "anybody"
 
@@ -41,7 +41,7 @@ class Anybody:
 
 
 class Bare:
-    """A condition of somebody's own that is no dataclass."""
+    """A condition of someone's own that is no dataclass."""
 
     name: ClassVar[str] = "bare"
 
@@ -83,7 +83,7 @@ def test_all_conditions_hold_also_where_two_speakers_are_asked_for() -> None:
         (Anybody(), ("a", "b", END)),
     ],
 )
-def test_a_target_says_whom_it_may_reach(target: TransitionTarget, reached: Iterable[str]) -> None:
+def test_a_target_states_whom_it_may_reach(target: TransitionTarget, reached: Iterable[str]) -> None:
     assert tuple(Then(target).reaches("a", ("a", "b"))) == reached
 
 

@@ -15,9 +15,9 @@ OWNER, MEMBER, GUEST = Role.OWNER, Role.MEMBER, Role.GUEST
 
 
 def talked(*roles: Role | None) -> Conversation:
-    """A conversation in which people with these roles have written, the last but the first two long ago."""
+    """A conversation in which users with these roles have written, the last but the first two long ago."""
     conversation = Conversation(ConversationId("c" * 64))
-    said = [
+    message = [
         Message(
             seq=seq,
             at=Millis(seq),
@@ -30,7 +30,7 @@ def talked(*roles: Role | None) -> Conversation:
         )
         for seq, role in enumerate(roles)
     ]
-    conversation.messages, conversation.recent = tuple(said[:2]), tuple(said[1:])
+    conversation.messages, conversation.recent = tuple(message[:2]), tuple(message[1:])
     return conversation
 
 
@@ -45,7 +45,7 @@ def talked(*roles: Role | None) -> Conversation:
         ([GUEST, None, OWNER, MEMBER], GUEST),
     ],
 )
-def test_work_is_done_on_behalf_of_whoever_may_do_least(roles: list[Role | None], least: Role | None) -> None:
+def test_work_is_done_on_behalf_of_the_least_privileged_user(roles: list[Role | None], least: Role | None) -> None:
     person = least_trusted(talked(*roles))
     assert (person.role if person else None) == least
 
@@ -65,7 +65,7 @@ def test_work_is_done_on_behalf_of_whoever_may_do_least(roles: list[Role | None]
         (None, [OWNER], True),
     ],
 )
-def test_a_lesson_reaches_nobody_who_may_do_more_than_its_source(
+def test_a_lesson_reaches_no_one_who_may_do_more_than_its_source(
     lesson: Role | None, roles: list[Role], reaches: bool
 ) -> None:
     assert may_reach(lesson, talked(*roles)) is reaches

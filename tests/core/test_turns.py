@@ -1,4 +1,4 @@
-"""Limits: each hit is a record and a message, the conversation waits for the person, and `/continue` goes on."""
+"""Limits: each hit is a record and a message, the conversation waits for the user, and `/continue` goes on."""
 
 import dataclasses
 from typing import Any
@@ -44,10 +44,7 @@ def limited(scenario: Scenario) -> str:
 
 def play_of(router: Any, worker: Any = plain_model, **limits: Any) -> Scenario:
     """A scenario under these limits, come to rest."""
-    scenario = Scenario(router, worker, config=rules(limits=Limits(**limits)))
-    scenario.user_writes("build it")
-    scenario.settle()
-    return scenario
+    return Scenario(router, worker, config=rules(limits=Limits(**limits))).converse("build it")
 
 
 def test_a_run_is_watched_from_its_beginning_on() -> None:
@@ -57,15 +54,13 @@ def test_a_run_is_watched_from_its_beginning_on() -> None:
     assert times == [(expected.warn_after, expected.close_after)] * 2
 
 
-def test_turns_since_a_person_spoke_are_bounded() -> None:
+def test_turns_since_a_user_spoke_are_bounded() -> None:
     scenario = play_of(endless, turns_per_message=5)
     assert limited(scenario) == "turns_per_message"
     assert scenario.conversation.turn_count == 5
-    scenario.user_writes("go on")
-    scenario.settle()
-    assert scenario.conversation.turn_count == 10, "a message begins the count anew"
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("go on")
+    assert scenario.conversation.turn_count == 10, "a message begins the count again"
+    scenario.converse("/continue")
     assert scenario.conversation.turn_count == 15, "and so does /continue"
     assert len(scenario.records(r.LimitReached)) == 3
 
@@ -75,8 +70,7 @@ def test_the_same_route_without_progress_is_bounded() -> None:
     assert limited(scenario) == "same_route"
     assert scenario.conversation.turn_count == 3
     assert "executor worked 3 times in execute and nothing changed." in scenario.sent_texts()[-1]
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert scenario.conversation.turn_count == 6
 
 
@@ -115,8 +109,7 @@ def test_the_cost_of_a_cycle_is_bounded() -> None:
     scenario = play_of(endless, dear, cost_per_cycle_usd=1.0)
     assert limited(scenario) == "cost_per_cycle"
     assert "This cycle has cost $1.20 of $1.00." in scenario.sent_texts()[-1]
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert scenario.conversation.turn_count == 6
     assert scenario.conversation.usage.cost_usd == pytest.approx(2.4)
 
@@ -126,7 +119,7 @@ def busy(conversation: Any, call: Any) -> Any:
     return reply("", ("read_file", {"path": f"{conversation.next_seq}"}))
 
 
-def test_tokens_of_a_run_are_bounded_and_the_person_is_asked_once() -> None:
+def test_tokens_of_a_run_are_bounded_and_the_user_is_asked_once() -> None:
     scenario = play_of(lambda _: route("execute", "executor", "helper"), busy, tokens_per_run=100)
     assert [run.outcome for run in scenario.records(r.RunEnded)] == ["over_limit", "over_limit"]
     assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "limit")
@@ -134,10 +127,9 @@ def test_tokens_of_a_run_are_bounded_and_the_person_is_asked_once() -> None:
     (asked,) = [text for text in scenario.sent_texts() if "/continue" in text]
     used = [f"{name}'s run has used 105 tokens of 100." for name in ("Executor", "Helper")]
     assert asked == f"{' '.join(used)} Write `/continue` to go on."
-    assert not any("could not finish" in text for text in scenario.sent_texts()), "the same is not said twice"
+    assert not any("could not finish" in text for text in scenario.sent_texts()), "the same is not sent twice"
     check_idle(scenario)
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert len(scenario.records(r.RunEnded)) == 4, "another run has as much again"
 
 
@@ -150,7 +142,7 @@ def test_the_cost_of_a_run_is_bounded() -> None:
     assert scenario.sent_texts()[-1].startswith("Executor's run has cost $1.20 of $1.00.")
 
 
-def test_a_limit_of_the_cycle_reached_within_a_run_is_said_once() -> None:
+def test_a_limit_of_the_cycle_reached_within_a_run_is_sent_once() -> None:
     scenario = play_of(lambda _: route("execute", "executor"), busy, tokens_per_cycle=100)
     assert limited(scenario) == "tokens_per_cycle"
     assert sum("This cycle has used" in text for text in scenario.sent_texts()) == 1
@@ -161,17 +153,14 @@ def test_the_tokens_of_a_conversation_are_bounded_across_its_cycles() -> None:
     for _ in range(2):  # 45 in each cycle
         scenario.user_writes("/new")
         scenario.router = Router(route(None, "project-manager"), WAITS)
-        scenario.user_writes("something small")
-        scenario.settle()
+        scenario.converse("something small")
     assert scenario.conversation.cycle == 3
     assert limited(scenario) == "tokens_per_conversation"
     scenario.router = endless
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert limited(scenario) == "tokens_per_conversation"
     used = scenario.conversation.usage.tokens
     assert 200 <= used < 260, "`/continue` allows as much again, once"
-    assert scenario.refold() == scenario.conversation
 
 
 def test_a_limit_of_zero_is_no_limit() -> None:
@@ -183,8 +172,7 @@ def test_a_new_cycle_has_the_tokens_of_a_cycle_again() -> None:
     scenario = play_of(endless, tokens_per_cycle=100)
     scenario.user_writes("/new")
     scenario.router = Router(route(None, "project-manager"), WAITS)
-    scenario.user_writes("something small")
-    scenario.settle()
+    scenario.converse("something small")
     assert scenario.conversation.waiting_for == "user"
 
 
@@ -195,7 +183,7 @@ def test_a_limit_stops_no_work_that_runs() -> None:
 
 
 def test_an_addressed_agent_works_although_the_router_may_not() -> None:
-    """The person asked for it; they need not say it twice."""
+    """The user asked for it; they need not state it twice."""
     scenario = play_of(endless, tokens_per_cycle=100)
     scenario.user_writes("@executor please look", addressed=("executor",))
     assert scenario.records(r.TurnOpened)[-1].agents == ("executor",)
@@ -206,7 +194,7 @@ def test_an_addressed_agent_works_although_the_router_may_not() -> None:
 # ---- addressed agents ---------------------------------------------------------------------------------------------
 
 
-def test_a_person_who_names_an_agent_decides_the_route_themselves() -> None:
+def test_a_user_who_names_an_agent_decides_the_route_themselves() -> None:
     scenario = scenario_at(Phase.CHAT)
     scenario.user_writes("@planner, @helper: thoughts?", addressed=("planner", "helper"))
     opened = scenario.records(r.TurnOpened)[-1]
@@ -235,8 +223,7 @@ def test_an_expert_named_in_execute_still_changes_nothing() -> None:
     scenario = scenario_at(
         Phase.EXECUTE, worker=model_by_phase(execute=[reply("", ("write_file", {"path": "a"})), reply("ok")])
     )
-    scenario.user_writes("@security fix it", addressed=("security",))
-    scenario.settle()
+    scenario.converse("@security fix it", addressed=("security",))
     assert scenario.records(r.ToolCallRejected)[0].tool == "write_file"
     assert scenario.conversation.touched == frozenset()
 
@@ -271,7 +258,6 @@ def test_an_agent_named_in_reflection_that_has_reflected_does_not_block_the_othe
 
 
 def test_an_agent_named_after_the_end_works_in_a_new_cycle() -> None:
-    scenario = scenario_at(Phase.CHAT, Router({"agents": ["END"], "reason": "done"}))
-    scenario.settle()
+    scenario = scenario_at(Phase.CHAT, Router({"agents": ["END"], "reason": "done"})).settle()
     scenario.user_writes("@planner one more", addressed=("planner",))
     assert (scenario.conversation.cycle, scenario.records(r.TurnOpened)[-1].agents) == (2, ("planner",))

@@ -1,4 +1,4 @@
-"""People set variables of a workflow: when they begin it, and later by a command."""
+"""Users set variables of a workflow: when they begin it, and later by a command."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ GRAPH = TransitionGraph("writer", RULES, max_turns=3)
 CONTEXT = {"any": "x", "notes": ["a"], "approved": False}
 
 
-def told(text: str, **more: Any) -> Scenario:
-    """A workflow that a person has begun, and then given a command; its first speaker has not answered."""
+def reported(text: str, **more: Any) -> Scenario:
+    """A workflow that a user has begun, and then given a command; its first speaker has not answered."""
     one = workflow_scenario(GRAPH, context=CONTEXT)
     one.user_writes("Make it good", addressed=(NAME,))
     one.user_writes(text, **more)
@@ -55,13 +55,13 @@ def told(text: str, **more: Any) -> Scenario:
     ],
 )
 def test_a_command_sets_variables_by_the_kind_they_have(text: str, changed: dict[str, Any]) -> None:
-    one = told(text)
+    one = reported(text)
     assert session(one).speakers.context_vars == {**CONTEXT, **changed}
     assert all(record.by == PERSON for record in one.records(r.ContextSet))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (
             "/set colour=red",
@@ -77,14 +77,14 @@ def test_a_command_sets_variables_by_the_kind_they_have(text: str, changed: dict
         (f"/set any={'x' * 65_000}", "All variables together may have 64000 characters as JSON."),
     ],
 )
-def test_what_cannot_be_set_is_refused_with_a_sentence(text: str, said: str) -> None:
-    one = told(text)
-    assert one.sent_texts()[-1] == said
+def test_what_cannot_be_set_is_refused_with_a_sentence(text: str, expected: str) -> None:
+    one = reported(text)
+    assert one.sent_texts()[-1] == expected
     assert session(one).speakers.context_vars == CONTEXT
 
 
 def test_the_command_alone_lists_them() -> None:
-    assert told("/set").sent_texts()[-1].splitlines() == [
+    assert reported("/set").sent_texts()[-1].splitlines() == [
         'any = "x" (a text)',
         "approved = false (true or false)",
         'notes = ["a"] (a list)',
@@ -93,8 +93,8 @@ def test_the_command_alone_lists_them() -> None:
     ]
 
 
-def test_a_rule_sees_what_a_person_has_set_while_somebody_speaks() -> None:
-    one = told("/set approved=true")
+def test_a_rule_sees_what_a_user_has_set_while_somebody_speaks() -> None:
+    one = reported("/set approved=true")
     one.settle()
     assert one.records(r.WorkflowClosed)[0].reason == "approved"
 
@@ -107,7 +107,7 @@ def test_only_an_owner_or_who_began_it_may_set_one() -> None:
         (Role.MEMBER, other, False),
         (Role.GUEST, other, False),
     ):
-        one = told("/set approved=true", role=role, **({"author": author} if author else {}))
+        one = reported("/set approved=true", role=role, **({"author": author} if author else {}))
         assert session(one).speakers.context_vars["approved"] is may
         assert may or "/set is for an owner" in one.sent_texts()[-1]
 
@@ -121,19 +121,18 @@ def test_the_lines_of_a_message_set_variables_before_the_first_speaker_begins() 
 
 def test_a_message_that_sets_what_it_cannot_begins_nothing() -> None:
     one = workflow_scenario(GRAPH, context=CONTEXT)
-    one.user_writes("Make it good\n/set colour=red", addressed=(NAME,))
-    one.settle()
+    one.converse("Make it good\n/set colour=red", addressed=(NAME,))
     assert not one.records(r.WorkflowOpened)
     assert one.conversation.status == "ended"
-    (said,) = one.sent_texts()
-    assert said.startswith(f"The workflow {NAME} cannot begin: There is no variable colour in this workflow.")
+    (expected,) = one.sent_texts()
+    assert expected.startswith(f"The workflow {NAME} cannot begin: There is no variable colour in this workflow.")
 
 
 def test_elsewhere_and_after_the_end_nothing_is_set() -> None:
     one = workflow_scenario(TransitionGraph.sequence(["writer", "editor"]))
     one.user_writes("/set a=1")
     assert one.sent_texts()[-1] == "Only a workflow has variables; mention one in a new note to begin it."
-    one = told("/set approved=true")
+    one = reported("/set approved=true")
     one.settle()
     one.user_writes("/set approved=false")
     assert "has ended (approved)" in one.sent_texts()[-1]

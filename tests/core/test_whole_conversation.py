@@ -13,7 +13,7 @@ from tests.fakes.scenario import ALICE, Scenario, diligent, seven_phases
 ALL = [Phase.BRAINSTORM, Phase.PLAN, Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION]
 
 
-def whole(settle: Callable[[Scenario], None], crash_at: tuple[int, str] | None = None) -> Scenario:
+def whole(settle: Callable[[Scenario], object], crash_at: tuple[int, str] | None = None) -> Scenario:
     """Alice goes the long way round and answers what she is asked."""
     scenario = Scenario(seven_phases, diligent)
     scenario.crash_at = crash_at
@@ -97,7 +97,7 @@ def moments() -> int:
 
 @pytest.mark.parametrize("moment", range(0, moments(), 1))
 def test_a_message_at_every_moment_is_seen_or_gets_its_turn(moment: int) -> None:
-    """Whenever the person writes, an agent is shown the message, and the conversation still comes to its end."""
+    """Whenever the user writes, an agent is shown the message, and the conversation still comes to its end."""
     scenario, steps, written = Scenario(seven_phases, diligent), 0, False
     for text in ("a", "b", "c", "blue", "go on", "go on"):
         if scenario.conversation.status == "ended":
@@ -111,18 +111,15 @@ def test_a_message_at_every_moment_is_seen_or_gets_its_turn(moment: int) -> None
                 break
             steps += 1
     if not written:
-        scenario.user_writes("by the way: make it green", event_id="f" * 64)
-        scenario.settle()
+        scenario.converse("by the way: make it green", event_id="f" * 64)
     for _ in range(6):
         if scenario.conversation.status in ("ended", "waiting") and not scenario.conversation.unanswered:
             break
-        scenario.user_writes("go on")
-        scenario.settle()
+        scenario.converse("go on")
     seq = next(rec.seq for rec in scenario.records(r.MessageRecorded) if rec.event_id == "f" * 64)
     answers = {rec.message for rec in scenario.records(r.QuestionAnswered)}
     assert scenario.conversation.answered >= seq or seq in answers
     assert not any(isinstance(e, (Route, ModelCall, ToolCall)) for e in pending(scenario.conversation).values())
-    assert scenario.refold() == scenario.conversation
 
 
 @pytest.mark.parametrize("moment", range(0, moments(), 2))
@@ -138,13 +135,11 @@ def test_a_stop_at_every_moment_ends_all_work_and_waits(moment: int) -> None:
     assert not any(isinstance(e, (Route, ModelCall, ToolCall)) for e in pending(scenario.conversation).values())
     assert scenario.conversation.turn is None
     assert scenario.conversation.status in ("waiting", "ended")
-    said = scenario.sent_texts()[-1]
-    assert said.startswith("Stopped") or said == "Nothing is running."
+    sent = scenario.sent_texts()[-1]
+    assert sent.startswith("Stopped") or sent == "Nothing is running."
     scenario.settle()
-    scenario.user_writes("go on then")
-    scenario.settle()
+    scenario.converse("go on then")
     assert scenario.conversation.answered > 0
-    assert scenario.refold() == scenario.conversation
 
 
 def test_the_same_event_twice_gives_one_record() -> None:

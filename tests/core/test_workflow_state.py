@@ -1,4 +1,4 @@
-"""Where a workflow stands: what a fold of its facts gives, what goes back with it, and what its speakers are shown."""
+"""Where a workflow is: what a fold of its facts gives, what goes back with it, and what its speakers are shown."""
 
 import json
 
@@ -45,8 +45,7 @@ def test_every_fact_of_a_workflow_is_written_down_and_read_again() -> None:
 
 
 def test_a_a_torn_last_line_costs_no_more_than_the_append_it_belongs_to() -> None:
-    one = started(ROUND, LINES)
-    one.settle()
+    one = started(ROUND, LINES).settle()
     lines = CONVERSATION.encode_decisions(one.journal)
     for cut in (1, 9, len(CONVERSATION.encode_decisions(one.journal[-1:])) - 1):
         read, _, fault = CONVERSATION.decode_lines(lines[:-cut])
@@ -58,9 +57,8 @@ def test_a_a_torn_last_line_costs_no_more_than_the_append_it_belongs_to() -> Non
         assert state.watches.keys() or state.is_closed
 
 
-def test_going_back_takes_rounds_and_variables_back_and_counts_time_anew() -> None:
-    one = started(ROUND, LINES)
-    one.settle()
+def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> None:
+    one = started(ROUND, LINES).settle()
     first = one.records(r.RoundClosed)[0]
     then = state_at(ID, records(one), first.seq)
     to = then.next_seq - 1
@@ -72,19 +70,15 @@ def test_going_back_takes_rounds_and_variables_back_and_counts_time_anew() -> No
     back = one.records(RolledBack)[0]
     assert {watch.seq for watch in state.watches.values()} == {back.seq}, "a key never means two things"
     assert state.watches["ttl.close"].due == back.at + 7_200_000
-    one.user_writes("/continue")
-    one.settle()
+    one.converse("/continue")
     assert one.records(r.WorkflowClosed)[-1].reason == "max_turns"
-    assert one.refold() == one.conversation
 
 
 def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_every_round_once() -> None:
     graph = TransitionGraph.sequence(TRIO)
-    whole = started(graph, LINES)
-    whole.settle()
+    whole = started(graph, LINES).settle()
     for to in range(1, len(records(whole))):
-        one = started(graph, LINES)
-        one.settle()
+        one = started(graph, LINES).settle()
         then = state_at(ID, records(one), to)
         one.handle(RollBack(to=then.next_seq - 1, then=then, by="olga"))
         if not one.records(RolledBack):
@@ -99,8 +93,7 @@ def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_eve
             if completion.outcome == "finished"
         ]
         assert state.speakers.turn_count == len(spoke), to
-        one.user_writes("go on")
-        one.settle()
+        one.converse("go on")
         assert session(one).is_closed, to
         assert session(one).speakers.turn_count == 3, to
         spoke = [
@@ -113,8 +106,7 @@ def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_eve
 
 
 def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
-    one = started(ROUND, LINES)
-    one.settle()
+    one = started(ROUND, LINES).settle()
     then = state_at(ID, records(one), one.records(r.RoundClosed)[1].seq)
     state = of_fork(then, Millis(one.now), id=ConversationId("d" * 64), address={"form": "notes"}, title="Again")
     fork = ConversationForked(
@@ -126,9 +118,8 @@ def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
     assert (state.workflow.expected, state.workflow.speakers.context_vars) == ("checker", {"n": 1})
 
 
-def test_people_read_where_it_stands() -> None:
-    one = started(ROUND, LINES)
-    one.settle()
+def test_status_shows_its_state() -> None:
+    one = started(ROUND, LINES).settle()
     view = session_view(session(one))
     assert view["name"] == "review"
     assert (view["next"], view["turnCount"], view["context"]) == (None, 9, {"n": 1})
@@ -147,16 +138,14 @@ def shown(one: Scenario, number: int) -> tuple[list[str], str]:
 
 
 @pytest.mark.parametrize(("view", "most"), [("full", 8), ("windowed", 6), ("summary", 1)])
-def test_a_view_says_how_much_of_what_was_said_a_speaker_is_shown(view: str, most: int) -> None:
-    one = started(ROUND, {name: [f"{name} {n}" for n in range(3)] for name in TRIO}, view=view)
-    one.settle()
+def test_a_view_states_how_much_of_what_was_sent_a_speaker_is_shown(view: str, most: int) -> None:
+    one = started(ROUND, {name: [f"{name} {n}" for n in range(3)] for name in TRIO}, view=view).settle()
     words, note = shown(one, 8)
     everything = [f"{name} {n}" for n in range(3) for name in TRIO][:8]
     assert words == ["Make it good", *everything[-most:]]
     assert note.startswith("Review, round 9 of at most 9. You speak as checker.")
 
 
-def test_variables_stand_in_the_prompt_of_the_next_speaker() -> None:
-    one = started(ROUND, LINES, context={"tone": "dry"})
-    one.settle()
+def test_variables_are_in_the_prompt_of_the_next_speaker() -> None:
+    one = started(ROUND, LINES, context={"tone": "dry"}).settle()
     assert json.loads(shown(one, 2)[1].partition("Its variables:")[2]) == {"tone": "dry", "n": 1}

@@ -1,5 +1,6 @@
 """An agent with phases of its own for tests: the research agent of the documents, its conditions plain functions."""
 
+import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -25,6 +26,26 @@ def look(agent_state: AgentPhaseState, conversation: Phase | None) -> Any:
     return SimpleNamespace(**agent_state.values, phase=agent_state.phase, conversation=conversation)
 
 
+def is_in_a_decision() -> bool:
+    """Whether the code of the core that decides is on the stack."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("tenex.core.decide"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def outside_decisions(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function, which fails the test where a decision calls it."""
+
+    def called(facts: Any) -> Any:
+        assert not is_in_a_decision()
+        return function(facts)
+
+    return called
+
+
 def program(
     edges: tuple[tuple[str, str, Callable[[Any], Any] | None], ...] = (
         ("planning", "research", lambda me: me.plan),
@@ -38,7 +59,10 @@ def program(
 ) -> Program:
     """A program; by default the research agent: `check` in planning, `send` in research, `write_file` in analysis."""
     nodes = tuple(dict.fromkeys(name for source, target, _ in edges for name in (source, target)))
-    drawn = tuple(Edge(source, target, None if ask is None else Predicate(ask)) for source, target, ask in edges)
+    drawn = tuple(
+        Edge(source, target, None if ask is None else Predicate(outside_decisions(ask)))
+        for source, target, ask in edges
+    )
     tools = {"check": "planning", "send": "research", "write_file": "analysis"}
     return Program(
         graph=TransitionGraph(nodes=nodes, initial=nodes[0], edges=drawn) if nodes else None,
@@ -67,9 +91,9 @@ def check_moves(name: ConversationId, records: Sequence[Record], edges: Containe
             reasons.add(rec.run)
         elif isinstance(rec, r.AgentPhaseChanged):
             assert (rec.agent, rec.source, rec.target) in edges, f"there is no such edge: {rec}"
-            assert then.agent_states[then.runs[rec.run].state_key].phase == rec.source, f"it stands elsewhere: {rec}"
+            assert then.agent_states[then.runs[rec.run].state_key].phase == rec.source, f"it is elsewhere: {rec}"
             assert rec.run in reasons, f"a second step in one evaluation: {rec}"
             reasons.discard(rec.run)
         then.apply(rec)
     left = {name for name in then.agent_states if "/" in name} - {*then.runs}
-    assert not left, f"they were called and are gone, and still stand: {left}"
+    assert not left, f"they were called and are gone, but still have a state: {left}"

@@ -1,4 +1,4 @@
-"""A relay on loopback that misbehaves exactly as a test says.
+"""A relay on loopback that misbehaves exactly as a test states.
 
 Without instructions it is a small honest relay: it stores, serves stored events newest first, broadcasts, answers
 OK and EOSE. A test replaces `on_req`, `on_event` or `on_auth`, or does something to the connections.
@@ -51,7 +51,7 @@ class Peer:
 
 
 class FaultRelay:
-    """The relay. `heard` lists every frame in order, with the number of its connection (counted from 1)."""
+    """The relay. `received` lists every frame in order, with the number of its connection (counted from 1)."""
 
     def __init__(self, *, clamp: int = 500) -> None:
         self.clamp = clamp
@@ -128,6 +128,11 @@ class FaultRelay:
                 await peer.send("EVENT", sub_id, event)
         await peer.send("EOSE", sub_id)
 
+    async def serve_new_only(self, peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+        """Confirm REQs for new events; leave those for stored events unanswered."""
+        if filters[0]["limit"] == 0:
+            await peer.send("EOSE", sub_id)
+
     async def accept(self, peer: Peer, event: dict[str, Any]) -> None:
         """What an honest relay does with an event."""
         known = any(stored["id"] == event["id"] for stored in self.stored)
@@ -136,7 +141,7 @@ class FaultRelay:
         await peer.send("OK", event["id"], True, "duplicate: have it" if known else "")
 
     async def accept_auth(self, peer: Peer, event: dict[str, Any]) -> None:
-        """Believe whoever says who they are."""
+        """Believe any claimed identity."""
         await peer.send("OK", event["id"], True, "")
 
     async def spread(self, event: dict[str, Any]) -> None:

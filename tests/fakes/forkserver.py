@@ -63,7 +63,7 @@ class Child:
         """Its number."""
         line.setblocking(False)
         self.returncode: int | None = None
-        """How it ended, negative for a signal; None as long as nobody has waited for it."""
+        """How it ended, negative for a signal; None as long as no one has waited for it."""
 
     def fileno(self) -> int:
         """What becomes readable when it has ended."""
@@ -146,10 +146,10 @@ def run(
     Raises:
         TimeoutError: it had to be killed.
     """
-    with TemporaryFile() as put, TemporaryFile() as out, TemporaryFile() as said:
+    with TemporaryFile() as put, TemporaryFile() as out, TemporaryFile() as message:
         put.write(given)
         put.seek(0)
-        child = forkserver().start(words, environment, folder, [put.fileno(), out.fileno(), said.fileno()])
+        child = forkserver().start(words, environment, folder, [put.fileno(), out.fileno(), message.fileno()])
         try:
             code = child.wait(seconds)
         except TimeoutError:
@@ -157,7 +157,7 @@ def run(
             child.wait()
             raise
         streams = []
-        for stream in (out, said):
+        for stream in (out, message):
             stream.seek(0)
             streams.append(stream.read().decode())
     return subprocess.CompletedProcess(list(words), code, *streams)
@@ -166,9 +166,9 @@ def run(
 def begin(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[Child, int]:
     """Start a program and give the descriptor its stderr is read from; stdin is empty, and stdout goes nowhere."""
     reading, writing = os.pipe()
-    with os.fdopen(writing, "wb", 0) as said, Path(os.devnull).open("r+b", 0) as nothing:
+    with os.fdopen(writing, "wb", 0) as message, Path(os.devnull).open("r+b", 0) as nothing:
         return forkserver().start(
-            words, environment, folder, [nothing.fileno(), nothing.fileno(), said.fileno()]
+            words, environment, folder, [nothing.fileno(), nothing.fileno(), message.fileno()]
         ), reading
 
 
@@ -184,12 +184,12 @@ def forkserver() -> Nursery:
 
 
 class _Forker:
-    """Takes orders and tells how children ended."""
+    """Takes orders and reports how children ended."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
         self._children: dict[int, socket.socket] = {}
-        """Whom to tell, by number."""
+        """Whom to show, by number."""
         self._woken, waker = socket.socketpair()
         for end in (self._woken, waker):
             end.setblocking(False)
@@ -198,7 +198,7 @@ class _Forker:
         signal.set_wakeup_fd(waker.fileno())
 
     def serve(self) -> list[str] | None:
-        """Serve until nobody is there any more (None); in a child: the words to run by."""
+        """Serve until no one is there any more (None); in a child: the words to run by."""
         with selectors.DefaultSelector() as both:
             both.register(self._orders, selectors.EVENT_READ)
             both.register(self._woken, selectors.EVENT_READ)
@@ -252,7 +252,7 @@ class _Forker:
                 try:
                     line.send(str(os.waitstatus_to_exitcode(status)).encode())
                 except BrokenPipeError:
-                    continue  # nobody waits for it
+                    continue  # no one waits for it
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

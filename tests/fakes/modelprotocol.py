@@ -1,4 +1,4 @@
-"""What is said in OpenAI's protocol for chat: answers and misbehaviour as values, and their bytes.
+"""What is sent in OpenAI's protocol for chat: answers and misbehaviour as values, and their bytes.
 
 Tokens are counted in words, so that a test and the server come to the same number: `tokens_in` of a request,
 `tokens_out` of an answer.
@@ -47,7 +47,7 @@ class Answer:
     cached: int = 0
     """Input tokens of `usage` that a cache gave."""
     reports: Literal["all", "nothing", "nulls", "no total", "only total", "only output", "each chunk"] = "all"
-    """What is said of the usage; `each chunk` of a stream holds the sum so far, as some servers send it."""
+    """What is sent of the usage; `each chunk` of a stream holds the sum so far, as some servers send it."""
     delay: float = 0.0
     """Seconds before the first byte."""
     pace: float = 0.0
@@ -138,22 +138,22 @@ def fault_of(request: Any) -> str | None:
 
 def _unanswered(messages: list[Json]) -> str | None:
     """Each call has exactly one result, directly after the message that asked for it."""
-    owed: list[str] = []
+    unanswered: list[str] = []
     for place, message in enumerate(messages):
         if message["role"] == "tool":
-            if message["tool_call_id"] not in owed:
+            if message["tool_call_id"] not in unanswered:
                 return f"messages[{place}]: a 'tool' message must answer a preceding message with 'tool_calls'."
-            owed.remove(message["tool_call_id"])
+            unanswered.remove(message["tool_call_id"])
             continue
-        if owed:
-            return f"messages[{place}]: tool_call_ids did not have response messages: {', '.join(owed)}"
+        if unanswered:
+            return f"messages[{place}]: tool_call_ids did not have response messages: {', '.join(unanswered)}"
         calls = message.get("tool_calls") or []
-        owed = [call["id"] for call in calls]
+        unanswered = [call["id"] for call in calls]
         if message.get("content") is None and not calls:
             return f"Invalid value for 'content' of messages[{place}]: expected a string, got null."
         if any(not isinstance(call["function"]["arguments"], str) for call in calls):
             return f"Invalid type for 'arguments' in messages[{place}]: expected a string."
-    return f"tool_call_ids did not have response messages: {', '.join(owed)}" if owed else None
+    return f"tool_call_ids did not have response messages: {', '.join(unanswered)}" if unanswered else None
 
 
 def error_body(fails: Fails) -> bytes:

@@ -1,6 +1,6 @@
-"""Minds for `modelserver` that play orchestrator and agents, told apart by what they are asked, as a real model is.
+"""Models for `modelserver` that play orchestrator and agents, distinguished by what they are asked, as a real model is.
 
-A mind keeps nothing between two requests: what it answers follows from the request alone, so a restart of either side
+A model keeps nothing between two requests: what it answers follows from the request alone, so a restart of either side
 changes nothing.
 """
 
@@ -22,7 +22,7 @@ UNFINISHED = "TODO"
 
 
 class Asked:
-    """A request as a mind understands it."""
+    """A request as a model understands it."""
 
     def __init__(self, request: Json) -> None:
         self.request = request
@@ -35,7 +35,7 @@ class Asked:
 
     @cached_property
     def words(self) -> str:
-        """All that stands in the role of the user."""
+        """All that is in the role of the user."""
         return "\n".join(text_of(message) for message in self.request["messages"] if message["role"] == "user")
 
     @cached_property
@@ -84,7 +84,7 @@ class Asked:
 
     @cached_property
     def file(self) -> str:
-        """The file the person speaks of, such as `note-07.txt`."""
+        """The file the user speaks of, such as `note-07.txt`."""
         found = _FILE.search(self.words)
         return found[0] if found else "note-00.txt"
 
@@ -102,7 +102,7 @@ Worker = Callable[[Asked], Reply]
 
 
 def all_phases(question: Json) -> Mapping[str, Any]:
-    """A good orchestrator on the longest way; it waits for the person in chat and in brainstorm."""
+    """A good orchestrator on the longest way; it waits for the user in chat and in brainstorm."""
     phase, turns = question["phase"], question["turns"]
     if not turns:
         return {"agents": ["project-manager"], "reason": "what exactly is wanted?"}
@@ -144,7 +144,7 @@ def to_the_end(question: Json) -> Mapping[str, Any]:
 
 
 def diligent(asked: Asked) -> Answer:
-    """A good agent: reads, drafts, verifies by reading, mends, tidies, learns; several calls in an answer."""
+    """A good agent: reads, drafts, verifies by reading, repairs, tidies, learns; several calls in an answer."""
     file, notes = asked.file, asked.file.replace(".txt", ".md")
     done = asked.results
     match asked.phase:
@@ -185,7 +185,7 @@ def _executing(asked: Asked, file: str, notes: str, *, drafts: bool) -> Answer:
     if read is None:
         return calls(("list_files", {}), ("read_file", {"path": file}), ("read_file", {"path": notes}))
     if "write_file" not in asked.results:
-        is_draft = drafts and UNFINISHED not in read[0]  # the second round is the one that mends it
+        is_draft = drafts and UNFINISHED not in read[0]  # the second round is the one that repairs it
         content = f"{file}: {UNFINISHED}\n" if is_draft else f"{file}: all done\n"
         files = ("write_file", {"path": file, "content": content}), ("write_file", {"path": notes, "content": "#\n"})
         return calls(*files, reasoning="I shall write both files at once.")
@@ -200,7 +200,7 @@ class Team:
     worker: Worker = diligent
 
     def __call__(self, request: Json) -> Reply:
-        """Answer as whoever is asked."""
+        """Answer for the agent that is asked."""
         asked = Asked(request)
         if asked.question is not None:
             return decision(request, self.router(asked.question))

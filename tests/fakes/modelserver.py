@@ -1,11 +1,11 @@
 """A model's server on loopback that speaks OpenAI's protocol over real HTTP, whole and streaming, and writes down all.
 
-    async with model_server(mind) as server:
+    async with model_server(model) as server:
         client = AsyncOpenAI(base_url=server.url, api_key=server.key)
 
-A mind gets the parsed request and gives a reply (`modelprotocol`), at once or after a while. `server.exchanges` holds
+A model gets the parsed request and gives a reply (`modelprotocol`), at once or after a while. `server.exchanges` holds
 every request with what became of its answer. `down` refuses connections at the same port until `up`.
-`python -m tests.fakes.modelserver MODULE:MIND` serves in a process of its own.
+`python -m tests.fakes.modelserver MODULE:SCRIPT` serves in a process of its own.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from .modelprotocol import (
     whole_body,
 )
 
-Mind = Callable[[Json], Reply | Awaitable[Reply]]
+ModelScript = Callable[[Json], Reply | Awaitable[Reply]]
 KEY = "sk-loopback"
 HOST = "127.0.0.1"
 
@@ -93,14 +93,14 @@ class Tokens:
 class ModelServer:
     """The server and its log."""
 
-    def __init__(self, mind: Mind, *, key: str = KEY, models: Sequence[str] = ("test",)) -> None:
-        self.mind, self.key, self.models = mind, key, tuple(models)
+    def __init__(self, script: ModelScript, *, key: str = KEY, models: Sequence[str] = ("test",)) -> None:
+        self.script, self.key, self.models = script, key, tuple(models)
         self.port = 0
         self.exchanges: list[Exchange] = []
         self.refused: list[str] = []
         """Why requests were refused for their form: none should be."""
         self.faults: list[Exception] = []
-        """What minds raised; `model_server` raises it when it ends."""
+        """What models raised; `model_server` raises it when it ends."""
         self.at_once = self.most_at_once = 0
         """Requests being answered."""
         self._server: asyncio.Server | None = None
@@ -136,19 +136,19 @@ class ModelServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def down(self) -> None:
-        """Refuse connections from now on, and break those there are; nobody else gets the port meanwhile."""
+        """Refuse connections from now on, and break those there are; no one else gets the port meanwhile."""
         await self._stop()
         self._placeholder = socket.socket()
         self._placeholder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._placeholder.bind((HOST, self.port))  # bound and not listening: the kernel refuses
 
     async def close(self) -> None:
-        """End for good; raises what minds raised, because a test must not pass over it."""
+        """End for good; raises what models raised, because a test must not pass over it."""
         await self._stop()
         if self._placeholder is not None:
             self._placeholder.close()
         if self.faults:
-            raise ExceptionGroup("a mind of the model server failed", self.faults)
+            raise ExceptionGroup("a script of the model server failed", self.faults)
 
     async def _stop(self) -> None:
         if self._server is None:
@@ -181,7 +181,7 @@ class ModelServer:
         if outcome == "delivered" and isinstance(exchange.reply, Answer):
             exchange.input_tokens, exchange.output_tokens = usage_of(exchange.request, exchange.reply)
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
@@ -213,7 +213,7 @@ class _Chat(Connection):
             await self._fail(Fails(status=400, message=fault))
             return
         exchange = self._server._begin(request, headers)
-        await self._server._tell()
+        await self._server._notify()
         try:
             exchange.reply = await self._think(request)
             await self._reply(exchange, exchange.reply)
@@ -222,17 +222,17 @@ class _Chat(Connection):
             raise
         finally:
             self._server._end(exchange, "cut")  # no change where it has ended
-            await self._server._tell()
+            await self._server._notify()
 
     async def _think(self, request: Json) -> Reply:
         try:
-            given = self._server.mind(request)
+            given = self._server.script(request)
             reply: Reply = await self.unless_gone(given) if inspect.isawaitable(given) else given
         except (Gone, ConnectionError):
             raise
         except Exception as fault:
             self._server.faults.append(fault)
-            return Fails(message="the mind failed")
+            return Fails(message="the script failed")
         return reply
 
     async def _reply(self, exchange: Exchange, reply: Reply) -> None:
@@ -284,9 +284,11 @@ class _Chat(Connection):
 
 
 @asynccontextmanager
-async def model_server(mind: Mind, *, key: str = KEY, models: Sequence[str] = ("test",)) -> AsyncIterator[ModelServer]:
+async def model_server(
+    script: ModelScript, *, key: str = KEY, models: Sequence[str] = ("test",)
+) -> AsyncIterator[ModelServer]:
     """A server for as long as the block lasts, at a port of its own; an empty key takes any, as Ollama does."""
-    server = ModelServer(mind, key=key, models=models)
+    server = ModelServer(script, key=key, models=models)
     await server.up()
     try:
         yield server
@@ -302,8 +304,8 @@ def text_of(message: Json) -> str:
     return content or ""
 
 
-async def _serve(mind: Mind, port: int, key: str) -> None:
-    server = ModelServer(mind, key=key)
+async def _serve(script: ModelScript, port: int, key: str) -> None:
+    server = ModelServer(script, key=key)
     server.port = port
     await server.up()
     print(server.url, flush=True)
@@ -321,11 +323,11 @@ def _ended(server: ModelServer, place: int) -> Exchange | None:
 def main(words: Sequence[str] | None = None) -> None:
     """Serve until interrupted: the url on the first line, then one line for each exchange, in order."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("mind", help="module:function, such as tests.fakes.modelscripts:team")
+    parser.add_argument("script", help="module:function, such as tests.fakes.modelscripts:team")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--key", default=KEY)
     given = parser.parse_args(words)
-    module, _, name = given.mind.partition(":")
+    module, _, name = given.script.partition(":")
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(getattr(importlib.import_module(module), name), given.port, given.key))
 

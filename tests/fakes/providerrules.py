@@ -80,7 +80,7 @@ def mistral_template(request: Json) -> str | None:
 
 
 def openai(request: Json) -> str | None:
-    """OpenAI's API, as far as `modelprotocol.fault_of` does not say it."""
+    """OpenAI's API, as far as `modelprotocol.fault_of` does not define it."""
     for place, message in enumerate(request["messages"]):
         if message["role"] == "assistant" and not message.get("tool_calls") and not message.get("content"):
             return f"messages[{place}]: an assistant message is empty"

@@ -1,4 +1,4 @@
-"""Minds for agents written in Python: each follows a function of what it is asked."""
+"""Models for agents written in Python: each follows a function of what it is asked."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Answer = Callable[[ModelRequest], ModelStep]
 
 
 class ScriptedModel:
-    """A model that answers as a function says; as a router it names one agent, and then waits for the person."""
+    """A model that answers as a function states; as a router it names one agent, and then waits for the user."""
 
     def __init__(self, answer: Answer, router: str = "") -> None:
         self.answer, self.router = answer, router
@@ -43,7 +43,7 @@ def results(request: ModelRequest) -> list[CallResult]:
 
 
 def script(*steps: ModelStep | str) -> Answer:
-    """These answers in turn, one for each result of a call so far; a text is an answer that says it."""
+    """These answers in turn, one for each result of a call so far; a text is an answer that states it."""
 
     def answer(request: ModelRequest) -> ModelStep:
         step = steps[min(len(results(request)), len(steps) - 1)]
@@ -65,7 +65,7 @@ def researches(request: ModelRequest) -> ModelStep:
 
 
 def manages(request: ModelRequest) -> ModelStep:
-    """The second page's agent: it calls each colleague in its phase, and one when it is too late."""
+    """The second page's agent: it calls each sub-agent in its phase, and one when it is too late."""
     if request.agent != "project-agent":
         return ModelStep(text=f"{request.agent} did what was asked", model="script")
     done = [entry.tool for entry in request.entries if isinstance(entry, CallResult)]

@@ -1,4 +1,4 @@
-"""The whole flow in memory: real actors, coordinator and inbox; journals, minds, tools and relays that can fail.
+"""The whole flow in memory: real actors, coordinator and inbox; journals, models, tools and relays that can fail.
 
 `World` outlives its daemons: `World.daemon()` may be entered again and again on the same journals, as a restart.
 """
@@ -15,8 +15,10 @@ from typing import Any
 from tenex.core.config import PeerGroup, Policy
 from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, Run, fold
+from tenex.core.decide.dispatch import next_question
+from tenex.core.effects import Evaluate
 from tenex.core.errors import AppendFailed
-from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, Quote, ToolSpec, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
@@ -33,11 +35,13 @@ from tenex.core.ports import (
     ignore_text,
 )
 from tenex.core.records import Record
-from tenex.core.signals import InboundMessage
+from tenex.core.signals import Evaluated, InboundMessage
+from tenex.core.verdicts import Verdict, call_now
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens
 from tenex.runtime.dependencies import ActorDependencies
 from tenex.runtime.executors import Executors
+from tenex.runtime.functions import FunctionCalls
 from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
@@ -48,7 +52,7 @@ from .virtual import VirtualClock
 
 
 class MemoryJournal:
-    """A journal that may be told to fail."""
+    """A journal that can be made to fail."""
 
     def __init__(self, book: list[tuple[Record, ...]], world: "World") -> None:
         self._book, self._world, self.is_dead = book, world, False
@@ -59,7 +63,7 @@ class MemoryJournal:
         return sum(map(len, self._book)) + 1
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
-        """Keep decisions, or fail as the world says."""
+        """Keep decisions, or fail as the world orders."""
         self._world.must(not self.is_dead, "a journal that failed was written to")
         self._world.must(decisions[0][0].seq == self.next_seq, "a record has the seq of another")
         await asyncio.sleep(self._world.append_time)
@@ -73,7 +77,7 @@ class MemoryJournal:
         self._book.extend(tuple(decision) for decision in decisions)
 
     async def close(self) -> None:
-        """Let go."""
+        """Close."""
         self.is_dead = True
 
 
@@ -96,8 +100,19 @@ class MemoryNotices:
         self._notices = {key: notice for key, notice in self._notices.items() if key[0] != conversation}
 
 
+class CalledHere(FunctionCalls):
+    """Functions of operators, called without threads, which virtual time would overtake."""
+
+    async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
+        """The verdicts, at once."""
+        verdicts: list[Verdict] = []
+        while (asked := next_question(conversation, verdicts, rules, now)) is not None:
+            verdicts.append(call_now(asked))
+        return Evaluated(key=effect.key, verdicts=tuple(verdicts))
+
+
 class World:
-    """Disk, relays, minds and tools that outlive a daemon."""
+    """Disk, relays, models and tools that outlive a daemon."""
 
     def __init__(self, router: Callable[[dict[str, Any]], Any], worker: Callable[[ModelRequest], Any]) -> None:
         self.router, self.worker = router, worker
@@ -123,6 +138,7 @@ class World:
         self.ids = 0
         self.notices = MemoryNotices()
         self.missions: Missions | None = None
+        self.functions: FunctionCalls = CalledHere()
         self.quote: Callable[[ModelRequest], Quote] = quote_tokens
         self.wrongs: list[str] = []
         """What ports must never be asked: the flow takes what a port raises for a fault of that port, and goes on."""
@@ -159,7 +175,7 @@ class World:
         return bool(self.books.get(conversation))
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """A mind thinks for a while."""
+        """A model thinks for a while."""
         self.requests.append(request)
         self.overlap += 1
         self.most_overlap = max(self.most_overlap, self.overlap)
@@ -181,7 +197,7 @@ class World:
         return reply(answer if isinstance(answer, str) else json.dumps(answer))
 
     def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
-        """Nothing is described to a scripted mind."""
+        """Nothing is described to a scripted model."""
         return ()
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
@@ -265,6 +281,7 @@ class World:
             rules=lambda: self.rules,
             missions=self.missions,
             daily=daily,
+            functions=self.functions,
         )
         around = ActorDependencies(
             journals=self,
@@ -348,7 +365,7 @@ class Daemon:
         tagged: tuple[PublicKey, ...] = (),
         starts: bool = True,
     ) -> str:
-        """A person writes; returns what the door said."""
+        """A user writes; returns what the door sent."""
         self.world.ids += 1
         event = EventId(event_id or f"{self.world.ids:064x}")
         message = InboundMessage(
@@ -371,7 +388,7 @@ class Daemon:
         return verdict
 
     def state(self, conversation: str = "c" * 64) -> Conversation:
-        """The durable state, folded anew from the journal whenever that has grown; only to be read."""
+        """The durable state, folded again from the journal whenever that has grown; only to be read."""
         book = self.world.books.get(ConversationId(conversation), [])
         length, state = self._folded.get(conversation, (-1, None))
         if state is None or length != len(book):
@@ -380,11 +397,11 @@ class Daemon:
         return state
 
     async def until(self, status: str, conversation: str = "c" * 64, seconds: float = 2_000.0) -> Conversation:
-        """Wait (in virtual time) until all we wrote is taken in, that status is on disk, and nothing is owed."""
+        """Wait (in virtual time) until all we wrote is taken in, that status is on disk, and nothing is pending."""
         async with asyncio.timeout(seconds):
             while True:
                 state = self.state(conversation)
-                heard = self.sent.get(conversation, set()) <= set(state.seen)
-                if heard and state.status == status and not state.outbox and not state.turn:
+                are_recorded = self.sent.get(conversation, set()) <= set(state.seen)
+                if are_recorded and state.status == status and not state.outbox and not state.turn:
                     return state
                 await asyncio.sleep(0.05)

@@ -1,6 +1,6 @@
 """A conversation played through the pure core: no I/O, no clock, a test decides every step.
 
-`Scenario` stands in for actor and reconciler: it keeps the journal, performs effects one at a time, and can crash:
+`Scenario` is in for actor and reconciler: it keeps the journal, performs effects one at a time, and can crash:
 
     scenario = Scenario(Router(route("execute", "executor"), WAITS), model_by_phase(execute=[reply("done")]))
     scenario.user_writes("build it")  # a user's message
@@ -18,21 +18,22 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 from tenex.core import records as r
 from tenex.core.config import Agent, GateRules, Kind, Limits, Policy, Replay, Role, ToolRule
 from tenex.core.context.prompt_lookup import prompted
 from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.dispatch import decide
-from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
+from tenex.core.decide.dispatch import decide, next_question
+from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Access, Phase
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
 from tenex.core.signals import (
+    Evaluated,
     InboundMessage,
     MessageReceived,
     ModelAnswered,
@@ -46,6 +47,7 @@ from tenex.core.signals import (
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import Run
+from tenex.core.verdicts import Verdict, call_now
 from tenex.workflows.phases.router_prompt import question_for
 
 ID = ConversationId("c" * 64)
@@ -92,9 +94,9 @@ def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Po
 
 
 def _shown(conversation: Conversation, run: Run) -> Prompt:
-    """A prompt that shows where its agent stands."""
-    stands = conversation.agent_states[run.state_key]
-    return Prompt(system=f"You are an agent. You know {json.dumps(stands.values)}.", entries=())
+    """A prompt that shows where its agent is."""
+    agent_state = conversation.agent_states[run.state_key]
+    return Prompt(system=f"You are an agent. You know {json.dumps(agent_state.values)}.", entries=())
 
 
 RouterModel = Callable[[dict[str, Any]], Any]
@@ -124,11 +126,23 @@ class Scenario:
         self.crash_at: tuple[int, str] | None = None
         self.crashed = 0
         self.backlog: list[Signal] = []
+        self.answers_at_once = True
+        """Whether functions that a decision depends on are called before anything else happens."""
 
     # ---- the actor ----
 
     def handle(self, signal: Signal) -> list[r.Record]:
-        """Decide, append, apply, reconcile; crash where the test says so."""
+        """Decide, append, apply, reconcile, and call the functions that are asked; crash where the test asks for it."""
+        records = self._handle(signal)
+        while self.answers_at_once and (asked := self._evaluation()) is not None:
+            self.running.pop(asked.key)
+            records = [*records, *self._handle(self.perform(asked))]
+        return records
+
+    def _evaluation(self) -> Evaluate | None:
+        return next((effect for effect in self.running.values() if isinstance(effect, Evaluate)), None)
+
+    def _handle(self, signal: Signal) -> list[r.Record]:
         self.now = Millis(self.now + 1)
         decided = decide(self.conversation, signal, self.rules, self.now)
         if not decided:
@@ -138,7 +152,7 @@ class Scenario:
             self.crash()
             if not isinstance(signal, (MessageReceived, Opened)):
                 return []  # the task's result is lost with the process; it is still pending and runs again
-            return self.handle(signal)  # relays keep what we never acknowledged: the message comes again
+            return self._handle(signal)  # relays keep what we never acknowledged: the message comes again
         sealed: list[r.Record] = []
         for record in decided:
             sealed.append(self._seal(record))
@@ -195,7 +209,7 @@ class Scenario:
         event_id: str | None = None,
         author: PublicKey = ALICE,
     ) -> list[r.Record]:
-        """Alice writes, or somebody else."""
+        """Alice writes, or someone else."""
         self.count += 1
         message = InboundMessage(
             event_id=EventId(event_id or f"{self.count:064d}"),
@@ -213,7 +227,7 @@ class Scenario:
         )
 
     def perform(self, effect: Effect) -> Signal:
-        """Do one piece of work and say how it ended."""
+        """Do one piece of work and state how it ended."""
         match effect:
             case Route():
                 answer = self.router(json.loads(question_for(self.conversation, self.rules).text))
@@ -240,8 +254,13 @@ class Scenario:
             case Timer():
                 self.now = max(self.now, effect.due)
                 return TimerFired(key=effect.key)
+            case Evaluate():
+                verdicts: list[Verdict] = []
+                while (asked := next_question(self.conversation, verdicts, self.rules, self.now)) is not None:
+                    verdicts.append(call_now(asked))
+                return Evaluated(key=effect.key, verdicts=tuple(verdicts))
             case NodeRun():
-                raise AssertionError("whoever plays a mission answers for its nodes")
+                raise AssertionError("a scenario with a mission answers for its nodes")
 
     def step(self, choose: Callable[[list[Effect]], Effect] | None = None, *, timers: bool = False) -> bool:
         """Finish one piece of running work; False if there is none."""
@@ -254,13 +273,18 @@ class Scenario:
         self.reconcile()
         return True
 
-    def settle(self, seed: int | None = None, most: int = 3_000) -> None:
+    def converse(self, text: str, **more: Any) -> Self:
+        """A user writes, and all work that follows is finished; returns itself."""
+        self.user_writes(text, **more)
+        return self.settle()
+
+    def settle(self, seed: int | None = None, most: int = 3_000) -> Self:
         """Finish all running work but timers, in order or in an order drawn from a seed."""
         dice = random.Random(seed)
         choose = (lambda effects: dice.choice(effects)) if seed is not None else None
         for _ in range(most):
             if not self.step(choose):
-                return
+                return self
         raise AssertionError("the conversation never comes to rest")
 
     def fire(self, part: str) -> None:
@@ -272,12 +296,12 @@ class Scenario:
 
     # ---- what a test asks ----
 
-    def records(self, kind: type[r.Record]) -> list[Any]:
-        """Every record of a kind, in order."""
+    def records(self, kind: type[r.Record] = r.Record) -> list[Any]:
+        """Every record, or every record of a kind, in order."""
         return [record for decision in self.journal for record in decision if isinstance(record, kind)]
 
     def sent_texts(self) -> list[str]:
-        """Everything said to people, in order."""
+        """Everything sent to users, in order."""
         return [record.text for record in self.records(r.MessageSent)]
 
     def phases(self) -> list[Phase]:
@@ -309,7 +333,7 @@ def seven_phases(question: dict[str, Any]) -> dict[str, Any]:
     if phase in ("chat", "brainstorm") and newest["after_turn"] != last["turn"]:
         return {"agents": ["USER"], "reason": "the person is next"}
     if phase == "verification" and last["completions"][0]["verdict"] == "issues":
-        return {"phase": "execute", "agents": ["executor"], "reason": "mend it"}
+        return {"phase": "execute", "agents": ["executor"], "reason": "fix it"}
     target, agents = route[phase]
     return {"phase": target, "agents": agents, "reason": f"on to {target}"}
 
@@ -413,13 +437,13 @@ def scenario_at(
 
     scenario = Scenario(lead, plain_model, config=config)
     scenario.user_writes(text)
-    while not _stands(scenario, phase):
+    while not _is_at(scenario, phase):
         assert scenario.step(), "the way to the phase is blocked"
     scenario.router, scenario.worker = router or Router(WAITS), worker
     return scenario
 
 
-def _stands(scenario: Scenario, phase: Phase) -> bool:
+def _is_at(scenario: Scenario, phase: Phase) -> bool:
     last = scenario.conversation.last_turn
     return scenario.conversation.question is not None and last is not None and last.phase is phase
 
@@ -436,7 +460,7 @@ def step_until(scenario: Scenario, holds: Callable[[Scenario], bool]) -> None:
 
 
 def check_invariants(scenario: Scenario) -> None:
-    """What holds of any conversation at any moment, however bad its minds are."""
+    """What holds of any conversation at any moment, however bad its models are."""
     conversation, records = scenario.conversation, [record for decision in scenario.journal for record in decision]
     assert scenario.refold() == conversation, "state is nothing but a fold"
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
@@ -461,7 +485,7 @@ def _check_phases(records: list[r.Record]) -> None:
     here = Phase.CHAT
     for record in records:
         if isinstance(record, r.PhaseTransition):
-            assert record.from_ is here, "a transition begins where the conversation stands"
+            assert record.from_ is here, "a transition begins where the conversation is"
             assert PHASE_TRANSITIONS.permits(record.from_, record.to), (
                 f"{record.from_} -> {record.to} is not in the table"
             )
@@ -499,7 +523,7 @@ def _spent(records: list[r.Record]) -> Usage:
 
 
 def check_idle(scenario: Scenario) -> None:
-    """The conversation has come to rest, and the person who wrote was told something."""
+    """The conversation has come to rest, and the user who wrote was sent something."""
     assert scenario.conversation.status in ("waiting", "ended") or scenario.conversation.is_parked
-    assert scenario.sent_texts(), "the person was left without a word"
+    assert scenario.sent_texts(), "the user was left without a word"
     assert all(effect.key.work in (Work.PUBLISH, Work.TIMER) for effect in scenario.running.values())

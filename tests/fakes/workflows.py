@@ -14,6 +14,7 @@ from tenex.core.signals import ModelFailed
 from tenex.core.state.workflow import WorkflowSession
 from tenex.core.workflow_config import DEFAULTS, View, Within, Workflow
 from tenex.workflows.speakers import TransitionGraph
+from tenex.workflows.speakers.rules import compiler
 
 from .scenario import Scenario, agent, reply, rules
 
@@ -28,7 +29,7 @@ Lines = Mapping[str, Sequence[Any]]
 
 def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Compiled:
     """A graph's dict as the graph, as the application does it."""
-    return TransitionGraph.from_dict(data).compile(participants)
+    return compiler()(data, participants)
 
 
 def workflow(
@@ -112,7 +113,7 @@ def workflow_scenario(
 
 
 def started(graph: TransitionGraph, lines: Lines | None = None, *participants: str, **more: Any) -> Scenario:
-    """The same, after a person's message has opened it."""
+    """The same, after a user's message has opened it."""
     one = workflow_scenario(graph, lines, *participants, **more)
     one.user_writes("Make it good", addressed=(NAME,))
     return one
@@ -124,4 +125,4 @@ def session(one: Scenario) -> WorkflowSession:
     return one.conversation.workflow
 
 
-Minds = Callable[[Conversation, ModelCall], Step]
+Models = Callable[[Conversation, ModelCall], Step]

@@ -24,7 +24,7 @@ from tests.fakes.subagents import calls_to, link, model_by_agent, with_subagents
 
 Decisions = list[tuple[r.Record, ...]]
 REFUSED = ModelFailed(key=Key(Work.MODEL, 0), message="filtered", retryable=False)
-"""Its key is put in by whoever fails."""
+"""Its key is put in by who fails."""
 
 
 def _sets(field: str, value: Any) -> tuple[str, dict[str, Any]]:
@@ -98,7 +98,7 @@ def own_phases() -> Decisions:
     scenario.crash()
     scenario.settle()
     first = next(record for record in scenario.records(r.AgentPhaseChanged))
-    then = state_at(ID, [record for decision in scenario.journal for record in decision], first.seq)
+    then = state_at(ID, scenario.records(), first.seq)
     scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason="it went astray"))
     _begins(scenario, "from there on")
     scenario.settle()
@@ -127,9 +127,9 @@ def household() -> Policy:
     return with_program(own, known)
 
 
-def colleagues() -> Decisions:
-    """Colleagues that call colleagues, one of whom asks; some at once, one that fails, crashes, a stop and a retry."""
-    minds: dict[str, list[Any]] = {
+def sub_agents() -> Decisions:
+    """Sub-agents that call sub-agents, one of whom asks; some at once, one that fails, crashes, a stop and a retry."""
+    models: dict[str, list[Any]] = {
         "executor": [
             reply(
                 "",
@@ -149,7 +149,7 @@ def colleagues() -> Decisions:
         "planner": [reply("", _sets("n", 1), ("ask", {"question": "Blue?"}), ("send", {"path": "m"}))],
         "security": [reply("", ("read_file", {"path": "a"})), REFUSED, REFUSED, REFUSED],
     }
-    scenario = Scenario(Router(WAITS), model_by_agent(**minds), config=household())
+    scenario = Scenario(Router(WAITS), model_by_agent(**models), config=household())
     _begins(scenario, "build it")
     scenario.settle(seed=3)
     assert scenario.conversation.is_parked or scenario.conversation.asks
@@ -164,10 +164,8 @@ def colleagues() -> Decisions:
         scenario.settle()
     _begins(scenario, "once more")
     step_until(scenario, lambda it: sum(run.parent is not None for run in it.conversation.runs.values()) > 1)
-    scenario.user_writes("/stop")
-    scenario.settle()
-    scenario.user_writes("/retry")
-    scenario.settle()
+    scenario.converse("/stop")
+    scenario.converse("/retry")
     scenario.crash()
     while scenario.conversation.asks:
         _answers(scenario, "no")
@@ -207,7 +205,7 @@ def _tool(tool: str, **arguments: str) -> str:
 
 
 def output_states() -> Decisions:
-    """Private plans, a tool, a program that is cut off and told as unknown, one refused, a question, and words."""
+    """Private plans, a tool, a program that is cut off and reported as unknown, one refused, a question, and words."""
     answers = [
         fenced("thinking", THOUGHT) + fenced("scratchpad", NOTE) + _tool("read_file", path="notes.txt"),
         fenced("scratchpad", NOTE) + fenced("python", PROGRAM),

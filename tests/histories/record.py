@@ -40,7 +40,7 @@ def whole(folder: Path) -> tuple[ConversationId, list[Record]]:
 
 
 def shown(name: ConversationId, records: Sequence[Record]) -> str:
-    """What `conversation.json` says of these records."""
+    """What `conversation.json` states of these records."""
     return render(fold(name, records))
 
 
@@ -66,7 +66,7 @@ def _finish(folder: Path) -> None:
 
 
 async def _book() -> None:
-    """The daemon's own: lessons, a profile, and words of which one is over; the newest of its files tells all."""
+    """The daemon's own: lessons, a profile, and words of which one is over; the newest of its files shows all."""
     disk = Disk()
     notice = Notice(
         conversation=ConversationId("c" * 64),

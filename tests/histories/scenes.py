@@ -59,20 +59,19 @@ from tests.fakes.scenario import (
 from tests.fakes.subagents import model_by_agent
 from tests.fakes.workflows import TRIO, calls, started
 
-from .agency_scenes import Decisions, colleagues, output_states, own_phases
+from .agency_scenes import Decisions, output_states, own_phases, sub_agents
 
 DOWN = ModelFailed(
     key=Key(Work.MODEL, 0), message="connection refused", retryable=True, usage=Usage(input_tokens=3, cost_usd=0.5)
 )
-"""Its key is put in by whoever fails."""
+"""Its key is put in by who fails."""
 
 
 def seven() -> Decisions:
     """All phases, two agents at once, a question that is answered, to the end."""
     scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        scenario.user_writes(text)
-        scenario.settle()
+        scenario.converse(text)
     assert scenario.conversation.status == "ended"
     return scenario.journal
 
@@ -80,12 +79,10 @@ def seven() -> Decisions:
 def waiver() -> Decisions:
     """Gates given up by command, and passed through."""
     scenario = scenario_at(Phase.EXECUTE)
-    scenario.user_writes("/skip verification")
-    scenario.settle()
+    scenario.converse("/skip verification")
     scenario.user_writes("/quick")
     scenario.router = lambda _q: {"agents": ["END"], "reason": "all is done"}
-    scenario.user_writes("go on")
-    scenario.settle()
+    scenario.converse("go on")
     return scenario.journal
 
 
@@ -93,15 +90,14 @@ def parked() -> Decisions:
     """A question that is open, through two restarts; nothing is answered."""
     scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it"):
-        scenario.user_writes(text)
-        scenario.settle()
+        scenario.converse(text)
         scenario.crash()
     assert scenario.conversation.is_parked
     return scenario.journal
 
 
 def held() -> Decisions:
-    """A model that cannot be reached: three tries, held, told, and reached again."""
+    """A model that cannot be reached: three tries, held, reported, and reached again."""
     scenario = Scenario(lambda _q: route(None, "executor"), lambda _c, _call: DOWN)
     scenario.user_writes("build it")
     for _ in range(5):
@@ -116,34 +112,27 @@ def held() -> Decisions:
 
 
 def stopped() -> Decisions:
-    """Stopped by the person in the middle of calls, then tried again."""
+    """Stopped by the user in the middle of calls, then tried again."""
     scenario = scenario_at(Phase.PLAN, lambda _q: route("execute", "executor", "helper"), diligent)
     step_until(scenario, lambda p: len(in_flight(p)) > 1)
-    scenario.user_writes("/stop")
-    scenario.settle()
-    scenario.user_writes("/retry")
-    scenario.settle()
+    scenario.converse("/stop")
+    scenario.converse("/retry")
     return scenario.journal
 
 
 def limits() -> Decisions:
-    """A limit is reached, told, and lifted by the person."""
+    """A limit is reached, reported, and lifted by the user."""
     bound = rules(limits=Limits(turns_per_message=2))
     scenario = Scenario(
         lambda _q: route("brainstorm" if not _q["turns"] else None, "planner"), plain_model, config=bound
-    )
-    scenario.user_writes("think about it")
-    scenario.settle()
-    scenario.user_writes("/continue")
-    scenario.settle()
+    ).converse("think about it")
+    scenario.converse("/continue")
     return scenario.journal
 
 
 def clock_set() -> Decisions:
     """The clock is set on and back while agents work and while a model is held."""
-    scenario = Scenario(lambda _q: route("execute", "executor"), lambda _c, _call: DOWN)
-    scenario.user_writes("build it")
-    scenario.settle()
+    scenario = Scenario(lambda _q: route("execute", "executor"), lambda _c, _call: DOWN).converse("build it")
     for by in (315_360_000_000, -315_360_000_000, -3_600_000):
         scenario.now = Millis(max(1, scenario.now + by))
         scenario.handle(ClockJumped(by=by))
@@ -165,8 +154,7 @@ def rebuilt() -> Decisions:
     scenario.conversation = scenario.refold()
     scenario.count = 100
     scenario.reconcile()
-    scenario.user_writes("and now in green")
-    scenario.settle()
+    scenario.converse("and now in green")
     return scenario.journal
 
 
@@ -181,7 +169,7 @@ def long() -> Decisions:
 
 
 def workflow() -> Decisions:
-    """A workflow with a person in it: variables, a tool of a rule, a handoff, a late speaker, a stop, and its end."""
+    """A workflow with a user in it: variables, a tool of a rule, a handoff, a late speaker, a stop, and its end."""
     graph = TransitionGraph(
         "person",
         [
@@ -209,8 +197,7 @@ def workflow() -> Decisions:
     scenario.fire("reply_within.warn")
     scenario.user_writes("/stop")
     scenario.crash()
-    scenario.user_writes("once more")
-    scenario.settle()
+    scenario.converse("once more")
     return scenario.journal
 
 
@@ -225,28 +212,23 @@ def mission() -> Decisions:
     _asks(scenario, "send", Replay.ONCE)
     scenario.user_writes("/pause")
     _has(scenario, "send", {"id": "a"})
-    scenario.user_writes("how far are you?")
-    scenario.settle()
+    scenario.converse("how far are you?")
     scenario.crash()
     scenario.user_writes("/continue")
     scenario.handle(NodeFailed(key=_node(scenario), who="author", kind="ValueError", message="no good"))
     _asks(scenario, "mend", Replay.ONCE)
     scenario.crash()
     scenario.handle(NodeReturned(key=_node(scenario), to="Last", data={"x": 1}, state=_state(scenario, n=4)))
-    scenario.user_writes("/stop")
-    scenario.settle()
+    scenario.converse("/stop")
     scenario.user_writes("/continue")
     scenario.handle(NodeReturned(key=_node(scenario), to=END, result={"ok": True}, state=_state(scenario)))
-    scenario.user_writes("thanks")
-    scenario.settle()
+    scenario.converse("thanks")
     return scenario.journal
 
 
 def costs() -> Decisions:
     """Rebuilt from the readable file alone, an agent whose prompt shows its state, a mission that costs too much."""
-    one = Scenario(Router(WAITS), plain_model)
-    one.user_writes("hello")
-    one.settle()
+    one = Scenario(Router(WAITS), plain_model).converse("hello")
     view: dict[str, Any] = json.loads(render(one.conversation))
     made, _ = rebuilt_records(ID, Salvaged(), messages_of_view(view, ID, "conversation.json"), (), Millis(2_000_000))
     known = with_program(program(shows_state=True), rules(limits=Limits(tokens_per_cycle=5_000)))
@@ -333,7 +315,7 @@ SCENES: dict[str, tuple[Callable[[], Decisions], int]] = {
     "workflow": (workflow, 12),
     "mission": (mission, 14),
     "own-phases": (own_phases, 9),
-    "colleagues": (colleagues, 12),
+    "colleagues": (sub_agents, 12),
     "output-states": (output_states, 0),
     "costs": (costs, 7),
 }

@@ -26,7 +26,7 @@ def test_its_lines_are_written_again_to_the_byte_and_one_file_follows_on_the_oth
     assert [record.seq for record in peek(BOOK / FOLDER / JOURNAL, DAEMON)] == list(range(1, 12))
 
 
-async def test_it_stands_where_it_stood(tmp_path: Path) -> None:
+async def test_it_keeps_its_state(tmp_path: Path) -> None:
     shutil.copytree(BOOK, tmp_path, dirs_exist_ok=True)
     disk = Disk()
     try:

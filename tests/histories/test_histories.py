@@ -42,7 +42,7 @@ def test_it_is_shown_to_the_byte_as_it_was(history: Path) -> None:
 
 
 @each
-def test_its_newest_file_is_enough_to_stand_where_it_stands(history: Path) -> None:
+def test_its_newest_file_is_enough_for_its_state(history: Path) -> None:
     """With the same work in flight."""
     name, records = whole(history)
     newest = fold(name, list(peek(history / JOURNAL, CONVERSATION, NEWEST)))

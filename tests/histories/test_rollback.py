@@ -1,4 +1,4 @@
-"""Rollback, fork and export where agents stand in phases and call each other."""
+"""Rollback, fork and export where agents are in phases and call each other."""
 
 import pytest
 
@@ -25,7 +25,7 @@ NOW = Millis(3_000_000)
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def told(request: pytest.FixtureRequest) -> tuple[ConversationId, list[Record]]:
+def reported(request: pytest.FixtureRequest) -> tuple[ConversationId, list[Record]]:
     """A history that was recorded once."""
     return whole(ROOT / request.param)
 
@@ -36,7 +36,7 @@ def again(state: Conversation) -> Conversation:
 
 
 def check_rest(state: Conversation) -> None:
-    """Nothing is open, and nobody stands who was only called."""
+    """Nothing is open, and no one is who was only called."""
     assert (state.runs, state.asks, state.turn, state.question) == ({}, {}, None, None)
     assert all(isinstance(effect, Publish) or effect.key.part == "expire" for effect in pending(state).values())
     assert not [name for name in state.agent_states if "/" in name]
@@ -44,11 +44,13 @@ def check_rest(state: Conversation) -> None:
 
 
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.soak), 9])
-def test_from_every_record_one_can_go_back_and_branch_off(told: tuple[ConversationId, list[Record]], step: int) -> None:
-    name, records = told
+def test_from_every_record_one_can_go_back_and_branch_off(
+    reported: tuple[ConversationId, list[Record]], step: int
+) -> None:
+    name, records = reported
     for at in range(1, records[-1].seq, step):
         then = state_at(name, records, at)
-        assert again(then) == then, "a checkpoint in the middle of it tells all of it"
+        assert again(then) == then, "a checkpoint in the middle of it holds all of it"
         assert pending(again(then)) == pending(then), "also what is in flight"
         scenario = Scenario(Router(WAITS), plain_model, config=household())
         scenario.journal, scenario.now = [(record,) for record in records], Millis(records[-1].at + 1)
@@ -56,7 +58,7 @@ def test_from_every_record_one_can_go_back_and_branch_off(told: tuple[Conversati
         scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
         check_rest(scenario.conversation)
         roster = {known: one for known, one in then.agent_states.items() if known not in then.runs}
-        assert scenario.conversation.agent_states == roster, "agents stand where they stood then"
+        assert scenario.conversation.agent_states == roster, "agents are where they were then"
         forked = of_fork(then, NOW, id=ConversationId("e" * 64), address={}, title="other")
         fork = fold(
             forked.id,
@@ -66,8 +68,8 @@ def test_from_every_record_one_can_go_back_and_branch_off(told: tuple[Conversati
         assert fork.agent_states == roster
 
 
-def test_what_was_gone_back_to_is_gone_on_from(told: tuple[ConversationId, list[Record]]) -> None:
-    name, records = told
+def test_what_was_gone_back_to_is_gone_on_from(reported: tuple[ConversationId, list[Record]]) -> None:
+    name, records = reported
     for at in range(6, records[-1].seq, 31):
         then = state_at(name, records, at)
         scenario = Scenario(Router(WAITS), plain_model, config=household())
@@ -81,14 +83,13 @@ def test_what_was_gone_back_to_is_gone_on_from(told: tuple[ConversationId, list[
         scenario.router = Router(
             route("execute" if scenario.conversation.phase is Phase.CHAT else None, "executor"), WAITS
         )
-        scenario.user_writes("and now?")
-        scenario.settle()
+        scenario.converse("and now?")
         assert scenario.conversation.status == "waiting"
         check_invariants(scenario)
 
 
-def test_it_is_carried_whole(told: tuple[ConversationId, list[Record]]) -> None:
-    name, records = told
+def test_it_is_carried_whole(reported: tuple[ConversationId, list[Record]]) -> None:
+    name, records = reported
     carried = unpacked(packed(name, records, NOW))
     assert (carried.id, list(carried.records)) == (name, records)
     assert fold(name, carried.records) == fold(name, records)

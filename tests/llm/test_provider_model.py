@@ -139,12 +139,6 @@ async def test_text_is_passed_on_as_it_comes_once_a_model_has_shown_how_it_marks
     assert streamed[-1] == LONG.text
 
 
-@BOTH
-async def test_a_tag_that_comes_together_with_text_ends_a_thought(stream: bool) -> None:
-    async with talking(lambda _request: Answer(text=f"<think>{nonsense(9)}</think>\nHi"), stream=stream) as (client, _):
-        assert (await client.step(work())).text == "Hi"
-
-
 async def test_a_decision_within_a_thought_is_not_obeyed() -> None:
     thought = json.dumps({**DECISION, "agents": ["executor"]})
     async with talking(lambda _request: Answer(text=f"{thought} is wrong</think>{json.dumps(DECISION)}")) as (
@@ -483,7 +477,7 @@ async def test_a_call_that_is_cancelled_releases_everything(stream: bool) -> Non
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.until(lambda at: at.exchanges[0].outcome == "cut")
-        server.mind = lambda _request: Answer(text="next")
+        server.script = lambda _request: Answer(text="next")
         assert (await client.step(work())).text == "next"
 
 

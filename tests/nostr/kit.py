@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
@@ -9,15 +10,20 @@ from typing import Any
 
 import nostr_sdk
 
+from tenex.core.ports import OutgoingMessage
+from tenex.core.signals import InboundMessage
 from tenex.nostr.embedded import callback_loop
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayConnection
+from tenex.nostr.threading import scheme_named
 from tenex.nostr.timeouts import RelayTimeouts
 
 ALICE = SecretKey(b"\x7f" * 32)
 BOB = SecretKey(b"\x11" * 32)
+
+PERSON, PROJECT, PLANNER, FRIEND = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
 
 FAST = RelayTimeouts(
     retry_first=0.02,
@@ -52,6 +58,18 @@ def note(
 ) -> Event:
     """A signed event no other call has made."""
     return sign(unsigned_event(by.public, at, kind, tags, text or f"note {next(_texts)}"), by)
+
+
+def answer_tags(
+    opener: InboundMessage, to: InboundMessage | None, speaker: SecretKey = PROJECT
+) -> list[tuple[str, ...]]:
+    """Compose an answer from what the journal would give back; its tags."""
+    address: dict[str, Any] = json.loads(json.dumps(opener.address))
+    origin: dict[str, Any] = json.loads(json.dumps(to.origin)) if to else {}
+    draft = OutgoingMessage(speaker=speaker.public, text="answer", created_at=2000, address=address, reply_to=origin)
+    (event,) = scheme_named(address["form"]).seal(draft, ())
+    assert event.kind == {"notes": 1, "threads": 1111}[address["form"]]
+    return list(event.tags)
 
 
 class Received:

@@ -84,17 +84,20 @@ def test_what_nip_01_does_not_allow_is_refused_naming_the_field(changes: dict[st
         parse_event(wire(**changes))
 
 
-@pytest.mark.parametrize("obj", [None, 5, "event", [], [1, 2], {}])
+@pytest.mark.parametrize(
+    "obj",
+    [
+        None,
+        5,
+        "event",
+        [],
+        [1, 2],
+        *({**wire(), name: None} for name in wire()),
+        *({k: v for k, v in wire().items() if k != name} for name in wire()),
+    ],
+)
 def test_what_is_no_event_at_all_is_refused(obj: object) -> None:
     with pytest.raises(InvalidEvent):
-        parse_event(obj)
-
-
-@pytest.mark.parametrize("field", ["id", "pubkey", "created_at", "kind", "tags", "content", "sig"])
-def test_a_missing_field_is_refused(field: str) -> None:
-    obj = wire()
-    del obj[field]
-    with pytest.raises(InvalidEvent, match=field):
         parse_event(obj)
 
 

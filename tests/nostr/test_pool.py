@@ -43,7 +43,7 @@ def forged(event: Event) -> dict[str, object]:
 
 
 async def broadcast(fault: FaultRelay, raw: dict[str, object]) -> None:
-    """Send an event under every open subscription subscription."""
+    """Send an event under every open subscription."""
     for sub_id in fault.peers[0].subscriptions:
         await fault.peers[0].send("EVENT", sub_id, raw)
 

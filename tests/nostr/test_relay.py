@@ -55,9 +55,9 @@ async def test_after_a_drop_every_req_is_sent_again_under_new_ids_and_the_gap_is
         await fault.until(lambda: len(fault.live(2)) == 2)
         await received.has(in_gap, backdated)
         assert not before & {frame[1] for frame in fault.reqs(2)}
-        subscription = note()
-        await fault.spread(to_wire(subscription))
-        await received.has(subscription)
+        new = note()
+        await fault.spread(to_wire(new))
+        await received.has(new)
 
 
 async def test_the_gap_is_read_from_the_last_frame_minus_the_overlap_not_from_the_beginning(fault: FaultRelay) -> None:
@@ -76,12 +76,7 @@ async def test_the_gap_is_read_from_the_last_frame_minus_the_overlap_not_from_th
 
 async def test_an_incomplete_past_is_read_again(fault: FaultRelay) -> None:
     """The link breaks in the middle of the backlog: the next connection begins at its beginning."""
-
-    async def silent(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
-        if filters[0]["limit"] == 0:
-            await peer.send("EOSE", sub_id)
-
-    fault.on_req = silent
+    fault.on_req = fault.serve_new_only
     relay = connection(fault.url, Received())
     relay.subscribe("notes", NOTES, LONG_AGO - 10_000_000)
     async with running(relay):
@@ -234,10 +229,10 @@ async def test_the_simple_style_is_used_for_a_relay_that_refuses_the_other(
             "the past came in the order it was written"
         )
         await settle(relay, "both")
-        subscription = [note(), note(kind=11, at=5)]
-        for event in subscription:
+        new = [note(), note(kind=11, at=5)]
+        for event in new:
             await fault.spread(to_wire(event))
-        await received.has(*subscription)
+        await received.has(*new)
         assert relay.status().serves
         fault.peers[0].drop()
         await fault.until(lambda: len(fault.live(2)) == 2)
@@ -660,9 +655,9 @@ async def test_a_real_relay_serves_and_takes(received: Received) -> None:
             relay.subscribe("notes", NOTES, LONG_AGO)
             await received.has(*stored)
             await settle(relay)
-            subscription = note()
-            assert (await relay.publish(subscription)).accepted
-            await received.has(subscription)
+            new = note()
+            assert (await relay.publish(new)).accepted
+            await received.has(new)
             refused = await relay.publish(note().model_copy(update={"sig": ALICE.sign_digest(b"0" * 32)}))
             assert not refused.accepted
 

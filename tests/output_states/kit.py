@@ -18,6 +18,7 @@ from tenex.output_states import (
     JsonStateMachine,
     OutputFault,
     OutputParser,
+    OutputPlan,
     ParserEvent,
     Piece,
     Scratchpad,
@@ -117,7 +118,7 @@ def fenced() -> AgentStateMachine:
 def marked() -> AgentStateMachine:
     """Marks that overlap with themselves, no planning needed, two actions."""
     planning = [Freeform("note", ("<note>", "</note>"), 0, 9), Freeform("knot", ("[aa", "aab"), 1, 5)]
-    acting = [ToolCallState((READ, STOP), ("<call>", "</call>")), Freeform("say", ("~~~\n", "\n~~~~"), 1, 6)]
+    acting = [ToolCallState((READ, STOP), ("<call>", "</call>")), Freeform("reply", ("~~~\n", "\n~~~~"), 1, 6)]
     return AgentStateMachine(planning, acting, force_planning=False, max_planning_loops=2)
 
 
@@ -143,7 +144,7 @@ EXACT = (fenced, marked, strict, recursive)
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def parsed(machine: AgentStateMachine, chunks: Iterable[str]) -> tuple[OutputParser, list[ParserEvent]]:
+def parsed(machine: AgentStateMachine | OutputPlan, chunks: Iterable[str]) -> tuple[OutputParser, list[ParserEvent]]:
     """A closed parser, and what it reported; pieces of one content that came in several calls are joined."""
     parser = OutputParser(machine)
     events = [event for chunk in chunks for event in parser.feed(chunk)]
@@ -157,7 +158,7 @@ def parsed(machine: AgentStateMachine, chunks: Iterable[str]) -> tuple[OutputPar
     return parser, joined
 
 
-def read(machine: AgentStateMachine, output: str) -> OutputParser:
+def read(machine: AgentStateMachine | OutputPlan, output: str) -> OutputParser:
     return parsed(machine, [output])[0]
 
 

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from tenex.output_states import AgentStateMachine, Python, Thinking, ToolCallState
-from tenex.output_states.answers import answer_schema, is_strict, read_answer, without_lengths
-from tenex.output_states.requests import for_openai, for_vllm, structural_tag
+from tenex.output_states import AgentStateMachine, OutputPlan, Python, Thinking, ToolCallState
+from tenex.output_states.requests import (
+    answer_schema,
+    for_openai,
+    for_vllm,
+    is_strict,
+    read_answer,
+    structural_tag,
+    without_lengths,
+)
 
 from .kit import STOP, TREE, Engine, messages_of, read
 
@@ -17,9 +24,9 @@ CALL = {"state": "tool_call", "content": {"name": "stop", "arguments": {}}}
 
 
 @cache
-def machine() -> AgentStateMachine:
+def machine() -> OutputPlan:
     planning = [Thinking(character_min=2, character_max=5)]
-    return AgentStateMachine(planning, [ToolCallState((STOP, TREE)), Python()], max_planning_loops=2)
+    return AgentStateMachine(planning, [ToolCallState((STOP, TREE)), Python()], max_planning_loops=2).plan()
 
 
 def answer(action: Any = CALL, *plan: Any) -> str:
@@ -78,7 +85,7 @@ def test_the_schema_compiles_and_bears_the_limits() -> None:
 
 
 def test_strict_mode_is_asked_for_where_it_can_be() -> None:
-    strict = AgentStateMachine([Thinking()], [ToolCallState((STOP,))])
+    strict = AgentStateMachine([Thinking()], [ToolCallState((STOP,))]).plan()
     asked = for_openai(strict)["response_format"]["json_schema"]
     assert asked["strict"] is True
     assert "50 to 1000 characters" in json.dumps(asked["schema"])
@@ -86,7 +93,7 @@ def test_strict_mode_is_asked_for_where_it_can_be() -> None:
     assert for_openai(machine())["response_format"]["json_schema"]["strict"] is False  # `in` need not be given
     assert not is_strict({"type": "object", "properties": {}})
     assert is_strict({"type": "array", "items": {"type": "string"}})
-    assert "plan" not in without_lengths(AgentStateMachine([], [ToolCallState((STOP,))]))["properties"]
+    assert "plan" not in without_lengths(AgentStateMachine([], [ToolCallState((STOP,))]).plan())["properties"]
 
 
 THINKS = "```thinking\nsee\n```\n"
@@ -118,4 +125,4 @@ def test_a_structural_tag_permits_what_the_parser_takes(text: str, fits: bool) -
 def test_vllm_is_sent_the_tag_as_text() -> None:
     tag = structural_tag(machine())
     assert json.loads(for_vllm(machine())["structured_outputs"]["structural_tag"]) == tag
-    assert len(json.dumps(structural_tag(AgentStateMachine(tools=(STOP,), use_python=True)))) < 8_000
+    assert len(json.dumps(structural_tag(AgentStateMachine(tools=(STOP,), use_python=True).plan()))) < 8_000

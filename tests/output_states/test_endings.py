@@ -36,7 +36,7 @@ def by_lines(text: str, at_line_start: bool) -> tuple[str, str] | None:
 
 @FUZZ
 @given(st.text(alphabet="`` \n\na", max_size=30), st.booleans())
-def test_a_fence_closes_where_the_rules_say(text: str, at_line_start: bool) -> None:
+def test_a_fence_closes_where_the_rules_require(text: str, at_line_start: bool) -> None:
     assert scanned(FenceScanner("`", 3, at_line_start), text) == by_lines(text, at_line_start)
 
 

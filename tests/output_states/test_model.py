@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,24 +33,19 @@ from tests.llm.clients import NAME, provider
 from .kit import Engine, Freeform, tool
 
 TOOLS = (tool("read", {"path": {"type": "string"}}), tool("python", {"program": {"type": "string"}}))
-SECRET = "nobody-is-to-read-4711"
-THOUGHT = "I shall read the file first, because nobody has part me what it says."
+SECRET = "secret-4711"
+THOUGHT = "I shall read the file first, because I do not know its content."
 NOTE = "The file is called notes.txt; its second line has the number."
 CALL = '{"name": "read", "arguments": {"path": "notes.txt"}}'
 FENCED = f"```thinking\n{THOUGHT}\n```\n```scratchpad\n{NOTE}\n```\n```tool\n{CALL}\n```"
 
 
-def small() -> Thinking:
-    """A state whose limits keep a grammar short."""
-    return Thinking(character_max=200)
-
-
-def pad() -> Scratchpad:
-    return Scratchpad(character_max=200)
+SMALL, PAD = partial(Thinking, character_max=200), partial(Scratchpad, character_max=200)
+"""States whose limits keep a grammar short."""
 
 
 class Case:
-    """An agent that speaks by states, before a server that answers what it is reported to."""
+    """An agent that speaks by states, before a server that answers what it is scripted to."""
 
     def __init__(self, server: ModelServer, enforced: Enforced, output: AgentOutput, **settings: Any) -> None:
         self.server, self.progress, self.streamed = server, list[OutputProgress](), list[str]()
@@ -78,7 +74,7 @@ class Case:
 
 
 def output(least: int | None = None, most: int = 3) -> AgentOutput:
-    return AgentOutput([small, pad], [ToolCallState, Python], least, most)
+    return AgentOutput([SMALL, PAD], [ToolCallState, Python], least, most)
 
 
 async def answered(*answers: Reply | str, enforced: Enforced = "none", **given: Any) -> tuple[Case, ModelStep]:
@@ -153,14 +149,14 @@ async def test_1_2_nothing_of_an_invalid_answer_is_done_and_it_is_asked_for_agai
     assert [part.kind for part in case.progress].count("refused") == 1
 
 
-async def test_after_three_wrong_answers_the_run_is_reported() -> None:
+async def test_after_three_wrong_answers_the_run_fails() -> None:
     with pytest.raises(ModelRefused, match="3 answers in a row did not follow the states") as refused:
         await answered("no", "no", f"{SECRET}```tool\n{SECRET}")
     assert refused.value.usage.calls == 3
-    assert SECRET not in str(refused.value), "people are reported this sentence, over relays"
+    assert SECRET not in str(refused.value), "users are sent this sentence, over relays"
 
 
-async def test_an_observer_is_reported_that_an_answer_broke_off() -> None:
+async def test_an_answer_that_broke_off_is_reported() -> None:
     half = Breaks(answer=Answer(text=f"```thinking\n{THOUGHT}\n```"), after=3)
     async with model_server(lambda _: half) as server:
         case = Case(server, "none", output())
@@ -243,24 +239,18 @@ async def test_an_agents_own_steps_come_back_to_it_in_its_delimiters() -> None:
     assert server.refused == [], "no results without calls were sent"
 
 
-async def test_a_call_that_talks_beside_its_states_reports_nothing_to_anybody() -> None:
-    hostile = f"```thinking\n{THOUGHT}\n```js\nx\n```\n~~~\n```\n```tool\n{CALL}\n```"
-    case, step = await answered(hostile)
-    assert step.thinking == f"thinking:\n{THOUGHT}\n```js\nx\n```\n~~~"
-    assert case.streamed == []
-
-
-async def test_others_and_routes_go_through_untouched() -> None:
+async def test_requests_of_other_agents_or_without_an_action_go_through_untouched() -> None:
     async with model_server(lambda _: Answer(text="Hello")) as server:
         case = Case(server, "structural_tag", output())
         request = ModelRequest(purpose="work", agent=Slug("planner"), phase="plan", system="S", entries=(), tools=TOOLS)
         assert (await case.client.step(request)).text == "Hello"
+        assert (await case.step(tools=())).text == "Hello", "no tool, so no action could be taken"
         await case.client.close()
     assert len(case.bodies[0]["tools"]) == 2
-    assert "structured_outputs" not in case.bodies[0]
+    assert not any("structured_outputs" in body for body in case.bodies)
 
 
-async def test_1_2_a_grammar_is_made_once_for_a_set_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_grammar_is_made_once_for_a_set_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
 
     def build(_: Any) -> dict[str, Any]:
@@ -277,26 +267,8 @@ async def test_1_2_a_grammar_is_made_once_for_a_set_of_tools(monkeypatch: pytest
     assert sorted(body["grammar"] for body in case.bodies) == [1, 1, 1, 2]
 
 
-async def test_where_no_action_could_be_taken_a_model_answers_as_it_does() -> None:
-    async with model_server(lambda _: Answer(text="Words.")) as server:
-        case = Case(server, "none", output())
-        assert (await case.step(tools=())).text == "Words."
-        await case.client.close()
-
-
-async def test_an_action_that_neither_calls_nor_runs_is_what_the_agent_says() -> None:
-    written = "<say>It is forty-two.</say>"
-    speaks = AgentOutput([small], [lambda: Freeform("say", ("<say>", "</say>"), 1, 60)], None, 3)
-    thought = f"```thinking\n{SECRET}, a thought that is long enough to be one.\n```\n"
-    case, step = await answered(thought + written, output=speaks)
-    assert (step.text, step.calls) == ("It is forty-two.", ())
-    assert case.streamed[-1] == "It is forty-two."
-    assert SECRET not in "".join(case.streamed)
-    assert SECRET in step.thinking
-
-
 class Report(Freeform):
-    """An action whose content people are shown in another form."""
+    """An action whose content users are shown in another form."""
 
     def readable_format(self, string: str) -> str:
         if "broken" in string:
@@ -304,10 +276,20 @@ class Report(Freeform):
         return f"**{self.readable_name}**: {string}"
 
 
-REPORT = AgentOutput([small], [lambda: Report("report", ("<report>", "</report>"), 1, 60)], 0, 3)
+async def test_an_action_that_neither_calls_nor_runs_is_the_agents_reply() -> None:
+    replies = AgentOutput([SMALL], [lambda: Freeform("reply", ("<reply>", "</reply>"), 1, 60)], None, 3)
+    thought = f"```thinking\n{SECRET}, a thought that is long enough to be one.\n```js\nx\n```\n~~~\n```\n"
+    case, step = await answered(f"{thought}<reply>It is forty-two.</reply>", output=replies)
+    assert (step.text, step.calls) == ("It is forty-two.", ())
+    assert case.streamed[-1] == "It is forty-two."
+    assert SECRET not in "".join(case.streamed)
+    assert SECRET in step.thinking
 
 
-async def test_people_are_shown_what_readable_format_makes_of_it() -> None:
+REPORT = AgentOutput([SMALL], [lambda: Report("report", ("<report>", "</report>"), 1, 60)], 0, 3)
+
+
+async def test_users_are_shown_what_readable_format_makes_of_it() -> None:
     """The answer and what the operator sees; the model is shown again what it wrote itself."""
     left = [Answer(text="<report>done</report>"), Answer(text="<report>broken</report>")]
     async with model_server(lambda _: left.pop(0)) as server:
@@ -318,4 +300,4 @@ async def test_people_are_shown_what_readable_format_makes_of_it() -> None:
     assert step.text == "**report**: done"
     assert [part.text for part in case.progress if part.kind == "closed"] == ["**report**: done", "broken"]
     assert text_of(case.bodies[1]["messages"][2]) == "<report>done</report>"
-    assert again.text == "broken", "where it fails people are shown the content as it is"
+    assert again.text == "broken", "where it fails users are shown the content as it is"

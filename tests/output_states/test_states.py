@@ -1,4 +1,4 @@
-"""States say what they are, by the names of Proxy Base Agent; users write their own."""
+"""States have the names of Proxy Base Agent; users write their own."""
 
 from collections.abc import Callable
 
@@ -44,13 +44,13 @@ class Critique(AgentState):
 
     @property
     def state_prompt(self) -> str:
-        return f"Say what is wrong with your plan, between {self.delimiters[0]} and {self.delimiters[1]}."
+        return f"Write what is wrong with your plan, between {self.delimiters[0]} and {self.delimiters[1]}."
 
 
 def test_a_state_of_ones_own_works_like_the_built_in_ones() -> None:
     state = Critique()
     machine = AgentStateMachine([Thinking(), state], [ToolCallState((STOP,))])
-    assert str(state) == "Self Critique: Say what is wrong with your plan, between <critique> and </critique>."
+    assert str(state) == "Self Critique: Write what is wrong with your plan, between <critique> and </critique>."
     assert str(state) in machine.system_prompt()
     output = state.format("this is far too simple") + ToolCallState().format('{"name":"stop","arguments":{}}')
     parser = read(machine, output)
@@ -59,7 +59,7 @@ def test_a_state_of_ones_own_works_like_the_built_in_ones() -> None:
     assert parser.segments[0].text == "this is far too simple"
 
 
-def test_a_state_must_say_both() -> None:
+def test_a_state_must_define_both() -> None:
     class Half(AgentState):
         @property
         def state_prompt(self) -> str:
@@ -97,7 +97,7 @@ def test_the_built_in_states_are_those_of_the_original(
     assert opening in state.state_prompt
 
 
-def test_people_are_shown_markdown() -> None:
+def test_users_are_shown_markdown() -> None:
     assert Thinking().readable_format("so") == "```markdown\nso\n```"
     assert Python().readable_format("print(1)") == "```python\nprint(1)\n```"
     assert ToolCallState().readable_format('{"a":1}') == '```json\n{\n  "a": 1\n}\n```'
@@ -114,14 +114,27 @@ def test_the_prompt_of_a_tool_call_names_the_tools_there_are() -> None:
     assert '"minLength": 1' in state.state_prompt
 
 
-def test_python_is_encapsulated() -> None:
-    machine = Python(character_max=30).state_machine
-    assert isinstance(machine, EncapsulatedStateMachine)
-    assert isinstance(machine.sole, PythonStateMachine)
-    assert machine.char_max == 30
-    assert machine.check("x = 1") == ()
-    assert machine.check("x = = 1") == ("This is no Python: invalid syntax, line 1.",)
-    assert machine.check("'\\d'") == ()  # a warning to Python, and none of ours
+def test_contents_are_checked_by_their_machine() -> None:
+    """A warning of Python is no fault, and free text in a graph is tried at each place once."""
+    python = Python(character_max=30).state_machine
+    assert isinstance(python, EncapsulatedStateMachine)
+    assert isinstance(python.sole, PythonStateMachine)
+    assert python.char_max == 30
+    whole = JsonStateMachine({"type": "object", "properties": {"n": {"type": "integer"}}}, delimiters=("<", ">"))
+    text = StateMachine({0: [(StateMachine(char_max=40), 0), ("!", 1)]}, 0, [1], char_max=5_000)
+    expected: list[tuple[StateMachine, str, tuple[str, ...]]] = [
+        (python, "x = 1", ()),
+        (python, "x = = 1", ("This is no Python: invalid syntax, line 1.",)),
+        (python, "'\\d'", ()),
+        (whole, '{"n":1}', ()),
+        (whole, '{"n":1.0}', ("The JSON does not fit: `n` must be a whole number without a point.",)),
+        (whole, '{"n":1', ("This is no JSON: Expecting ',' delimiter, line 1, column 7.",)),
+        (text, "a" * 3_000 + "!", ()),
+        (text, "a" * 3_000, ("The content does not follow the steps of its state machine.",)),
+    ]
+    assert [machine.check(content) for machine, content, _ in expected] == [found for _, _, found in expected]
+    with pytest.raises(ConfigurationError, match="no path from 0 to one of its end states"):
+        StateMachine({0: [(StateMachine(), 1)]}, 0, [2])
 
 
 # ---- the machine ----------------------------------------------------------------------------------------------------
@@ -140,14 +153,11 @@ def test_the_graph_plans_in_a_loop_and_then_acts() -> None:
     assert "plan --> thinking : fewer than 3 plans" in graph.mermaid()
 
 
-def test_planning_need_not_be_forced() -> None:
+def test_planning_need_not_be_forced_and_there_is_none_without_loops() -> None:
     machine = AgentStateMachine(tools=(STOP,), force_planning=False)
     assert "take_action" in machine.graph.permitted("plan", {"loops": 0})
     assert read(machine, '```tool\n{"name":"stop","arguments":{}}\n```').is_valid
     assert "0 to 3 of thinking" in machine.system_prompt()
-
-
-def test_without_loops_there_is_no_planning() -> None:
     machine = AgentStateMachine([Thinking()], tools=(STOP,), force_planning=False, max_planning_loops=0)
     assert [*machine.states] == ["tool_call"]
     assert machine.graph.faults() == ()
@@ -230,13 +240,11 @@ def test_a_tool_whose_parameters_cannot_be_used_is_refused(parameters: dict[str,
     machine = AgentStateMachine([], [ToolCallState((spec,))], max_planning_loops=0)
     parser = read(machine, '```tool\n{"name":"go","arguments":{"x":1}}\n```')
     assert "cannot be held to its schema" in messages_of(parser.faults)
-
-
-def test_json_of_a_schema_is_checked() -> None:
-    machine = JsonStateMachine({"type": "object", "properties": {"n": {"type": "integer"}}}, delimiters=("<", ">"))
-    assert machine.check('{"n":1}') == ()
-    assert machine.check('{"n":1.0}') == ("The JSON does not fit: `n` must be a whole number without a point.",)
-    assert machine.check('{"n":1') == ("This is no JSON: Expecting ',' delimiter, line 1, column 7.",)
+    live = [STOP]
+    machine = AgentStateMachine([], [ToolCallState(lambda: live)], max_planning_loops=0)
+    live[0] = type(STOP)(name="stop", description="", parameters={"type": "object", "required": 1})
+    parser = read(machine, '```tool\n{"name":"stop","arguments":{}}\n```')
+    assert "the arguments cannot be held to its schema (TypeError)" in messages_of(parser.faults)
 
 
 def test_the_machine_keeps_the_limits_of_its_states() -> None:
@@ -260,14 +268,6 @@ def test_the_tools_are_asked_for_once_for_one_output() -> None:
         assert calls is None or getattr(calls, "tools", None)
         if calls is None:
             break
-
-
-def test_a_live_tool_with_a_nonsensical_schema_raises_nothing_in_a_stream() -> None:
-    live = [STOP]
-    machine = AgentStateMachine([], [ToolCallState(lambda: live)], max_planning_loops=0)
-    live[0] = type(STOP)(name="stop", description="", parameters={"type": "object", "required": 1})
-    parser = read(machine, '```tool\n{"name":"stop","arguments":{}}\n```')
-    assert "the arguments cannot be held to its schema (TypeError)" in messages_of(parser.faults)
 
 
 class Written(AgentState):
@@ -308,7 +308,7 @@ def test_a_machine_is_built_as_users_of_pse_core_build_it(make: Callable[[], Sta
     assert not read(machine, '<written>{"risk": "none"}</written>').faults
     (fault,) = read(machine, '<written>{"risk": 1}</written>').faults
     assert "`risk` must be a text" in fault.message
-    assert "risk" in str(structural_tag(machine))
+    assert "risk" in str(structural_tag(machine.plan()))
 
 
 def test_a_graph_of_machines_is_followed_step_by_step() -> None:
@@ -324,16 +324,3 @@ def test_a_graph_of_machines_is_followed_step_by_step() -> None:
     assert not faults('<note>one</note><note>two</note>verdict: {"risk": "none"}')
     for wrong in ("verdict: ", '<note>o</note>verdict: {"risk": "none"}', '{"risk": "none"}', 'verdict: {"risk": 1}'):
         assert "does not follow the steps of its state machine" in faults(wrong), wrong
-
-
-def test_free_text_in_a_graph_is_tried_at_each_place_once() -> None:
-    """Three thousand characters that nearly fit: time grows with their number, not with the ways to split them."""
-    text = StateMachine(char_max=40)
-    steps = StateMachine({0: [(text, 0), ("!", 1)]}, 0, [1], char_max=5_000)
-    assert steps.check("a" * 3_000 + "!") == ()
-    assert steps.check("a" * 3_000) != ()
-
-
-def test_a_graph_without_a_way_to_an_end_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no path from 0 to one of its end states"):
-        StateMachine({0: [(StateMachine(), 1)]}, 0, [2])

@@ -11,6 +11,7 @@ from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Moved, Program
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.agents import AgentDefinition, read_agent
+from tenex.workflows.agents.definition import ask_now
 
 from .conftest import TOOLS
 
@@ -38,10 +39,10 @@ def test_the_shipped_example_is_whole_and_runs_through_its_phases() -> None:
     assert found is not None
     assert found.program is not None
     assert found.tools == ("read_file", "search_files", "write_file")
-    position, way = found.program.begin(), []
+    position, way = found.program.begin(ask_now), []
     for values in ({"research_plan": "look"}, {"data": [1, 2]}, {"data": [1, 2, 3]}, {}):
         position = position.changed(values)
-        after = found.program.evaluate(position, Phase.EXECUTE).target
+        after = found.program.evaluate(position, Phase.EXECUTE, ask_now).target
         position = AgentPhaseState(phase=after or position.phase, values=position.values)
         way.append(position.phase)
     assert way == ["research", "research", "analysis", "analysis"]
@@ -65,8 +66,8 @@ def test_the_shipped_example_is_whole_and_runs_through_its_phases() -> None:
 )
 def test_1_1_e_a_default_keeps_its_value_and_its_type_however_empty_it_is(line: str, kind: str, default: Any) -> None:
     found = program(f"state:\n  {line}\n")
-    assert found.begin().values == {"x": default}
-    assert type(found.begin().values["x"]) is type(default)
+    assert found.begin(ask_now).values == {"x": default}
+    assert type(found.begin(ask_now).values["x"]) is type(default)
     assert found.schema["x"]["type"] == kind
 
 
@@ -75,12 +76,12 @@ def test_conditions_see_state_by_name_and_whole_the_phase_and_the_conversations(
         "state: {plan: '', n: 0}\nphases:\n"
         '  - [a, b, \'plan and state.n > 1 and phase == "a" and conversation.phase == "execute"\']\n  - [b, a]\n'
     )
-    begun = found.begin()
-    assert found.evaluate(begun, Phase.EXECUTE).target is None
+    begun = found.begin(ask_now)
+    assert found.evaluate(begun, Phase.EXECUTE, ask_now).target is None
     ready = begun.changed({"plan": "p", "n": 2})
-    assert found.evaluate(ready, Phase.EXECUTE).target == "b"
-    assert found.evaluate(ready, Phase.PLAN).target is None
-    assert found.evaluate(AgentPhaseState(phase="b", values=begun.values), None).target == "a", (
+    assert found.evaluate(ready, Phase.EXECUTE, ask_now).target == "b"
+    assert found.evaluate(ready, Phase.PLAN, ask_now).target is None
+    assert found.evaluate(AgentPhaseState(phase="b", values=begun.values), None, ask_now).target == "a", (
         "no condition is always true"
     )
 
@@ -89,8 +90,8 @@ def test_a_condition_cannot_change_what_it_sees_and_one_that_raises_is_not_true(
     found = program(
         "state: {data: []}\nphases: [[a, b, 'data.append(1)'], [a, c, 'data[0].x > 1'], [a, d, 'not data']]\n"
     )
-    begun = found.begin()
-    outcome = found.evaluate(begun, None)
+    begun = found.begin(ask_now)
+    outcome = found.evaluate(begun, None, ask_now)
     assert [target for target, _ in outcome.failed] == ["b", "c"]
     assert outcome.target == "d"
     assert begun.values == {"data": []}
@@ -102,12 +103,14 @@ def test_a_tool_has_phases_and_a_condition_and_a_word_alone_has_none() -> None:
         "tools:\n  - read_file\n  - shell: {phases: [b], when: ok}\n  - check: {when: ok}\n"
         "  - list_files: {phases: b}\n"
     )
-    begun = found.begin()
+    begun = found.begin(ask_now)
     there = AgentPhaseState(phase="b", values={"ok": True})
     names = ("read_file", "shell", "check", "list_files")
-    assert [name for name in names if found.offers(name, begun, None)] == ["read_file"]
-    assert [name for name in names if found.offers(name, there, None)] == list(names)
-    assert not found.offers("shell", AgentPhaseState(phase="b", values={"ok": False}), None), "phases AND condition"
+    assert [name for name in names if found.offers(name, begun, None, ask_now)] == ["read_file"]
+    assert [name for name in names if found.offers(name, there, None, ask_now)] == list(names)
+    assert not found.offers("shell", AgentPhaseState(phase="b", values={"ok": False}), None, ask_now), (
+        "phases AND condition"
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,9 +250,9 @@ def test_a_sub_agent_is_a_tool_described_by_its_role(own: Path) -> None:
     link = found.links["ask_planner"]
     assert (link.agent, link.is_shared) == ("planner", True)
     assert link.description.startswith("Asks Planner, who designs the technical approach")
-    assert found.offers("ask_planner", found.begin(), None)
-    assert not found.offers("ask_planner", AgentPhaseState(phase="b", values={"plan": ""}), None)
-    assert found.offers("ask_security_expert", AgentPhaseState(phase="b", values={"plan": ""}), None)
+    assert found.offers("ask_planner", found.begin(ask_now), None, ask_now)
+    assert not found.offers("ask_planner", AgentPhaseState(phase="b", values={"plan": ""}), None, ask_now)
+    assert found.offers("ask_security_expert", AgentPhaseState(phase="b", values={"plan": ""}), None, ask_now)
 
 
 @pytest.mark.parametrize(
@@ -278,9 +281,9 @@ def test_a_field_may_have_the_name_of_a_mapping_method() -> None:
     found = program(
         "phases:\n - [a, b, state.items|length > 1]\n - [b, a, state.get == 'x']\nstate: {items: [], get: ''}\n"
     )
-    begins = found.begin()
-    assert found.evaluate(begins, None).failed == ()
-    assert found.evaluate(begins.changed({"items": [1, 2]}), None).target == "b"
+    begins = found.begin(ask_now)
+    assert found.evaluate(begins, None, ask_now).failed == ()
+    assert found.evaluate(begins.changed({"items": [1, 2]}), None, ask_now).target == "b"
 
 
 def test_a_template_sees_where_the_agent_has_been(own: Path) -> None:

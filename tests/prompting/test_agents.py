@@ -39,26 +39,22 @@ def read(text: str) -> tuple[AgentDefinition | None, list[str]]:
     return read_agent(Slug("reviewer"), text, "reviewer.md", TOOLS, faults), faults
 
 
-def test_every_field_is_read() -> None:
-    agent, faults = read(FRONT + BODY)
+def valid(text: str) -> AgentDefinition:
+    agent, faults = read(text)
     assert faults == []
     assert agent is not None
+    return agent
+
+
+def test_every_field_is_read() -> None:
+    agent = valid(FRONT + BODY)
     assert (agent.slug, agent.name, agent.role, agent.kind) == ("reviewer", "Reviewer", "reads code", Kind.EXPERT)
     assert (agent.use_when, agent.model) == ("a change is: risky", "openai:gpt-5")
     assert agent.phases == (Phase.VERIFICATION, Phase.PLAN)
     assert agent.tools == ("read_file", "complete")
     assert agent.in_phase == {Phase.VERIFICATION: "Look twice."}
-
-
-def test_the_body_keeps_other_headings_and_code_and_leaves_out_the_phase_sections() -> None:
-    agent, _ = read(FRONT + BODY)
-    assert agent is not None
+    assert agent.output is None
     assert agent.body == "You review {{ phase }}.\n\n## Style\n\nBe kind.\n\n```md\n## In plan\n```"
-
-
-def test_it_becomes_a_member_of_the_roster() -> None:
-    agent, _ = read(FRONT + BODY)
-    assert agent is not None
     member = agent.agent(PublicKey("a" * 64))
     assert (member.slug, member.kind, member.model) == ("reviewer", Kind.EXPERT, "openai:gpt-5")
     assert member.tools == {"read_file", "complete"}
@@ -66,9 +62,7 @@ def test_it_becomes_a_member_of_the_roster() -> None:
 
 
 def test_text_that_yaml_reads_as_another_type_stays_text() -> None:
-    agent, faults = read(FRONT.replace("name: Reviewer", "name: yes").replace("reads code", "2026-01-01") + BODY)
-    assert faults == []
-    assert agent is not None
+    agent = valid(FRONT.replace("name: Reviewer", "name: yes").replace("reads code", "2026-01-01") + BODY)
     assert (agent.name, agent.role) == ("yes", "2026-01-01")
 
 
@@ -82,33 +76,19 @@ def test_text_that_yaml_reads_as_another_type_stays_text() -> None:
         (FRONT.replace("Reviewer", "''") + BODY, "reviewer.md:2: `name` is empty."),
         (FRONT.replace("Reviewer", "[a]") + BODY, "reviewer.md:2: `name` must be text."),
         (FRONT.replace("tools:", "tool:") + BODY, "reviewer.md:7: `tool` is not a known key. Did you mean `tools`?"),
-        (
-            FRONT.replace("expert", "exprt") + BODY,
-            "reviewer.md:4: `kind`: 'exprt' is not a kind of agent. Did",
-        ),
-        (
-            FRONT.replace("Plan", "planing") + BODY,
-            "reviewer.md:6: `in_phases`: 'planing' is not a phase. Did",
-        ),
+        (FRONT.replace("expert", "exprt") + BODY, "reviewer.md:4: `kind`: 'exprt' is not a kind of agent. Did"),
+        (FRONT.replace("Plan", "planing") + BODY, "reviewer.md:6: `in_phases`: 'planing' is not a phase. Did"),
         (
             FRONT.replace("read_file", "raed_file") + BODY,
             "reviewer.md:7: there is no tool 'raed_file'. Did you mean `read_file`? There are: read_file, write_file.",
         ),
         (FRONT.replace("[read_file, complete]", "read_file") + BODY, "reviewer.md:7: `tools` must be a list"),
         (FRONT.replace("[read_file, complete]", "[[a]]") + BODY, "reviewer.md:7: `tools` must be a list"),
-        (
-            FRONT.replace('"a change is: risky"', "a change is: risky") + BODY,
-            "reviewer.md:5: the front matter is not",
-        ),
-        (
-            FRONT.replace("role: reads code", "name: Again\nrole: x") + BODY,
-            "reviewer.md:3: `name` appears twice",
-        ),
+        (FRONT.replace('"a change is: risky"', "a change is: risky") + BODY, "reviewer.md:5: the front matter is not"),
+        (FRONT.replace("role: reads code", "name: Again\nrole: x") + BODY, "reviewer.md:3: `name` appears twice"),
         ("---\n- a\n---\nbody\n", "reviewer.md:1: the front matter must be lines"),
-        (
-            "---\n\x07\n---\nbody\n",
-            "reviewer.md:1: the front matter is not valid YAML: a character",
-        ),
+        ("---\nname: [\n---\nbody\n", "reviewer.md:2: the front matter is not valid YAML"),
+        ("---\n\x07\n---\nbody\n", "reviewer.md:1: the front matter is not valid YAML: a character"),
         (FRONT, "reviewer.md:10: the agent has no instructions."),
         (
             FRONT + BODY + "\n## In planing\n\nx\n",
@@ -120,6 +100,11 @@ def test_text_that_yaml_reads_as_another_type_stays_text() -> None:
             FRONT.replace("expert", "orchestrator") + BODY,
             "reviewer.md:7: an orchestrator has no tools: it routes and never works.",
         ),
+        (
+            "---\nname: R\nrole: r\nkind: orchestrator\noutput: true\n---\nx\n",
+            "reviewer.md:5: an orchestrator has no output",
+        ),
+        ("---\nname: R\nrole: r\nkind: worker\n---\nx\n", "reviewer.md:1: `use_when` is missing"),
     ],
 )
 def test_an_error_is_reported_with_its_line(text: str, fault: str) -> None:
@@ -129,21 +114,12 @@ def test_an_error_is_reported_with_its_line(text: str, fault: str) -> None:
     assert faults[0].startswith(fault)
 
 
-def test_invalid_yaml_is_one_error_without_missing_keys() -> None:
-    _, faults = read("---\nname: [\n---\nbody\n")
-    assert len(faults) == 1
-
-
-def test_only_the_orchestrator_needs_no_use_when() -> None:
-    front = "---\nname: R\nrole: routes\nkind: Orchestrator\n---\nYou route.\n"
-    assert read(front)[1] == []
-    assert len(read(front.replace("Orchestrator", "worker"))[1]) == 1
-
-
-def test_tool_names_are_not_checked_without_a_list_of_tools() -> None:
+def test_only_an_orchestrator_needs_no_use_when_and_tools_are_checked_against_a_list() -> None:
+    assert valid("---\nname: R\nrole: routes\nkind: Orchestrator\n---\nYou route.\n").kind is Kind.ORCHESTRATOR
     faults: list[str] = []
     assert read_agent(Slug("r"), FRONT.replace("read_file", "other") + BODY, "r.md", None, faults) is not None
     assert faults == []
+    assert valid(FRONT.replace("---\n", "---\noutput: false\n", 1) + BODY).output is None
 
 
 @pytest.mark.parametrize(
@@ -159,9 +135,7 @@ def test_tool_names_are_not_checked_without_a_list_of_tools() -> None:
 def test_an_agent_may_answer_by_states(
     value: str, plan: tuple[str, ...], act: tuple[str, ...], least: int | None, most: int
 ) -> None:
-    definition, faults = read(FRONT.replace("---\n", f"---\noutput: {value}\n", 1) + BODY)
-    assert faults == []
-    assert definition is not None
+    definition = valid(FRONT.replace("---\n", f"---\noutput: {value}\n", 1) + BODY)
     assert definition.output is not None
     found = definition.output
     assert (found.plan, found.act, found.least, found.most) == (plan, act, least, most)
@@ -169,21 +143,8 @@ def test_an_agent_may_answer_by_states(
     assert ("python" in tools) == ("python" in act), "the state `python` brings the tool of that name"
 
 
-def test_without_states_an_agent_answers_as_its_model_does() -> None:
-    for text in (FRONT, FRONT.replace("---\n", "---\noutput: false\n", 1)):
-        definition, faults = read(text + BODY)
-        assert (faults, definition and definition.output) == ([], None)
-
-
 def test_every_error_of_states_is_reported_with_its_line() -> None:
     output = "output:\n  plan: thinking\n  act: [[x]]\n  max: -1\n  mxa: 1\n  act: [python]"
     definition, faults = read(FRONT.replace("---\n", f"---\n{output}\n", 1) + BODY)
     assert definition is None
     assert [fault.split(": ")[0] for fault in faults] == [f"reviewer.md:{line}" for line in (7, 3, 4, 5, 6)]
-
-
-def test_an_orchestrator_has_no_states() -> None:
-    front = FRONT.replace("kind: expert", "kind: orchestrator\noutput: true").replace(
-        "tools: [read_file, complete]\n", ""
-    )
-    assert "an orchestrator has no output" in read(front + BODY)[1][0]

@@ -43,45 +43,25 @@ def test_the_built_in_agents_are_the_five_and_may_do_what_they_should(library: P
     assert library.orchestrator.slug == "orchestrator"
     assert [agent.slug for agent in library.roster] == ["executor", "planner", "project-manager", "security-expert"]
     assert [agent.slug for agent in library.roster if agent.kind is Kind.EXPERT] == ["security-expert"]
-
-
-def test_all_seven_phases_are_read(library: PromptLibrary) -> None:
     assert set(library.guides) == set(Phase)
 
 
-def test_an_own_agent_replaces_the_built_in_one_of_its_slug_and_others_stay(own: Path) -> None:
-    write(own, "planner", name="My Planner")
-    library = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
-    assert library.definitions[Slug("planner")].name == "My Planner"
-    assert library.definitions[Slug("planner")].source == str(own / "planner.md")
-    assert library.definitions[Slug("executor")].name == "Executor"
-
-
-def test_an_own_agent_is_added_in_the_order_of_slugs(own: Path) -> None:
+def test_own_agents_are_added_or_replace_built_in_ones_in_the_order_of_slugs(own: Path) -> None:
+    builtin = list(PromptLibrary.load(builtin_prompts(), own / "missing", tools=TOOLS).definitions)
     write(own, "lawyer", kind="expert")
+    write(own, "planner", name="My Planner")
+    write(own, "orchestrator", kind="orchestrator")
     (own / ".hidden.md").write_text("not an agent")
     (own / "lawyer.md~").write_text("an editor's copy")
     library = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
-    assert list(library.definitions) == [
-        "executor",
-        "lawyer",
-        "orchestrator",
-        "planner",
-        "project-manager",
-        "security-expert",
-    ]
-    assert "- `lawyer` (expert): helps. Use when: needed." in library.router_prompt(project_name="demo")
-
-
-def test_the_orchestrator_may_be_replaced(own: Path) -> None:
-    write(own, "orchestrator", name="Own", kind="orchestrator")
-    library = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
+    assert list(library.definitions) == sorted([*builtin, "lawyer"])
+    assert library.definitions[Slug("planner")].name == "My Planner"
+    assert library.definitions[Slug("planner")].source == str(own / "planner.md")
+    assert library.definitions[Slug("executor")].name == "Executor"
     assert library.orchestrator.name == "Own"
-    assert "You help." in library.router_prompt(project_name="demo")
-
-
-def test_a_folder_of_own_agents_may_be_missing(tmp_path: Path) -> None:
-    assert len(PromptLibrary.load(builtin_prompts(), tmp_path / "none", tools=TOOLS).definitions) == 5
+    router = library.router_prompt(project_name="demo")
+    assert "- `lawyer` (expert): helps. Use when: needed." in router
+    assert "You help." in router
 
 
 def test_a_file_with_other_line_ends_and_a_mark_at_its_start_is_read(own: Path) -> None:
@@ -108,6 +88,7 @@ def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) ->
     (copy / "phases" / "deploy.md").write_text("## Purpose\n\nx\n")
     (copy / "fragments" / "answer.md.j2").write_text("{{ agent.name }}\n{{ langage }}\n")
     (copy / "fragments" / "extra.md.j2").write_text("x")
+    (copy / "fragments" / "tools.md.j2").unlink()
     (copy / "orchestrator.md.j2").write_text("{% for row in phases %}")
     (copy / "agents" / "planner.md").write_bytes(b"---\nname: \xff\n---\n")
     (own / "END.md").write_text(AGENT.format(name="E", kind="worker"))
@@ -123,6 +104,7 @@ def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) ->
         "phases/deploy.md: there is no such phase",
         "fragments/answer.md.j2:2: there is no variable 'langage'",
         "fragments/extra.md.j2: no prompt uses this fragment",
+        "fragments/tools.md.j2: the file is missing. Restore it.",
         "orchestrator.md.j2:1: the template cannot be rendered",
         "agents/planner.md: is not UTF-8 (byte 10)",
         "own/END.md: 'END' is not kebab-case. Rename the file to end.md.",
@@ -137,7 +119,7 @@ def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) ->
         "own/notes.txt: is not an agent",
     ):
         assert sum(part in fault for fault in found) == 1, (part, found)
-    assert len(found) == 18, found
+    assert len(found) == 19, found
 
 
 def test_an_orchestrator_is_required(copy: Path) -> None:
@@ -156,11 +138,6 @@ def test_a_worker_or_expert_is_required(copy: Path) -> None:
     for slug in ("executor", "planner", "project-manager", "security-expert"):
         (copy / "agents" / f"{slug}.md").unlink()
     assert faults(copy) == ("There is no worker and no expert to route to. Add an agent.",)
-
-
-def test_a_missing_fragment_is_named(copy: Path) -> None:
-    (copy / "fragments" / "tools.md.j2").unlink()
-    assert faults(copy) == (f"{copy}/fragments/tools.md.j2: the file is missing. Restore it.",)
 
 
 def test_a_template_that_breaks_only_in_one_phase_is_found(copy: Path) -> None:

@@ -2,14 +2,17 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tenex.core.config import Policy
 from tenex.core.context.window import request_tokens, tokens
 from tenex.core.ids import Slug
 from tenex.core.messages import AgentText, Note, Shown, ToolSpec, UserText
 from tenex.core.state.agent import AgentPhaseState
+from tenex.core.state.run import Run
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
 from tests.fakes.agent_phases import with_program
@@ -17,85 +20,91 @@ from tests.fakes.scenario import Scenario, reply, rules
 from tests.fakes.subagents import calls_to, with_subagents
 
 
-def prompter(lessons: dict[str, list[str]], notes: list[str | None], budget: int = 100_000) -> ConversationPrompter:
-    tool = ToolSpec(name="complete", description="Ends.", parameters={"type": "object", "properties": {}})
+def prompter(
+    lessons: dict[str, list[str]] | None = None,
+    notes: Sequence[str | None] = (None,),
+    budget: int = 100_000,
+    *,
+    library: PromptLibrary | None = None,
+    config: Policy | None = None,
+    tools: Sequence[ToolSpec] = (),
+) -> ConversationPrompter:
     return ConversationPrompter(
-        PromptLibrary.load(builtin_prompts()),
-        rules=rules,
-        tools=lambda phase, slug: (tool,),
-        lessons=lambda slug, _: lessons.get(slug, []),
+        library or PromptLibrary.load(builtin_prompts()),
+        rules=rules if config is None else lambda: config,
+        tools=lambda phase, slug: tuple(tools),
+        lessons=lambda slug, _: (lessons or {}).get(slug, []),
         workspace_notes=lambda: notes[0],
         project_name="demo",
         budget=budget,
     )
 
 
-def at_work() -> Scenario:
+def at_work() -> tuple[Scenario, Run]:
     scenario = Scenario(
         lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"}, lambda c, m: reply("done")
     )
     scenario.user_writes("Build it")
     scenario.step()
+    return scenario, next(iter(scenario.conversation.runs.values()))
+
+
+def at_route() -> Scenario:
+    scenario = Scenario(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: reply("done"))
+    scenario.user_writes("Build it")
+    return scenario
+
+
+def calling(config: Policy) -> Scenario:
+    """A scenario in which the executor has called the planner."""
+    scenario = Scenario(
+        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
+        lambda c, m: reply("", *calls_to("planner", message="how?")),
+        config=config,
+    )
+    scenario.user_writes("a secret of the conversation")
+    while len(scenario.conversation.runs) < 2:
+        scenario.step()
     return scenario
 
 
 def test_lessons_and_notes_known_now_are_in_an_agents_prompt_and_old_ones_are_not() -> None:
     lessons: dict[str, list[str]] = {}
     notes: list[str | None] = [None]
-    words, scenario = prompter(lessons, notes), at_work()
-    run = next(iter(scenario.conversation.runs.values()))
-    bare = words.work(scenario.conversation, run).system
-    assert words.work(scenario.conversation, run).system == bare
-    lessons["executor"], notes[0] = ["mind the gap"], "use tabs"
-    told = words.work(scenario.conversation, run).system
-    assert "mind the gap" in told
-    assert "use tabs" in told
+    prompts, (scenario, run) = prompter(lessons, notes), at_work()
+    bare = prompts.work(scenario.conversation, run).system
+    assert prompts.work(scenario.conversation, run).system == bare
+    lessons["executor"], notes[0] = ["close the gap"], "use tabs"
+    prompt = prompts.work(scenario.conversation, run).system
+    assert "close the gap" in prompt
+    assert "use tabs" in prompt
     lessons["executor"] = []
-    assert "mind the gap" not in words.work(scenario.conversation, run).system
+    assert "close the gap" not in prompts.work(scenario.conversation, run).system
 
 
 def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> None:
-    words, scenario = prompter({}, [None]), at_work()
-    run = next(iter(scenario.conversation.runs.values()))
-    entries = words.work(scenario.conversation, run).entries
+    prompts, (scenario, run) = prompter(), at_work()
+    entries = prompts.work(scenario.conversation, run).entries
     assert isinstance(entries[0], Shown)
     assert isinstance(entries[-1], Note)
     assert entries[-1].title == "Your part"
     assert run.entries[0] == UserText(author="alice", text="Build it", role="owner", key="a" * 64), (
-        "the fold puts the words in"
+        "the fold puts the prompts in"
     )
 
 
-def test_colleagues_that_may_be_called_are_named_and_a_called_one_is_shown_only_what_is_wanted() -> None:
+def test_sub_agents_that_may_be_called_are_named_and_a_called_one_sees_only_its_message() -> None:
     config = with_subagents(rules(), executor=["planner"])
-    words = ConversationPrompter(
-        PromptLibrary.load(builtin_prompts()),
-        rules=lambda: config,
-        tools=lambda phase, slug: (),
-        lessons=lambda slug, _: (),
-        workspace_notes=lambda: None,
-        project_name="demo",
-    )
-    scenario = Scenario(
-        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
-        lambda c, m: reply("", *calls_to("planner", message="how?")),
-        config=config,
-    )
-    scenario.user_writes("Build it")
-    while len(scenario.conversation.runs) < 2:
-        scenario.step()
+    prompts, scenario = prompter(config=config), calling(config)
     caller, called = scenario.conversation.runs.values()
-    assert "You have `to_planner`, and no others" in words.work(scenario.conversation, caller).system
-    prompt = words.work(scenario.conversation, called)
+    assert "You have `to_planner`, and no others" in prompts.work(scenario.conversation, caller).system
+    prompt = prompts.work(scenario.conversation, called)
     assert "to_planner" not in prompt.system
     assert prompt.entries[1:] == (AgentText(author="Executor", text="how?"),)
 
 
 def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
-    words = prompter({}, [None])
-    scenario = Scenario(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: reply("done"))
-    scenario.user_writes("Build it")
-    request = words.route(scenario.conversation)
+    request = prompter().route(at_route().conversation)
     assert request.purpose == "route"
     assert request.agent == Slug("orchestrator")
     assert request.output_schema is not None
@@ -105,39 +114,28 @@ def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
 
 
 def test_the_phase_a_run_comes_from_is_in_its_prompt() -> None:
-    words, scenario = prompter({}, [None]), at_work()
-    run = next(iter(scenario.conversation.runs.values()))
-    assert "Before it came chat." in words.work(scenario.conversation, run).system
+    prompts, (scenario, run) = prompter(), at_work()
+    assert "Before it came chat." in prompts.work(scenario.conversation, run).system
     scenario.conversation.phase_from = None
-    assert "Before it came" not in words.work(scenario.conversation, run).system, (
+    assert "Before it came" not in prompts.work(scenario.conversation, run).system, (
         "what was rendered for another way is kept"
     )
 
 
-def test_a_prompt_is_rendered_once_for_equal_knowledge_and_anew_for_other_tools() -> None:
-    scenario, tools = at_work(), [ToolSpec(name="ask", description="Asks.", parameters={})]
-    words = ConversationPrompter(
-        PromptLibrary.load(builtin_prompts()),
-        rules=rules,
-        tools=lambda phase, slug: tuple(tools),
-        lessons=lambda slug, _: [],
-        workspace_notes=lambda: None,
-        project_name="demo",
-    )
-    run = next(iter(scenario.conversation.runs.values()))
-    first = words.work(scenario.conversation, run).system
-    assert words.work(scenario.conversation, run).system is first
+def test_a_prompt_is_rendered_once_for_equal_knowledge_and_again_for_other_tools() -> None:
+    tools = [ToolSpec(name="ask", description="Asks.", parameters={})]
+    prompts, (scenario, run) = prompter(tools=tools), at_work()
+    first = prompts.work(scenario.conversation, run).system
+    assert prompts.work(scenario.conversation, run).system is first
     tools.clear()
-    assert "You have none." in words.work(scenario.conversation, run).system
+    assert "You have none." in prompts.work(scenario.conversation, run).system
 
 
 def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_own_once() -> None:
     corrections = [f"A refused decision: There is no agent '{n}'." for n in range(30)]
-    words = prompter({"orchestrator": corrections}, [None])
-    scenario = Scenario(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: reply("done"))
-    scenario.user_writes("Build it")
+    scenario = at_route()
     scenario.conversation.router_lessons = ("There is no agent '28'.",)
-    note = words.route(scenario.conversation).entries[0]
+    note = prompter({"orchestrator": corrections}).route(scenario.conversation).entries[0]
     assert isinstance(note, Note)
     lessons = json.loads(note.text)["lessons"]
     assert len(lessons) == 12
@@ -148,24 +146,24 @@ def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_
 @pytest.mark.parametrize("budget", [4_000, 8_000, 16_000, 32_000, 100_000])
 def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
     notes: list[str | None] = ["n" * 200_000]
-    words = prompter({"executor": [f"lesson {n} " + "x" * 900 for n in range(50)]}, notes, budget)
+    prompts = prompter({"executor": [f"lesson {n} " + "x" * 900 for n in range(50)]}, notes, budget)
     scenario = Scenario(
         lambda q: {"agents": ["executor"], "phase": "execute", "reason": "r" * 2_000}, lambda c, m: reply("done")
     )
     scenario.user_writes("Build it " + "p" * 60_000)
-    question = words.route(scenario.conversation)
+    question = prompts.route(scenario.conversation)
     if budget >= 8_000:
         assert request_tokens(question.system, question.entries, ()) <= budget
     scenario.step()
     run = next(iter(scenario.conversation.runs.values()))
-    prompt = words.work(scenario.conversation, run)
-    bare = prompter({}, [None], budget).work(scenario.conversation, run)
+    prompt = prompts.work(scenario.conversation, run)
+    bare = prompter(budget=budget).work(scenario.conversation, run)
     assert tokens(prompt.system) - tokens(bare.system) <= 2 * DATA * budget + 250
     assert "lesson 49 " in prompt.system or budget < 8_000
     assert "nnn" in prompt.system
 
 
-def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -> None:
+def test_the_task_of_an_agent_may_have_a_template(tmp_path: Path) -> None:
     (tmp_path / "executor.md").write_text(
         "---\nname: E\nrole: works\nkind: worker\nuse_when: asked\nphases: [[a, b, n]]\nstate: {n: 0}\n"
         "input: 'In {{ phase }} of {{ conversation.phase }}: {{ message }}'\n---\nYou work in {{ phase }}.\n"
@@ -173,26 +171,17 @@ def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -
     library = PromptLibrary.load(builtin_prompts(), tmp_path)
     program = library.definitions[Slug("executor")].program
     assert program is not None
-    words = ConversationPrompter(
-        library,
-        rules=lambda: with_program(program),
-        tools=lambda phase, slug: (),
-        lessons=lambda slug, _: (),
-        workspace_notes=lambda: None,
-        project_name="demo",
-    )
-    scenario = at_work()
-    run = next(iter(scenario.conversation.runs.values()))
-    told = words.work(scenario.conversation, run)
-    part = told.entries[-1]
+    prompts, (scenario, run) = prompter(library=library, config=with_program(program)), at_work()
+    prompt = prompts.work(scenario.conversation, run)
+    part = prompt.entries[-1]
     assert isinstance(part, Note)
     assert part.text == "In a of execute: build."
-    assert "You work in a." in told.system
+    assert "You work in a." in prompt.system
     scenario.conversation.agent_states = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
-    assert "You work in b." in words.work(scenario.conversation, run).system
+    assert "You work in b." in prompts.work(scenario.conversation, run).system
 
 
-def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothing_of_the_conversation(
+def test_the_template_of_a_called_agent_is_given_only_the_message_of_its_call(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "planner.md").write_text(
@@ -207,21 +196,7 @@ def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothi
     config = with_subagents(rules(), executor=["planner"])
     roster = {**config.roster, known.slug: dataclasses.replace(known, program=planner.program)}
     config = dataclasses.replace(config, roster=roster)
-    words = ConversationPrompter(
-        library,
-        rules=lambda: config,
-        tools=lambda phase, slug: (),
-        lessons=lambda slug, _: (),
-        workspace_notes=lambda: None,
-        project_name="demo",
-    )
-    scenario = Scenario(
-        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
-        lambda c, m: reply("", *calls_to("planner", message="how?")),
-        config=config,
-    )
-    scenario.user_writes("a secret of the conversation")
-    while len(scenario.conversation.runs) < 2:
-        scenario.step()
-    told = words.work(scenario.conversation, list(scenario.conversation.runs.values())[1]).entries
-    assert told == (Note(title="Your part", text="Plan this: how?"), AgentText(author="Executor", text="how?"))
+    scenario = calling(config)
+    run = list(scenario.conversation.runs.values())[1]
+    entries = prompter(library=library, config=config).work(scenario.conversation, run).entries
+    assert entries == (Note(title="Your part", text="Plan this: how?"), AgentText(author="Executor", text="how?"))

@@ -16,15 +16,10 @@ def render(text: str, **values: Any) -> str:
     return templates(one=text).render("one", values)
 
 
-def test_values_are_inserted_as_they_stand() -> None:
+def test_values_are_inserted_as_they_are() -> None:
     """Neither escaped for HTML nor read as a template."""
     hostile = "{{ secret }} {% raw %} <b> & ''"
     assert render("{{ words }}", words=hostile, secret="s") == hostile
-
-
-def test_an_unknown_name_is_an_error_with_file_and_line() -> None:
-    with pytest.raises(ConfigurationError, match=r"one\.md\.j2:2: .*'nobody' is undefined"):
-        render("first\n{{ nobody }}")
 
 
 @pytest.mark.parametrize(
@@ -40,23 +35,14 @@ def test_an_unknown_name_is_an_error_with_file_and_line() -> None:
         "{{ self.__init__ }}",
         "{{ lipsum() }}",
         "{{ range(3) }}",
+        "{{ unknown }}",
     ],
 )
 def test_the_sandbox_lets_nothing_out(text: str) -> None:
-    values: dict[str, Any] = {"x": object(), "f": render, "numbers": [0]}
-    try:
-        shown = render(text, **values)
-    except ConfigurationError:
-        return
-    assert "class" not in shown
-    pytest.fail(f"the template was rendered: {shown}")
-
-
-def test_the_sandbox_leaves_values_as_they_were() -> None:
-    numbers = [1]
-    with pytest.raises(ConfigurationError, match="unsafe"):
-        render("{{ numbers.append(2) }}", numbers=numbers)
-    assert numbers == [1]
+    numbers = [0]
+    with pytest.raises(ConfigurationError, match=r"one\.md\.j2:2"):
+        render(f"first\n{text}", x=object(), f=render, numbers=numbers)
+    assert numbers == [0]
 
 
 def test_an_include_sees_the_given_templates_and_no_file() -> None:
@@ -66,26 +52,19 @@ def test_an_include_sees_the_given_templates_and_no_file() -> None:
         pair.render("three", {})
 
 
-def test_a_name_in_a_branch_that_no_sample_takes_is_found() -> None:
-    (fault,) = templates(one="x\n{% if no %}{{ typo }}{% endif %}").faults("one", [{"no": False}])
-    assert fault == "one.md.j2:2: there is no variable 'typo'. There are: no."
-
-
-def test_an_attribute_that_is_missing_is_found_by_rendering() -> None:
-    (fault,) = templates(one="{{ a.b }}").faults("one", [{"a": {"b": 1}}, {"a": {}}])
-    assert fault.startswith("one.md.j2:1: the template cannot be rendered: ")
-
-
-@pytest.mark.parametrize("text", ["{% if %}", "{{ a", "{% endfor %}", "{{ 1 | no_such_filter }}", "{{ 1 // 0 }}"])
-def test_bad_syntax_and_bad_expressions_are_faults(text: str) -> None:
-    (fault,) = templates(one="\n" + text).faults("one", [{"a": 1}])
-    assert not fault.endswith("..")
-    assert fault.startswith("one.md.j2:2: the template cannot be rendered: ")
-
-
-def test_the_same_fault_in_many_samples_is_told_once() -> None:
-    assert len(templates(one="{{ a.b }}").faults("one", [{"a": {}}, {"a": {}}])) == 1
-
-
-def test_a_good_template_has_no_faults() -> None:
-    assert templates(one="{% for x in a %}{{ x }}{% endfor %}").faults("one", [{"a": [1]}, {"a": []}]) == ()
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        *(
+            (text, "cannot be rendered")
+            for text in ("{% if %}", "{{ a", "{% endfor %}", "{{ 1 | no }}", "{{ 1 // 0 }}")
+        ),
+        ("{% if a %}{{ typo }}{% endif %}", "there is no variable 'typo'. There are: a."),
+        ("{{ a.b }}", "the template cannot be rendered: "),
+        ("{% for x in a %}{{ x }}{% endfor %}", ""),
+    ],
+)
+def test_each_fault_is_reported_once_with_its_line(text: str, fault: str) -> None:
+    faults = templates(one="\n" + text).faults("one", [{"a": {}}, {"a": {}}])
+    assert len(faults) == bool(fault)
+    assert all(found.startswith("one.md.j2:2: ") and fault in found and not found.endswith("..") for found in faults)

@@ -1,4 +1,4 @@
-"""What a conversation must look like, said so simply that one look shows it is right."""
+"""What a conversation must look like, so simple that one look shows it is right."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ GATED = (("verification", "chores"), ("chores", "reflection"))
 
 @dataclass
 class Model:
-    """One conversation, from a person's side: what is asked, who works, where it stands."""
+    """One conversation, from a user's side: what is asked, who works, where it is."""
 
     status: str = "new"
     phase: str = "chat"
@@ -30,15 +30,15 @@ class Model:
     callers: dict[str, str] = field(default_factory=dict)
     """Who was called by one of those who work, and by whom."""
     parked: set[str] = field(default_factory=set)
-    """Who waits for the person's answer."""
+    """Who waits for the user's answer."""
     participants: set[str] = field(default_factory=set)
     reflected: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
     executed: bool = False
     wrote_here: bool = False
-    """A person has written since the phase was entered."""
+    """A user has written since the phase was entered."""
     is_newer: bool = False
-    """A person has written since the last turn was opened."""
+    """A user has written since the last turn was opened."""
     messages: list[str] = field(default_factory=list)
 
     @property
@@ -47,7 +47,7 @@ class Model:
         return (self.working | self.callers.keys()) - self.parked - set(self.callers.values())
 
     def wrote(self, event_id: str, to: str = "") -> None:
-        """A person's message: it begins, wakes, is kept for later, or answers the question of `to`."""
+        """A user's message: it begins, wakes, is kept for later, or answers the question of `to`."""
         self.messages.append(event_id)
         if self.status == "ended":
             self._new_cycle()
@@ -97,7 +97,7 @@ class Model:
             return False
         if phase == "reflection":
             return bool(self.participants - self.reflected)
-        return self.phase != "reflection"  # a way to chat from there begins another cycle: END says it better
+        return self.phase != "reflection"  # a way to chat from there begins another cycle: END is better
 
     def decided(self, phase: str, agents: list[str]) -> None:
         """The router's permitted decision."""
@@ -122,7 +122,7 @@ class Model:
             self.status, self.is_asking = "waiting", False
 
     def ended(self, agent: str, outcome: str) -> None:
-        """An agent came to its end, and whoever called it goes on; the last one closes the turn."""
+        """An agent came to its end, and who called it goes on; the last one closes the turn."""
         if self.callers.pop(agent, None) is not None:
             return
         self.working.discard(agent)
@@ -137,7 +137,7 @@ class Model:
         self._ask()
 
     def stopped(self) -> None:
-        """`/stop`: all that is open ends, and the person is next."""
+        """`/stop`: all that is open ends, and the user is next."""
         if self.status == "active":
             if self.phase == "reflection":
                 self.reflected |= self.working

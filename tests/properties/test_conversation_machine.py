@@ -1,4 +1,4 @@
-"""A conversation under anything that can happen to it: bad minds, any order, crashes, twice-told news."""
+"""A conversation under anything that can happen to it: bad models, any order, crashes, repeated signals."""
 
 import copy
 import dataclasses
@@ -102,7 +102,7 @@ _arguments = st.fixed_dictionaries(
         "lesson": st.just("test early"),
     },
 )
-_COLLEAGUES = [name for name, _ in calls_to(*SLUGS)]
+_SUBAGENTS = [name for name, _ in calls_to(*SLUGS)]
 _calls = st.lists(
     st.builds(
         CallRequest,
@@ -113,7 +113,7 @@ _calls = st.lists(
     | st.builds(
         CallRequest,
         id=st.sampled_from(["", "k", "l"]).map(CallId),
-        tool=st.sampled_from(_COLLEAGUES),
+        tool=st.sampled_from(_SUBAGENTS),
         arguments=st.sampled_from([{"message": "look"}, {"message": "look"}, {}]),
     )
     | st.builds(
@@ -140,8 +140,8 @@ OWN = agent_phases.program(
 MOVES = {(slug, source, target) for slug in SLUGS for source, target, _ in EDGES}
 
 
-def colleagues(limits: Limits | None = None) -> Policy:
-    """The rules of the tests, where everybody may call somebody, and all who call have phases of their own."""
+def sub_agents(limits: Limits | None = None) -> Policy:
+    """The rules of the tests, where everyone may call someone, and all who call have phases of their own."""
     known = with_subagents(
         rules(limits=limits),
         executor=["helper", "security", link("planner", is_shared=True)],
@@ -158,7 +158,7 @@ def colleagues(limits: Limits | None = None) -> Policy:
 
 
 def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
-    """A diligent agent; an executor changes its state and calls colleagues first, and one of those does too."""
+    """A diligent agent; an executor changes its state and calls sub-agents first, and one of those does too."""
     run, step = conversation.runs[call.run], diligent(conversation, call)
     if run.parent is not None:
         asked = (("set_state", {"field": "n", "value": 1}), *calls_to("planner"), ("write_file", {"path": "c"}))
@@ -170,14 +170,14 @@ def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
 
 
 class FollowedPlay(Scenario):
-    """A scenario with a second state beside it, which hears of nothing but the journal."""
+    """A scenario with a second state beside it, which receives nothing but the journal."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self.follower, self.followed = Conversation(id=ID), 0
 
     def refold(self) -> Conversation:
-        """The state as the journal alone gives it, a decision at a time: all of it anew is too dear for every step."""
+        """The state as the journal gives it, one decision at a time: folding all of it at each step is too slow."""
         for decision in self.journal[self.followed :]:
             for record in decision:
                 self.follower.apply(record)
@@ -193,7 +193,7 @@ class ConversationMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000, link_depth=2)
-        config = dataclasses.replace(colleagues(limits), only_agent=self.only_agent)
+        config = dataclasses.replace(sub_agents(limits), only_agent=self.only_agent)
         self.scenario = FollowedPlay(good, sociable, config=config)
         self.old: list[Signal] = []
         self.looked_at = 0
@@ -202,7 +202,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @initialize(text=st.sampled_from(TEXTS), steps=st.integers(0, 100))
     def begins(self, text: str, steps: int) -> None:
-        """Somebody writes for the first time, and good minds bring the conversation to any phase."""
+        """Someone writes for the first time, and good models bring the conversation to any phase."""
         self.scenario.user_writes(text)
         for _ in range(steps):
             if not self.scenario.step():
@@ -254,7 +254,7 @@ class ConversationMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(not isinstance(effect, Timer) for effect in self.scenario.running.values()))
     @rule(steps=st.integers(1, 30), seed=st.integers(0, 9))
     def work_goes_on(self, steps: int, seed: int) -> None:
-        """Good minds work for a while, in some order, so that later phases are reached as well."""
+        """Good models work for a while, in some order, so that later phases are reached as well."""
         dice = random.Random(seed)
         for _ in range(steps):
             ready = [effect for effect in self.scenario.running.values() if not isinstance(effect, Timer)]
@@ -280,7 +280,7 @@ class ConversationMachine(RuleBasedStateMachine):
         own=st.sampled_from([{}, {}, {"values": {"n": 1}}, {"values": {"m": 1}}, {"moves": (("second", "first"),)}]),
     )
     def a_call_returns(self, which: int, ok: bool, touched: list[str], own: dict[str, Any]) -> None:
-        """Calls that run at once return in any order, and may change whoever made them."""
+        """Calls that run at once return in any order, and may change who made them."""
         calls = self.ready(ToolCall)
         effect = calls[which % len(calls)]
         result = ToolResult(ok=ok, content="x", read={"a": "0"}, touched=tuple(touched), **own)
@@ -329,7 +329,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     def the_roster_changes(self, slug: str, *, present: bool) -> None:
         """The operator takes an agent away, or brings it back."""
-        whole = colleagues().roster
+        whole = sub_agents().roster
         kept = {name: member for name, member in self.scenario.rules.roster.items() if name != slug}
         roster = {**kept, Slug(slug): whole[Slug(slug)]} if present else kept
         self.scenario.rules = dataclasses.replace(self.scenario.rules, roster=roster)
@@ -356,8 +356,8 @@ class ConversationMachine(RuleBasedStateMachine):
         assert len(self.ready(Route)) <= 1
 
     @invariant()
-    def a_checkpoint_tells_all_of_it(self) -> None:
-        """Who goes on from it, written and read, stands where this stands, with the same work in flight."""
+    def a_checkpoint_holds_all_of_it(self) -> None:
+        """Who goes on from it, written and read, is where this is, with the same work in flight."""
         conversation = self.scenario.conversation
         if conversation.next_seq % 3:  # a sample is enough: it is the dearest look of all
             return
@@ -368,7 +368,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @invariant()
     def completions_are_counted_once(self) -> None:
-        """Each agent of a closed turn has one completion; what it said is said once."""
+        """Each agent of a closed turn has one completion; what it sent is sent once."""
         ended = [record.run for record in self.scenario.records(r.RunEnded)]
         assert len(ended) == len(set(ended))
         history = self.scenario.conversation.history
@@ -378,7 +378,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @invariant()
     def who_is_called_has_a_caller_that_waits(self) -> None:
-        """A called run stands on an open call of an open run, and no such call stands on nothing."""
+        """A called run has an open call of an open run, and such a call has a run."""
         runs = self.scenario.conversation.runs
         waits = {
             (run.id, call.request.id) for run in runs.values() for call in run.calls if call.state is CallState.LINKED
@@ -387,7 +387,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @invariant()
     def gates_are_earned(self) -> None:
-        """A cycle that executed never ends by decision with a gate open; only a person's `/new` may do that."""
+        """A cycle that executed never ends by decision with a gate open; only a user's `/new` may do that."""
         new, self.looked_at = self.scenario.journal[self.looked_at :], len(self.scenario.journal)
         for decision in new:
             kinds = [type(record) for record in decision]
@@ -403,7 +403,7 @@ class ConversationMachine(RuleBasedStateMachine):
         return fold(self.scenario.conversation.id, records)
 
     def teardown(self) -> None:
-        """Left alone, with good minds and fired timers, it comes to rest, and the person was told something."""
+        """Left alone, with good models and fired timers, it comes to rest, and the user was sent something."""
         scenario = self.scenario
         scenario.worker, scenario.router = plain_model, lambda _: {"agents": ["USER"], "reason": "the person is next"}
         for _ in range(300):
@@ -415,9 +415,9 @@ class ConversationMachine(RuleBasedStateMachine):
         if scenario.conversation.status != "new":
             check_idle(scenario)
         check_invariants(scenario)
-        agent_phases.check_moves(ID, [record for decision in scenario.journal for record in decision], MOVES)
+        agent_phases.check_moves(ID, scenario.records(), MOVES)
         assert Scenario.refold(scenario) == scenario.conversation, (
-            "what the journal says must not depend on when it is read"
+            "what the journal states must not depend on when it is read"
         )
 
 

@@ -1,7 +1,7 @@
 """The whole flow against a small obvious model: whatever happens to the process, the disk and the clock, they agree.
 
 The router and the agents wait until a rule lets them answer, so the model knows what has happened. Deaths, restarts,
-disks that fail and clocks that are set happen between; the model has never heard of them.
+disks that fail and clocks that are set happen between; the model has never received them.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import check_invariants, reply, rules
 from tests.fakes.subagents import calls_to, with_subagents
 from tests.fakes.virtual import VirtualLoop
-from tests.simulation.oracle import Told, is_notice
+from tests.simulation.oracle import RecordedConversation, is_notice
 
 from .model import Model
 
@@ -62,7 +62,7 @@ def _decision(phase: str, agents: list[str]) -> str:
 
 
 class PatientWorld(World):
-    """Minds that answer when they are told to."""
+    """Models that answer when a test lets them."""
 
     def __init__(self) -> None:
         super().__init__(lambda _question: None, lambda _request: None)
@@ -119,7 +119,7 @@ class FlowMachine(RuleBasedStateMachine):
         self.life = None
 
     def _settle(self) -> None:
-        """Longer than a frozen conversation waits for its disk, and than a held one for its model."""
+        """Longer than a suspended conversation waits for its disk, and than a held one for its model."""
         self.loop.run_until_complete(asyncio.sleep(400))
 
     def _write(self, text: str, event_id: str | None = None, reply_to: str | None = None) -> None:
@@ -132,7 +132,7 @@ class FlowMachine(RuleBasedStateMachine):
 
     @initialize(steps=st.integers(0, 20), which=st.integers(0, 99))
     def somebody_begins(self, steps: int, which: int) -> None:
-        """The first message, and good minds bring the conversation to any phase."""
+        """The first message, and good models bring the conversation to any phase."""
         self.a_person_writes()
         self.work_goes_on(steps, which)
 
@@ -186,11 +186,11 @@ class FlowMachine(RuleBasedStateMachine):
         self._settle()
 
     @precondition(lambda self: self.model.thinking)
-    @rule(which=st.integers(0, 9), colleague=st.booleans())
-    def an_agent_needs_somebody(self, which: int, *, colleague: bool) -> None:
-        """The person, whose answer may be long in coming; or a colleague, who has a model of its own."""
+    @rule(which=st.integers(0, 9), is_subagent=st.booleans())
+    def an_agent_needs_someone(self, which: int, *, is_subagent: bool) -> None:
+        """The user, whose answer may be long in coming; or a sub-agent, who has a model of its own."""
         agent = sorted(self.model.thinking)[which % len(self.model.thinking)]
-        if colleague and "executor" in self.model.thinking and self.model.phase != "reflection":
+        if is_subagent and "executor" in self.model.thinking and self.model.phase != "reflection":
             self.world.asked["executor"].set_result(reply("", *calls_to(CALLED)))
             self.model.called("executor", CALLED)
         elif self.model.phase != "reflection":
@@ -219,7 +219,7 @@ class FlowMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.is_asking or self.model.working)
     @rule(steps=st.integers(3, 20), which=st.integers(0, 99))
     def work_goes_on(self, steps: int, which: int) -> None:
-        """Good minds for a while, so that later phases are reached as well."""
+        """Good models for a while, so that later phases are reached as well."""
         for _ in range(steps):
             ways = self.model.permitted()
             if self.model.is_asking and ways:
@@ -251,7 +251,7 @@ class FlowMachine(RuleBasedStateMachine):
             case "disk":
                 self.the_disk_fails(times, kept=int(by > 0), dies=kill)
             case "ours":
-                self.world.faults = min(times, 2)  # a third in a row, and what was heard is given up
+                self.world.faults = min(times, 2)  # a third in a row, and what was received is given up
 
     def the_process_ends_and_starts_again(self, away: float, *, kill: bool) -> None:
         """Killed, or stopped in order."""
@@ -271,7 +271,7 @@ class FlowMachine(RuleBasedStateMachine):
 
     @invariant()
     def they_agree(self) -> None:
-        """Where it stands, who works, who took part, and that no message was lost or taken in twice."""
+        """Where it is, who works, who took part, and that no message was lost or taken in twice."""
         if self.model.status == "new":
             return
         state, model = self.daemon.state(), self.model
@@ -283,8 +283,8 @@ class FlowMachine(RuleBasedStateMachine):
         assert len(state.asks) == len(model.parked)
         assert (state.question is not None) is model.is_asking
         assert set(state.participants) == model.participants
-        heard = [rec.event_id for rec in self._records() if isinstance(rec, r.MessageRecorded)]
-        assert heard == model.messages
+        received = [rec.event_id for rec in self._records() if isinstance(rec, r.MessageRecorded)]
+        assert received == model.messages
         assert set(self.world.asked) == model.thinking | ({"router"} if model.is_asking else set())
 
     @invariant()
@@ -293,18 +293,18 @@ class FlowMachine(RuleBasedStateMachine):
         if self.model.status == "new":
             return
         state = self.daemon.state()
-        check_invariants(Told(self.world.books[ConversationId(ID)], state))  # type: ignore[arg-type]
-        said = {event.id for rec in self._records() if isinstance(rec, r.MessageSent) for event in rec.events}
+        check_invariants(RecordedConversation(self.world.books[ConversationId(ID)], state))  # type: ignore[arg-type]
+        message = {event.id for rec in self._records() if isinstance(rec, r.MessageSent) for event in rec.events}
         published = self.world.published
-        assert said <= set(published)
-        assert all(is_notice(event) for key, event in published.items() if key not in said)
+        assert message <= set(published)
+        assert all(is_notice(event) for key, event in published.items() if key not in message)
         assert {key.work for key in pending(state)} <= {"route", "model", "timer"}
 
     def _records(self) -> list[r.Record]:
         return [rec for decision in self.world.books.get(ConversationId(ID), []) for rec in decision]
 
     def teardown(self) -> None:
-        """Let go of the loop."""
+        """Release the loop."""
         if self.life is not None:
             self._end()
         self.loop.close()

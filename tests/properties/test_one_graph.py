@@ -1,7 +1,7 @@
 """One graph, three routers: rules of speakers, an agent's own phases and a mission's nodes take the same way.
 
 The same random edges, each open while a variable has its value, are driven with the same values in turn: the first open
-edge of where one stands is taken, one a time, and where none is open one stays.
+edge of where one is is taken, one a time, and where none is open one stays.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from tenex.core.workflow.conditions import AgentTarget, AllOf, ContextEquals, Fr
 from tenex.core.workflow.rounds import Envelope
 from tenex.core.workflow.speakers import Folded, change_context, fold
 from tenex.core.workflow.transitions import Transition
+from tenex.workflows.agents.definition import ask_now
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
 from tenex.workflows.speakers import TransitionGraph
 
@@ -83,10 +84,10 @@ def by_phases(case: Case) -> list[str]:
     program = Program(
         graph=Compiled(case.nodes, case.nodes[0], edges), defaults={"v": None}, schema={"v": {}}, look=look
     )
-    agent_state, way = program.begin(), [case.nodes[0]]
+    agent_state, way = program.begin(ask_now), [case.nodes[0]]
     for value in case.values:
         agent_state = agent_state.changed({"v": value})
-        way.append(program.evaluate(agent_state, None).target or way[-1])
+        way.append(program.evaluate(agent_state, None, ask_now).target or way[-1])
         agent_state = AgentPhaseState(phase=way[-1], values=agent_state.values)
     return way
 
@@ -100,7 +101,7 @@ class Script:
 
 
 def by_nodes(case: Case, stray: tuple[str, str] | None = None) -> GraphRunResult[Script, str]:
-    """A mission with a class for each node; `stray` has one return another, whatever the annotation says."""
+    """A mission with a class for each node; `stray` has one return another, whatever the annotation states."""
     made: dict[str, type[BaseNode[Script, None, str]]] = {}
 
     def body(name: str) -> Any:

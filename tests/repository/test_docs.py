@@ -1,4 +1,4 @@
-"""Documents say what is there: links lead somewhere, commands exist, pictures equal the tables they are drawn from."""
+"""Documents are true: links lead somewhere, commands exist, pictures equal the tables they are drawn from."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def _spoken(text: str) -> str:
 def _commands(text: str, program: str) -> Iterator[list[str]]:
     """Every command line of a program that a document shows: in code spans, and at the start of lines in blocks.
 
-    In a block of `text`, which shows what was printed, only what stands after a prompt was typed.
+    In a block of `text`, which shows what was printed, only what is after a prompt was typed.
     """
     lines = list(_SPAN.findall(_spoken(text)))
     for match in _FENCE.finditer(text):
@@ -124,11 +124,11 @@ def test_every_command_a_document_names_exists(path: Path) -> None:
 
 
 def test_every_command_the_program_and_its_example_name_exists() -> None:
-    """What a message or a comment tells a person to type can be typed."""
-    told = (*named(".py", "tenex"), *named(".toml", "config"), ROOT / "Makefile")
+    """What a message or a comment shows a user to type can be typed."""
+    reported = (*named(".py", "tenex"), *named(".toml", "config"), ROOT / "Makefile")
     faults = [
         f"{name_of(path)}: {fault}"
-        for path in told
+        for path in reported
         for span in _SPAN.findall(text_of(path))
         if span.split()[0:1] == ["tenex"] and len(span.split()) > 1 and (fault := _wrong(span.split()))
     ]
@@ -136,7 +136,7 @@ def test_every_command_the_program_and_its_example_name_exists() -> None:
 
 
 def test_the_checks_above_find_commands_that_are_not_there() -> None:
-    """A command, a verb or an option nobody has is a fault; a placeholder is none."""
+    """A command, a verb or an option no one has is a fault; a placeholder is none."""
     assert _wrong(["tenex", "fly"])
     assert _wrong(["tenex", "conversations", "fly"])
     assert _wrong(["tenex", "demo", "--fly"])
@@ -250,13 +250,13 @@ def test_every_module_the_architecture_names_exists() -> None:
             assert (ROOT / "tenex" / name).is_file(), f"{name_of(path)} names {name}"
 
 
-def test_every_number_the_operator_is_told_to_watch_is_there() -> None:
+def test_every_metric_the_operations_guide_names_is_there() -> None:
     """A metric named in a document is one that `/metrics` gives."""
-    told = {name for path in DOCUMENTS for name in re.findall(r"`(tenex_[a-z_]+)", text_of(path))}
+    reported = {name for path in DOCUMENTS for name in re.findall(r"`(tenex_[a-z_]+)", text_of(path))}
     families = [family for family in Meter(Readings()).registry.collect() if family.name.startswith("tenex_")]
     given = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
-    assert told, "the table is gone"
-    assert told <= given, f"not given: {sorted(told - given)}"
+    assert reported, "the table is gone"
+    assert reported <= given, f"not given: {sorted(reported - given)}"
 
 
 _SECTIONS = "|".join(Settings.model_fields)
@@ -275,12 +275,12 @@ def _is_setting(dotted: str) -> bool:
         if name not in getattr(kind, "model_fields", {name: None}):
             return False
         field = getattr(kind, "model_fields", {}).get(name)
-        kind = field.annotation if field is not None else None  # a table whose names people choose
+        kind = field.annotation if field is not None else None  # a table whose names users choose
     return True
 
 
 def test_the_check_of_settings_finds_one_that_is_not_there() -> None:
-    """A name nobody reads is a fault."""
+    """A name no one reads is a fault."""
     assert _is_setting("limits.hold_for")
     assert _is_setting("tools.shell.sandbox")
     assert not _is_setting("limits.patience")
@@ -304,7 +304,7 @@ _REGISTRY = re.compile(
 
 
 def test_no_file_names_the_machine_it_was_written_on() -> None:
-    """No folder of a builder's machine, no package registry: the project builds where a person has their own."""
+    """No folder of a builder's machine, no package registry: the project builds where a user has their own."""
     here = Path(__file__).resolve()
     found = [
         f"{name_of(path)}: {match.group()}"

@@ -1,4 +1,4 @@
-"""Storeys: who may import whom, as pyproject.toml says it and import-linter checks it."""
+"""Layers: which package may import which, as pyproject.toml has it and import-linter checks it."""
 
 import os
 import re
@@ -22,8 +22,8 @@ def _contracts() -> list[dict[str, Any]]:
     return contracts
 
 
-def _storeys() -> list[list[str]]:
-    """The modules of each storey, the highest first; a module in parentheses may be missing."""
+def _layers() -> list[list[str]]:
+    """The modules of each layer, the highest first; a module in parentheses may be missing."""
     layers = next(contract["layers"] for contract in _contracts() if contract["type"] == "layers")
     return [[word.strip() for word in layer.split("|")] for layer in layers]
 
@@ -41,7 +41,7 @@ def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_contracts_are_kept() -> None:
-    """import-linter finds every contract kept in the package as it stands."""
+    """import-linter finds every contract kept in the package as it is."""
     done = _lint(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Contracts: {len(_contracts())} kept, 0 broken." in done.stdout
@@ -69,17 +69,17 @@ def test_a_forbidden_import_breaks_a_contract(tmp_path: Path, module: str, line:
     assert "1 broken" in done.stdout
 
 
-def test_every_module_stands_in_a_storey() -> None:
-    """A module outside the storeys could import anything; only `tenex/__init__.py` may stand there."""
-    known = {word.strip("() ") for storey in _storeys() for word in storey}
+def test_every_module_is_in_a_layer() -> None:
+    """A module outside the layers could import anything; only `tenex/__init__.py` may be there."""
+    known = {word.strip("() ") for layer in _layers() for word in layer}
     found = {_top(path) for path in named(".py", "tenex")} - {"tenex"}
     assert found, "the package was not found"
-    assert found <= known, f"in no storey: {sorted(found - known)}"
+    assert found <= known, f"in no layer: {sorted(found - known)}"
 
 
-def test_every_storey_exists_or_is_marked_as_optional() -> None:
+def test_every_layer_exists_or_is_marked_as_optional() -> None:
     """A name in the contract that no module has protects nothing."""
-    required = {word for storey in _storeys() for word in storey if not re.fullmatch(r"\(.*\)", word)}
+    required = {word for layer in _layers() for word in layer if not re.fullmatch(r"\(.*\)", word)}
     missing = required - {_top(path) for path in named(".py", "tenex")}
     assert not missing, f"write these in parentheses until they are there: {sorted(missing)}"
 
@@ -90,7 +90,7 @@ def _top(path: Path) -> str:
     return "tenex" if parts[1:] == ("__init__",) else f"tenex.{parts[1]}"
 
 
-def test_no_module_stands_in_two_storeys() -> None:
+def test_no_module_is_in_two_layers() -> None:
     """A module named twice would be where one reads first."""
-    words = [word.strip("() ") for storey in _storeys() for word in storey]
+    words = [word.strip("() ") for layer in _layers() for word in layer]
     assert len(words) == len(set(words))

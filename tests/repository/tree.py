@@ -44,12 +44,12 @@ def named(suffix: str, *under: str) -> tuple[Path, ...]:
 
 
 def name_of(path: Path) -> str:
-    """The path as messages say it."""
+    """The path as messages state it."""
     return path.relative_to(ROOT).as_posix()
 
 
 def text_of(path: Path) -> str:
-    """What the file says; what is no text comes out as replacement characters."""
+    """What the file states; what is no text comes out as replacement characters."""
     return path.read_text("utf-8", "replace")
 
 

@@ -148,7 +148,7 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it
         observed_records(conversation, records)
 
     monkeypatch.setattr("tenex.runtime.actor.decide", odd)
-    monkeypatch.setattr(world, "heard_records", received)
+    monkeypatch.setattr(world, "observed_records", received)
     scenario(world, "/retry", ROUTE_AGAIN)
     assert faults == {"decide": 0, "observe": 0}
     assert costs(world) == [(None, 300, "script")]

@@ -50,7 +50,7 @@ async def test_the_demo_makes_what_it_is_asked_for_and_leaves_a_story(tmp_path: 
         assert turn["completions"][0]["text"].splitlines()[0] in out
     assert "write_file(path=hello.py" in out
     first, second = out.splitlines()[:2]
-    assert first.startswith("Model: offline, fixed rules, free."), "without a key or a server"
+    assert first.startswith("Model: offline, fixed rules, free, because this is no terminal.")
     assert second.startswith("you  "), "the first message is read after its author's name"
     assert str(tmp_path / "conversations" / view["id"] / "conversation.json") in out
     assert "\x1b" not in out, "no colours where there is no terminal"
@@ -74,11 +74,11 @@ async def test_where_it_would_wait_for_a_person_it_asks_and_says_so(tmp_path: Pa
     """Exit code 6 and the question, for scripts that cannot answer."""
     code, out, _ = await tenex("demo", "--data", tmp_path, "--message", "What do you think?")
     assert code == WAITING
-    assert "It waits for a person: " in out
+    assert "It waits for a user: " in out
     (view,) = views(tmp_path)
     assert view["status"] == "waiting"
     assert "?" in view["messages"][-1]["text"]
-    assert view["messages"][-1]["text"].splitlines()[0] in out.split("It waits for a person: ")[1]
+    assert view["messages"][-1]["text"].splitlines()[0] in out.split("It waits for a user: ")[1]
 
 
 async def test_what_is_piped_in_is_what_it_is_asked_for(tmp_path: Path) -> None:
@@ -156,19 +156,19 @@ def test_a_demo_that_was_killed_goes_on_in_the_next_and_that_is_shown(tmp_path: 
     second = subprocess.run(
         words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True, env=environment()
     )
-    assert "Going on with what was unfinished: Create hello.py" in second.stdout
+    assert "Continuing an unfinished conversation: Create hello.py" in second.stdout
     assert "executor · write_file(" in second.stdout or "executor · list_files(" in second.stdout
     assert [view["status"] for view in views(tmp_path)] == ["ended", "ended"]
 
 
-async def test_a_model_of_ollama_on_this_machine_is_used_and_named_first(tmp_path: Path) -> None:
+async def test_without_a_terminal_only_a_named_model_is_used(tmp_path: Path) -> None:
     async with model_server(team, key="", models=("nomic-embed-text", "test")) as server:
-        host = server.url.split("/")[2]
-        code, out, said = await tenex("demo", "--data", tmp_path, "--message", "Write note-01.txt.", OLLAMA_HOST=host)
-        asked = len(server.exchanges)
-        free = await tenex("demo", "--data", tmp_path, "--model", "offline", "--message", "Hello", OLLAMA_HOST=host)
-        assert len(server.exchanges) == asked, "--model goes before what is available"
-    assert code == 0, out + said
-    assert out.startswith(f"Model: ollama:test (Ollama at http://{host}/v1); it is free. Choose another")
-    assert (tmp_path / "workspace" / "note-01.txt").read_text() == "note-01.txt: all done\n"
+        (tmp_path / "tenex.toml").write_text(f'[models.providers.local]\nkind = "openai"\nbase_url = "{server.url}"\n')
+        words, host = ("demo", "--data", tmp_path, "--message"), server.url.split("/")[2]
+        free = await tenex(*words, "Hello", OLLAMA_HOST=host, OPENAI_API_KEY="sk-x")
+        assert not server.exchanges
+        code, out, stderr = await tenex(*words, "Write note-01.txt.", "--model", "local:test")
     assert free[1].startswith("Model: offline")
+    assert code == 0, out + stderr
+    assert out.startswith("Model: local:test, as configured.")
+    assert (tmp_path / "workspace" / "note-01.txt").read_text() == "note-01.txt: all done\n"

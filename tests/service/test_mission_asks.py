@@ -89,5 +89,5 @@ async def test_what_gives_no_answer_fails_the_step_with_a_sentence(tmp_path: Pat
             said = {who: (await heard(folder, name))[-1]["content"] for who, name in names.items()}
             assert await process.stop() == 0
     assert "There is no agent and no workflow of speakers ghost. There are: " in said["ghost"]
-    assert "planner asks a person, whom a node cannot stand in for: Which colour?" in said["planner"]
+    assert "planner asks a user, for whom a node cannot answer: Which colour?" in said["planner"]
     assert "The workflow broken is disabled: " in said["broken"]

@@ -198,7 +198,7 @@ FAULTS = [
     ("output: {max: many}", "`output.max` must be a whole number"),
     ("output: {plan: [thinkin]}", "there is no state `thinkin`"),
     ("output: {plan: [thinking, thinking]}", "Two states are called thinking"),
-    ("output: {plan: [python]}", "takes an action and cannot stand in `plan`"),
+    ("output: {plan: [python]}", "takes an action and is not allowed in `plan`"),
     ("output: {act: [thinking]}", "is private and takes no action"),
     ("output: {act: []}", "nothing could ever be done"),
     ("output: {plan: ['states.py:Missing']}", "`states.py:Missing` is no subclass of AgentState"),

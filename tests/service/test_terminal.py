@@ -174,5 +174,5 @@ async def test_hostile_words_do_not_steer_the_terminal(terminal: Terminal, tmp_p
     """Control characters in a request are drawn, not obeyed: the title and the screen stay ours."""
     terminal.start(*demo(tmp_path), "--message", "'Create a.txt with \x1b]0;owned\x07\x1b[2Jhello'")
     screen = await terminal.shows("ended ")
-    assert "chat → execute" in screen or "It waits for a person" in screen
+    assert "chat → execute" in screen or "It waits for a user" in screen
     assert "owned" not in terminal._tmux("display-message", "-p", "-t", "it", "#{pane_title}")

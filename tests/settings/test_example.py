@@ -1,4 +1,4 @@
-"""`config/tenex.example.toml` is the whole truth: each setting stands there, with the default the code has."""
+"""`config/tenex.example.toml` holds each setting with the default of the code."""
 
 import re
 import tomllib
@@ -27,7 +27,7 @@ def has_comment_above(lines: list[str], index: int) -> bool:
 
 
 def commented() -> set[str]:
-    """The settings shown as `# name = value` or `# [table]`, with the table they stand in."""
+    """The settings shown as `# name = value` or `# [table]`, with their table."""
     found, table = set(), ""
     for line in TEXT.splitlines():
         if header := re.fullmatch(r"(?:# )?\[([a-z_.]+?)(?:\.\"[^\"]+\")?\]", line):

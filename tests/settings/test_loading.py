@@ -1,4 +1,4 @@
-"""Settings from file, environment and command line: what wins, and what every fault says."""
+"""Settings from file, environment and command line: precedence, and the text of every error."""
 
 import tomllib
 from pathlib import Path
@@ -161,7 +161,7 @@ def test_all_errors_are_reported_at_once_with_source_setting_and_what_is_allowed
         ("a = 1\na = 2\n", "line 2, column"),
     ],
 )
-def test_invalid_toml_is_told_with_line_and_column(tmp_path: Path, text: str, place: str) -> None:
+def test_invalid_toml_is_reported_with_line_and_column(tmp_path: Path, text: str, place: str) -> None:
     (found,) = faults(tmp_path, text)
     assert found.startswith(f"{tmp_path / 'tenex.toml'}: this is not valid TOML: ")
     assert place in found or "end of document" in found

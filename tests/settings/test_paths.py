@@ -9,16 +9,12 @@ from tenex.core.errors import ConfigurationError
 from tenex.settings import check_paths, find_data, load, resolve_paths
 
 
-def test_an_explicit_folder_wins_over_everything(tmp_path: Path) -> None:
+def test_an_explicit_folder_wins_then_the_variable_then_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").touch()
-    env = {"TENEX_DATA": "/env", "STATE_DIRECTORY": "/systemd"}
-    assert find_data(Path("/said"), env, tmp_path) == Path("/said")
+    env = {"TENEX_DATA": "rel", "STATE_DIRECTORY": "/systemd"}
+    assert find_data(Path("/given"), env, tmp_path) == Path("/given")
     assert find_data(Path("below"), env, tmp_path) == tmp_path / "below"
-
-
-def test_the_variable_wins_over_the_current_folder(tmp_path: Path) -> None:
-    (tmp_path / "tenex.toml").touch()
-    assert find_data(None, {"TENEX_DATA": "rel", "STATE_DIRECTORY": "/systemd"}, tmp_path) == tmp_path / "rel"
+    assert find_data(None, env, tmp_path) == tmp_path / "rel"
 
 
 @pytest.mark.parametrize("name", ["tenex.toml", "config/tenex.toml"])
@@ -44,10 +40,10 @@ def test_the_state_folder_is_the_last_resort(tmp_path: Path, env: dict[str, str]
 
 
 def test_a_user_without_a_home_may_name_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody() -> Path:
+    def no_home() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(Path, "home", nobody)
+    monkeypatch.setattr(Path, "home", no_home)
     assert find_data(tmp_path, {}, tmp_path) == tmp_path
 
 
@@ -59,7 +55,7 @@ def test_a_folder_that_cannot_be_looked_into_is_not_meant_and_where_it_is_meant_
         load(None, odd, env={})
 
 
-def test_relative_folders_lie_in_the_data_folder_and_absolute_ones_where_they_say(tmp_path: Path) -> None:
+def test_relative_folders_lie_in_the_data_folder_and_absolute_ones_elsewhere(tmp_path: Path) -> None:
     here = resolve_paths(
         load(None, tmp_path, env={}, overrides={"paths": {"workspace": "/elsewhere", "keys": "a/../k"}})
     )
@@ -89,27 +85,24 @@ def test_a_workspace_that_holds_our_folders_is_refused_for_each_of_them(tmp_path
         assert any(f"contains the {word}" in line for line in found)
 
 
-@pytest.mark.parametrize("name", ["conversations", "keys", "agents"])
-def test_a_workspace_inside_one_of_our_folders_is_refused(tmp_path: Path, name: str) -> None:
-    assert f"is in the {name} folder" in refused(tmp_path, workspace=f"{name}/below")[0]
-
-
-def test_a_symbolic_link_does_not_hide_where_a_workspace_lies(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("paths", "sentence"),
+    [
+        ({"workspace": "conversations/below"}, "is in the conversations folder"),
+        ({"workspace": "keys/below"}, "is in the keys folder"),
+        ({"workspace": "agents/below"}, "is in the agents folder"),
+        ({"workspace": "linked"}, "is the keys folder too"),
+        ({"workspace": "linked/below"}, "is in the keys folder"),
+        ({"keys": "agents"}, "paths.keys and paths.agents are the same folder {data}/agents; give each its own"),
+        ({"agents": "file"}, "paths.agents: {data}/file is a file; it must be a folder"),
+    ],
+)
+def test_folders_that_collide_are_refused(tmp_path: Path, paths: dict[str, str], sentence: str) -> None:
     (tmp_path / "keys").mkdir()
-    (tmp_path / "innocent").symlink_to(tmp_path / "keys")
-    assert "is the keys folder too" in refused(tmp_path, workspace="innocent")[0]
-    assert "is in the keys folder" in refused(tmp_path, workspace="innocent/below")[0]
-
-
-def test_two_of_our_folders_may_not_be_one(tmp_path: Path) -> None:
-    assert refused(tmp_path, keys="agents") == (
-        f"paths.keys and paths.agents are the same folder {tmp_path / 'agents'}; give each its own",
-    )
-
-
-def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "keys").touch()
-    assert refused(tmp_path) == (f"paths.keys: {tmp_path / 'keys'} is a file; it must be a folder",)
+    (tmp_path / "linked").symlink_to(tmp_path / "keys")
+    (tmp_path / "file").touch()
+    (fault,) = refused(tmp_path, **paths)
+    assert sentence.format(data=tmp_path) in fault
 
 
 def test_the_home_folder_and_what_holds_it_are_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

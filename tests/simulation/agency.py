@@ -1,4 +1,4 @@
-"""Agents with phases and colleagues of their own, drawn from the dice; and what their minds try with them."""
+"""Agents with phases and sub-agents of their own, drawn from the dice; and what their models try with them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -62,7 +62,7 @@ def _scope(dice: Random, drawn: list[tuple[str, str]]) -> Scope:
 
 
 def tries(dice: Random, request: ModelRequest) -> list[tuple[str, dict[str, Any]]]:
-    """Calls an agent makes about itself and of colleagues: mostly of what it is offered, now and then of others."""
+    """Calls an agent makes about itself and of sub-agents: mostly of what it is offered, now and then of others."""
     offered = [*request.tools, ToolSpec(name="to_planner", description="", parameters={})] if request.tools else []
     return [_call(dice, dice.choice(offered).name) for _ in range(dice.randint(0, 2)) if offered]
 

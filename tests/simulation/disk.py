@@ -1,4 +1,4 @@
-"""The real store on virtual time: work is done on the loop after a wait, and writes may break off as the dice say."""
+"""The real store on virtual time: work is done on the loop after a wait, and writes may break off as the dice state."""
 
 import asyncio
 import errno

@@ -48,7 +48,7 @@ class Work(BaseNode[Tally, Acts, int], timeout=1_800, retries=3, on_error="Mend"
     left: int = ROUNDS - 1
 
     async def run(self, ctx: Context) -> "Work | End[int]":
-        """A step of which nobody knows what it did is passed over."""
+        """A step of which no one knows what it did is passed over."""
         for kind in islice(cycle(get_args(ReplayName)), STEPS):
 
             async def act(idempotency_key: str, kind: str = kind) -> None:

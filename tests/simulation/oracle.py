@@ -24,7 +24,7 @@ from .world import FaultyWorld
 
 
 @dataclasses.dataclass
-class Told:
+class RecordedConversation:
     """A conversation as `check_invariants` looks at a scenario."""
 
     journal: list[tuple[r.Record, ...]]
@@ -37,39 +37,39 @@ class Told:
 
 def judge(world: FaultyWorld) -> None:
     """Look at every conversation, then at all of them together."""
-    heard: Counter[str] = Counter()
-    said: Counter[str] = Counter()
+    received: Counter[str] = Counter()
+    sent: Counter[str] = Counter()
     for name in world.conversations():
         records = world.on_disk(name)
-        heard.update(rec.event_id for rec in records if isinstance(rec, r.MessageRecorded | r.CommandGiven))
-        said.update(event.id for rec in records if isinstance(rec, r.MessageSent) for event in rec.events)
+        received.update(rec.event_id for rec in records if isinstance(rec, r.MessageRecorded | r.CommandGiven))
+        sent.update(event.id for rec in records if isinstance(rec, r.MessageSent) for event in rec.events)
         _judge_one(world, name, records)
-    assert heard.keys() == world.events.keys(), "a message was lost"
-    assert set(heard.values()) <= {1}, "a message was taken in twice"
-    assert set(said.values()) <= {1}, "two words have one event id"
-    unsaid = {word for word in said if (word, RELAY) not in world.taken}
+    assert received.keys() == world.events.keys(), "a message was lost"
+    assert set(received.values()) <= {1}, "a message was taken in twice"
+    assert set(sent.values()) <= {1}, "two words have one event id"
+    unsaid = {word for word in sent if (word, RELAY) not in world.taken}
     assert not unsaid, f"{len(unsaid)} words were journaled and never published"
     notices = {key for key, event in world.published.items() if is_notice(event)}
-    assert world.published.keys() - notices <= said.keys(), "something was said that no journal holds"
+    assert world.published.keys() - notices <= sent.keys(), "something was sent that no journal holds"
     once = {key: count for key, count in world.calls.items() if key.startswith(("send ", "once ")) and count > 1}
     assert not once, f"what may run only once ran again: {once}"
 
 
 def is_notice(event: UnsignedEvent) -> bool:
-    """Whether it tells a person that their message cannot be journaled: the one thing said that no journal holds."""
+    """Whether it shows a user that their message cannot be journaled: the one thing sent that no journal holds."""
     return any(tag[:2] in (("error", "storage"), ("error", "internal")) for tag in event.tags)
 
 
 def _judge_one(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
     state = fold(ConversationId(name), records)
     assert not list(contradictions(ConversationId(name), records))
-    check_invariants(Told([(record,) for record in records], state))  # type: ignore[arg-type]
+    check_invariants(RecordedConversation([(record,) for record in records], state))  # type: ignore[arg-type]
     assert state.status in ("waiting", "ended"), f"{name[-2:]} is {state.status} at rest"
     assert not pending(state), f"{name[-2:]}: {list(pending(state))} at rest"
     _each_once(records)
     _steps(records, state)
     _completions(state)
-    _colleagues(records)
+    _subagents(records)
     check_moves(ConversationId(name), records, world.edges)
     _outcomes(world, records)
     _money(world, name, records)
@@ -88,7 +88,7 @@ def _each_once(records: list[r.Record]) -> None:
     )
     assert set(results.values()) <= {1}, "a call has two results"
     warned = Counter(rec.run for rec in records if isinstance(rec, r.RunWarned))
-    assert set(warned.values()) <= {1}, "a person was warned twice of one run"
+    assert set(warned.values()) <= {1}, "a user was warned twice of one run"
     delivered = Counter((rec.message, rec.part, rec.relay) for rec in records if isinstance(rec, r.Delivered))
     assert set(delivered.values()) <= {1}, "a delivery was noted twice"
 
@@ -118,7 +118,7 @@ def _completions(state: Conversation) -> None:
         )
 
 
-def _colleagues(records: list[r.Record]) -> None:
+def _subagents(records: list[r.Record]) -> None:
     """Who is called begins after its caller and ends before it, and its call has its end as the result."""
     begun = {rec.run: rec for rec in records if isinstance(rec, r.RunStarted)}
     ended = {rec.run: rec.seq for rec in records if isinstance(rec, r.RunEnded)}
@@ -131,25 +131,25 @@ def _colleagues(records: list[r.Record]) -> None:
 
 
 def _outcomes(world: FaultyWorld, records: list[r.Record]) -> None:
-    """What is noted of a relay is what it said: a fault of ours is no refusal of its."""
+    """What is noted of a relay is what it sent: a fault of ours is no refusal of its."""
     words = {rec.seq: rec.events for rec in records if isinstance(rec, r.MessageSent)}
     for rec in records:
         if isinstance(rec, r.Delivered):
             known = world.taken if rec.accepted else world.refused
-            assert (words[rec.message][rec.part].id, rec.relay) in known, f"{rec.relay} never said so: {rec}"
+            assert (words[rec.message][rec.part].id, rec.relay) in known, f"{rec.relay} never reported it: {rec}"
 
 
 def _money(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
-    """What models were paid is told once; none of it is missing but what a death cut off."""
-    told = Counter(cost_of(rec).input_tokens for rec in records if cost_of(rec).calls)
-    assert set(told.values()) <= {1}, "what a model was paid is told twice"
-    assert all(world.paid[tokens][0] == name for tokens in told), "nobody was paid that"
-    owed = {tokens for tokens, paid in world.paid.items() if paid == (name, world.lives)}
-    assert owed <= told.keys(), f"what a model was paid is not told: {owed - told.keys()}"
+    """What models were paid is reported once; none of it is missing but what a death cut off."""
+    reported = Counter(cost_of(rec).input_tokens for rec in records if cost_of(rec).calls)
+    assert set(reported.values()) <= {1}, "what a model was paid is reported twice"
+    assert all(world.paid[tokens][0] == name for tokens in reported), "no one was paid that"
+    paid_here = {tokens for tokens, paid in world.paid.items() if paid == (name, world.lives)}
+    assert paid_here <= reported.keys(), f"what a model was paid is not reported: {paid_here - reported.keys()}"
 
 
 def _deadlines(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
-    """Nobody is called late whose work did not hang or was put aside, and nothing expires before its time."""
+    """No one is called late whose work did not hang or was put aside, and nothing expires before its time."""
     late = {(name, rec.run) for rec in records if isinstance(rec, r.RunEnded) and rec.outcome == "timed_out"}
     assert world.bugs is not None or late <= world.hung, (
         f"{late - world.hung} were given up though nothing of theirs hung"
@@ -175,13 +175,13 @@ def _dates(world: FaultyWorld, records: list[r.Record]) -> None:
 
 
 def _text(world: FaultyWorld, name: str, records: list[r.Record], state: Conversation) -> None:
-    """The files say what the records say, and no number in them is nonsense."""
+    """The files state what the records state, and no number in them is nonsense."""
     data = CONVERSATION.encode_decisions([[record] for record in records])
     again, _, fault = CONVERSATION.decode_lines(data)
     assert fault is None
     assert again == records
     shown = json.loads((world.root / name / VIEW).read_bytes())
-    assert shown == json.loads(render(state)), "the view is not what the journal says"
+    assert shown == json.loads(render(state)), "the view is not what the journal states"
     assert all(number >= 0 for number in _numbers(as_json(Stats.of(ConversationId(name), records))))
     assert all(number >= 0 for number in _numbers(shown["phaseMetrics"]))
 

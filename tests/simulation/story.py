@@ -1,4 +1,4 @@
-"""What happens in one seed: people write, the clock is set, processes die and start again; at last all faults end."""
+"""What happens in one seed: users write, the clock is set, processes die and start again; at last all faults end."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,10 +28,10 @@ DAYS = 4 * 86_400.0
 class Story:
     """One seed, from its first message to rest."""
 
-    def __init__(self, seed: int, root: Path, tell: Callable[[str], None] = lambda _line: None) -> None:
+    def __init__(self, seed: int, root: Path, log: Callable[[str], None] = lambda _line: None) -> None:
         self.world = FaultyWorld(seed, root)
         self.dice = self.world.dice
-        self.tell = tell
+        self.log = log
         self.talks = [f"{number:064x}" for number in range(self.dice.randint(1, 4))]
         if self.world.errands is not None:
             self.talks.append(missions.CONVERSATION)
@@ -41,7 +41,7 @@ class Story:
         world = self.world
         for life in range(self.dice.randint(0, 3)):
             is_killed = self.dice.random() < 0.6
-            self.tell(f"life {life}, to be {'killed' if is_killed else 'stopped'}; odds {world.odds}")
+            self.log(f"life {life}, to be {'killed' if is_killed else 'stopped'}; odds {world.odds}")
             world.live()
             async with world.daemon(kill=is_killed) as daemon:
                 await self._backlog(daemon)
@@ -56,7 +56,7 @@ class Story:
         world.live()
         if heals_first := self.dice.random() < 0.5:
             world.heal()
-        self.tell(f"last life, {'without' if heals_first else 'still with'} faults")
+        self.log(f"last life, {'without' if heals_first else 'still with'} faults")
         async with world.daemon() as daemon:
             await self._backlog(daemon)
             for _ in range(self.dice.randint(2, 6)):
@@ -64,11 +64,11 @@ class Story:
                 self._happens(daemon)
             await self._pause()
             world.heal()
-            self.tell("healed")
+            self.log("healed")
             await self._rest(daemon)
         world.disk.close()
         if world.bugs is not None:
-            self.tell("what a fault of ours put aside has waited for this start")
+            self.log("what a fault of ours put aside has waited for this start")
             world.live()
             async with world.daemon() as daemon:
                 await self._rest(daemon)
@@ -93,7 +93,7 @@ class Story:
 
     def _set_clock(self) -> None:
         by = self.dice.choice(JUMPS)
-        self.tell(f"the clock is set by {by // 1000} s")
+        self.log(f"the clock is set by {by // 1000} s")
         self.world.set_clock(by)
 
     def _write(self, daemon: Daemon, text: str, talk: str | None = None, reply_to: EventId | None = None) -> None:
@@ -118,18 +118,18 @@ class Story:
         )
         self.world.events[event_id] = message
         if self.dice.random() < 0.1:
-            self.tell(f"{talk[-2:]}: nobody hears {text!r} yet")  # the relay's frame is late: the backlog brings it
+            self.log(f"{talk[-2:]}: not received: {text!r} yet")  # the relay's frame is late: the backlog brings it
             return
         for _ in range(self.dice.choice([1, 1, 2])):
             self._receive(daemon, message)
 
     def _receive(self, daemon: Daemon, message: InboundMessage) -> None:
         verdict = daemon.runtime.inbox.receive(message)
-        self.tell(f"{message.conversation[-2:]}: {message.text!r} is {verdict}")
+        self.log(f"{message.conversation[-2:]}: {message.text!r} is {verdict}")
         assert verdict in ("admitted", "duplicate"), verdict
 
     async def _backlog(self, daemon: Daemon) -> None:
-        """Relays say everything again, in any order."""
+        """Relays send everything again, in any order."""
         messages = list(self.world.events.values())
         if self.dice.random() < 0.5:
             self.dice.shuffle(messages)
@@ -150,8 +150,8 @@ class Story:
                         return True
         return False
 
-    def _lets_go_on(self, daemon: Daemon) -> bool:
-        """Have the mission go on where it waits for somebody to say so."""
+    def _continues(self, daemon: Daemon) -> bool:
+        """Have the mission go on where it waits for someone to report it."""
         mission = self.world.state(missions.CONVERSATION).mission if self.world.errands is not None else None
         if mission is None or not mission.is_paused:
             return False
@@ -161,9 +161,9 @@ class Story:
     async def _rest(self, daemon: Daemon) -> None:
         """Let all of it come to rest, answering what is asked, and let expire what no relay takes."""
         for _ in range(60):
-            await self._backlog(daemon)  # with what nobody heard so far
+            await self._backlog(daemon)  # with what no one received so far
             await self._quiet()
-            if not self._reply(daemon) and not self._lets_go_on(daemon):
+            if not self._reply(daemon) and not self._continues(daemon):
                 break
         if any(self.world.state(name).outbox for name in self.world.conversations()):
             await asyncio.sleep(DAYS)
@@ -180,13 +180,13 @@ class Story:
         raise AssertionError("it never comes to rest")
 
 
-def simulate(seed: int, root: Path, tell: Callable[[str], None] = lambda _line: None) -> Story:
+def simulate(seed: int, root: Path, log: Callable[[str], None] = lambda _line: None) -> Story:
     """Play a seed in an empty folder and judge it.
 
     Raises:
         AssertionError: something did not hold; it names the command that plays the seed again.
     """
-    story = Story(seed, root, tell)
+    story = Story(seed, root, log)
     with patch("tenex.store.journal.FILE_BYTES", 30_000), patch("tenex.store.journal.PER_CHECKPOINT", 1):
         try:
             run(story.play)

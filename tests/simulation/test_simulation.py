@@ -25,7 +25,7 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", FEW)
-def test_whatever_fails_nothing_is_lost_and_nothing_is_said_twice(seed: int, tmp_path: Path) -> None:
+def test_whatever_fails_nothing_is_lost_and_nothing_is_sent_twice(seed: int, tmp_path: Path) -> None:
     """Every fault a port can have, several conversations, deaths and restarts; at last all comes to rest."""
     simulate(seed, tmp_path)
 

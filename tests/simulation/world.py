@@ -1,4 +1,4 @@
-"""A world whose disk, minds, tools, relays and clock fail as the dice say."""
+"""A world whose disk, models, tools, relays and clock fail as the dice state."""
 
 import asyncio
 import hashlib
@@ -40,7 +40,7 @@ from tests.fakes.scenario import ALICE, RELAY, reply
 
 from . import agency, missions
 from .disk import VirtualDisk
-from .minds import garbage, route, work
+from .models import garbage, route, work
 
 BOB = PublicKey("b" * 64)
 OTHER_RELAY = "ws://other"
@@ -79,7 +79,7 @@ class FaultyWorld(World):
         self.lives = 0
         self.live()
         self.events: dict[str, InboundMessage] = {}
-        """Everything people wrote, as relays keep it."""
+        """Everything users wrote, as relays keep it."""
         self.hung: set[tuple[str, str]] = set()
         """(conversation, run) of the calls that never return."""
         self.returned: set[tuple[str, str, str]] = set()
@@ -96,7 +96,7 @@ class FaultyWorld(World):
         self.journaled: set[str] = set()
         self._states: dict[str, tuple[tuple[int, ...], Conversation]] = {}
         self.moments: dict[tuple[str, int], float] = {}
-        """Seconds of the loop at which a record of a conversation was heard."""
+        """Seconds of the loop at which a record of a conversation was received."""
 
     def live(self) -> None:
         """Begin a process: nothing is known of the disk but what it holds."""
@@ -147,7 +147,7 @@ class FaultyWorld(World):
         return list(peek(path, CONVERSATION)) if path.exists() else []
 
     def state(self, conversation: str) -> Conversation:
-        """Where a conversation stands on disk; read again whenever a file of it has another length. Only to be read."""
+        """Where a conversation is on disk; read again whenever a file of it has another length. Only to be read."""
         sizes = tuple(path.stat().st_size for path in sorted((self.root / conversation).glob("journal*.jsonl")))
         known = self._states.get(conversation)
         if known is None or known[0] != sizes:
@@ -208,14 +208,14 @@ class FaultyWorld(World):
             self.moments[conversation, record.seq] = asyncio.get_running_loop().time()
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
-        """What the index says, which may have lost it."""
+        """What the index states, which may have lost it."""
         return None if self.meets("index") else self.places.get(event_id)
 
     def exists(self, conversation: ConversationId) -> bool:
         """Whether there is a journal."""
         return (self.root / conversation / JOURNAL).exists()
 
-    # ---- minds and tools ----
+    # ---- models and tools ----
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Think for a while, or fail."""
@@ -247,7 +247,7 @@ class FaultyWorld(World):
         return work(self.dice, request, agency.tries(self.dice, request))
 
     def route(self, conversation: Conversation) -> ModelRequest:
-        """The router's question, which says whose it is."""
+        """The router's question, which states whose it is."""
         if self.breaks("prompter"):
             raise RuntimeError("a fault of ours")
         return replace(super().route(conversation), conversation=conversation.id)
@@ -289,9 +289,9 @@ class FaultyWorld(World):
         await asyncio.sleep(self.dice.choice([0.001, 0.001, 0.5]))
         is_notice = ("error", "storage") in event.tags or ("error", "internal") in event.tags
         if not is_notice and event.id not in self.journaled:
-            for name in self.conversations():  # a process may die between the flush and our hearing of it
+            for name in self.conversations():  # a process may die between the flush and our receiving of it
                 self.note(name, self.on_disk(name))
-            self.must(event.id in self.journaled, f"said before it was durable: {event.content!r}")
+            self.must(event.id in self.journaled, f"sent before it was durable: {event.content!r}")
         if relay == OTHER_RELAY and self.meets("relay away"):
             await asyncio.sleep(HANG)
         while self.meets("relay slow"):

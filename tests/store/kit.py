@@ -1,23 +1,25 @@
-"""What the store's tests share: a clock that stands still, small records, and strategies made from type hints."""
+"""What the store's tests share: a stopped clock, small records, and strategies made from type hints."""
 
 import dataclasses
 import itertools
+import os
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NewType, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
 from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
 from tenex.core.phases import Phase
 from tenex.core.records import ConversationStarted, PhaseTransition, Record, RouteRequested, TurnClosed, TurnOpened
+from tests.fakes.scenario import Scenario, diligent, seven_phases
 
 CONVERSATION_ID = ConversationId("c" * 64)
 
 
 class StillClock:
-    """A clock that always says 2023-11-14T22:13:20Z."""
+    """A clock that is always at 2023-11-14T22:13:20Z."""
 
     def now(self) -> Millis:
         return Millis(1_700_000_000_000)
@@ -38,6 +40,28 @@ def asked(seq: int) -> RouteRequested:
 
 def closed(seq: int, summary: str = "done") -> TurnClosed:
     return TurnClosed(seq=seq, at=Millis(seq), turn_id=TurnId("turn-1"), summary=summary)
+
+
+def seven_phase_scenario(*more: str) -> Scenario:
+    """A conversation of all seven phases."""
+    scenario = Scenario(seven_phases, diligent)
+    for text in ("I want something nice", "let us think", "plan it", "blue", *more):
+        scenario.user_writes(text)
+        scenario.settle()
+    return scenario
+
+
+def records_of(scenario: Scenario) -> list[Record]:
+    return [record for decision in scenario.journal for record in decision]
+
+
+def fails(number: int) -> Callable[..., NoReturn]:
+    """A system call that fails with this error number."""
+
+    def call(*_: object, **__: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    return call
 
 
 def decisions_of(*sizes: int, first: int = 1) -> list[list[Record]]:
@@ -78,7 +102,7 @@ def going_on(first: int, turns: int, conversation: ConversationId = CONVERSATION
 
 
 def _joined(text: str) -> str:
-    """Two surrogates that belong together are one character to JSON; only lone ones are told apart."""
+    """Two surrogates that belong together are one character to JSON; only lone ones differ."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
@@ -125,6 +149,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if origin in (Mapping, dict):
         key = keys if arguments[0] is str else values_of(arguments[0])
         return st.dictionaries(key, values_of(arguments[1]), max_size=3)
+    if issubclass(hint, tuple):  # a named one
+        return st.tuples(*map(values_of, get_type_hints(hint).values())).map(lambda parts: hint(*parts))
     if issubclass(hint, Enum):
         return st.sampled_from(list(hint))
     return objects_of(hint)

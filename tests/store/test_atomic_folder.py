@@ -52,7 +52,7 @@ def content(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_old_files_are_in_one_folder_beside_the_new_journal(folder: Path) -> None:
+def test_the_new_journal_is_alone_and_everything_old_is_in_one_folder(folder: Path) -> None:
     aside = renew(folder, NEW, WHEN)
     assert aside == folder / "journal.damaged-20231114T221320Z-1"
     assert content(aside) == {
@@ -81,7 +81,7 @@ def test_a_second_time_has_a_folder_of_its_own(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe", "nothing"])
-def test_anything_in_place_of_the_journal_is_moved_unchanged(folder: Path, kind: str) -> None:
+def test_whatever_is_in_the_journals_place_is_moved_as_it_is(folder: Path, kind: str) -> None:
     journal = folder / JOURNAL
     journal.unlink()
     if kind == "folder":
@@ -136,7 +136,7 @@ def is_as_it_was(folder: Path, before: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
-def test_wherever_the_disk_fails_nothing_has_changed_and_a_second_try_works(
+def test_a_failed_renew_changes_nothing_and_is_repeatable(
     folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
 ) -> None:
     """Each system call that changes something fails once."""
@@ -164,10 +164,8 @@ def test_wherever_the_disk_fails_nothing_has_changed_and_a_second_try_works(
 
 
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
-def test_wherever_the_process_dies_it_is_as_it_was_or_as_it_is_to_be(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
-) -> None:
-    """The next process finds everything it needs to do it, or finds it done."""
+def test_a_killed_renew_is_done_or_undone(folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool) -> None:
+    """Nothing tidies up after a process that is killed; the second one finds everything to do it with, or done."""
     if not exchange:
         monkeypatch.setattr(atomic_folder, "_exchange", unable)
     before, number, half = content(folder), 0, 0

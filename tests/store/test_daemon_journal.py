@@ -1,9 +1,8 @@
-"""Lessons and profiles: once, durable, the newest at hand."""
+"""Lessons and profiles: once, durable, the newest first in reach."""
 
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,67 +15,60 @@ from tenex.store.daemon_journal import DaemonJournal, ProfilePublished
 from tenex.store.disk import Disk
 from tenex.tools.learn import Lessons
 
-from .kit import CONVERSATION_ID, StillClock
+from .kit import CONVERSATION_ID, StillClock, fails
 
 KEY = PublicKey("a" * 64)
-
-
-@pytest.fixture
-async def disk() -> AsyncIterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
 
 
 async def opened(root: Path, disk: Disk) -> DaemonJournal:
     return await DaemonJournal.open(root, disk, StillClock())
 
 
-async def learn(book: DaemonJournal, key: str, agent: str = "executor") -> None:
-    await book.record(agent, CONVERSATION_ID, "a title", f"lesson {key}", "tests", key)
+async def learn(store: DaemonJournal, key: str, agent: str = "executor") -> None:
+    await store.record(agent, CONVERSATION_ID, "a title", f"lesson {key}", "tests", key)
 
 
 async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> None:
-    book = await opened(tmp_path, disk)
-    lessons: Lessons = book  # what the tool `learn` asks for
-    assert lessons is book
-    await learn(book, "1")
-    await learn(book, "2", agent="planner")
+    store = await opened(tmp_path, disk)
+    lessons: Lessons = store  # what the tool `learn` asks for
+    assert lessons is store
+    await learn(store, "1")
+    await learn(store, "2", agent="planner")
     again = await opened(tmp_path, disk)
     (lesson,) = again.lessons("executor")
     assert (lesson.seq, lesson.title, lesson.lesson, lesson.category) == (1, "a title", "lesson 1", "tests")
     assert lesson.conversation == CONVERSATION_ID
-    assert again.lessons("planner") == book.lessons("planner") != ()
-    assert again.lessons("nobody") == ()
+    assert again.lessons("planner") == store.lessons("planner") != ()
+    assert again.lessons("unknown") == ()
     assert (tmp_path / "_daemon" / "journal.jsonl").exists()
 
 
 async def test_the_same_key_records_once_even_at_once_and_after_a_restart(tmp_path: Path, disk: Disk) -> None:
-    book = await opened(tmp_path, disk)
+    store = await opened(tmp_path, disk)
     async with asyncio.timeout(60):
-        await asyncio.gather(*(learn(book, "same") for _ in range(5)))
+        await asyncio.gather(*(learn(store, "same") for _ in range(5)))
     await learn(await opened(tmp_path, disk), "same")
     assert len((await opened(tmp_path, disk)).lessons("executor")) == 1
 
 
-async def test_the_newest_lessons_are_kept_per_agent_oldest_first(
+async def test_the_newest_lessons_are_kept_per_agent(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemon_journal, "LESSONS_KEPT", 3)
     monkeypatch.setattr(daemon_journal, "KEYS_KEPT", 4)
-    book = await opened(tmp_path, disk)
+    store = await opened(tmp_path, disk)
     for number in range(6):
-        await learn(book, str(number))
-    assert [lesson.key for lesson in book.lessons("executor")] == ["3", "4", "5"]
-    assert len(book._keys) == 4
+        await learn(store, str(number))
+    assert [lesson.key for lesson in store.lessons("executor")] == ["3", "4", "5"]
+    assert len(store._keys) == 4
 
 
 async def test_a_profile_is_remembered_by_key_and_kind(tmp_path: Path, disk: Disk) -> None:
-    book = await opened(tmp_path, disk)
+    store = await opened(tmp_path, disk)
     for _ in range(2):
-        await book.published(KEY, 0, EventId("1" * 64), "hash", 100)
-    await book.published(KEY, 10002, EventId("2" * 64), "hash", 100)
-    await book.published(KEY, 0, EventId("3" * 64), "other", 101)
+        await store.published(KEY, 0, EventId("1" * 64), "hash", 100)
+    await store.published(KEY, 10002, EventId("2" * 64), "hash", 100)
+    await store.published(KEY, 0, EventId("3" * 64), "other", 101)
     again = await opened(tmp_path, disk)
     profile = again.profile(KEY, 0)
     assert isinstance(profile, ProfilePublished)
@@ -84,22 +76,15 @@ async def test_a_profile_is_remembered_by_key_and_kind(tmp_path: Path, disk: Dis
     assert again.profile(KEY, 1) is None
 
 
-async def test_after_a_failed_append_the_next_call_begins_anew(tmp_path: Path) -> None:
-    fail = True
-
-    def write(descriptor: int, data: memoryview) -> int:
-        if fail:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return os.write(descriptor, data)
-
-    disk = Disk(write=write)
-    book = await opened(tmp_path, disk)
+async def test_after_a_failed_append_the_next_call_begins_again(tmp_path: Path) -> None:
+    disk = Disk(write=fails(errno.ENOSPC))
+    store = await opened(tmp_path, disk)
     with pytest.raises(AppendFailed):
-        await learn(book, "1")
-    assert book.lessons("executor") == ()
-    fail = False
-    await learn(book, "1")
-    await learn(book, "2")
+        await learn(store, "1")
+    assert store.lessons("executor") == ()
+    disk.write = os.write
+    await learn(store, "1")
+    await learn(store, "2")
     assert [lesson.key for lesson in (await opened(tmp_path, disk)).lessons("executor")] == ["1", "2"]
     disk.close()
 
@@ -113,40 +98,31 @@ async def test_a_cancelled_record_is_known_to_the_next_call_if_it_was_written(tm
         return os.write(descriptor, data[:20])
 
     disk = Disk(write=write)
-    book = await opened(tmp_path, disk)
-    task = asyncio.create_task(learn(book, "1"))
+    store = await opened(tmp_path, disk)
+    task = asyncio.create_task(learn(store, "1"))
     async with asyncio.timeout(60):
         await writing.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await learn(book, "1")
-    assert [lesson.seq for lesson in book.lessons("executor")] == [1]
+        await learn(store, "1")
+    assert [lesson.seq for lesson in store.lessons("executor")] == [1]
     disk.close()
 
 
-async def test_a_damaged_book_says_how_to_start_without_it(tmp_path: Path, disk: Disk) -> None:
-    book = await opened(tmp_path, disk)
-    await learn(book, "1")
-    await learn(book, "2")
-    await book.close()
-    path = tmp_path / "_daemon" / "journal.jsonl"
-    path.write_bytes(b"x" + path.read_bytes())
-    with pytest.raises(StoreDamaged, match="Move the file away to start without"):
-        await opened(tmp_path, disk)
-    path.unlink()
-    assert (await opened(tmp_path, disk)).lessons("executor") == ()
-
-
-async def test_a_start_goes_on_without_a_damaged_book(tmp_path: Path, disk: Disk) -> None:
-    """Nobody's work waits for lessons; what is to be kept fails until the file is mended, and then does not."""
-    book = await opened(tmp_path, disk)
-    await learn(book, "1")
-    await learn(book, "2")
-    await book.close()
+async def test_a_start_continues_without_a_damaged_journal(tmp_path: Path, disk: Disk) -> None:
+    """No conversation waits for lessons; what is to be kept fails until the file is fixed, and then does not."""
+    store = await opened(tmp_path, disk)
+    await learn(store, "1")
+    await store.close()
+    await store.close()
+    await learn(store, "2")  # a closed journal opens itself again
+    await store.close()
     path = tmp_path / "_daemon" / "journal.jsonl"
     good = path.read_bytes()
     path.write_bytes(b"x" + good)
+    with pytest.raises(StoreDamaged, match="Move the file away to start without"):
+        await opened(tmp_path, disk)
     begun = await DaemonJournal.begin(tmp_path, disk, StillClock())
     assert begun.lessons("executor") == ()
     with pytest.raises(StoreDamaged):
@@ -155,22 +131,19 @@ async def test_a_start_goes_on_without_a_damaged_book(tmp_path: Path, disk: Disk
     path.write_bytes(good)
     await learn(begun, "3")
     assert [lesson.key for lesson in begun.lessons("executor")] == ["1", "2", "3"]
+    path.unlink()
+    assert (await opened(tmp_path, disk)).lessons("executor") == ()
 
 
-async def test_a_start_on_a_full_disk_knows_the_lessons(
-    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lessons_are_known_on_a_full_disk(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """They can be read, though nothing more can be written."""
-    book = await opened(tmp_path, disk)
-    await learn(book, "1")
-    await book.close()
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    store = await opened(tmp_path, disk)
+    await learn(store, "1")
+    await store.close()
 
     other = Disk()
     with monkeypatch.context() as patch:
-        patch.setattr("tenex.store.atomic.replace", refuse)
+        patch.setattr("tenex.store.atomic.replace", fails(errno.ENOSPC))
         begun = await DaemonJournal.begin(tmp_path, other, StillClock())
         with pytest.raises(AppendFailed):
             await learn(begun, "2")
@@ -180,35 +153,24 @@ async def test_a_start_on_a_full_disk_knows_the_lessons(
     other.close()
 
 
-async def test_a_closed_book_opens_itself_again(tmp_path: Path, disk: Disk) -> None:
-    book = await opened(tmp_path, disk)
-    await learn(book, "1")
-    await book.close()
-    await book.close()
-    await learn(book, "2")
-    assert len(book.lessons("executor")) == 2
-
-
-def notice(trouble: str = "damaged", written: int = 5) -> Notice:
+def notice(failure: str = "damaged", written: int = 5) -> Notice:
     return Notice(
         conversation=CONVERSATION_ID,
         author=KEY,
-        failure=trouble,
+        failure=failure,
         written=written,
         address={"form": "notes"},
         origin={"id": "e" * 64, "author": KEY},
     )
 
 
-async def test_a_notice_is_there_after_a_restart_as_it_first_was_until_the_trouble_is_over(
-    tmp_path: Path, disk: Disk
-) -> None:
-    book = await opened(tmp_path, disk)
-    await book.add_notice(notice())
-    await book.add_notice(notice(written=6))
-    await book.add_notice(notice("fault"))
+async def test_a_notice_is_kept_as_it_first_was_until_the_failure_is_over(tmp_path: Path, disk: Disk) -> None:
+    store = await opened(tmp_path, disk)
+    await store.add_notice(notice())
+    await store.add_notice(notice(written=6))
+    await store.add_notice(notice("fault"))
     again = await opened(tmp_path, disk)
-    assert again.open_notices() == book.open_notices() == (notice(), notice("fault"))
+    assert again.open_notices() == store.open_notices() == (notice(), notice("fault"))
     await again.clear_notices(ConversationId("f" * 64))
     assert len(again.open_notices()) == 2
     await again.clear_notices(CONVERSATION_ID)
@@ -220,65 +182,61 @@ async def test_a_notice_is_there_after_a_restart_as_it_first_was_until_the_troub
     assert (tmp_path / "_daemon" / "journal.jsonl").read_bytes().count(b"\n") == 4
 
 
-async def test_a_book_of_years_goes_on_in_files_of_which_a_start_reads_the_newest(
-    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_start_reads_the_newest_file_only(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemon_journal, "LESSONS_KEPT", 3)
     monkeypatch.setattr(daemon_journal, "KEYS_KEPT", 4)
     monkeypatch.setattr(journal, "FILE_BYTES", 2_000)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
-    book = await opened(tmp_path, disk)
-    await book.published(KEY, 0, EventId("1" * 64), "hash", 100)
-    await book.add_notice(notice())
-    await learn(book, "p", agent="planner")
+    store = await opened(tmp_path, disk)
+    await store.published(KEY, 0, EventId("1" * 64), "hash", 100)
+    await store.add_notice(notice())
+    await learn(store, "p", agent="planner")
     for number in range(40):
-        await learn(book, str(number))
+        await learn(store, str(number))
     files = segments.numbers(tmp_path / "_daemon")
     assert len(files) > 3
     assert (tmp_path / "_daemon" / segments.name_of(files[-1])).stat().st_size < 5_000
     (tmp_path / "_daemon" / segments.name_of(1)).write_bytes(b"never read")
     again = await opened(tmp_path, disk)
     assert [lesson.key for lesson in again.lessons("executor")] == ["37", "38", "39"]
-    assert (again.lessons("executor"), again.lessons("planner")) == (book.lessons("executor"), book.lessons("planner"))
-    assert (again.profile(KEY, 0), again.open_notices()) == (book.profile(KEY, 0), (notice(),))
+    assert (again.lessons("executor"), again.lessons("planner")) == (
+        store.lessons("executor"),
+        store.lessons("planner"),
+    )
+    assert (again.profile(KEY, 0), again.open_notices()) == (store.profile(KEY, 0), (notice(),))
     for key in ("36", "39"):  # of calls that run again
         await learn(again, key)
-    assert again.lessons("executor") == book.lessons("executor")
+    assert again.lessons("executor") == store.lessons("executor")
     await learn(again, "40")
     await again.clear_notices(CONVERSATION_ID)
     last = await opened(tmp_path, disk)
     assert ([lesson.key for lesson in last.lessons("executor")], last.open_notices()) == (["38", "39", "40"], ())
 
 
-async def test_a_book_that_cannot_go_on_in_a_new_file_uses_the_present_one(
-    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+async def test_a_failed_rotation_is_not_fatal(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
-    book = await opened(tmp_path, disk)
+    store = await opened(tmp_path, disk)
     with monkeypatch.context() as patch:
-        patch.setattr("tenex.store.atomic.replace", refuse)
-        await learn(book, "1")
-        await learn(book, "2")
+        patch.setattr("tenex.store.atomic.replace", fails(errno.ENOSPC))
+        await learn(store, "1")
+        await learn(store, "2")
     assert segments.numbers(tmp_path / "_daemon") == [1]
     assert [lesson.key for lesson in (await opened(tmp_path, disk)).lessons("executor")] == ["1", "2"]
 
 
 async def test_a_removed_lesson_stays_removed_after_restarts_and_in_later_files(tmp_path: Path, disk: Disk) -> None:
-    book = await opened(tmp_path, disk)
+    store = await opened(tmp_path, disk)
     for key in ("1", "2", "3"):
-        await learn(book, key)
-    assert [lesson.seq for lesson in book.all_lessons()] == [1, 2, 3]
-    removed = await book.remove_lesson(2)
+        await learn(store, key)
+    assert [lesson.seq for lesson in store.all_lessons()] == [1, 2, 3]
+    removed = await store.remove_lesson(2)
     assert removed is not None
     assert removed.key == "2"
-    assert await book.remove_lesson(2) is None
-    assert await book.remove_lesson(4) is None  # the number of the removal itself
-    await learn(book, "2")  # the same call again
+    assert await store.remove_lesson(2) is None
+    assert await store.remove_lesson(4) is None  # the number of the removal itself
+    await learn(store, "2")  # the same call again
     again = await opened(tmp_path, disk)
-    for each in (book, again):
+    for each in (store, again):
         assert [lesson.key for lesson in each.lessons("executor")] == ["1", "3"]
     async with again._turn:
         await again._rotate(await again._opened())

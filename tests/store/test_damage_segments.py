@@ -1,9 +1,10 @@
 """Damage to a journal of several files: gone on with where nothing is lost, else refused; no byte is dropped."""
 
+import errno
 import os
 import random
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,29 +15,24 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.records import Record
 from tenex.store import journal, segments
-from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, MARK, load
 from tenex.store.repository import ConversationFolder
-from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario
 
-from .kit import StillClock
+from .kit import fails, seven_phase_scenario
 from .test_rotation import written
 
 
 @pytest.fixture(scope="module")
 def decisions() -> list[list[Record]]:
     """A conversation of all seven phases."""
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        scenario.user_writes(text)
-        scenario.settle()
-    return [list(decision) for decision in scenario.journal]
+    return [list(decision) for decision in seven_phase_scenario().journal]
 
 
 @pytest.fixture(scope="module")
 def states(decisions: list[list[Record]]) -> list[Conversation]:
-    """Where it stood after each decision, by the number of records."""
+    """Its state after each decision, by the number of records."""
     records = [record for decision in decisions for record in decision]
     ends = [0]
     for decision in decisions:
@@ -45,19 +41,12 @@ def states(decisions: list[list[Record]]) -> list[Conversation]:
 
 
 @pytest.fixture
-async def rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
+async def rotated(folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Its folder, in several files."""
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        scenario.user_writes(text)
-        scenario.settle()
-    disk = Disk()
-    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
     await (await written(folder, scenario)).close()
-    yield folder.path(ID)
-    disk.close()
+    return folder.path(ID)
 
 
 def newest(path: Path) -> Path:
@@ -88,12 +77,6 @@ def begun(path: Path) -> None:
     (path / segments.name_of(segments.numbers(path)[-1] + 1)).touch(0o600)
 
 
-def another(path: Path) -> None:
-    """The newest file is a folder."""
-    newest(path).unlink()
-    newest(path).mkdir()
-
-
 REFUSED: dict[str, Callable[[Path], None]] = {
     "an older file behind the newest": copied_on,
     "the first file behind the newest": first_again,
@@ -114,7 +97,7 @@ def test_files_that_cannot_follow_each_other_are_refused(rotated: Path, what: st
     assert bytes_of(rotated) == before
 
 
-def test_a_file_before_the_newest_with_a_spoilt_end_stops_nobody(rotated: Path, states: list[Conversation]) -> None:
+def test_a_file_before_the_newest_with_a_spoilt_end_is_no_obstacle(rotated: Path, states: list[Conversation]) -> None:
     before = rotated / segments.name_of(segments.numbers(rotated)[-1] - 1)
     for tail in (b"\x00" * 50, b"{", b'{"v":1,"seq":2,'):
         before.write_bytes(before.read_bytes() + tail)
@@ -196,7 +179,7 @@ def test_random_damage_is_refused_or_costs_the_last_decisions_of_the_newest_file
         }
         state = fold(ID, loaded.records)
         assert state in states
-        assert state.next_seq > max_seq(whole[segments.name_of(numbers[-2])]), "what stood before it is in it"
+        assert state.next_seq > max_seq(whole[segments.name_of(numbers[-2])]), "what was before it is in it"
 
     check()
     assert outcomes == {"refused", "torn", "whole"}
@@ -207,16 +190,10 @@ def max_seq(data: bytes) -> int:
     return CONVERSATION.decode_lines(data)[0][-1].seq
 
 
-async def test_a_folder_that_is_only_read_only_for_now_is_not_damaged(
-    rotated: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_folder_read_only_for_now_is_not_damaged(rotated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be written beside a journal is no word against what is in it."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
     with monkeypatch.context() as patch:
-        patch.setattr("tenex.store.atomic.replace", refuse)
+        patch.setattr("tenex.store.atomic.replace", fails(errno.EACCES))
         with pytest.raises(AppendFailed, match=r"could be read, but .* cannot be written to"):
             load(rotated / JOURNAL, CONVERSATION, "then", "")
     assert not (rotated / MARK).exists()

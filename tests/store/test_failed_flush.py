@@ -4,7 +4,7 @@ Twice: on a pretended disk, which keeps what has been flushed page by page; and 
 is a loop over a sparse image on a tmpfs that is full, so only blocks that were used before can be written. Linux then
 reports the failure once; the next flush succeeds, in this process and in others, and every reader is shown the lost
 bytes until they leave its memory. Here they leave it by unmounting. Where nothing may be mounted the pretended disk
-stands in for the real one.
+takes the place of the real one.
 """
 
 import errno
@@ -95,7 +95,7 @@ class Pretended:
         """Bring the dirty pages to the device; those without a block there are lost, and clean from now on."""
         inode, is_lost = os.fstat(descriptor).st_ino, False
         dirty, stored = self._dirty.pop(inode, None), self._stored.setdefault(inode, {})
-        if dirty is None:  # a folder, or a file that nobody has written to
+        if dirty is None:  # a folder, or a file without writes
             return
         with Path(f"/proc/self/fd/{descriptor}").open("rb") as file:  # the descriptor may be for writing only
             for page in dirty:

@@ -1,8 +1,6 @@
 """Reading for the index: no more of a journal than is new, and all of one that is not what it was."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,24 +8,16 @@ from tenex.core.conversation import fold
 from tenex.core.ids import Millis
 from tenex.core.records import Record, Waiting
 from tenex.core.state.snapshot import StateSnapshot
-from tenex.store.disk import Disk
 from tenex.store.index import Gathered, gather
 from tenex.store.index_row import Known
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import UNKNOWN_LENGTH
 
-from .kit import CONVERSATION_ID, StillClock, started
+from .kit import CONVERSATION_ID, started
 from .test_index_row import wrote
 
 FIRST: list[Record] = [started(), wrote(2, "e2"), Waiting(seq=3, at=Millis(3), reason="user")]
 MORE: list[Record] = [wrote(4, "e4"), Waiting(seq=5, at=Millis(5), reason="user")]
-
-
-@pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
-    disk = Disk()
-    yield ConversationFolder(tmp_path, disk, StillClock())
-    disk.close()
 
 
 async def append(folder: ConversationFolder, records: list[Record], *, rotates: bool = False) -> int:
@@ -45,13 +35,6 @@ def known_of(found: Gathered) -> Known:
     return Known(bytes=row.bytes, seq=row.seq, settled=row.settled, updated=row.updated)
 
 
-async def test_what_is_unknown_is_read_from_its_beginning(folder: ConversationFolder) -> None:
-    length = await append(folder, FIRST)
-    found = await gather(folder, CONVERSATION_ID, length)
-    assert (found.is_complete, found.row.seq, found.row.bytes) == (True, 3, length)
-    assert found.news.events == ("e2",)
-
-
 @pytest.mark.parametrize("rotates", [False, True])
 async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder, rotates: bool) -> None:
     known = known_of(await gather(folder, CONVERSATION_ID, await append(folder, FIRST)))
@@ -60,10 +43,11 @@ async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder
     whole = await gather(folder, CONVERSATION_ID, length)
     assert (found.is_complete, found.news.events) == (False, ("e4",))
     assert found.row == whole.row, "the row is that of all records"
+    assert (whole.is_complete, whole.row.seq, whole.row.bytes) == (True, 5, length)
     assert whole.news.events == ("e2", "e4")
 
 
-async def test_a_new_file_that_says_nothing_new_adds_nothing(folder: ConversationFolder) -> None:
+async def test_a_new_file_without_new_records_adds_nothing(folder: ConversationFolder) -> None:
     """Rotating makes a journal longer without a record."""
     known = known_of(await gather(folder, CONVERSATION_ID, await append(folder, FIRST)))
     length = await append(folder, [], rotates=True)

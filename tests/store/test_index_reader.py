@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,20 @@ from tenex.store.search import Filter
 from tenex.store.search_words import match_of
 
 from .kit import StillClock, started
+from .test_index import HARMS as HARMS_TO_INDEX
+from .test_index import changed
 from .test_index_row import wrote
 
 ONE, TWO = (ConversationId(digit * 64) for digit in "12")
 
 
 @pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
+async def folder(folder: ConversationFolder) -> ConversationFolder:
     """Two conversations that rest, and an index that knows them."""
-    disk = Disk()
-    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
     for name in (ONE, TWO):
         await grow(folder, name, [started(name), wrote(2, name), Waiting(seq=3, at=Millis(3), reason="user")])
     await indexed(folder)
-    yield folder
-    disk.close()
+    return folder
 
 
 async def grow(folder: ConversationFolder, name: ConversationId, records: list[Record]) -> None:
@@ -78,9 +77,7 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-async def test_an_index_that_knows_all_is_believed_and_left_alone(
-    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_complete_index_is_believed(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     names, before = reads(folder, monkeypatch), files(folder.root)
     assert await found(folder) == [("1", 1), ("2", 1)]
     async with open_catalogue(folder) as catalogue:
@@ -90,7 +87,7 @@ async def test_an_index_that_knows_all_is_believed_and_left_alone(
     assert files(folder.root) == before
 
 
-async def test_what_it_does_not_know_is_read_from_the_journals_and_nothing_is_written(
+async def test_what_is_not_indexed_is_read_from_journals(
     folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed daemon had not written its last words into the index."""
@@ -107,9 +104,7 @@ async def test_what_it_does_not_know_is_read_from_the_journals_and_nothing_is_wr
 
 
 @pytest.mark.parametrize("had_daemon", [True, False])
-async def test_beside_a_daemon_that_writes_it_reads_what_is_written(
-    folder: ConversationFolder, had_daemon: bool
-) -> None:
+async def test_beside_a_daemon_it_reads_what_is_written(folder: ConversationFolder, had_daemon: bool) -> None:
     index = Index(folder.root / "index.sqlite")
     await index.catch_up(folder)
     await grow(folder, TWO, [wrote(4, "4" * 64), Waiting(seq=5, at=Millis(5), reason="user")])
@@ -121,7 +116,7 @@ async def test_beside_a_daemon_that_writes_it_reads_what_is_written(
     await index.close()
 
 
-async def test_a_journal_that_grows_while_we_look_is_no_reason_to_read_it(
+async def test_a_journal_growing_beside_is_not_read(
     folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The daemon is at work: between our looks at the folder and at the index it goes on."""
@@ -144,45 +139,22 @@ async def test_a_journal_that_grows_while_we_look_is_no_reason_to_read_it(
     await index.close()
 
 
-def _garbage(path: Path) -> None:
-    path.write_bytes(b"no database at all" * 1000)
-
-
-def _truncated(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def _of_another_version(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("pragma user_version = 77")
-    connection.close()
-
-
-def _without_a_table(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("drop table words")
-    connection.close()
-
-
-def _with_broken_words(path: Path) -> None:
-    """The file opens and lists; only a search meets the damage."""
-    connection = sqlite3.connect(path)
-    connection.execute("delete from words_data where id > 10")
-    connection.commit()
-    connection.close()
-
-
 def _folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
 
 
-@pytest.mark.parametrize(
-    "harm", [_garbage, _truncated, _of_another_version, _without_a_table, _with_broken_words, _folder]
-)
-async def test_an_index_of_no_use_is_told_and_the_journals_answer(
-    folder: ConversationFolder, harm: Callable[[Path], None]
-) -> None:
+HARMS: dict[str, Callable[[Path], object]] = {
+    name: HARMS_TO_INDEX[name]
+    for name in ("not a database", "cut at 0.5", "pragma user_version = 99", "drop table words")
+} | {
+    "only a search meets the damage": changed("delete from words_data where id > 10"),
+    "a folder": _folder,
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+async def test_an_unusable_index_is_reported(folder: ConversationFolder, harm: Callable[[Path], object]) -> None:
     path = folder.root / "index.sqlite"
     harm(path)
     before = files(folder.root)
@@ -210,10 +182,8 @@ async def test_without_an_index_every_journal_is_read_and_shown(folder: Conversa
 
 
 @pytest.mark.parametrize("is_in_wal_mode", [False, True])
-async def test_an_index_that_a_daemon_is_just_making_is_none_yet(
-    folder: ConversationFolder, is_in_wal_mode: bool
-) -> None:
-    """Between the file and its tables lie some ms: whoever looks then reads the journals, and is told of no damage."""
+async def test_an_index_just_being_made_is_none_yet(folder: ConversationFolder, is_in_wal_mode: bool) -> None:
+    """Between the file and its tables lie some ms: a reader then uses the journals, and reports no damage."""
     path = folder.root / "index.sqlite"
     path.write_bytes(b"")
     maker = sqlite3.connect(path)
@@ -237,9 +207,7 @@ async def test_a_journal_that_cannot_be_read_is_named_and_the_others_are_found(f
         assert "line 1" in catalogue.unread[TWO]
 
 
-async def test_an_index_another_process_has_locked_does_not_keep_us_from_an_answer(
-    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_locked_index_is_no_obstacle(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue_module, "BUSY_MS", 1)
     held = "pragma locking_mode = exclusive; begin exclusive; create table mine (x);"
     code = (
@@ -260,7 +228,7 @@ async def test_a_folder_that_may_only_be_read_is_enough(folder: ConversationFold
     index = Index(folder.root / "index.sqlite")
     index.set_cursor("wss://a", Millis(1))
     await index.flush()
-    for suffix in ("", "-wal", "-shm"):  # as they stand while it is open
+    for suffix in ("", "-wal", "-shm"):  # as they are while it is open
         shutil.copy(f"{folder.root}/index.sqlite{suffix}", f"{folder.root}/copy{suffix}")
     await index.close()
     for suffix in ("", "-wal", "-shm"):
@@ -298,25 +266,21 @@ async def asked_by_another(root: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    out, said = await done.communicate()
-    assert done.returncode == 0, said.decode()
+    out, errors = await done.communicate()
+    assert done.returncode == 0, errors.decode()
     return out.decode().strip()
 
 
-async def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    disk = Disk()
+async def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path, disk: Disk) -> None:
     async with open_catalogue(ConversationFolder(tmp_path / "none", disk, StillClock())) as catalogue:
         assert await catalogue.rows(Filter()) == []
         assert await catalogue.search(match_of("hello"), Filter(), 20) == []
-    disk.close()
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(512)], ids=["gone", "empty", "zeros"])
-async def test_a_journal_that_lost_all_is_no_new_conversation(
-    folder: ConversationFolder, content: bytes | None
-) -> None:
-    """Its view tells that there was more: whoever looks is told, and not shown an empty one of 1970."""
+async def test_an_emptied_journal_is_no_new_conversation(folder: ConversationFolder, content: bytes | None) -> None:
+    """Its view shows that there was more: it is reported, and not shown as an empty one of 1970."""
     path = folder.path(ONE)
     (path / "conversation.json").write_text('{"title": "it was about something"}')
     if content is None:

@@ -39,12 +39,7 @@ def wrote(seq: int, event_id: str) -> MessageRecorded:
     )
 
 
-def event(event_id: str) -> UnsignedEvent:
-    return UnsignedEvent(id=EventId(event_id), pubkey=KEY, created_at=1, kind=1, tags=(), content="hi")
-
-
-def said(seq: int, *event_ids: str) -> MessageSent:
-    events = tuple(map(event, event_ids))
+def sent(seq: int, *ids: str) -> MessageSent:
     return MessageSent(
         seq=seq,
         at=Millis(seq),
@@ -53,7 +48,9 @@ def said(seq: int, *event_ids: str) -> MessageSent:
         text="hi",
         purpose="notice",
         phase=Phase.CHAT,
-        events=events,
+        events=tuple(
+            UnsignedEvent(id=EventId(name), pubkey=KEY, created_at=1, kind=1, tags=(), content="hi") for name in ids
+        ),
         relays=("ws://127.0.0.1:1",),
     )
 
@@ -77,28 +74,12 @@ def test_a_waiting_conversation_with_nothing_in_flight_is_settled() -> None:
 
 def test_work_in_flight_keeps_a_conversation_unsettled() -> None:
     waiting = Waiting(seq=3, at=Millis(3), reason="user")
-    assert not summarise(fold(CONVERSATION_ID, [started(), wrote(2, "1"), waiting, said(4, "2")]), 1).settled
+    assert not summarise(fold(CONVERSATION_ID, [started(), wrote(2, "1"), waiting, sent(4, "2")]), 1).settled
     asked = RouteRequested(seq=3, at=Millis(3), attempt=1)
     assert not summarise(fold(CONVERSATION_ID, [started(), wrote(2, "1"), asked]), 1).settled
 
 
-def test_the_events_received_and_published_are_named_and_not_the_conversations_own_id() -> None:
-    command = CommandGiven(
-        seq=5,
-        at=Millis(5),
-        event_id=EventId("5"),
-        author=KEY,
-        name="Ana",
-        role=Role.OWNER,
-        command="stop",
-        argument="",
-        created_at=1,
-    )
-    records = [started(), wrote(2, "1"), said(3, "2", "3"), command]
-    assert news_of(records).events == ("1", "2", "3", "5")
-
-
-def test_everything_said_is_a_message_and_so_is_the_title() -> None:
+def test_every_text_is_a_message_so_is_the_title_and_events_are_named_but_not_the_conversations_own_id() -> None:
     command = CommandGiven(
         seq=4,
         at=Millis(4),
@@ -110,14 +91,15 @@ def test_everything_said_is_a_message_and_so_is_the_title() -> None:
         argument="chores",
         created_at=1,
     )
-    announced = replace(said(5, "5"), purpose="announcement")
-    news = news_of([started(), wrote(2, "2"), said(3, "3"), command, announced])
+    announced = replace(sent(5, "5", "6"), purpose="announcement")
+    news = news_of([started(), wrote(2, "2"), sent(3, "3"), command, announced])
     assert news.messages == (
         Message(seq=1, at=Millis(1), name="", text="a title"),
         Message(seq=2, at=Millis(2), name="Ana", text="hello"),
         Message(seq=3, at=Millis(3), name="A", text="hi"),
         Message(seq=4, at=Millis(4), name="Ana", text="/skip chores"),
     )
+    assert news.events == ("2", "3", "4", "5", "6")
 
 
 def test_who_worked_or_was_addressed_is_named_by_slug_and_key_and_every_phase_once() -> None:

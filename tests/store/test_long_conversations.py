@@ -39,12 +39,12 @@ class Talk:
     """A scenario whose journal is on disk and not in memory."""
 
     def __init__(self, folder: ConversationFolder, journal: FileJournal, views: Views) -> None:
-        self.scenario = Scenario(router, lambda c, m: reply("I have heard you, and this is what I say to it. " * 4))
+        self.scenario = Scenario(router, lambda c, m: reply("I have read your message, and this is my answer. " * 4))
         self._folder, self._journal, self._views = folder, journal, views
 
     async def turn(self, number: int) -> None:
         self.scenario.user_writes(
-            f"message {number}: tell me something, in a sentence or two, as you would to a friend"
+            f"message {number}: explain something, in a sentence or two, as you would to a friend"
         )
         self.scenario.settle()
         await self._journal.append(self.scenario.journal)

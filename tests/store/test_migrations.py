@@ -1,6 +1,5 @@
 """Journals of older versions: read by the steps from each to the next, gone on with, and never rewritten."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,41 +40,20 @@ def codec(kind: type[Record]) -> Codec:
     return Codec({"Measured": kind}, {step: make for step, make in STEPS.items() if step[1] < kind.version})
 
 
-@pytest.fixture
-async def disk() -> AsyncIterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-async def grown(path: Path, disk: Disk) -> list[Record]:
-    """A journal that three versions have written to; what the last of them knows of it."""
+async def test_a_journal_grows_through_versions_and_old_lines_are_not_rewritten(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "journal.jsonl"
     for kind, values in ((First, {"inches": 4}), (Second, {"centimetres": 7}), (Third, {"millimetres": 9, "tool": 1})):
         journal, _ = await FileJournal.open(path, codec(kind), disk, StillClock())
         await journal.append([[kind(seq=journal.next_seq, at=Millis(1), **values)]])
         await journal.close()
-    return peek(path, codec(Third))
-
-
-async def test_a_journal_grows_through_versions_and_every_line_keeps_its_meaning(tmp_path: Path, disk: Disk) -> None:
-    records = await grown(tmp_path / "journal.jsonl", disk)
-    assert records == [
+    assert peek(path, codec(Third)) == [
         Third(seq=1, at=Millis(1), millimetres=100),
         Third(seq=2, at=Millis(1), millimetres=70),
         Third(seq=3, at=Millis(1), millimetres=9, tool=1),
     ]
-
-
-async def test_old_lines_are_not_rewritten(tmp_path: Path, disk: Disk) -> None:
-    await grown(tmp_path / "journal.jsonl", disk)
-    lines = (tmp_path / "journal.jsonl").read_bytes().splitlines()
-    assert [line[: len(b'{"v":1')] for line in lines] == [b'{"v":1', b'{"v":2', b'{"v":3']
-
-
-async def test_an_older_program_refuses_by_name_what_a_newer_one_wrote(tmp_path: Path, disk: Disk) -> None:
-    await grown(tmp_path / "journal.jsonl", disk)
+    assert [line[: len(b'{"v":1')] for line in path.read_bytes().splitlines()] == [b'{"v":1', b'{"v":2', b'{"v":3']
     with pytest.raises(StoreDamaged, match=r"line 3 .* Measured has version 3 and this tenex knows 2; .*newer tenex"):
-        peek(tmp_path / "journal.jsonl", codec(Second))
+        peek(path, codec(Second))
 
 
 def test_a_kind_without_a_step_from_each_older_version_is_found_when_the_program_starts() -> None:

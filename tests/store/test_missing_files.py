@@ -1,10 +1,9 @@
-"""A journal one of whose earlier files is missing: what is left is told and gone on with, and what is missing is said.
+"""A journal one of whose earlier files is missing: what is left is used, and what is missing is reported.
 
 `tenex` is called as an operator calls it; only its output and the folder are looked at.
 """
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,31 +19,26 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Stats
 from tenex.store.verify import verify
 from tenex.store.view import Views
-from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario
 
-from .kit import StillClock
-from .test_rotation import names, records_of, written
+from .kit import StillClock, records_of, seven_phase_scenario
+from .test_rotation import names, written
 
 
 @pytest.fixture(scope="module")
 def scenario() -> Scenario:
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        scenario.user_writes(text)
-        scenario.settle()
-    return scenario
+    return seven_phase_scenario()
 
 
 @pytest.fixture
-async def folder(tmp_path: Path, scenario: Scenario) -> AsyncIterator[ConversationFolder]:
-    """Four files, of which the second is going to be missing."""
-    disk = Disk()
+async def folder(tmp_path: Path, disk: Disk, scenario: Scenario) -> ConversationFolder:
+    """Four files, of which one is going to be missing."""
     folder = ConversationFolder(tmp_path / "data" / "conversations", disk, StillClock())
     await (await written(folder, scenario)).close()
     await Views(folder, disk).show(scenario.conversation)
     await folder.close()
-    yield folder
-    disk.close()
+    assert await folder.read_left(ID) == (records_of(scenario), "")
+    return folder
 
 
 def lose(folder: ConversationFolder, number: int = 2) -> str:
@@ -55,10 +49,8 @@ def lose(folder: ConversationFolder, number: int = 2) -> str:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-async def test_what_is_left_begins_with_the_checkpoint_behind_the_gap(
-    folder: ConversationFolder, scenario: Scenario, number: int
-) -> None:
-    """And folds to where the conversation stands; who needs all of it is still refused."""
+async def test_what_is_left_begins_behind_the_gap(folder: ConversationFolder, scenario: Scenario, number: int) -> None:
+    """And folds to the current state; a reader that needs all of it is still refused."""
     path = lose(folder, number)
     records, gone = await folder.read_left(ID)
     first, *rest = records
@@ -70,10 +62,6 @@ async def test_what_is_left_begins_with_the_checkpoint_behind_the_gap(
     assert f"Put {Path(path).name} back from a copy; the daemon goes on from the newest file meanwhile." in gone
     with pytest.raises(StoreDamaged, match="is missing, though"):
         await folder.read(ID)
-
-
-async def test_where_nothing_is_missing_all_is_left(folder: ConversationFolder, scenario: Scenario) -> None:
-    assert await folder.read_left(ID) == (records_of(scenario), "")
 
 
 async def test_it_is_a_fault_that_asks_for_the_file_and_not_for_a_rebuild(folder: ConversationFolder) -> None:
@@ -92,7 +80,7 @@ async def test_what_is_left_is_judged_too(folder: ConversationFolder) -> None:
     assert "is missing" in missing
     assert "title: it was changed by another process" in changed
     path.write_text(json.dumps({**json.loads(path.read_text()), "seq": 3}))
-    assert len((await verify(folder, ID)).faults) == 1, "as it stood then nobody can say"
+    assert len((await verify(folder, ID)).faults) == 1, "its state then is unknown"
 
 
 async def test_figures_are_those_of_what_is_left(folder: ConversationFolder, scenario: Scenario) -> None:
@@ -106,10 +94,8 @@ async def test_figures_are_those_of_what_is_left(folder: ConversationFolder, sce
     assert left.ended <= left.cycles <= whole.cycles
 
 
-async def test_the_index_keeps_what_it_knew_of_the_past_and_learns_the_rest(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
-    """An event of the missing file was heard, and must not be answered again."""
+async def test_the_index_keeps_what_it_knew_of_the_past(folder: ConversationFolder, scenario: Scenario) -> None:
+    """An event of the missing file was received, and must not be answered again."""
     index = Index(folder.root / "index.sqlite")
     assert await index.catch_up(folder) == []
     await index.flush()
@@ -125,31 +111,31 @@ async def test_the_index_keeps_what_it_knew_of_the_past_and_learns_the_rest(
     await index.close()
 
 
-def test_every_command_that_only_reads_works_and_says_what_is_missing(
+def test_every_command_that_only_reads_works_and_reports_what_is_missing(
     folder: ConversationFolder, tmp_path: Path, scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, packed = ["--data", str(tmp_path / "data")], str(tmp_path / "packed")
     lose(folder)
 
-    def told(*words: str, code: int = 0) -> tuple[str, str]:
+    def run(*words: str, code: int = 0) -> tuple[str, str]:
         assert main(["conversations", *words, *data]) == code
-        out, said = capsys.readouterr()
-        return out, said
+        out, errors = capsys.readouterr()
+        return out, errors
 
-    (row,) = json.loads(told("list", "--json")[0])
+    (row,) = json.loads(run("list", "--json")[0])
     assert (row["id"], row["status"]) == (ID, scenario.conversation.status)
     for words in (("show", ID), ("show", ID, "--json"), ("stats", ID), ("stats",), ("replay", ID)):
-        out, said = told(*words)
+        out, errors = run(*words)
         assert out
-        assert "incomplete: " in said, words
-        assert "journal-000002.jsonl is missing" in said
-    (lacks,) = json.loads(told("stats", "--json")[0])["inPart"]
+        assert "incomplete: " in errors, words
+        assert "journal-000002.jsonl is missing" in errors
+    (lacks,) = json.loads(run("stats", "--json")[0])["inPart"]
     assert lacks["id"] == ID
     assert "journal-000002.jsonl is missing" in lacks["fault"]
-    assert "begins with record" in told("replay", ID, "--to", "2", code=2)[1]
-    assert "damaged: " in told("verify", code=4)[0]
+    assert "begins with record" in run("replay", ID, "--to", "2", code=2)[1]
+    assert "damaged: " in run("verify", code=4)[0]
 
-    assert "incomplete" in told("export", ID, "--out", packed)[1]
+    assert "incomplete" in run("export", ID, "--out", packed)[1]
     elsewhere = ["--data", str(tmp_path / "elsewhere")]
     for word in ("imported.", "already here, unchanged."):
         assert main(["conversations", "import", packed, *elsewhere]) == 0
@@ -157,17 +143,15 @@ def test_every_command_that_only_reads_works_and_says_what_is_missing(
     assert (tmp_path / "elsewhere" / "conversations" / ID / "journal-000002.jsonl").exists()
 
 
-async def test_what_was_imported_in_part_is_gone_on_with(
-    folder: ConversationFolder, tmp_path: Path, scenario: Scenario
+async def test_a_partial_import_continues(
+    folder: ConversationFolder, tmp_path: Path, disk: Disk, scenario: Scenario
 ) -> None:
-    """Its file has a number that tells a reader not to look for seq 1."""
+    """Its file has a number that shows a reader not to look for seq 1."""
     lose(folder)
     records, _ = await folder.read_left(ID)
-    disk = Disk()
     other = ConversationFolder(tmp_path / "other", disk, StillClock())
     create(other.path(ID), [[record] for record in records])
     journal, found = await other.open(ID)
     assert fold(ID, found) == scenario.conversation
     assert journal.next_seq == scenario.conversation.next_seq
     assert names(other) == ["journal-000002.jsonl"]
-    disk.close()

@@ -1,4 +1,4 @@
-"""A process that dies while it writes a view or the index: the next one finds the old or the new, and mends the rest.
+"""A process that dies while it writes a view or the index: the next one finds the old or the new, and repairs the rest.
 
 A dead process tidies nothing up, so what it leaves is copied right where it died.
 """
@@ -6,7 +6,7 @@ A dead process tidies nothing up, so what it leaves is copied right where it die
 import os
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,32 +23,15 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.verify import verify
 from tenex.store.view import Views
 from tenex.store.view_json import render
-from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario
 
-from .kit import StillClock
+from .kit import StillClock, records_of
 from .test_rotation import Death, dying
 
 
 @pytest.fixture
-async def disk() -> AsyncIterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
-def scenario() -> Scenario:
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        scenario.user_writes(text)
-        scenario.settle()
-    return scenario
-
-
-@pytest.fixture
-async def folder(tmp_path: Path, disk: Disk, scenario: Scenario) -> ConversationFolder:
+async def folder(folder: ConversationFolder, scenario: Scenario) -> ConversationFolder:
     """The whole scenario in a journal; nothing else yet."""
-    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
     journal, _ = await folder.open(ID)
     await journal.append(scenario.journal)
     return folder
@@ -74,7 +57,7 @@ async def test_a_death_within_a_view_leaves_the_old_one_or_the_new_one(
     after: bool,
 ) -> None:
     """A start knows from the times whether it has to be written, and opening the journal sweeps what was half made."""
-    records = [record for decision in scenario.journal for record in decision]
+    records = records_of(scenario)
     old, new = fold(ID, records[:60]), fold(ID, records)
     views = Views(folder, disk)
     await views.show(old)
@@ -103,7 +86,7 @@ async def test_a_death_within_a_view_leaves_the_old_one_or_the_new_one(
 
 
 def facts(index: Path) -> list[tuple[Any, ...]]:
-    """All an index says of journals, without its own numbers."""
+    """All an index holds of journals, without its own numbers."""
     found: list[tuple[Any, ...]] = []
     with closing(sqlite3.connect(index)) as connection:
         for query in (
@@ -165,8 +148,8 @@ async def test_a_death_within_the_index_costs_a_look_at_the_journal(
     again = Index(place / "index.sqlite")
     await again.catch_up(there)
     await again.close()
-    anew = Index(place / "anew.sqlite")
-    await anew.catch_up(there)
-    await anew.close()
-    assert facts(place / "index.sqlite") == facts(place / "anew.sqlite")
-    assert len(facts(place / "anew.sqlite")) > 10
+    rebuilt = Index(place / "rebuilt.sqlite")
+    await rebuilt.catch_up(there)
+    await rebuilt.close()
+    assert facts(place / "index.sqlite") == facts(place / "rebuilt.sqlite")
+    assert len(facts(place / "rebuilt.sqlite")) > 10

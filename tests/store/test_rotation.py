@@ -1,9 +1,10 @@
 """A journal of many files: gone on with in the next, read as one, and at any moment one file or the other."""
 
 import asyncio
+import errno
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,38 +12,16 @@ import pytest
 
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, StoreDamaged
-from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import atomic, journal, segments
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
-from tenex.store.journal_reader import MARK, load, peek
+from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
-from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario
 
-from .kit import StillClock, asked
-
-
-@pytest.fixture
-async def disk() -> AsyncIterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
-def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
-    return ConversationFolder(tmp_path / "conversations", disk, StillClock())
-
-
-@pytest.fixture
-def scenario() -> Scenario:
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        scenario.user_writes(text)
-        scenario.settle()
-    return scenario
+from .kit import StillClock, asked, fails, records_of
 
 
 @pytest.fixture(autouse=True)
@@ -50,10 +29,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is long at once."""
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
-
-
-def records_of(scenario: Scenario) -> list[Record]:
-    return [record for decision in scenario.journal for record in decision]
 
 
 def names(folder: ConversationFolder) -> list[str]:
@@ -75,9 +50,7 @@ async def written(folder: ConversationFolder, scenario: Scenario, each: int = 40
     return journal
 
 
-async def test_a_rotated_journal_is_folded_from_its_newest_file_and_read_as_a_whole(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_a_rotated_journal_is_folded_from_its_newest_file(folder: ConversationFolder, scenario: Scenario) -> None:
     before = await written(folder, scenario)
     assert names(folder) == ["journal-000002.jsonl", "journal-000003.jsonl", "journal-000004.jsonl", "journal.jsonl"]
     await folder.close()
@@ -88,9 +61,7 @@ async def test_a_rotated_journal_is_folded_from_its_newest_file_and_read_as_a_wh
     assert await folder.read(ID) == records_of(scenario), "every fact, each once, and nothing else"
 
 
-async def test_it_goes_on_after_each_restart_as_if_it_were_one_file(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_it_continues_after_each_restart_as_one_file(folder: ConversationFolder, scenario: Scenario) -> None:
     for decision in scenario.journal:
         journal, records = await folder.open(ID)
         state = fold(ID, records)
@@ -132,14 +103,12 @@ async def test_the_length_is_that_of_all_files(folder: ConversationFolder, scena
     newest = segments.current(folder.path(ID))
     os.utime(view, ns=(0, newest.stat().st_mtime_ns))
     os.utime(folder.path(ID) / "journal.jsonl", ns=(0, newest.stat().st_mtime_ns + 10**9))
-    assert await folder.behind() == [], "only the newest file says when the conversation last went on"
+    assert await folder.behind() == [], "only the newest file shows when the conversation last went on"
     os.utime(view, ns=(0, newest.stat().st_mtime_ns - 1))
     assert await folder.behind() == [ID]
 
 
-async def test_a_file_begins_with_its_checkpoint_and_the_ones_before_it_are_never_touched_again(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_files_before_the_newest_are_never_touched_again(folder: ConversationFolder, scenario: Scenario) -> None:
     journal, _ = await folder.open(ID)
     state = Conversation(id=ID)
     for number, decision in enumerate(scenario.journal[:6]):
@@ -178,13 +147,13 @@ async def test_only_a_long_journal_is_rotated_and_only_where_the_state_is_what_t
     assert names(folder) == ["journal-000002.jsonl", "journal.jsonl"]
     await folder.close()
     assert not await folder.rotate(state)
-    assert len(names(folder)) == 2, "nobody has it open"
+    assert len(names(folder)) == 2, "it is not open"
 
 
-async def test_who_went_on_at_once_is_told_so(
+async def test_a_rotation_beside_an_append_is_reported_as_not_current(
     folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the state says is then no longer where the journal ends, and nobody is to note the two together."""
+    """The state is then no longer where the journal ends, and the two must not be noted together."""
     writer, _ = await folder.open(ID)
     await writer.append(scenario.journal[:-1])
     state = fold(ID, records_of(scenario)[: -len(scenario.journal[-1])])
@@ -242,9 +211,7 @@ async def test_a_checkpoint_that_came_too_late_does_nothing(folder: Conversation
 # ---- two writers --------------------------------------------------------------------------------------------------
 
 
-async def test_a_writer_that_did_not_see_the_next_file_begin_fails_for_good(
-    folder: ConversationFolder, scenario: Scenario, disk: Disk
-) -> None:
+async def test_a_writer_behind_a_rotation_fails(folder: ConversationFolder, scenario: Scenario, disk: Disk) -> None:
     """Its file has not changed, and yet it is closed."""
     first, _ = await folder.open(ID)
     await first.append(scenario.journal)
@@ -331,11 +298,7 @@ async def test_a_disk_that_takes_no_new_file_leaves_the_present_one_in_use(
     await journal.append(scenario.journal[:-1])
     state = fold(ID, records_of(scenario)[: -len(scenario.journal[-1])])
     with monkeypatch.context() as patch:
-
-        def full(*_: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        patch.setattr(atomic, "write_all", full)
+        patch.setattr(atomic, "write_all", fails(errno.ENOSPC))
         await folder.rotate(state)
     assert names(folder) == ["journal.jsonl"]
     assert not journal.is_long, "it is not tried again at once"
@@ -351,11 +314,7 @@ async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
     await journal.append(scenario.journal[:-1])
     state = fold(ID, records_of(scenario)[: -len(scenario.journal[-1])])
     with monkeypatch.context() as patch:
-
-        def fail(_: Path) -> None:
-            raise OSError(5, "Input/output error")
-
-        patch.setattr(atomic, "sync_folder", fail)
+        patch.setattr(atomic, "sync_folder", fails(errno.EIO))
         await folder.rotate(state)
     with pytest.raises(AppendFailed, match="was begun, but Input/output error; open the journal again"):
         await journal.append([scenario.journal[-1]])
@@ -375,7 +334,7 @@ async def rotated(folder: ConversationFolder, scenario: Scenario) -> Path:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 300, b'{"v":1,"seq":4'])
-async def test_a_newest_file_without_its_checkpoint_is_damage_and_no_reason_to_use_the_one_before(
+async def test_a_newest_file_without_snapshot_is_damage(
     folder: ConversationFolder, scenario: Scenario, content: bytes
 ) -> None:
     path = await rotated(folder, scenario)
@@ -398,36 +357,10 @@ async def test_a_file_under_another_number_is_damage(folder: ConversationFolder,
         await folder.open(ID)
 
 
-async def test_an_old_file_that_is_gone_is_told_of_and_the_conversation_goes_on(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
-    path = await rotated(folder, scenario)
-    (path / "journal-000002.jsonl").unlink()
-    journal, records = await folder.open(ID)
-    assert fold(ID, records) == scenario.conversation
-    await journal.append([[asked(journal.next_seq)]])
-    with pytest.raises(StoreDamaged, match=r"journal-000002\.jsonl is missing, though journal-000003\.jsonl follows"):
-        await folder.read(ID)
-
-
-async def test_an_old_file_that_lost_its_end_is_found_when_it_is_read(
-    folder: ConversationFolder, scenario: Scenario
-) -> None:
+async def test_an_old_file_that_lost_its_end_is_found(folder: ConversationFolder, scenario: Scenario) -> None:
     path = (await rotated(folder, scenario)) / "journal-000002.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-8]))
     with pytest.raises(StoreDamaged, match=r"journal-000002\.jsonl ends with seq \d+, but journal-000003\.jsonl"):
         await folder.read(ID)
     assert fold(ID, await folder.read(ID, NEWEST)) == scenario.conversation
-
-
-async def test_a_torn_tail_is_set_aside_in_any_file(folder: ConversationFolder, scenario: Scenario) -> None:
-    path = await rotated(folder, scenario)
-    newest = path / "journal-000004.jsonl"
-    good = newest.read_bytes()
-    newest.write_bytes(good + b'{"v":1,"se')
-    loaded = load(path / "journal.jsonl", CONVERSATION, "now", "")
-    assert loaded.torn is not None
-    assert loaded.torn.name == "journal-000004.torn-now-1"
-    assert newest.read_bytes() == good
-    assert peek(path / "journal.jsonl", CONVERSATION) == records_of(scenario)

@@ -53,7 +53,7 @@ def test_what_is_missing_is_named() -> None:
     assert segments.missing([1, 2, 3]) == segments.missing([]) == []
 
 
-def test_all_files_count_and_the_newest_says_when(tmp_path: Path) -> None:
+def test_all_files_count_and_the_newest_shows_when(tmp_path: Path) -> None:
     folder = os.fspath(tmp_path)
     (tmp_path / "journal.jsonl").write_bytes(b"12345")
     os.utime(tmp_path / "journal.jsonl", ns=(0, 5_000))

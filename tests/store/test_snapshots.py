@@ -15,7 +15,7 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tests.fakes.scenario import ALICE, ID, Scenario, diligent, plain_model, seven_phases
 
-from .kit import asked, objects_of
+from .kit import asked, objects_of, records_of
 from .test_view import chatting
 
 
@@ -43,10 +43,6 @@ def test_what_the_day_has_cost_is_in_a_checkpoint() -> None:
     )
 
 
-def records_of(scenario: Scenario) -> list[Record]:
-    return [record for decision in scenario.journal for record in decision]
-
-
 def whole(seed: int | None) -> Scenario:
     scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue", "once more, please"):
@@ -67,7 +63,7 @@ def restarted(seed: int) -> Scenario:
     return scenario
 
 
-PLAYS: dict[str, Callable[[], Scenario]] = {
+SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "in order": lambda: whole(None),
     "in another order": lambda: whole(4),
     "with restarts": lambda: restarted(1),
@@ -75,8 +71,8 @@ PLAYS: dict[str, Callable[[], Scenario]] = {
 }
 
 
-@pytest.mark.parametrize("make", PLAYS.values(), ids=PLAYS)
-def test_from_a_checkpoint_at_any_seq_the_rest_leads_to_the_same_state_and_the_same_work(
+@pytest.mark.parametrize("make", SCENARIOS.values(), ids=SCENARIOS)
+def test_from_a_snapshot_at_any_seq_the_rest_leads_to_the_same_state_and_work(
     make: Callable[[], Scenario],
 ) -> None:
     scenario = make()

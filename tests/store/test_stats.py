@@ -1,4 +1,4 @@
-"""What conversations have taken: to the token and the cent what `conversation.json` says, and added up by hand."""
+"""What conversations have taken: to the token and the cent what `conversation.json` reply, and added up by hand."""
 
 import dataclasses
 import itertools
@@ -20,15 +20,18 @@ from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
 from tenex.store.stats import PhaseStats, Spending, Stats, as_json, total
 from tenex.store.view import render
+from tenex.store.view_json import _usage as usage_json
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
+from .kit import records_of
+
 
 def costly(seed: int) -> Callable[[Conversation, ModelCall], ModelStep | ModelFailed]:
-    """A diligent agent whose calls cost what nobody can add up in their head, and that fails in every way."""
+    """A diligent agent whose calls cost what cannot be added up at sight, and that fails in every way."""
     numbers = itertools.count(seed)
 
-    def mind(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
+    def model(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
         number = next(numbers)
         usage = Usage(input_tokens=number * 37 % 1009, output_tokens=number % 13, cost_usd=0.1 / (number + 3))
         if number % 4 == 3:
@@ -42,22 +45,22 @@ def costly(seed: int) -> Callable[[Conversation, ModelCall], ModelStep | ModelFa
         unpriced = dataclasses.replace(usage, cost_usd=None) if number % 11 == 0 else usage
         return dataclasses.replace(step, usage=unpriced, model=f"m:{number % 3}")
 
-    return mind
+    return model
 
 
 def restless(seed: int) -> Callable[[dict[str, Any]], Any]:
     """A router that is wrong now and then."""
     numbers = itertools.count(seed)
 
-    def mind(question: dict[str, Any]) -> Any:
+    def model(question: dict[str, Any]) -> Any:
         match next(numbers) % 6:
             case 2:
                 return "no JSON at all"
             case 4:
-                return {"agents": ["nobody"], "reason": "x"}
+                return {"agents": ["unknown"], "reason": "x"}
         return seven_phases(question)
 
-    return mind
+    return model
 
 
 @cache
@@ -82,20 +85,6 @@ def lived(seed: int) -> Scenario:
     return scenario
 
 
-def records_of(scenario: Scenario) -> list[r.Record]:
-    return [record for decision in scenario.journal for record in decision]
-
-
-def shown(usage: Usage) -> dict[str, Any]:
-    return {
-        "calls": usage.calls,
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "costUsd": usage.cost_usd,
-        **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
-    }
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_the_sums_are_exactly_those_of_the_view(seed: int) -> None:
     scenario = lived(seed)
@@ -106,12 +95,12 @@ def test_the_sums_are_exactly_those_of_the_view(seed: int) -> None:
     assert scenario.crashed == 1
     view = json.loads(render(scenario.conversation))
     stats = Stats.of(ID, records_of(scenario))
-    assert shown(stats.usage) == view["usage"]
+    assert usage_json(stats.usage) == view["usage"]
     assert stats.usage.cost_usd
-    for phase, told in view["phaseMetrics"].items():
+    for phase, metrics in view["phaseMetrics"].items():
         found = stats.phases[Phase(phase)]
-        assert shown(found.spending.usage) == told["usage"], phase
-        assert (found.visits, found.duration) == (told["visits"], told["durationMs"]), phase
+        assert usage_json(found.spending.usage) == metrics["usage"], phase
+        assert (found.visits, found.duration) == (metrics["visits"], metrics["durationMs"]), phase
     assert set(stats.phases) == set(map(Phase, view["phaseMetrics"]))
     for by in (stats.models, stats.agents):
         tokens = sum(spending.usage.input_tokens for spending in by.values())
@@ -235,7 +224,7 @@ def test_the_time_in_which_a_journal_lay_damaged_is_not_time_at_work() -> None:
     assert (stats.duration, stats.working) == (899_000, 0)
 
 
-def test_calls_are_told_by_how_they_went() -> None:
+def test_calls_are_counted_by_their_outcome() -> None:
     steps = [reply("", ("read_file", {"path": "a"}), ("no_such_tool", {})), reply("done")]
     scenario = Scenario(
         lambda question: {"agents": ["executor"], "phase": "execute", "reason": "x"} if not question["turns"] else "",
@@ -266,8 +255,8 @@ def test_what_costs_is_found_in_every_kind_of_record_that_has_a_cost() -> None:
     assert fold(ID, []).usage.calls == 0
 
 
-def test_a_colleague_called_is_a_tool_call_whose_cost_is_the_colleague_s() -> None:
-    """So the sums by agent agree with the whole, and a colleague that failed is a call that failed."""
+def test_a_called_sub_agent_is_a_tool_call_whose_cost_is_its_own() -> None:
+    """So the sums by agent agree with the whole, and a sub-agent that failed is a call that failed."""
     failed = ModelFailed(key=None, message="filtered", retryable=False)  # type: ignore[arg-type]
     worker = model_by_agent(executor=[reply("", *calls_to("helper", "planner")), "built"], planner=[failed] * 3)
     scenario = Scenario(
@@ -277,7 +266,7 @@ def test_a_colleague_called_is_a_tool_call_whose_cost_is_the_colleague_s() -> No
     )
     scenario.user_writes("hello")
     scenario.settle()
-    stats = Stats.of(ID, [record for decision in scenario.journal for record in decision])
+    stats = Stats.of(ID, records_of(scenario))
     assert (stats.tool_calls, stats.tool_failures, stats.turns) == (2, 1, 1)
     assert {name: spending.usage.calls for name, spending in stats.agents.items()} == {
         "orchestrator": 2,

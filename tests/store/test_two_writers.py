@@ -30,7 +30,7 @@ from tenex.store.repository import ConversationFolder
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ID, reply
 
-from .kit import StillClock, asked, decisions_of, started
+from .kit import CONVERSATION_ID, StillClock, asked, decisions_of, started
 
 OTHER = """
 import asyncio, sys
@@ -62,7 +62,7 @@ asyncio.run(main())
 
 
 class Other:
-    """A process with the journal open, which does one thing at a time when told to."""
+    """A process with the journal open, which does one thing at a time."""
 
     def __init__(self, path: Path, *work: str) -> None:
         self._process = subprocess.Popen(
@@ -92,13 +92,6 @@ class Other:
 
 
 @pytest.fixture
-async def disk() -> AsyncIterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
 async def path(tmp_path: Path, disk: Disk) -> Path:
     """A journal of three records."""
     path = tmp_path / ("c" * 64) / "journal.jsonl"
@@ -118,7 +111,7 @@ async def test_what_another_process_has_written_is_not_written_over(path: Path, 
         for _ in range(2):
             with pytest.raises(AppendFailed, match="by another process; open it again"):
                 await ours.append([[asked(ours.next_seq)]])
-        assert not await ours.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), [started()])))
+        assert not await ours.rotate(StateSnapshot.of(fold(CONVERSATION_ID, [started()])))
         again, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
         await again.append([[asked(again.next_seq)]])
         assert other.go().startswith("AppendFailed"), "and now theirs is behind"
@@ -136,7 +129,7 @@ async def test_of_two_who_rotate_one_does(path: Path, disk: Disk) -> None:
         ours, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
         assert other.go() == "done"
         with pytest.raises(AppendFailed, match="by another process"):
-            await ours.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), records)))
+            await ours.rotate(StateSnapshot.of(fold(CONVERSATION_ID, records)))
     finally:
         other.end()
     again, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
@@ -151,58 +144,51 @@ def identity(path: Path) -> int:
 
 
 async def stolen(path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[str]:
-    """Have somebody else append whenever ours comes to a call; what they were told."""
-    loop, told = asyncio.get_running_loop(), list[str]()
+    """Have somebody else append whenever ours comes to a call; what came of it."""
+    loop, outcome = asyncio.get_running_loop(), list[str]()
     disk = Disk()
     theirs, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
     real = getattr(owner, name)
 
     def call(*arguments: Any, **more: Any) -> Any:
-        if not told:
-            told.append("done")
+        if not outcome:
+            outcome.append("done")
             appending = asyncio.run_coroutine_threadsafe(theirs.append([[asked(theirs.next_seq)]]), loop)
             try:
                 appending.result(10)
             except AppendFailed as fault:
-                told[0] = str(fault)
+                outcome[0] = str(fault)
             disk.close()
         return real(*arguments, **more)
 
     monkeypatch.setattr(owner, name, call)
-    return told
+    return outcome
 
 
-async def test_nobody_appends_between_our_look_at_the_file_and_our_write(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_other_process_appends_between_check_and_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have seen the file as they left it, and only one may go on from there."""
     disk = Disk()
     ours, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
-    told = await stolen(path, monkeypatch, disk, "write")
+    outcome = await stolen(path, monkeypatch, disk, "write")
     await ours.append([[asked(4)]])
-    assert "is being written to by another process" in told[0]
+    assert "is being written to by another process" in outcome[0]
     assert [record.seq for record in peek(path, CONVERSATION)] == [1, 2, 3, 4]
     disk.close()
 
 
-async def test_nobody_appends_to_a_file_that_is_being_summed_up(
-    path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("work", ["summed up", "copied"])
+async def test_no_other_process_appends_while(
+    path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
-    """What went into it then would be in no checkpoint, and the conversation would go on without it."""
+    """It would be in no snapshot, or in no copy, and the conversation would continue without it."""
+    if work == "copied":  # by a process that has not flushed it itself
+        disk = Disk()
+        outcome = await stolen(path, monkeypatch, atomic, "replace")
     ours, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
-    told = await stolen(path, monkeypatch, atomic, "replace")
-    assert await ours.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), records)))
-    assert "is being written to by another process" in told[0]
-    await ours.append([[asked(4)]])
-    assert [record.seq for record in peek(path, CONVERSATION)] == [1, 2, 3, 4]
-
-
-async def test_nobody_appends_to_a_file_that_is_being_copied(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be told that its records are durable, and the copy, which has none of them, would take the name."""
-    told = await stolen(path, monkeypatch, atomic, "replace")
-    disk = Disk()
-    ours, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
-    assert "is being written to by another process" in told[0]
+    if work == "summed up":
+        outcome = await stolen(path, monkeypatch, atomic, "replace")
+        assert await ours.rotate(StateSnapshot.of(fold(CONVERSATION_ID, records)))
+    assert "is being written to by another process" in outcome[0]
     await ours.append([[asked(4)]])
     assert [record.seq for record in peek(path, CONVERSATION)] == [1, 2, 3, 4]
     assert len(records) == 3
@@ -210,7 +196,7 @@ async def test_nobody_appends_to_a_file_that_is_being_copied(path: Path, monkeyp
 
 
 async def test_a_file_that_is_being_written_to_is_not_opened_and_later_is(path: Path) -> None:
-    """And whoever opens it does not wait for an end that may not come."""
+    """And opening it does not wait for an end that may not come."""
     disk, theirs = Disk(), Disk()
     writing, going_on = Event(), Event()
 
@@ -238,9 +224,7 @@ async def test_a_file_that_is_being_written_to_is_not_opened_and_later_is(path: 
 
 
 @pytest.mark.parametrize("work", ["opens", "rotates"])
-async def test_what_somebody_else_did_between_our_look_and_our_lock_is_seen(
-    path: Path, monkeypatch: pytest.MonkeyPatch, work: str
-) -> None:
+async def test_a_change_between_check_and_lock_is_seen(path: Path, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
     """The file we have is then no longer the one that is written to."""
     loop, done = asyncio.get_running_loop(), list[str]()
     disk, theirs = Disk(), Disk()
@@ -248,7 +232,7 @@ async def test_what_somebody_else_did_between_our_look_and_our_lock_is_seen(
 
     async def interfere() -> None:
         if work == "rotates":
-            assert await other.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), records)))
+            assert await other.rotate(StateSnapshot.of(fold(CONVERSATION_ID, records)))
         else:
             await FileJournal.open(path, CONVERSATION, Disk(), StillClock())
 
@@ -271,7 +255,7 @@ async def test_what_somebody_else_did_between_our_look_and_our_lock_is_seen(
         one.close()
 
 
-# ---- with all that stands above a journal ---------------------------------------------------------------------------
+# ---- with all that is above a journal ---------------------------------------------------------------------------
 
 
 class OnDisk(World):
@@ -326,12 +310,12 @@ async def answered(root: Path, count: int) -> list[Record]:
 
     async with asyncio.timeout(60):
         while not rests(records := there()):
-            await asyncio.sleep(0.02)  # files tell nobody
+            await asyncio.sleep(0.02)  # files notify no one
     return records
 
 
 @pytest.mark.parametrize("rotates", [False, True], ids=["in one file", "in another file"])
-async def test_a_daemon_that_is_behind_freezes_reads_again_and_forks_nothing(
+async def test_a_daemon_that_is_behind_reads_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rotates: bool
 ) -> None:
     """Two take turns, each with the conversation in memory as it left it."""
@@ -349,5 +333,5 @@ async def test_a_daemon_that_is_behind_freezes_reads_again_and_forks_nothing(
     turns = [record for record in records if isinstance(record, r.TurnOpened)]
     assert len(turns) == 4
     assert len(list((root / ID).glob("journal-*.jsonl"))) > 1 or not rotates
-    said = [event.id for record in records if isinstance(record, r.MessageSent) for event in record.events]
-    assert sorted({**first.published, **second.published}) == sorted(said)
+    sent = [event.id for record in records if isinstance(record, r.MessageSent) for event in record.events]
+    assert sorted({**first.published, **second.published}) == sorted(sent)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from tenex.core.conversation import fold
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
-from tenex.core.records import PhaseTransition, Record, TurnOpened
+from tenex.core.records import PhaseTransition, TurnOpened
 from tenex.core.state.rollback import RolledBack
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.archive import packed, unpacked
@@ -26,23 +25,22 @@ from tenex.store.verify import Verdict, contradictions, verify
 from tenex.store.view import SEGMENT, Views
 from tests.fakes.scenario import ID
 
-from .kit import StillClock, decisions_of, going_on
+from .kit import decisions_of, going_on, records_of
 from .test_stats import lived
 
-RECORDS: list[Record] = [record for decision in lived(0).journal for record in decision]
+RECORDS = records_of(lived(0))
+LONG = ConversationId("d" * 64)
+LONG_RECORDS = list(going_on(1, 2 * SEGMENT + 30, LONG))
 
 
 @pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
+async def folder(folder: ConversationFolder, disk: Disk) -> ConversationFolder:
     """One conversation, written as a daemon writes it."""
-    disk = Disk()
-    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
     journal, _ = await folder.open(ID)
     await journal.append(lived(0).journal)
     await Views(folder, disk).show(fold(ID, RECORDS))
     await folder.close()
-    yield folder
-    disk.close()
+    return folder
 
 
 async def faults(folder: ConversationFolder) -> str:
@@ -61,12 +59,16 @@ async def test_what_a_daemon_wrote_is_whole(folder: ConversationFolder) -> None:
     assert await verify(folder, ID) == Verdict(id=ID, records=len(RECORDS), seq=len(RECORDS))
 
 
-async def test_a_view_that_is_some_records_behind_is_no_fault(folder: ConversationFolder) -> None:
-    """A daemon may be at work: it is compared with the journal as it stood then, whichever record that was."""
+async def test_a_view_that_is_behind_or_of_another_version_is_no_fault(folder: ConversationFolder, disk: Disk) -> None:
+    """A daemon may be at work; and fields that only one version knows prove nothing about the journal."""
     for seq in range(1, len(RECORDS), 11):
-        await Views(folder, disk := Disk()).show(fold(ID, RECORDS[:seq]))
-        disk.close()
+        await Views(folder, disk).show(fold(ID, RECORDS[:seq]))
         assert await faults(folder) == ""
+    view = json.loads((folder.path(ID) / VIEW).read_text())
+    del view["openGates"]
+    view["orchestratorTurns"][0]["new"] = 1
+    (folder.path(ID) / VIEW).write_text(json.dumps({**view, "colour": "red"}))
+    assert await faults(folder) == ""
 
 
 async def test_a_view_that_is_not_there_yet_is_a_remark(folder: ConversationFolder) -> None:
@@ -79,23 +81,12 @@ async def test_a_view_that_is_not_there_yet_is_a_remark(folder: ConversationFold
     ("name", "value"),
     [("phase", "plan"), ("status", "active"), ("title", "mine"), ("orchestratorTurns", []), ("seq", 9)],
 )
-async def test_a_view_somebody_changed_is_named_with_what_differs(
-    folder: ConversationFolder, name: str, value: object
-) -> None:
+async def test_a_changed_view_is_named_with_what_differs(folder: ConversationFolder, name: str, value: object) -> None:
     edit(folder, **{name: value})
-    told = await faults(folder)
-    assert str(folder.path(ID) / VIEW) in told
-    assert name in told or name == "seq"
-    assert "move the file away" in told
-
-
-async def test_a_view_of_another_version_is_no_fault(folder: ConversationFolder) -> None:
-    """Fields that only one of them knows say nothing about the journal."""
-    view = json.loads((folder.path(ID) / VIEW).read_text())
-    del view["openGates"]
-    view["orchestratorTurns"][0]["new"] = 1
-    (folder.path(ID) / VIEW).write_text(json.dumps({**view, "colour": "red"}))
-    assert await faults(folder) == ""
+    found = await faults(folder)
+    assert str(folder.path(ID) / VIEW) in found
+    assert name in found or name == "seq"
+    assert "move the file away" in found
 
 
 async def test_a_view_beyond_the_journal_is_a_fault(folder: ConversationFolder) -> None:
@@ -110,57 +101,51 @@ async def test_a_view_that_cannot_be_read_is_a_fault(folder: ConversationFolder,
     assert "cannot be read" in await faults(folder)
 
 
+@pytest.fixture
+async def long(folder: ConversationFolder, disk: Disk) -> Path:
+    """The folder of a conversation whose older turns are in a file of their own."""
+    journal, _ = await folder.open(LONG)
+    await journal.append([LONG_RECORDS])
+    await folder.close()
+    await Views(folder, disk).show(fold(LONG, LONG_RECORDS))
+    return folder.path(LONG)
+
+
 @pytest.mark.parametrize("content", [None, "{"], ids=["gone", "no JSON"])
-async def test_older_turns_that_are_lost_are_made_anew_as_it_says(
-    folder: ConversationFolder, content: str | None
+async def test_lost_older_turns_are_written_again(
+    folder: ConversationFolder, disk: Disk, long: Path, content: str | None
 ) -> None:
     """A start writes the views that are behind, and what belongs to them."""
-    name, disk = ConversationId("d" * 64), Disk()
-    records = list(going_on(1, 2 * SEGMENT + 30, name))
-    journal, _ = await folder.open(name)
-    await journal.append([records])
-    await folder.close()
-    await Views(folder, disk).show(fold(name, records))
-    path = folder.path(name)
-    lost = path / "orchestratorTurns-000001.json"
+    lost = long / "orchestratorTurns-000001.json"
     whole = lost.read_bytes()
     lost.unlink()
     if content is not None:
         lost.write_text(content)
-    (told,) = (await verify(folder, name)).faults
-    assert "orchestratorTurns-000001.json cannot be read" in told
-    assert "move it away if it is there, and conversation.json with it" in told
+    (fault,) = (await verify(folder, LONG)).faults
+    assert "orchestratorTurns-000001.json cannot be read" in fault
+    assert "move it away if it is there, and conversation.json with it" in fault
     lost.unlink(missing_ok=True)
-    (path / VIEW).unlink()
-    assert name in await folder.behind()
-    await Views(folder, disk).show(fold(name, records))
-    disk.close()
+    (long / VIEW).unlink()
+    assert LONG in await folder.behind()
+    await Views(folder, disk).show(fold(LONG, LONG_RECORDS))
     assert lost.read_bytes() == whole
-    assert (await verify(folder, name)).faults == ()
+    assert (await verify(folder, LONG)).faults == ()
 
 
-async def test_older_turns_that_somebody_changed_are_named(folder: ConversationFolder) -> None:
-    """As the newest are; and where the journal has lost its end, that is what is said."""
-    name, disk = ConversationId("d" * 64), Disk()
-    records = list(going_on(1, 2 * SEGMENT + 30, name))
-    journal, _ = await folder.open(name)
-    await journal.append([records])
-    await folder.close()
-    await Views(folder, disk).show(fold(name, records))
-    disk.close()
-    assert (await verify(folder, name)).faults == ()
-    part = folder.path(name) / "orchestratorTurns-000001.json"
+async def test_older_turns_that_were_changed_are_named(folder: ConversationFolder, long: Path) -> None:
+    assert (await verify(folder, LONG)).faults == ()
+    part = long / "orchestratorTurns-000001.json"
     whole = part.read_bytes()
     turns = json.loads(whole)
     turns[3]["reason"] = "mine"
     part.write_text(json.dumps(turns))
-    (told,) = (await verify(folder, name)).faults
-    assert told.startswith(f"{part} differs from the journal")
+    (fault,) = (await verify(folder, LONG)).faults
+    assert fault.startswith(f"{part} differs from the journal")
     part.write_text(json.dumps([{**turn, "new": 1} for turn in json.loads(whole)]))  # of another version
-    assert (await verify(folder, name)).faults == ()
+    assert (await verify(folder, LONG)).faults == ()
     part.with_name("orchestratorTurns-000003.json").write_bytes(whole)
-    (told,) = (await verify(folder, name)).faults
-    assert told.startswith(f"{part.with_name('orchestratorTurns-000003.json')} holds more than the journal does")
+    (fault,) = (await verify(folder, LONG)).faults
+    assert fault.startswith(f"{part.with_name('orchestratorTurns-000003.json')} holds more than the journal does")
 
 
 async def test_a_damaged_line_is_named_by_file_line_and_byte(folder: ConversationFolder) -> None:
@@ -170,18 +155,18 @@ async def test_a_damaged_line_is_named_by_file_line_and_byte(folder: Conversatio
         broken = [*lines]
         broken[line - 1] = broken[line - 1].replace(b'"at":', b'"At":')
         journal.write_bytes(b"".join(broken))
-        told = await faults(folder)
+        found = await faults(folder)
         place = sum(map(len, lines[: line - 1]))
-        assert f"{journal}: line {line} cannot be right (byte {place}): its crc is missing or wrong" in told
-        assert "`tenex conversations rebuild ID --from conversation.json` or `--from relay`" in told
+        assert f"{journal}: line {line} cannot be right (byte {place}): its crc is missing or wrong" in found
+        assert "`tenex conversations rebuild ID --from conversation.json` or `--from relay`" in found
         assert broken[line - 1] in journal.read_bytes()[place:]
 
 
 async def test_a_journal_that_is_missing_or_something_else_is_named(folder: ConversationFolder) -> None:
     journal = folder.path(ID) / JOURNAL
     journal.unlink()
-    told = await verify(folder, ID)
-    assert "rebuild" in "".join(told.faults)
+    verdict = await verify(folder, ID)
+    assert "rebuild" in "".join(verdict.faults)
     journal.mkdir()
     assert "rebuild" in await faults(folder)
     shutil.rmtree(folder.path(ID))
@@ -189,7 +174,7 @@ async def test_a_journal_that_is_missing_or_something_else_is_named(folder: Conv
         await verify(folder, ID)
 
 
-async def test_a_journal_that_was_emptied_is_judged_also_where_only_older_turns_stand_beside_it(
+async def test_an_emptied_journal_is_judged_also_where_only_older_turns_are_left(
     folder: ConversationFolder,
 ) -> None:
     (folder.path(ID) / VIEW).unlink()
@@ -212,7 +197,7 @@ async def test_a_torn_tail_is_no_damage(folder: ConversationFolder) -> None:
     assert await faults(folder) == ""
 
 
-def test_records_that_contradict_each_other_are_told_by_their_seq() -> None:
+def test_records_that_contradict_each_other_are_named_by_their_seq() -> None:
     at = next(n for n, record in enumerate(RECORDS) if isinstance(record, PhaseTransition))
     move = RECORDS[at]
     assert isinstance(move, PhaseTransition)
@@ -230,23 +215,22 @@ def test_records_that_contradict_each_other_are_told_by_their_seq() -> None:
     assert list(contradictions(ID, RECORDS)) == []
 
 
-def test_going_back_to_what_does_not_stand_before_it_is_a_contradiction() -> None:
+def test_going_back_to_what_is_not_before_it_is_a_contradiction() -> None:
     before = RECORDS[:6]
 
-    def told(to: int) -> list[str]:
+    def faults_of(to: int) -> list[str]:
         state = fold(ID, RECORDS[:3])
         back = RolledBack(seq=7, at=Millis(1), to=to, by="alice", reason="", state=state)
         return list(contradictions(ID, [*before, back]))
 
-    assert [told(to) for to in (1, 5)] == [[], []]
+    assert [faults_of(to) for to in (1, 5)] == [[], []]
     for to in (0, 6, 7):
-        assert told(to) == [f"record 7 (RolledBack) goes back to record {to}, which is not before it."]
+        assert faults_of(to) == [f"record 7 (RolledBack) goes back to record {to}, which is not before it."]
 
 
-async def test_a_journal_of_several_files_is_judged_and_renewed_as_a_whole(tmp_path: Path) -> None:
+async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: ConversationFolder, disk: Disk) -> None:
     """Every file of it is read, and the damaged one is named; all of them make room for the new one."""
-    disk = Disk()
-    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
+    shutil.rmtree(folder.path(ID))
     journal, _ = await folder.open(ID)
     decisions = [list(decision) for decision in lived(0).journal]
     await journal.append(decisions[:20])
@@ -268,12 +252,9 @@ async def test_a_journal_of_several_files_is_judged_and_renewed_as_a_whole(tmp_p
     aside = renew(folder.path(ID), decisions_of(1), "then")
     assert sorted(path.name for path in aside.glob("journal*")) == [file.name for file in files]
     assert [path.name for path in folder.path(ID).glob("journal*.jsonl")] == [JOURNAL]
-    disk.close()
 
 
-async def test_a_folder_that_is_shut_to_us_is_a_fault_and_no_error(
-    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unreadable_folder_is_a_fault(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.exists
 
     def barred(path: Path) -> bool:

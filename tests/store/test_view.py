@@ -1,7 +1,6 @@
 """The readable view: a stranger can follow it, and its size does not grow with the conversation."""
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,9 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import SEGMENT, Views, render
-from tests.fakes.scenario import ID, Scenario, diligent, reply, seven_phases
-from tests.fakes.virtual import VirtualClock
+from tests.fakes.scenario import ID, Scenario, reply
 
 from .kit import CONVERSATION_ID, going_on
-
-
-def whole() -> Conversation:
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        scenario.user_writes(text)
-        scenario.settle()
-    return scenario.conversation
 
 
 def chatting(turns: int) -> Scenario:
@@ -34,34 +24,19 @@ def chatting(turns: int) -> Scenario:
         answered = last is not None and question["messages"][-1]["after_turn"] != last
         return {"agents": ["USER" if answered else "project-manager"], "reason": "talk"}
 
-    scenario = Scenario(router, lambda c, m: reply("I have heard you."))
+    scenario = Scenario(router, lambda c, m: reply("I have read it."))
     for number in range(turns):
         scenario.user_writes(f"message {number}")
         scenario.settle()
     return scenario
 
 
-def test_a_stranger_can_follow_a_conversation_from_its_view() -> None:
-    view = json.loads(render(whole()))
-    assert [t["to"] for t in view["phaseTransitions"]] == [
-        "brainstorm",
-        "plan",
-        "execute",
-        "verification",
-        "chores",
-        "reflection",
-    ]
-    assert set(view["phaseTransitions"][0]) == {
-        "from",
-        "to",
-        "message",
-        "timestamp",
-        "time",
-        "agentPubkey",
-        "agentName",
-        "reason",
-        "summary",
-    }
+def test_the_view_shows_what_happened(scenario: Scenario) -> None:
+    view = json.loads(render(scenario.conversation))
+    phases = "brainstorm plan execute verification chores reflection"
+    assert " ".join(t["to"] for t in view["phaseTransitions"]) == phases
+    fields = "from to message timestamp time agentPubkey agentName reason summary"
+    assert set(view["phaseTransitions"][0]) == set(fields.split())
     execute = next(t for t in view["orchestratorTurns"] if t["phase"] == "execute")
     assert execute["agents"] == ["executor", "helper"]
     assert {done["agent"] for done in execute["completions"]} == {"executor", "helper"}
@@ -73,18 +48,6 @@ def test_a_stranger_can_follow_a_conversation_from_its_view() -> None:
     assert view["undelivered"] == 0
 
 
-@pytest.fixture
-async def disk() -> AsyncIterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
-def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
-    return ConversationFolder(tmp_path, disk, VirtualClock())
-
-
 LISTS = {"phaseTransitions": "message", "orchestratorTurns": "turnId"}
 
 
@@ -94,8 +57,8 @@ def view_of(path: Path) -> dict[str, Any]:
     return view
 
 
-def told(path: Path, name: str) -> list[str]:
-    """What a reader of the view and of the files it lists is told, in order."""
+def listed(path: Path, name: str) -> list[str]:
+    """What a reader of the view and of the files it lists finds, in order."""
     view = view_of(path)
     earlier = view.get(f"earlier{name[0].upper()}{name[1:]}", [])
     items = [item for file in earlier for item in json.loads((path / file).read_text())] + view[name]
@@ -115,15 +78,13 @@ async def on_disk(folder: ConversationFolder, turns: int) -> list[Record]:
     return records
 
 
-async def test_a_long_conversation_is_split_into_files_that_are_written_once(
-    folder: ConversationFolder, disk: Disk
-) -> None:
+async def test_a_long_view_is_split_into_files_written_once(folder: ConversationFolder, disk: Disk) -> None:
     records = await on_disk(folder, 2 * SEGMENT + 30)
     path = folder.path(CONVERSATION_ID)
     await Views(folder, disk).show(fold(CONVERSATION_ID, records))
     assert view_of(path)["earlierOrchestratorTurns"] == ["orchestratorTurns-000001.json"]
     for name in LISTS:
-        assert told(path, name) == expected(records, name)
+        assert listed(path, name) == expected(records, name)
     first = path / "orchestratorTurns-000001.json"
     stamp = first.stat().st_mtime_ns
     more = [*records, *going_on(len(records) + 1, 1)]
@@ -133,9 +94,7 @@ async def test_a_long_conversation_is_split_into_files_that_are_written_once(
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a restart from a checkpoint at each view"])
-async def test_the_view_goes_on_at_the_right_numbers_however_it_is_come_to(
-    folder: ConversationFolder, disk: Disk, restarts: bool
-) -> None:
+async def test_the_view_continues_at_the_right_numbers(folder: ConversationFolder, disk: Disk, restarts: bool) -> None:
     path = folder.path(CONVERSATION_ID)
     journal, _ = await folder.open(CONVERSATION_ID)
     views, state, records = Views(folder, disk), Conversation(id=CONVERSATION_ID), list[Record]()
@@ -147,15 +106,13 @@ async def test_the_view_goes_on_at_the_right_numbers_however_it_is_come_to(
         await views.show(state)
         assert (path / "conversation.json").read_text() == render(fold(CONVERSATION_ID, records))
         for name in LISTS:
-            assert told(path, name) == expected(records, name)
+            assert listed(path, name) == expected(records, name)
             assert min(SEGMENT, len(expected(records, name))) <= len(view_of(path)[name]) < 2 * SEGMENT
         if restarts:
             views, state = Views(folder, disk), fold(CONVERSATION_ID, [StateSnapshot.of(state)])
 
 
-async def test_files_the_state_no_longer_tells_of_are_made_from_the_whole_journal(
-    folder: ConversationFolder, disk: Disk
-) -> None:
+async def test_files_the_state_no_longer_holds_are_made_from_all(folder: ConversationFolder, disk: Disk) -> None:
     """Somebody removed them, or the process that should have written them died; all of it folds to the newest turns."""
     records = await on_disk(folder, 5 * SEGMENT)
     path = folder.path(CONVERSATION_ID)
@@ -164,7 +121,7 @@ async def test_files_the_state_no_longer_tells_of_are_made_from_the_whole_journa
     before = {file.name: file.read_bytes() for file in path.glob("*.json")}
     assert len(before) == 1 + 2 * 4
     for name in LISTS:
-        assert told(path, name) == expected(records, name)
+        assert listed(path, name) == expected(records, name)
         for number in (1, 3):
             (path / f"{name}-00000{number}.json").unlink()
     await Views(folder, disk).show(fold(CONVERSATION_ID, [StateSnapshot.of(state)]))
@@ -178,10 +135,10 @@ async def test_a_process_that_fell_far_behind_catches_up(folder: ConversationFol
     await views.show(fold(CONVERSATION_ID, records[: 1 + 3 * SEGMENT]))
     await views.show(fold(CONVERSATION_ID, records))
     for name in LISTS:
-        assert told(folder.path(CONVERSATION_ID), name) == expected(records, name)
+        assert listed(folder.path(CONVERSATION_ID), name) == expected(records, name)
 
 
-async def test_where_the_old_files_of_the_journal_are_lost_the_view_is_still_written(
+async def test_the_view_is_written_though_old_files_of_the_journal_are_lost(
     folder: ConversationFolder, disk: Disk
 ) -> None:
     records = await on_disk(folder, 3 * SEGMENT)
@@ -203,38 +160,19 @@ def test_the_view_is_as_large_after_a_million_turns_as_after_a_thousand() -> Non
     assert view["earlierOrchestratorTurns"] == [f"orchestratorTurns-{n:06d}.json" for n in range(9_900, 10_000)]
 
 
-async def test_what_was_rendered_before_is_the_same_as_rendered_anew(tmp_path: Path) -> None:
-    scenario = chatting(3)
-    disk = Disk()
-    folder = ConversationFolder(tmp_path, disk, VirtualClock())
-    folder.path(ID).mkdir()
-    views = Views(folder, disk)
-    try:
-        for _ in range(4):
-            await views.show(scenario.conversation)
-            assert (folder.path(ID) / "conversation.json").read_text() == render(scenario.refold())
-            scenario.user_writes("more")
-            scenario.settle()
-    finally:
-        disk.close()
-
-
-async def test_a_view_that_cannot_be_written_is_written_the_next_time(tmp_path: Path) -> None:
-    scenario = chatting(1)
-    disk = Disk()
-    folder = ConversationFolder(tmp_path, disk, VirtualClock())
-    views = Views(folder, disk)
-    try:
-        blocked = folder.path(ID) / "conversation.json"
-        blocked.mkdir(parents=True)
-        with pytest.raises(IsADirectoryError):
-            await views.show(scenario.conversation)
-        assert not list(blocked.parent.glob(".*")), "nothing half written is left beside it"
-        blocked.rmdir()
+async def test_a_view_that_failed_is_written_the_next_time(folder: ConversationFolder, disk: Disk) -> None:
+    scenario, views = chatting(3), Views(folder, disk)
+    blocked = folder.path(ID) / "conversation.json"
+    blocked.mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
         await views.show(scenario.conversation)
-        assert json.loads((folder.path(ID) / "conversation.json").read_text())["status"] == "waiting"
-    finally:
-        disk.close()
+    assert not list(blocked.parent.glob(".*")), "nothing half written is left beside it"
+    blocked.rmdir()
+    for _ in range(4):
+        await views.show(scenario.conversation)
+        assert blocked.read_text() == render(scenario.refold())
+        scenario.user_writes("more")
+        scenario.settle()
 
 
 def test_strange_text_never_costs_the_view() -> None:

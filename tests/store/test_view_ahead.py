@@ -1,14 +1,12 @@
-"""A view that tells of records its journal has no more: said once, kept, and no reason to stop."""
+"""A view of records its journal has no more: reported once, kept, and no reason to stop."""
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import structlog
 
 from tenex.core.conversation import fold
-from tenex.core.records import Record
 from tenex.operations.doctor.conversations import _conversation
 from tenex.operations.doctor.findings import Level
 from tenex.store import view_ahead
@@ -19,25 +17,22 @@ from tenex.store.verify import verify
 from tenex.store.view import Views
 from tests.fakes.scenario import ID
 
-from .kit import StillClock
+from .kit import records_of
 from .test_stats import lived
 
 DECISIONS = [list(decision) for decision in lived(0).journal]
-RECORDS: list[Record] = [record for decision in DECISIONS for record in decision]
+RECORDS = records_of(lived(0))
 KEPT = f"conversation.ahead-{len(RECORDS)}-1"
 
 
 @pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
+async def folder(folder: ConversationFolder, disk: Disk) -> ConversationFolder:
     """One conversation, written as a daemon writes it."""
-    disk = Disk()
-    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
     journal, _ = await folder.open(ID)
     await journal.append(DECISIONS)
     await Views(folder, disk).show(fold(ID, RECORDS))
     await folder.close()
-    yield folder
-    disk.close()
+    return folder
 
 
 def older(folder: ConversationFolder) -> None:
@@ -54,10 +49,9 @@ def zeroed(folder: ConversationFolder) -> None:
 
 
 @pytest.mark.parametrize("lose", [older, zeroed])
-async def test_an_end_that_was_lost_is_told_and_what_the_view_knew_of_it_is_kept(
-    folder: ConversationFolder, lose: object
+async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_kept(
+    folder: ConversationFolder, disk: Disk, lose: Callable[[ConversationFolder], None]
 ) -> None:
-    assert callable(lose)
     lose(folder)
     known = (folder.path(ID) / VIEW).read_bytes()
     before = (await verify(folder, ID)).faults
@@ -74,8 +68,7 @@ async def test_an_end_that_was_lost_is_told_and_what_the_view_knew_of_it_is_kept
     assert [path.name for path in view_ahead.kept(folder.path(ID))] == [KEPT]
     assert (folder.path(ID) / KEPT).read_bytes() == known
 
-    await Views(folder, disk := Disk()).show(fold(ID, records))
-    disk.close()
+    await Views(folder, disk).show(fold(ID, records))
     with structlog.testing.capture_logs() as logs:
         await folder.open(ID)
     assert not [log for log in logs if log["event"] == "journal.truncated"]
@@ -90,9 +83,7 @@ async def test_an_end_that_was_lost_is_told_and_what_the_view_knew_of_it_is_kept
 @pytest.mark.parametrize(
     "content", [b"", b"{", b'{\n  "seq": "9"\n}', b'{\n  "seq": 1,\n', b'{"text": "\\n  \\"seq\\": 999,"}']
 )
-async def test_a_view_that_says_nothing_of_the_kind_is_no_word_against_the_journal(
-    folder: ConversationFolder, content: bytes
-) -> None:
+async def test_a_view_without_a_later_seq_is_no_sign_of_a_lost_end(folder: ConversationFolder, content: bytes) -> None:
     (folder.path(ID) / VIEW).write_bytes(content)
     with structlog.testing.capture_logs() as logs:
         await folder.open(ID)
@@ -107,8 +98,8 @@ async def test_a_view_that_is_no_file_is_passed_over(folder: ConversationFolder)
     assert records == RECORDS
 
 
-async def test_the_seq_stands_where_it_is_looked_for(folder: ConversationFolder) -> None:
-    """Only the title stands before it that may be longer or shorter."""
+async def test_the_seq_is_where_it_is_looked_for(folder: ConversationFolder) -> None:
+    """Only the title comes before it that may be longer or shorter."""
     path = folder.path(ID) / VIEW
     view = json.loads(path.read_text())
     assert list(view).index("seq") < 12

@@ -1,4 +1,4 @@
-"""The status port over real sockets: what it says, and that no client can hold it up."""
+"""The status port over real sockets: its answers, and that no client can block it."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 
 
 class State:
-    """What the parts would tell."""
+    """The readings of the parts."""
 
     def __init__(self) -> None:
         self.relays: list[Any] = [relay()]
@@ -104,7 +104,7 @@ async def test_all_is_well(port: StatusPort) -> None:
     assert await get(port, "/readyz") == (200, {"ok": True, "faults": []})
 
 
-async def test_a_disk_that_takes_nothing_is_unhealthy_and_says_why(port: StatusPort, state: State) -> None:
+async def test_a_full_disk_is_unhealthy_with_its_reason(port: StatusPort, state: State) -> None:
     async def full() -> str:
         return "/data cannot be written to: No space left on device."
 
@@ -115,23 +115,23 @@ async def test_a_disk_that_takes_nothing_is_unhealthy_and_says_why(port: StatusP
     assert state.probes == 1, "the disk is flushed for us: an answer of it holds for some seconds"
 
 
-async def test_a_disk_that_hangs_is_asked_once_and_keeps_nobody_waiting(
+async def test_a_disk_that_hangs_is_probed_once_and_blocks_no_client(
     port: StatusPort, state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_module, "PROBE_TIMEOUT", 0.05)
     monkeypatch.setattr(health_module, "PROBE_EVERY", 0.0)
-    mended = asyncio.Event()
+    repaired = asyncio.Event()
 
     async def hangs() -> str:
-        await mended.wait()
+        await repaired.wait()
         return ""
 
     state.disk = hangs
     for _ in range(3):
-        code, said = await get(port, "/healthz")
+        code, answer = await get(port, "/healthz")
         assert (code, state.probes) == (503, 1)
-        assert "has not answered" in said["faults"][0]
-    mended.set()
+        assert "has not answered" in answer["faults"][0]
+    repaired.set()
     state.disk = state.well
     assert (await get(port, "/healthz"))[0] == 200
 
@@ -158,9 +158,9 @@ async def test_without_a_relay_that_serves_it_is_well_and_not_ready(
 
 async def test_a_daemon_that_stops_is_not_ready(port: StatusPort, state: State) -> None:
     state.is_serving = False
-    code, said = await get(port, "/readyz")
+    code, answer = await get(port, "/readyz")
     assert code == 503
-    assert "not admitted" in said["faults"][0]
+    assert "not admitted" in answer["faults"][0]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ async def test_a_request_without_end_is_refused(port: StatusPort) -> None:
     assert (await get(port, "/healthz"))[0] == 200
 
 
-async def test_a_client_that_says_nothing_is_hung_up_on(port: StatusPort, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_client_is_disconnected(port: StatusPort, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "REQUEST_TIMEOUT", 0.05)
     async with connection(port) as (reader, writer):
         writer.write(b"GET /met")
@@ -223,7 +223,7 @@ async def test_a_fault_of_ours_is_an_answer_too(port: StatusPort, state: State) 
     assert (await get(port, "/healthz"))[0] == 200
 
 
-async def test_a_port_that_is_taken_is_told_at_start() -> None:
+async def test_a_port_in_use_is_reported_at_start() -> None:
     with socket.socket() as taken:
         taken.bind((HOST, 0))
         taken.listen()

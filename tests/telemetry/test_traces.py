@@ -26,6 +26,8 @@ from tenex.telemetry import traces as traces_module
 from tenex.telemetry.traces import TraceConfig, Traces, open_traces
 from tests.fakes.scenario import ID, Scenario, diligent, reply, seven_phases
 
+from .kit import feed, go_through, whole_conversation
+
 CONFIG = TraceConfig(endpoint="http://127.0.0.1:1/v1/traces", version="1.2.3")
 Span = Any
 
@@ -38,39 +40,15 @@ def _levels() -> Iterator[None]:
     logger.setLevel(before)
 
 
-def go_through(scenario: Scenario) -> Scenario:
-    for seed in range(10):
-        scenario.settle(seed)
-        if scenario.conversation.status == "ended":
-            return scenario
-        scenario.user_writes("Green, please", reply_to=next(iter(scenario.conversation.asks), None))
-    raise AssertionError("the cycle does not end")
-
-
-def whole_conversation() -> Scenario:
-    scenario = Scenario(seven_phases, diligent)
-    scenario.now = Millis(1_700_000_000_000)
-    scenario.user_writes("I want something nice")
-    return go_through(scenario)
-
-
 async def spans_of(
     scenario: Scenario, first: int = 0, last: int | None = None, *, content: bool = False
 ) -> Sequence[Span]:
-    """What a process sends that hears these decisions."""
+    """The spans a process sends for these decisions."""
     exporter = InMemorySpanExporter()
     traces = Traces(exporter, TraceConfig(endpoint=CONFIG.endpoint, content=content, version="1.2.3"))
-    hear(traces, scenario, first, last)
+    feed(traces, scenario, first, last)
     await traces.close()
     return exporter.get_finished_spans()
-
-
-def hear(traces: Traces, scenario: Scenario, first: int = 0, last: int | None = None) -> None:
-    conversation = fold(ID, [record for decision in scenario.journal[:first] for record in decision])
-    for decision in scenario.journal[first:last]:
-        for record in decision:
-            conversation.apply(record)
-        traces.on_records(conversation, decision)
 
 
 def named(spans: Sequence[Span], operation: str) -> list[Span]:
@@ -102,7 +80,7 @@ async def test_a_cycle_is_one_trace_of_turns_runs_chats_and_tools() -> None:
     assert all(span.attributes["gen_ai.agent.name"] == "orchestrator" for span in routes)
 
 
-async def test_spans_bear_the_names_the_conventions_give_them() -> None:
+async def test_spans_have_the_names_of_the_conventions() -> None:
     scenario = whole_conversation()
     spans = await spans_of(scenario)
     tool = next(span for span in spans if span.name == "execute_tool read_file")
@@ -124,7 +102,7 @@ async def test_spans_bear_the_names_the_conventions_give_them() -> None:
 
 
 async def test_a_restart_goes_on_in_the_same_trace() -> None:
-    """What two processes tell of one turn fits together: same ids, no span twice."""
+    """The spans of one turn by two processes fit together: same ids, no span twice."""
     scenario = whole_conversation()
     cut = next(
         n for n, decision in enumerate(scenario.journal, 1) if any(isinstance(x, r.ToolCallStarted) for x in decision)
@@ -154,13 +132,13 @@ async def test_another_cycle_is_another_trace() -> None:
     assert {span.attributes["tenex.cycle"] for span in second} == {2}
 
 
-async def test_nobodys_words_are_told_unless_that_was_asked_for() -> None:
+async def test_spans_hold_no_text_unless_configured() -> None:
     scenario = whole_conversation()
     words = ("something nice", "Green, please", "executor built it", "test early", "Which colour?")
-    told = " ".join(span.to_json() for span in await spans_of(scenario))
-    assert [word for word in words if word in told] == []
-    told = " ".join(span.to_json() for span in await spans_of(scenario, content=True))
-    assert [word for word in words if word not in told] == []
+    sent = " ".join(span.to_json() for span in await spans_of(scenario))
+    assert [word for word in words if word in sent] == []
+    sent = " ".join(span.to_json() for span in await spans_of(scenario, content=True))
+    assert [word for word in words if word not in sent] == []
     spans = await spans_of(scenario, content=True)
     tool = next(span for span in spans if span.name == "execute_tool read_file")
     assert tool.attributes["gen_ai.tool.call.arguments"] in ('{"path": "a"}', '{"path": "b"}')
@@ -194,7 +172,7 @@ async def test_half_a_surrogate_pair_costs_no_batch(collector: "Collector") -> N
     while not scenario.records(r.TurnClosed):
         scenario.step()
     traces = open_traces(TraceConfig(endpoint=collector.url, content=True))
-    hear(traces, scenario)
+    feed(traces, scenario)
     await traces.close()
     assert [span for span in collector.spans() if span.name == "invoke_agent planner"]
 
@@ -257,7 +235,7 @@ def collector() -> Iterator[Collector]:
 async def test_a_collector_gets_them_over_http(collector: Collector) -> None:
     scenario = whole_conversation()
     traces = open_traces(TraceConfig(endpoint=collector.url, version="1.2.3"))
-    hear(traces, scenario)
+    feed(traces, scenario)
     await traces.close()
     assert set(collector.paths) == {"/v1/traces"}
     expected = await spans_of(scenario)
@@ -276,12 +254,12 @@ async def test_a_collector_gets_them_over_http(collector: Collector) -> None:
 
 async def test_a_path_that_is_given_is_kept(collector: Collector) -> None:
     traces = open_traces(TraceConfig(endpoint=f"{collector.url}/my/traces"))
-    hear(traces, whole_conversation())
+    feed(traces, whole_conversation())
     await traces.close()
     assert set(collector.paths) == {"/my/traces"}
 
 
-async def test_a_collector_that_hangs_holds_up_nobody_and_closing_is_bounded(
+async def test_a_collector_that_hangs_blocks_nothing_and_closing_is_bounded(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(traces_module, "CLOSE_TIMEOUT", 0.2)
@@ -289,30 +267,30 @@ async def test_a_collector_that_hangs_holds_up_nobody_and_closing_is_bounded(
     scenario = whole_conversation()
     traces = open_traces(TraceConfig(endpoint=collector.url))
     began = time.monotonic()
-    hear(traces, scenario)
+    feed(traces, scenario)
     assert time.monotonic() - began < 2
-    with capture_logs() as told:
+    with capture_logs() as logged:
         await traces.close()
     assert collector.came.is_set()
-    assert [line["event"] for line in told] == ["traces.not_flushed"]
+    assert [line["event"] for line in logged] == ["traces.not_flushed"]
     assert time.monotonic() - began < 4
     await traces.close()
 
 
-async def test_a_collector_that_is_not_there_is_told_once(collector: Collector) -> None:
+async def test_an_unreachable_collector_is_logged_once(collector: Collector) -> None:
     collector.status = 400
     traces = open_traces(TraceConfig(endpoint=collector.url))
     scenario = whole_conversation()
-    with capture_logs() as told:
+    with capture_logs() as logged:
         for _ in range(3):
-            hear(traces, scenario)
+            feed(traces, scenario)
             await asyncio.to_thread(traces._processor.force_flush)
-        assert [line["event"] for line in told] == ["traces.not_sent"]
+        assert [line["event"] for line in logged] == ["traces.not_sent"]
         collector.status = 200
-        hear(traces, scenario)
+        feed(traces, scenario)
         await traces.close()
-    assert [line["event"] for line in told] == ["traces.not_sent", "traces.sent_again"]
-    assert told[1]["lost"] == 3 * len(await spans_of(scenario))
+    assert [line["event"] for line in logged] == ["traces.not_sent", "traces.sent_again"]
+    assert logged[1]["lost"] == 3 * len(await spans_of(scenario))
 
 
 async def test_an_exporter_that_throws_costs_only_its_spans() -> None:
@@ -321,20 +299,20 @@ async def test_an_exporter_that_throws_costs_only_its_spans() -> None:
             raise RuntimeError("no")
 
     traces = Traces(Throws(), CONFIG)
-    with capture_logs() as told:
-        hear(traces, whole_conversation())
+    with capture_logs() as logged:
+        feed(traces, whole_conversation())
         await traces.close()
-    assert "traces.not_sent" in [line["event"] for line in told]
+    assert "traces.not_sent" in [line["event"] for line in logged]
 
 
 async def test_a_fault_in_a_span_reaches_no_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
     exporter = InMemorySpanExporter()
     traces = Traces(exporter, CONFIG)
     monkeypatch.setitem(spans_module.DESCRIBE, "tool", lambda _: 1 / 0)
-    with capture_logs() as told:
-        hear(traces, whole_conversation())
+    with capture_logs() as logged:
+        feed(traces, whole_conversation())
     await traces.close()
-    assert {line["event"] for line in told} == {"traces.failed"}
+    assert {line["event"] for line in logged} == {"traces.failed"}
     assert exporter.get_finished_spans()
 
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -71,11 +71,17 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
-MakeContext = Callable[..., ExecutionContext]
+def fails(number: int) -> Callable[..., NoReturn]:
+    """A system call that fails with this error number."""
+
+    def call(*_: object, **__: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    return call
 
 
 def make_context(phase: Phase = Phase.EXECUTE, agent: str = "executor", **more: Any) -> ExecutionContext:
-    """A context as the core would give it; everything that matters to a test is said there."""
+    """A context as the core would give it."""
     return ExecutionContext(
         conversation_id=ConversationId("c" * 64),
         cycle=1,
@@ -118,3 +124,23 @@ def registry(workspace: Workspace, lessons: KeptLessons) -> ToolRegistry:
         )
     )
     return ToolRegistry(tools, ROSTER.get)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    (tmp_path / "scratch").mkdir()
+    return tmp_path / "scratch"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of the checkpoints."""
+    return tmp_path / "checkpoints"
+
+
+@pytest.fixture(
+    params=[ShellPolicy.UNSANDBOXED, pytest.param(ShellPolicy.SANDBOXED, marks=needs_bubblewrap)],
+    ids=["unsandboxed", "sandboxed"],
+)
+def policy(request: pytest.FixtureRequest) -> ShellPolicy:
+    return request.param  # type: ignore[no-any-return]

@@ -49,28 +49,17 @@ def test_each_error_names_its_parameter(given: Any, sentence: str) -> None:
     assert fault.endswith("It takes: path, n, all, verdict, list, odd.")
 
 
-def test_all_errors_are_in_one_sentence() -> None:
-    fault = Arguments("read", SCHEMA).fault({"n": "x", "all": 1, "bogus": 2})
-    assert fault is not None
-    assert all(words in fault for words in ("`path` is missing", "`n` must", "`all` must", "`bogus` is not known"))
-
-
-def test_many_errors_are_counted_not_listed() -> None:
-    fault = Arguments("read", SCHEMA).fault({"path": "a", **{f"x{i}": 1 for i in range(50)}})
-    assert fault is not None
+def test_all_errors_are_in_one_sentence_counted_and_without_values() -> None:
+    read = Arguments("read", SCHEMA)
+    fault = read.fault({"n": "x", "all": 1, "bogus": 2}) or ""
+    assert all(part in fault for part in ("`path` is missing", "`n` must", "`all` must", "`bogus` is not known"))
+    fault = read.fault({"path": "a", **{f"x{i}": 1 for i in range(50)}}) or ""
     assert "and 42 more" in fault
     assert len(fault) < 500
-
-
-def test_values_are_not_repeated() -> None:
-    fault = Arguments("read", SCHEMA).fault({"path": "my secret words", "verdict": "private"})
-    assert fault is not None
+    fault = read.fault({"path": "my secret words", "verdict": "private"}) or ""
     assert "secret" not in fault
     assert "private" not in fault
-
-
-def test_valid_arguments_have_no_error() -> None:
-    assert Arguments("read", SCHEMA).fault({"path": "a", "n": 9, "all": True, "verdict": "bad", "list": ["x"]}) is None
+    assert read.fault({"path": "a", "n": 9, "all": True, "verdict": "bad", "list": ["x"]}) is None
 
 
 def test_an_invalid_schema_is_an_internal_error() -> None:

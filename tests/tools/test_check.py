@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +13,16 @@ from tenex.core.ports import ToolResult
 from tenex.tools import sandbox
 from tenex.tools.check import CheckPolicy, check_tool
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.shell import ShellPolicy
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, make_context, names_in, needs_bubblewrap
-from .test_programs import is_alive, until
-
-
-@pytest.fixture(params=[CheckPolicy.UNSANDBOXED, pytest.param(CheckPolicy.SANDBOXED, marks=needs_bubblewrap)])
-def policy(request: pytest.FixtureRequest) -> Iterator[CheckPolicy]:
-    return request.param  # type: ignore[no-any-return]
+from .test_process import is_alive, until
 
 
 @pytest.fixture
-def scratch(tmp_path: Path) -> Path:
-    (tmp_path / "scratch").mkdir()
-    return tmp_path / "scratch"
-
-
-@pytest.fixture
-def checks(workspace: Workspace, scratch: Path, policy: CheckPolicy) -> ToolRegistry:
-    return ToolRegistry([check_tool(workspace, policy, deadline=5, scratch=scratch)], ROSTER.get)
+def checks(workspace: Workspace, scratch: Path, policy: ShellPolicy) -> ToolRegistry:
+    return ToolRegistry([check_tool(workspace, CheckPolicy(policy), deadline=5, scratch=scratch)], ROSTER.get)
 
 
 async def check(registry: ToolRegistry, root: Path, code: str, name: str = "a.py", **more: Any) -> ToolResult:
@@ -43,26 +32,33 @@ async def check(registry: ToolRegistry, root: Path, code: str, name: str = "a.py
 
 
 @pytest.mark.parametrize("phase", [Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES])
-async def test_a_program_that_works_is_told_with_its_output(
-    checks: ToolRegistry, workspace: Workspace, phase: Phase
-) -> None:
+async def test_a_program_is_reported_with_its_output(checks: ToolRegistry, workspace: Workspace, phase: Phase) -> None:
     result = await check(checks, workspace.root, "print('hällo')", "src/a.py", phase=phase)
+    with pytest.raises(InternalError):
+        check_tool(workspace, CheckPolicy.OFF)
     assert result == ToolResult(ok=True, content="src/a.py ended with exit status 0. Output:\nhällo")
 
 
-async def test_a_program_that_fails_is_told_with_its_traceback(checks: ToolRegistry, workspace: Workspace) -> None:
-    result = await check(checks, workspace.root, "print('before')\n1/0")
-    assert not result.ok
-    assert result.content.startswith("a.py ended with exit status 1. Output:\n")
-    assert "ZeroDivisionError" in result.content
+@pytest.mark.parametrize(
+    ("code", "parts"),
+    [
+        ("print('before')\n1/0", ("a.py ended with exit status 1. Output:\n", "before", "ZeroDivisionError")),
+        ("", ("a.py ended with exit status 0. No output.",)),
+        ("print('x' * 1_000_000)", ("a.py ended with exit status 0. Output:\n", "bytes left out")),
+    ],
+)
+async def test_the_result_has_the_exit_status_and_the_capped_output(
+    checks: ToolRegistry, workspace: Workspace, code: str, parts: tuple[str, ...]
+) -> None:
+    result = await check(checks, workspace.root, code)
+    assert result.ok is ("status 0" in parts[0])
+    assert result.content.startswith(parts[0])
+    assert all(part in result.content for part in parts)
+    assert len(result.content) < 33 * 1024
 
 
-async def test_a_silent_program_is_said_to_be_silent(checks: ToolRegistry, workspace: Workspace) -> None:
-    assert (await check(checks, workspace.root, "")).content == "a.py ended with exit status 0. No output."
-
-
-async def test_a_program_that_does_not_end_is_stopped(workspace: Workspace, policy: CheckPolicy) -> None:
-    registry = ToolRegistry([check_tool(workspace, policy, deadline=1)], ROSTER.get)
+async def test_a_program_that_does_not_end_is_stopped(workspace: Workspace, policy: ShellPolicy) -> None:
+    registry = ToolRegistry([check_tool(workspace, CheckPolicy(policy), deadline=1)], ROSTER.get)
     result = await check(registry, workspace.root, "print('on', flush=True)\nwhile True: pass")
     assert not result.ok
     assert result.content == "a.py was still running after 1 s and was stopped. Output:\non"
@@ -80,12 +76,6 @@ async def test_a_program_starts_in_the_workspace_and_knows_nothing_of_us(
     assert lines[:3] == [str(workspace.root), "['HOME', 'LANG', 'PATH', 'TMPDIR']", "C.UTF-8"]
     assert lines[3] == sandbox.HOME or Path(lines[3]).parent == scratch
     assert names_in(scratch) == []  # emptied again
-
-
-async def test_output_is_capped(checks: ToolRegistry, workspace: Workspace) -> None:
-    result = await check(checks, workspace.root, "print('x' * 1_000_000)")
-    assert len(result.content) < 33 * 1024
-    assert "bytes left out" in result.content
 
 
 async def test_cancelling_kills_the_real_process(checks: ToolRegistry, workspace: Workspace, scratch: Path) -> None:
@@ -119,9 +109,7 @@ def processes(mark: str) -> list[int]:
 
 
 @needs_bubblewrap
-async def test_in_the_sandbox_the_workspace_cannot_be_changed_nor_the_world_be_seen(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+async def test_the_sandbox_hides_the_world_and_protects_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
     registry = ToolRegistry([check_tool(workspace, CheckPolicy.SANDBOXED)], ROSTER.get)
     code = f"""
 import os, socket
@@ -151,9 +139,7 @@ print('processes', len([p for p in os.listdir('/proc') if p.isdigit()]) < 4)
     assert names_in(workspace.root) == ["a.py"]
 
 
-async def test_a_sandbox_that_is_gone_is_told_and_nothing_runs(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_missing_sandbox_is_reported(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = ToolRegistry([check_tool(workspace, CheckPolicy.SANDBOXED)], ROSTER.get)
     monkeypatch.setenv("PATH", str(workspace.root))
     result = await check(registry, workspace.root, "open('ran', 'w')")
@@ -167,7 +153,7 @@ async def test_only_python_files_of_this_cycle_are_run(registry: ToolRegistry, w
     (workspace.root / "dir.py").mkdir()
     (workspace.root / "link.py").symlink_to("old.py")
     context = make_context(touched=frozenset({"a.sh", "dir.py", "link.py", "gone.py", "mine.py"}))
-    for path, words in (
+    for path, message in (
         ("old.py", "has not been changed in this cycle"),
         ("link.py", "old.py has not been changed in this cycle"),
         ("a.sh", "not a Python file"),
@@ -177,25 +163,16 @@ async def test_only_python_files_of_this_cycle_are_run(registry: ToolRegistry, w
     ):
         result = await registry.call("check", {"path": path}, context)
         assert not result.ok
-        assert words in result.content
+        assert message in result.content
     assert not (workspace.root / "ran").exists()
     assert (await registry.call("check", {"path": "mine.py"}, context)).ok
     assert (workspace.root / "ran").exists()
 
 
-def test_where_checks_are_off_there_is_no_tool(workspace: Workspace) -> None:
-    with pytest.raises(InternalError):
-        check_tool(workspace, CheckPolicy.OFF)
-
-
-def fake(folder: Path, script: str) -> None:
-    (folder / "bwrap").write_text(f"#!{sys.executable}\n{script}")
-    (folder / "bwrap").chmod(0o755)
-
-
 @pytest.mark.parametrize(
     "script",
     [
+        None,
         "raise SystemExit('bwrap: No permissions to create new namespace')",
         "print('confined')",
         """
@@ -205,16 +182,11 @@ os.chdir(sys.argv[i - 1])
 os.execv(sys.argv[i + 1], sys.argv[i + 1:])
 """,
     ],
-    ids=["forbidden", "lies", "does not confine"],
+    ids=["missing", "forbidden", "lies", "does not confine"],
 )
-def test_a_bubblewrap_that_does_not_confine_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
-) -> None:
-    fake(tmp_path, script)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert sandbox.probe_bubblewrap() is False
-
-
-def test_without_bubblewrap_the_probe_says_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bubblewrap_is_probed_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
+    if script is not None:
+        (tmp_path / "bwrap").write_text(f"#!{sys.executable}\n{script}")
+        (tmp_path / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert sandbox.probe_bubblewrap() is False

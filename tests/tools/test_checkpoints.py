@@ -26,11 +26,6 @@ def root(workspace: Workspace) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "checkpoints"
-
-
-@pytest.fixture
 def checkpoints(folder: Path, root: Path) -> Checkpoints:
     return Checkpoints(folder, root)
 
@@ -143,15 +138,21 @@ def changed(checkpoints: Checkpoints, root: Path, do: Callable[[], object]) -> s
     return {(change.path, change.is_new, change.is_there) for change in checkpoints.changes(before, checkpoints.take())}
 
 
-def test_what_changed_is_named(checkpoints: Checkpoints, root: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (
+            "rm a.py; echo 1 > src/b.py; echo 2 > new; touch empty",
+            {(b"a.py", False, False), (b"src/b.py", False, True), (b"new", True, True)},
+        ),
+        ("touch a.py; echo 1 > y.log; mkdir empty_folder", set()),
+    ],
+)
+def test_what_changed_is_named(
+    checkpoints: Checkpoints, root: Path, script: str, expected: set[tuple[bytes, bool, bool]]
+) -> None:
     fill(root)
-    seen = changed(checkpoints, root, lambda: havoc(root, "rm a.py; echo 1 > src/b.py; echo 2 > new; touch empty"))
-    assert seen == {(b"a.py", False, False), (b"src/b.py", False, True), (b"new", True, True)}
-
-
-def test_nothing_changed_is_nothing(checkpoints: Checkpoints, root: Path) -> None:
-    fill(root)
-    assert changed(checkpoints, root, lambda: havoc(root, "touch a.py; echo 1 > y.log; mkdir empty_folder")) == set()
+    assert changed(checkpoints, root, lambda: havoc(root, script)) == expected
 
 
 def test_folders_that_are_repositories_are_kept_like_others(checkpoints: Checkpoints, root: Path) -> None:
@@ -215,39 +216,30 @@ def test_what_is_too_large_is_watched_and_not_kept(
     monkeypatch.setattr(snapshots, "LARGEST_KEPT", 1_000)
     (root / "big").write_bytes(b"x" * 5_000)
     (root / "grows").write_bytes(b"y" * 900)
-    (root / "shrinks").write_bytes(b"z" * 5_000)
+    for name in ("shrinks", "goes", "mode"):
+        (root / name).write_bytes(b"z" * 5_000)
     before = checkpoints.take(exact=True)
-    assert set(before.unkept) == {b"big", b"shrinks"}
+    assert set(before.unkept) == {b"big", b"shrinks", b"goes", b"mode"}
     assert checkpoints.changes(before, checkpoints.take(exact=True)) == []
     (root / "big").write_bytes(b"X" * 5_001)
     (root / "grows").write_bytes(b"y" * 9_000)
     (root / "shrinks").write_bytes(b"z")
     (root / "fresh").write_bytes(b"w" * 5_000)
-    changes = checkpoints.changes(before, checkpoints.take(exact=True))
-    assert {(change.path, change.is_new) for change in changes} == {
-        (b"big", False),
-        (b"fresh", True),
-        (b"grows", False),
-        (b"shrinks", False),
-    }
-    assert {change.path for change in checkpoints.put_back(changes)} == {b"big", b"shrinks"}
-    assert (root / "grows").read_bytes() == b"y" * 900
-    assert not (root / "fresh").exists()
-
-
-def test_a_large_file_that_is_deleted_or_made_executable_is_told(
-    checkpoints: Checkpoints, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(snapshots, "LARGEST_KEPT", 10)
-    for name in ("gone", "mode"):
-        (root / name).write_bytes(b"x" * 50)
-    before = checkpoints.take(exact=True)
-    (root / "gone").unlink()
+    (root / "goes").unlink()
     (root / "mode").chmod(0o755)
     changes = checkpoints.changes(before, checkpoints.take(exact=True))
-    assert [(change.path, change.is_there) for change in changes] == [(b"gone", False), (b"mode", True)]
-    assert [change.path for change in checkpoints.put_back(changes)] == [b"gone"]
+    assert {(change.path, change.is_new, change.is_there) for change in changes} == {
+        (b"big", False, True),
+        (b"fresh", True, True),
+        (b"goes", False, False),
+        (b"grows", False, True),
+        (b"mode", False, True),
+        (b"shrinks", False, True),
+    }
+    assert {change.path for change in checkpoints.put_back(changes)} == {b"big", b"goes", b"shrinks"}
     assert (root / "mode").stat().st_mode & 0o777 == 0o644
+    assert (root / "grows").read_bytes() == b"y" * 900
+    assert not (root / "fresh").exists()
 
 
 def log(folder: Path, conversation: str = CONVERSATION) -> list[str]:
@@ -265,11 +257,11 @@ def test_each_conversation_has_its_own_chain(checkpoints: Checkpoints, folder: P
     assert log(folder, other) == ["other 2", "other 1", "other 0"]
     assert git(folder, "show", f"refs/tenex/{CONVERSATION}~1:a") == "1"
     assert "call: k0" in git(folder, "log", "--format=%B", f"refs/tenex/{CONVERSATION}")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert not (folder / "hooks").exists()
 
 
-def test_it_goes_on_after_a_restart_and_after_git_has_packed(
-    checkpoints: Checkpoints, folder: Path, root: Path
-) -> None:
+def test_it_continues_after_a_restart_and_packing(checkpoints: Checkpoints, folder: Path, root: Path) -> None:
     (root / "a").write_text("1")
     checkpoints.keep(checkpoints.take(), CONVERSATION, "one")
     git(folder, "gc", "-q")
@@ -282,7 +274,7 @@ def test_it_goes_on_after_a_restart_and_after_git_has_packed(
 
 
 @pytest.mark.parametrize("name", [".gitignore", "src/.gitignore", ".gitattributes"])
-def test_a_pipe_that_git_would_read_does_not_hold_it_up_for_ever(
+def test_a_pipe_does_not_block_git(
     checkpoints: Checkpoints, root: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Planted by a command, it would keep anybody from seeing what else that command did."""
@@ -310,7 +302,7 @@ def test_two_over_one_folder_do_not_believe_old_trees(checkpoints: Checkpoints, 
 
 
 @pytest.mark.parametrize("damage", ["locked", "broken index", "no index"])
-def test_what_a_killed_git_left_is_mended(checkpoints: Checkpoints, folder: Path, root: Path, damage: str) -> None:
+def test_what_a_killed_git_left_is_repaired(checkpoints: Checkpoints, folder: Path, root: Path, damage: str) -> None:
     (root / "a").write_text("1")
     tree = checkpoints.take().tree
     if damage == "locked":
@@ -325,29 +317,19 @@ def test_what_a_killed_git_left_is_mended(checkpoints: Checkpoints, folder: Path
     assert not (folder / "index.lock").exists()
 
 
-def test_the_folder_is_ours_alone(checkpoints: Checkpoints, folder: Path, root: Path) -> None:
-    (root / "a").write_text("1")
-    checkpoints.keep(checkpoints.take(), CONVERSATION, "m")
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert not (folder / "hooks").exists()
-
-
-def test_without_git_there_is_an_error_that_says_so(
-    checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_git_or_its_folder_there_is_an_error_that_names_it(
+    checkpoints: Checkpoints, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointFailed, match="file/checkpoints"):
+        Checkpoints(tmp_path / "file" / "checkpoints", root).take()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CheckpointFailed, match="git is not installed"):
         checkpoints.take()
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointFailed, match="file/checkpoints"):
-        Checkpoints(tmp_path / "file" / "checkpoints", root).take()
-
-
 def test_ten_thousand_files_are_read_once(checkpoints: Checkpoints, root: Path) -> None:
-    """The second look opens none of them: it is git's index that tells, by size and time."""
+    """The second look opens none of them: git's index knows them by size and time."""
     for number in range(10_000):
         if number % 100 == 0:
             (root / f"d{number}").mkdir()
@@ -357,3 +339,21 @@ def test_ten_thousand_files_are_read_once(checkpoints: Checkpoints, root: Path) 
     assert checkpoints.take().tree == first.tree
     (root / "d0/2").write_text("other")
     assert [change.path for change in checkpoints.changes(first, checkpoints.take())] == [b"d0/2"]
+
+
+def test_a_new_repository_appears_whole(
+    tmp_path: Path, folder: Path, checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tenex doctor` beside the daemon, and a start after a kill, never see one that `git init` has half written."""
+    seen, path = tmp_path / "seen", os.environ["PATH"]
+    (tmp_path / "bin").mkdir()
+    wrapper = tmp_path / "bin" / "git"
+    wrapper.write_text(
+        f'#!/bin/sh\nPATH="{path}"\ngit "$@" || exit\n[ "$1" = init ] && ls -A "{folder}" >"{seen}"\nexit 0\n'
+    )
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{path}")
+    checkpoints.take()
+    assert seen.read_text() == ""
+    assert (folder / "HEAD").exists()
+    assert not folder.with_name("checkpoints.new").exists()

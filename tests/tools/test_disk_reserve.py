@@ -13,7 +13,7 @@ from tenex.tools.shell import ShellPolicy, ShellRules, shell_tool
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, needs_bubblewrap
-from .test_programs import is_alive
+from .test_process import is_alive
 from .test_shell import run
 
 MB = 1024**2
@@ -44,7 +44,7 @@ def shell(workspace: Workspace, policy: ShellPolicy = ShellPolicy.SANDBOXED, siz
 @pytest.mark.parametrize(
     "policy", [pytest.param(ShellPolicy.SANDBOXED, marks=needs_bubblewrap), ShellPolicy.UNSANDBOXED]
 )
-async def test_a_command_that_fills_the_disk_is_stopped_with_all_it_started(
+async def test_a_command_filling_the_disk_is_stopped(
     workspace: Workspace, disk: SimpleNamespace, policy: ShellPolicy
 ) -> None:
     disk.used = 955
@@ -77,9 +77,7 @@ async def test_below_the_reserve_no_command_begins(workspace: Workspace, disk: S
 
 
 @needs_bubblewrap
-async def test_a_command_that_ends_and_one_without_a_reserve_are_let_be(
-    workspace: Workspace, disk: SimpleNamespace
-) -> None:
+async def test_a_command_that_ends_or_has_no_reserve_runs(workspace: Workspace, disk: SimpleNamespace) -> None:
     assert (await run(shell(workspace), "sleep 0.5; touch ran")).ok
     disk.used = 999
     assert (await run(shell(workspace, size=0), "sleep 0.3")).ok

@@ -71,9 +71,7 @@ WAYS = {
 @needs_bubblewrap
 @pytest.mark.parametrize("phase", [Phase.EXECUTE, Phase.VERIFICATION])
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_a_command_leaves_is_no_repository(
-    workspace: Workspace, tmp_path: Path, way: str, phase: Phase
-) -> None:
+async def test_a_command_leaves_no_repository(workspace: Workspace, tmp_path: Path, way: str, phase: Phase) -> None:
     (workspace.root / "src").mkdir()
     (workspace.root / "src/mine").write_text("mine")
     registry = ToolRegistry([shell_tool(workspace, SANDBOXED, may_write=lambda _: True)], ROSTER.get)
@@ -86,9 +84,7 @@ async def test_what_a_command_leaves_is_no_repository(
 
 @needs_bubblewrap
 @pytest.mark.parametrize("name", ["HEAD", "refs", "objects", "commondir"])
-async def test_only_what_made_a_folder_a_repository_is_taken_away(
-    workspace: Workspace, tmp_path: Path, name: str
-) -> None:
+async def test_only_what_makes_a_repository_is_taken_away(workspace: Workspace, tmp_path: Path, name: str) -> None:
     """A person's own files by these names stay."""
     registry = registry_of(workspace, SANDBOXED)
     (workspace.root / "a").mkdir()
@@ -121,9 +117,7 @@ def contents(root: Path) -> dict[Path, bytes]:
 @pytest.mark.parametrize(
     "folder", ["node_modules/x/y/.git", ".venv/src/x/.git", "__pycache__/x/.git", "store.git", "tree"]
 )
-async def test_a_command_cannot_write_to_a_repository_wherever_it_lies(
-    workspace: Workspace, bystander: Path, folder: str
-) -> None:
+async def test_a_command_cannot_write_to_any_repository(workspace: Workspace, bystander: Path, folder: str) -> None:
     registry = registry_of(workspace, SANDBOXED)
     before = contents(bystander)
     for way in ("echo x >> {}/config", "echo x > {}/config.worktree", "mv {} old", "rm -rf {}", "echo x > {}/HEAD"):
@@ -152,9 +146,7 @@ async def test_no_file_can_be_written_or_moved_that_makes_its_folder_a_repositor
     assert alarms(workspace.root, tmp_path) == []
 
 
-async def test_a_workspace_that_is_a_repository_itself_is_left_alone(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_a_workspace_that_is_a_repository_is_left_alone(registry: ToolRegistry, workspace: Workspace) -> None:
     git(workspace.root, "init", "-q", "--bare", ".")
     for name in ("config", "hooks/post-checkout", "config.worktree"):
         result = await registry.call("write_file", {"path": name, "content": "x"}, make_context())
@@ -236,7 +228,7 @@ async def test_hooks_behind_a_link_cannot_be_changed_either(workspace: Workspace
     assert (await run(registry_of(workspace, SANDBOXED), "echo x > a")).ok
 
 
-async def test_what_a_persons_configuration_runs_cannot_be_changed_by_a_tool(
+async def test_no_tool_changes_what_git_runs(
     registry: ToolRegistry, workspace: Workspace, configured: tuple[str, str]
 ) -> None:
     path, attack = configured
@@ -248,9 +240,7 @@ async def test_what_a_persons_configuration_runs_cannot_be_changed_by_a_tool(
     assert (await registry.call("write_file", {"path": "scripts/other.sh", "content": "x"}, make_context())).ok
 
 
-async def test_words_of_a_configuration_that_are_no_paths_name_no_files(
-    registry: ToolRegistry, workspace: Workspace
-) -> None:
+async def test_configured_words_that_are_no_paths_name_no_files(registry: ToolRegistry, workspace: Workspace) -> None:
     git(workspace.root, "init", "-q")
     for name, value in {"alias.lg": "log --all", "credential.helper": "store", "core.pager": "less -R"}.items():
         git(workspace.root, "config", name, value)

@@ -19,9 +19,7 @@ from .test_shell import SANDBOXED, registry_of, run
 
 
 @pytest.mark.parametrize("place", ["inside", "around"])
-def test_folders_within_one_another_are_all_to_be_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_nested_folders_are_all_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """Python's own folder may lie in the workspace, or the workspace in it: the inner one is mounted last."""
     root, prefix = (tmp_path, tmp_path / "venv") if place == "inside" else (tmp_path / "work", tmp_path)
     (prefix / "lib").mkdir(parents=True)
@@ -35,7 +33,7 @@ def test_folders_within_one_another_are_all_to_be_seen(
 
 
 @needs_bubblewrap
-async def test_of_a_python_that_lies_around_our_data_only_the_python_is_to_be_seen(
+async def test_only_python_is_seen_of_its_folder(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody makes an environment in a folder, changes there and begins a project: keys and the socket lie in it."""
@@ -55,9 +53,7 @@ async def test_of_a_python_that_lies_around_our_data_only_the_python_is_to_be_se
 
 
 @needs_bubblewrap
-async def test_the_python_that_runs_us_cannot_be_replaced_where_it_lies_in_the_workspace(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_our_python_in_the_workspace_is_protected(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is planted there would run as the daemon, outside."""
     prefix = workspace.root / "tools/env"
     (prefix / "bin").mkdir(parents=True)
@@ -69,9 +65,7 @@ async def test_the_python_that_runs_us_cannot_be_replaced_where_it_lies_in_the_w
     assert (prefix / "bin/python").read_text() == "ours"
 
 
-def test_a_workspace_that_is_our_python_is_read_only_and_nothing_around_it_is_mounted(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_workspace_that_is_our_python_is_read_only(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(workspace.root))
     line = sandbox.wrapped(workspace.root, ["/bin/true"], {}, can_write=True) or pytest.skip("no bubblewrap")
     assert "--bind" not in line
@@ -80,7 +74,7 @@ def test_a_workspace_that_is_our_python_is_read_only_and_nothing_around_it_is_mo
 
 @needs_bubblewrap
 async def test_settings_of_the_machine_cannot_be_written_even_by_root(workspace: Workspace) -> None:
-    """What stands in `core_pattern` is run by the kernel, outside; whoever owns that file needs no privilege for it."""
+    """The kernel runs what is in `core_pattern`, outside; the owner of that file needs no privilege for it."""
     result = await run(
         registry_of(workspace, SANDBOXED),
         "cat /proc/sys/kernel/core_pattern > /tmp/now; cat /tmp/now > /proc/sys/kernel/core_pattern || echo refused",
@@ -113,9 +107,7 @@ async def test_what_it_keeps_in_memory_is_bounded(workspace: Workspace, monkeypa
         "mkdir .GIT; echo x > .GIT/config",
     ],
 )
-async def test_a_repository_that_came_with_a_command_is_taken_away(
-    workspace: Workspace, phase: Phase, way: str
-) -> None:
+async def test_a_repository_made_by_a_command_is_taken_away(workspace: Workspace, phase: Phase, way: str) -> None:
     (workspace.root / "src").mkdir()
     registry = ToolRegistry([shell_tool(workspace, SANDBOXED, may_write=lambda _: True)], ROSTER.get)
     result = await run(registry, f"{way}; echo 1 > src/a", phase)

@@ -55,7 +55,7 @@ class AG2:
         assert self._process.stdout is not None
         print(json.dumps(case), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
-        assert line, "the driver has ended; what it said is on stderr"
+        assert line, "the driver has ended; what it sent is on stderr"
         played: Played = json.loads(line)
         return played
 

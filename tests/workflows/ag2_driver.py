@@ -1,7 +1,7 @@
 """Runs in the interpreter that has AG2: plays sessions through AG2's own workflow adapter, one JSON line each.
 
 In: {"graph", "participants", "creator", "context", "rounds": [{"speaker", "changes": [{"by", "set", "delete"}],
-"calls": [{"tool", "handoff", "finish"}], "text", "plain"}]}; a `speaker` of null is whoever is expected, `plain` is a
+"calls": [{"tool", "handoff", "finish"}], "text", "plain"}]}; a `speaker` of null is who is expected, `plain` is a
 text and no packet.
 Out: {"written", "steps": [{"refused", "silent", "next", "closed", "turns", "context", "may"}]}, or {"error"}.
 """
@@ -29,7 +29,7 @@ from ag2.network.transitions import (  # type: ignore[import-not-found]
     register_condition,
 )
 
-# What AG2 leaves to its users as recipes, written as its page says: a class with `name` and `evaluate`.
+# What AG2 leaves to its users as recipes, written as its page states: a class with `name` and `evaluate`.
 
 
 @dataclass

@@ -49,7 +49,7 @@ class Journals:
         self.shown = 0
 
     async def open(self, conversation: ConversationId) -> "tuple[_Journal, Sequence[Record]]":
-        """What the lines say."""
+        """What the lines state."""
         records, length, fault = CONVERSATION.decode_lines(self.lines.get(conversation, b""))
         assert fault is None
         assert length == len(self.lines.get(conversation, b""))
@@ -86,4 +86,4 @@ class _Journal:
             raise AppendFailed("the process died")
 
     async def close(self) -> None:
-        """Let go."""
+        """Close."""

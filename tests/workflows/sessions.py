@@ -42,7 +42,7 @@ tools = st.sampled_from(TOOLS)
 
 
 def speakers() -> st.SearchStrategy[str]:
-    """Names of participants; now and then of somebody who takes no part."""
+    """Names of participants; now and then of someone who takes no part."""
     return st.sampled_from((*NAMES, *NAMES, STRANGER))
 
 

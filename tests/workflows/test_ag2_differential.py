@@ -1,4 +1,4 @@
-"""Differential: random graphs and rounds through AG2's own adapter and through our fold say the same, but for a table.
+"""Differential: random graphs and rounds give the same in AG2's own adapter and in our fold, but for a table.
 
 The table lists where AG2 is wrong, with the reason; each row is held both ways: AG2 does that, and we do not.
 """

@@ -38,7 +38,7 @@ from .sessions import talk
 
 
 def agent(name: str) -> SimpleNamespace:
-    """Somebody with an `agent_id`, as the page's examples have them."""
+    """Someone with an `agent_id`, as the page's examples have them."""
     return SimpleNamespace(agent_id=name)
 
 
@@ -287,8 +287,8 @@ def test_a_target_of_ones_own_routes_and_is_written_down() -> None:
         "args": {"role_priority": ["security", "bob"]},
     }
     assert TransitionGraph.loads(graph.dumps()) == graph
-    nobody = TransitionGraph("alice", [Transition(Always(), reviewer_by_rank(["security"]))])
-    assert talk(nobody) == (["alice"], "workflow_terminated")
+    no_one = TransitionGraph("alice", [Transition(Always(), reviewer_by_rank(["security"]))])
+    assert talk(no_one) == (["alice"], "workflow_terminated")
 
 
 # ---- opening a session ----------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def play(graph: Graph[None, None, Any], journal: Journals | None = None) -> Any:
 
 
 class Mute(Exception):
-    """Cannot say what it is."""
+    """Cannot state what it is."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -97,17 +97,17 @@ def test_a_cost_that_is_none_fails_the_node_that_reported_it(given: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "told",
+    "expected",
     [{"model": None, "input_tokens": 1}, {"model": "m", "output_tokens": 1.5}, {"model": "m", "input_tokens": -1}],
 )
-def test_a_model_or_a_number_of_tokens_that_is_none_fails_the_node_that_reported_it(told: Any) -> None:
+def test_a_model_or_a_number_of_tokens_that_is_none_fails_the_node_that_reported_it(expected: Any) -> None:
     async def body(ctx: Ctx) -> None:
-        ctx.spend(**told)
+        ctx.spend(**expected)
 
     assert play(alone(body)).kind == "WorkflowError"
 
 
-def test_the_reason_of_a_pause_is_a_text_that_people_can_read() -> None:
+def test_the_reason_of_a_pause_is_a_text_that_users_can_read() -> None:
     async def body(ctx: Ctx) -> None:
         await ctx.pause(reason)
 
@@ -156,7 +156,7 @@ def test_what_a_node_had_spent_when_its_time_was_up_is_booked_once(has_other_nod
 
 
 class Worker(BaseAgent):
-    """Has one tool that cannot say why it failed."""
+    """Has one tool that cannot state why it failed."""
 
     __system_message__ = "You work."
     n: State[int] = State(default=0)

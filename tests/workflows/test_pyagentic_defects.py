@@ -91,7 +91,7 @@ def test_1_1_a_the_answer_of_its_model_alone_moves_an_agent() -> None:
     assert moves(held(one)) == [("planning", "research")]
 
 
-def test_1_1_b_every_phase_is_stood_in_and_its_tools_are_offered() -> None:
+def test_1_1_b_every_phase_it_was_in_and_its_tools_are_offered() -> None:
     chain = program(
         (
             ("planning", "research", lambda me: me.plan),

@@ -22,7 +22,7 @@ from tenex.core.messages import AgentText, ModelRequest, ModelStep
 from tenex.core.ports import OnText, ignore_text
 from tenex.core.records import Record
 from tenex.workflows.agents import AgentLink, BaseAgent, Link, State, tool
-from tenex.workflows.agents.definition import program
+from tenex.workflows.agents.definition import ask_now, program
 from tests.fakes.python_agents import ScriptedModel, calls, manages, researches, results, script
 from tests.workflows.pages.research_agent import ResearchAgent
 
@@ -440,7 +440,7 @@ def kept(journal: Journals, kind: type[Record]) -> list[Any]:
     return [record for record in journal.records() if isinstance(record, kind)]
 
 
-def test_a_dump_is_where_an_agent_stands() -> None:
+def test_a_dump_is_where_an_agent_is() -> None:
     agent = ResearchAgent(model=ScriptedModel(researches))
     ran(agent)
     other = ResearchAgent(model=ScriptedModel(script("Here.")))
@@ -520,7 +520,7 @@ def test_a_factory_makes_each_beginning_again() -> None:
     ran(one, "Again")
     assert (one.number, len(made)) == (first, 3), "made once for this one, and once when the class was read"
 
-    agent_states = program(one, {}).begin(), program(one, {}).begin()
+    agent_states = program(one, {}).begin(ask_now), program(one, {}).begin(ask_now)
     assert agent_states[0].values != agent_states[1].values, "each conversation has one of its own"
 
 
@@ -538,7 +538,7 @@ def test_a_factory_that_fails_in_a_conversation_leaves_what_it_made_when_the_cla
         name: State[str] = State(default_factory=once)
 
     agent = object.__new__(Once)
-    assert program(agent, {}).begin().values == {"name": "first"}
+    assert program(agent, {}).begin(ask_now).values == {"name": "first"}
 
 
 def test_the_name_of_a_model_is_refused_with_what_to_give() -> None:
@@ -557,6 +557,6 @@ def test_a_field_whose_type_has_changed_begins_again_and_others_stay() -> None:
         found: State[list[int]] = State(default_factory=list)
         name: State[str] = State(default="")
 
-    stood = program(Before(), {}).begin().changed({"found": ["tea"], "name": "mine"})
-    assert program(Before(), {}).fitted(stood) is stood
-    assert program(After(), {}).fitted(stood).values == {"found": [], "name": "mine"}
+    recorded = program(Before(), {}).begin(ask_now).changed({"found": ["tea"], "name": "mine"})
+    assert program(Before(), {}).fitted(recorded, ask_now) is recorded
+    assert program(After(), {}).fitted(recorded, ask_now).values == {"found": [], "name": "mine"}

@@ -1,4 +1,4 @@
-"""What people read of an exception is a plain sentence."""
+"""What users read of an exception is a plain sentence."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def invalid(kind: Any, value: Any) -> ValidationError:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "expected"),
     [
         (invalid(Page, {"words": "many"}), "`title`: field required; `words`: input should be a valid integer"),
         (KeyError("topic"), "there is no key topic"),
@@ -36,9 +36,9 @@ def invalid(kind: Any, value: Any) -> ValidationError:
         (PydanticSerializationError("Unable to serialize unknown type: <class 'a.B'>"), "Unable to serialize unknown"),
     ],
 )
-def test_an_exception_is_reported_as_one_sentence(error: Exception, said: str) -> None:
+def test_an_exception_is_reported_as_one_sentence(error: Exception, expected: str) -> None:
     sentence = sentence_of(error)
-    assert sentence.startswith(said)
+    assert sentence.startswith(expected)
     assert "\n" not in sentence
     assert "<class" not in sentence
     assert "pydantic" not in sentence.lower().removeprefix("pydanticserializationerror")

@@ -125,7 +125,7 @@ def test_the_calls_of_a_workflow_work_too_and_variables_are_given() -> None:
     assert result.reason == "ok"
 
 
-def test_it_waits_for_the_person_and_goes_on_with_the_journal(tmp_path: Path) -> None:
+def test_it_waits_for_the_user_and_goes_on_with_the_journal(tmp_path: Path) -> None:
     graph = TransitionGraph(
         "alice", [Transition(FromSpeaker("alice"), AgentTarget("person"))], AgentTarget("alice"), max_turns=4
     )

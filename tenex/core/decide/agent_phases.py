@@ -21,7 +21,8 @@ from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.agent_tools import APPEND, SET, change, names, refused_move, specs, unfit
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, Run
-from tenex.core.state.subagents import agent_state_of, link_specs
+from tenex.core.state.subagents import agent_state_of, asker, link_specs
+from tenex.core.verdicts import Unanswered
 
 from . import permissions
 from .transaction import Transaction
@@ -30,7 +31,8 @@ from .transaction import Transaction
 def offered(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
     """All a run is offered, in a stable order: what its agent has now, then the tools of the kind of conversation.
 
-    A sub-agent's run takes no part in the kind.
+    A sub-agent's run takes no part in the kind. What depends on a function is offered by its recorded verdict
+    (`ask_what_is_offered`); without one, as after a reload, it is offered after the next decision.
     """
     own = () if run.parent is not None else mode_of(state).tool_specs(state, run, rules)
     return (*_there_for(state, run, rules, tools), *own)
@@ -42,9 +44,20 @@ def _there_for(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec])
     if agent is None or agent.program is None:
         return tuple(tools)
     program = agent.program
-    agent_state = agent_state_of(state, run, program)
-    there = (tool for tool in tools if program.offers(tool.name, agent_state, state.phase))
-    return (*there, *specs(program, agent_state, state.phase), *link_specs(state, run, rules))
+    try:
+        agent_state = agent_state_of(state, run, program)
+    except Unanswered:
+        agent_state = AgentPhaseState(phase=program.graph.initial if program.graph else "", values=program.defaults)
+    ask = asker(state, run)
+
+    def is_there(tool: ToolSpec) -> bool:
+        try:
+            return program.offers(tool.name, agent_state, state.phase, ask)
+        except Unanswered:
+            return False
+
+    there = (tool for tool in tools if is_there(tool))
+    return (*there, *specs(program, agent_state, state.phase), *link_specs(state, run, rules, is_final=True))
 
 
 def sync_agent_state(draft: Transaction, run: Run) -> None:
@@ -71,7 +84,7 @@ def evaluate(draft: Transaction, run_id: RunId) -> None:
         return
     sync_agent_state(draft, run)
     agent_state = agent_state_of(draft.state, run, program)
-    found = program.evaluate(agent_state, draft.state.phase)
+    found = program.evaluate(agent_state, draft.state.phase, asker(draft.state, run))
     for target, error in found.failed:
         if (agent_state.phase, target) not in draft.state.runs[run_id].failed_edges:
             draft.add(
@@ -96,25 +109,41 @@ def rerender_prompts(draft: Transaction) -> None:
                 draft.add(r.PromptRerendered, run=run.id)
 
 
+def ask_what_is_offered(draft: Transaction) -> None:
+    """Have it on record which tools and sub-agents the functions of agents offer whose model is wanted from now on."""
+    first = draft.records[0].seq if draft.records else draft.state.next_seq
+    for run in tuple(draft.state.runs.values()):
+        program = _program(draft, run)
+        if run.wants is not None and run.wants >= first and program is not None and program.asks_functions:
+            agent_state, ask = agent_state_of(draft.state, run, program), asker(draft.state, run)
+            for tool in (*program.scopes, *program.links):
+                program.withheld(tool, agent_state, draft.state.phase, ask)
+
+
 def refusal(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None:
     """Why a call is not permitted, by the conversation's phase or the agent's own; None if it is."""
-    agent_state = None if agent.program is None else agent_state_of(draft.state, run, agent.program)
-    return _refusal(draft, run, agent, tool, agent_state)
 
-
-def _refusal(draft: Transaction, run: Run, agent: Agent, tool: str, agent_state: AgentPhaseState | None) -> str | None:
     def subagents() -> list[str]:
         return [spec.name for spec in link_specs(draft.state, run, draft.rules)]
 
-    return permissions.refusal(tool, draft.state.phase, agent, draft.rules, agent_state, subagents)
+    def withheld(name: str) -> str | None:
+        return _withheld(draft, run, agent, name)
+
+    agent_state = None if agent.program is None else agent_state_of(draft.state, run, agent.program)
+    return permissions.refusal(tool, draft.state.phase, agent, draft.rules, agent_state, subagents, withheld)
 
 
 def withholds(draft: Transaction, run: Run, agent: Agent, tool: str) -> bool:
     """Whether the agent's own phase is what keeps a call from it, as it is now."""
+    return _withheld(draft, run, agent, tool) is not None
+
+
+def _withheld(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None:
     program = agent.program
-    return program is not None and not program.offers(
-        tool, agent_state_of(draft.state, run, program), draft.state.phase
-    )
+    if program is None:
+        return None
+    agent_state = agent_state_of(draft.state, run, program)
+    return program.withheld(tool, agent_state, draft.state.phase, asker(draft.state, run))
 
 
 def is_own(agent: Agent, call: Call) -> bool:
@@ -136,7 +165,7 @@ def _decide(draft: Transaction, run: Run, agent: Agent, program: Program, call: 
     agent_state = agent_state_of(draft.state, run, program)
     if request.tool in (SET, APPEND):
         if request.tool not in names(program, agent_state, phase):
-            return _refusal(draft, run, agent, request.tool, agent_state)
+            return refusal(draft, run, agent, request.tool)
         values = change(program, agent_state, request.tool, request.arguments)
         if isinstance(values, str):
             return values
@@ -144,7 +173,7 @@ def _decide(draft: Transaction, run: Run, agent: Agent, program: Program, call: 
         _grant(draft, run, call, f"{', '.join(values)} is {done}.", values)
         evaluate(draft, run.id)
         return None
-    if sentence := refused_move(program, agent_state, request.tool, phase):
+    if sentence := refused_move(program, agent_state, request.tool, phase, asker(draft.state, run)):
         return sentence
     target = agent_tools.target_of(program, request.tool)
     _grant(draft, run, call, f"You are in {target} now.", {})

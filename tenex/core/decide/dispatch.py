@@ -3,7 +3,12 @@
 `decide` is pure: the same conversation, signal, rules and time give the same records. It never raises on strange
 input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result that
 arrives twice, or too late, changes nothing; `unwanted_cost` is what a late one cost.
+
+It calls no function of an operator. Where a decision depends on one, the signal is recorded as undecided, `pending`
+wants the functions evaluated (`next_question`), and the decision is made when their verdicts are on record.
 """
+
+from collections.abc import Sequence
 
 from tenex.core import records as r
 from tenex.core.config import Policy, Replay
@@ -18,6 +23,7 @@ from tenex.core.signals import (
     AgentStateProvided,
     ClockJumped,
     DayLimitReached,
+    Evaluated,
     MessageReceived,
     ModelAnswered,
     ModelFailed,
@@ -35,9 +41,11 @@ from tenex.core.signals import (
     ToolReturned,
 )
 from tenex.core.state.run import Call, Run
+from tenex.core.state.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
+from tenex.core.verdicts import Question, Unanswered, Verdict
 
 from . import daily_limits, runs
-from .agent_phases import rerender_prompts, sync_agent_state
+from .agent_phases import ask_what_is_offered, rerender_prompts, sync_agent_state
 from .messages import on_message
 from .rollback import roll_back
 from .transaction import Transaction
@@ -47,11 +55,63 @@ OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 """How long other relays are tried once one has answered: one dead relay keeps nothing open."""
 
 
-def decide(  # noqa: C901 one case a signal: flat, and complete
-    conversation: Conversation, signal: Signal, rules: Policy, now: Millis
-) -> list[Record]:
+def decide(conversation: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[Record]:
     """The records that follow from a signal, in order: one append, kept or lost as a whole."""
     draft = Transaction(conversation, rules, now)
+    if isinstance(signal, Evaluated):
+        if signal.key not in pending(conversation):
+            return []
+        try:
+            return _decide_first_undecided(draft, signal.verdicts)
+        except Unanswered:
+            draft = Transaction(conversation, rules, now)
+            draft.add(FunctionsEvaluated, request=signal.key.seq, verdicts=signal.verdicts, is_decided=False)
+            return draft.records
+    if conversation.undecided and getattr(signal, "key", None) in conversation.undecided_keys - {None}:
+        return []
+    if conversation.undecided and isinstance(signal, MessageReceived):  # messages are decided in their order
+        return _defer(draft, signal)
+    draft.state.verdicts = {}  # functions are asked again for each decision
+    try:
+        return _consequences(draft, signal, conversation)
+    except Unanswered:
+        if not isinstance(signal, DeferrableSignal):
+            raise
+        return _defer(Transaction(conversation, rules, now), signal)
+
+
+def _defer(draft: Transaction, signal: DeferrableSignal) -> list[Record]:
+    waiting = [one.signal for one in draft.state.undecided]
+    if isinstance(signal, Opened):
+        if not any(isinstance(one, Opened) for one in waiting):
+            draft.add(EvaluationRequested, signal=Opened(away=draft.now - draft.state.updated_at))
+    elif not isinstance(signal, MessageReceived) or signal not in waiting:
+        draft.add(EvaluationRequested, signal=signal)
+    return draft.records
+
+
+def next_question(
+    conversation: Conversation, verdicts: Sequence[Verdict], rules: Policy, now: Millis
+) -> Question | None:
+    """The function that the first undecided signal depends on besides those that have answered; None for no more."""
+    try:
+        _decide_first_undecided(Transaction(conversation, rules, now), tuple(verdicts))
+    except Unanswered as missing:
+        return missing.question
+    return None
+
+
+def _decide_first_undecided(draft: Transaction, verdicts: tuple[Verdict, ...]) -> list[Record]:
+    first = draft.state.undecided[0]
+    draft.state.verdicts = {}
+    draft.add(FunctionsEvaluated, request=first.seq, verdicts=verdicts)
+    signal = unwanted_cost(draft.state, first.signal) or first.signal
+    return _consequences(draft, signal, draft.state)
+
+
+def _consequences(  # noqa: C901 one case a signal: flat, and complete
+    draft: Transaction, signal: Signal, conversation: Conversation
+) -> list[Record]:
     match signal:
         case Opened() | ClockJumped():
             _process_noticed(draft, signal)
@@ -84,6 +144,7 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             any(mode.on_signal(draft, signal) for mode in all_modes())
     runs.end_loops(draft)
     rerender_prompts(draft)
+    ask_what_is_offered(draft)
     return draft.records
 
 
@@ -120,13 +181,13 @@ def _process_noticed(draft: Transaction, signal: Opened | ClockJumped) -> None:
     if isinstance(signal, ClockJumped):
         draft.add(r.ClockAdjusted, by=signal.by)
     else:
-        _opened(draft)
+        _opened(draft, signal)
     daily_limits.try_again(draft)
 
 
-def _opened(draft: Transaction) -> None:
+def _opened(draft: Transaction, signal: Opened) -> None:
     """End the calls that may not run twice; everything else simply is still pending."""
-    away = draft.now - draft.state.updated_at
+    away = draft.now - draft.state.updated_at if signal.away is None else signal.away
     if away < 0:
         draft.add(r.ClockAdjusted, by=away)
     draft.add(r.ProcessRestarted, away=max(0, away))

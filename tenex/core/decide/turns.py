@@ -9,6 +9,7 @@ from typing import Literal
 from tenex.core import records as r
 from tenex.core.config import Agent, Expectation, Replay
 from tenex.core.context.window import MESSAGE_CHARACTERS, in_a_line
+from tenex.core.effects import Key, Work
 from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.mode import mode_of
@@ -219,8 +220,10 @@ def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> 
 
 def close_calls(draft: Transaction, run: Run, sentence: str, *, only: Replay | None = None) -> None:
     """Give open calls a result without having one: only those of one class, or all."""
+    returned = draft.state.undecided_keys
     for call in run.open_calls:
-        if only is None or (call.state is CallState.PERMITTED and call.replay is only):
+        is_running = call.state is CallState.PERMITTED and Key(Work.TOOL, call.seq) not in returned
+        if only is None or (is_running and call.replay is only):
             draft.add(
                 r.ToolCallCompleted,
                 run=run.id,

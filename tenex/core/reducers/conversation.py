@@ -29,6 +29,7 @@ from tenex.core.state.conversation import (
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
 from tenex.core.state.run import Message, OrchestratorTurn, Question, Retry, Run
+from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, Undecided
 
 from .agent import AGENT_REDUCERS, changed
 from .clock import clock_set, reopened
@@ -409,6 +410,26 @@ def _spend(c: State, usage: Usage, at: Millis) -> None:
         c.spending = dict([*others, (day, people)][-SPENDING_DAYS:])
 
 
+def _deferred(c: State, record: EvaluationRequested) -> None:
+    c.undecided = (*c.undecided, Undecided(seq=record.seq, signal=record.signal))
+
+
+def _evaluated(c: State, record: FunctionsEvaluated) -> None:
+    c.undecided = tuple(
+        replace(one, seq=record.seq) if one.seq == record.request else one
+        for one in c.undecided
+        if one.seq != record.request or not record.is_decided
+    )
+    answered = {(verdict.owner, verdict.function) for verdict in record.verdicts}
+    open_runs = {run.state_key for run in c.runs.values()}
+    kept = {
+        key: verdict
+        for key, verdict in c.verdicts.items()
+        if verdict.owner in open_runs and (verdict.owner, verdict.function) not in answered
+    }
+    c.verdicts = kept | {verdict.key: verdict for verdict in record.verdicts}
+
+
 REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationStarted: _started,
     r.ProcessRestarted: reopened,
@@ -458,6 +479,8 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.OutboxExpired: expired,
     r.JournalRebuilt: rebuilt,
     r.ConversationImported: imported,
+    EvaluationRequested: _deferred,
+    FunctionsEvaluated: _evaluated,
     RolledBack: rolled_back,
     ConversationForked: forked,
     **AGENT_REDUCERS,

@@ -1,8 +1,9 @@
 """An agent's own phases: its graph, its typed state, and which tools and sub-agents each phase offers.
 
 A `Program` is what is configured; an `AgentPhaseState` is where an agent is, and all of it is JSON. Conditions are
-asked with what `look` makes of it: the agent itself (Python) or its values (front matter). Of the current phase's
-edges the first true one is taken, one per evaluation.
+asked with what `look` makes of it: the agent itself (Python) or its values (front matter). Those of front matter are
+expressions and evaluated here; a function in Python (`Predicate`) is never called here, `ask` gives its verdict. Of the
+current phase's edges the first true one is taken, one per evaluation.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ from tenex.core.errors import words_of
 from tenex.core.graph import Condition, Edge, TransitionGraph
 from tenex.core.ids import Millis, Slug
 from tenex.core.phases import Phase
+from tenex.core.verdicts import Verdict, digest
+from tenex.core.workflow.conditions import Predicate
 
 HISTORY: Final = 50
 """Moves of an agent that are remembered, the newest; the journal has them all."""
@@ -59,6 +62,14 @@ class Look(Protocol):
         ...
 
 
+class Ask(Protocol):
+    """Gives the verdict of a function of the agent; raises `Unanswered` where there is none."""
+
+    def __call__(self, function: str, given: str, code: Any, call: Callable[[], Any]) -> Verdict:
+        """As `core.verdicts.Question`, for the run whose agent it is."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """When a tool or a sub-agent is there: in these phases (empty means all) AND while the condition holds."""
@@ -87,7 +98,7 @@ class Evaluation:
 
     target: str | None = None
     failed: tuple[tuple[str, str], ...] = ()
-    """The target of each ("" for all of them: the agent could not be looked at), and the error."""
+    """The target of each, and the error."""
 
 
 STAYS: Final = Evaluation()
@@ -113,8 +124,10 @@ class Program:
     """By the name of the tool that calls them."""
     takes: Callable[[str, Any], bool] = _anything
     """Whether a field of a type that no schema can express takes a recorded value."""
-    made: Callable[[], Mapping[str, Any]] = dict
-    """The fields that begin with a value made for each beginning, in place of their default."""
+    initial: Mapping[str, Any] = field(default_factory=dict)
+    """The fields that begin with another value than their default."""
+    made: Callable[[], Mapping[str, Any]] | None = None
+    """Makes the fields that begin with a new value each time; None where there are none."""
     is_settable: bool = False
     """Whether its model may change its state, by `set_state`."""
     has_triggers: bool = False
@@ -122,62 +135,92 @@ class Program:
     shows_state: bool = False
     """Whether its prompt shows more of where it is than its phase, and so is another when its state is."""
 
-    def begin(self) -> AgentPhaseState:
-        """An agent's state before it has done anything."""
-        return AgentPhaseState(phase=self.graph.initial if self.graph else "", values={**self.defaults, **self.made()})
+    def begin(self, ask: Ask) -> AgentPhaseState:
+        """An agent's state before it has done anything; factories that fail leave their fields at the defaults."""
+        values = {**self.defaults, **self.initial}
+        if self.made is not None:
+            values |= ask("factories of its state", "", self.made, self.made).value or {}
+        return AgentPhaseState(phase=self.graph.initial if self.graph else "", values=values)
 
-    def evaluate(self, agent_state: AgentPhaseState, conversation: Phase | None) -> Evaluation:
+    def evaluate(self, agent_state: AgentPhaseState, conversation: Phase | None, ask: Ask) -> Evaluation:
         """Ask the edges of the current phase, and only those, in order: one step, never more."""
         failed: list[tuple[str, str]] = []
 
-        def is_open(edge: Edge, node: str, facts: Any) -> bool:
-            try:
-                return edge.is_open(node, facts)
-            except Exception as error:  # noqa: BLE001  user code: a condition that fails is not true
-                failed.append((str(edge.target), _error_summary(error)))
-                return False
+        def is_open(edge: Edge, node: str, _facts: Any) -> bool:
+            holds, error = self._holds(edge.when, f"{node}_to_{edge.target}", agent_state, conversation, ask)
+            if error:
+                failed.append((str(edge.target), error))
+            return holds
 
         if self.graph is None:
             return STAYS
-        try:
-            facts = self.look(agent_state, conversation)
-        except Exception as error:  # noqa: BLE001  as above
-            return Evaluation(failed=(("", _error_summary(error)),))
-        choice = self.graph.first_match(agent_state.phase, facts, is_open=is_open)
+        choice = self.graph.first_match(agent_state.phase, is_open=is_open)
         stays = choice is None or choice.is_end or choice.node == agent_state.phase
         return Evaluation(target=None if stays or choice is None else choice.node, failed=tuple(failed))
 
-    def offers(self, tool: str, agent_state: AgentPhaseState, conversation: Phase | None) -> bool:
-        """Whether a tool or a sub-agent is there now: phases AND condition."""
-        return self.withheld(tool, agent_state, conversation) is None
+    def may_move(self, target: str, agent_state: AgentPhaseState, conversation: Phase | None, ask: Ask) -> str | None:
+        """Why the agent may not go to a phase from where it is, as the end of a sentence; None if it may."""
+        reason = "its condition does not hold"
+        for edge in self.graph.outgoing(agent_state.phase) if self.graph is not None else ():
+            if edge.target == target:
+                name = f"{agent_state.phase}_to_{target}"
+                holds, error = self._holds(edge.when, name, agent_state, conversation, ask)
+                if holds:
+                    return None
+                reason = f"its condition failed ({error})" if error else reason
+        return reason
 
-    def withheld(self, tool: str, agent_state: AgentPhaseState, conversation: Phase | None) -> str | None:
+    def _holds(
+        self, when: Condition | None, name: str, agent_state: AgentPhaseState, conversation: Phase | None, ask: Ask
+    ) -> tuple[bool, str]:
+        """Whether a condition holds, and the error where it failed: then it is not true."""
+        if isinstance(when, Predicate):
+            moves = [(move.source, move.target) for move in agent_state.history]
+            given = digest((agent_state.phase, agent_state.values, moves, conversation))
+            called: Predicate = when
+            verdict = ask(name, given, when.test, lambda: called.holds(self.look(agent_state, conversation)))
+            return verdict.value is True, f"{verdict.kind}: {verdict.error}"[:200] if verdict.kind else ""
+        try:
+            return when is None or when.holds(self.look(agent_state, conversation)), ""
+        except Exception as error:  # noqa: BLE001  an expression of an operator, of values that may be of any kind
+            return False, f"{type(error).__name__}: {words_of(error)}"[:200]
+
+    @property
+    def asks_functions(self) -> bool:
+        """Whether what it offers depends on functions."""
+        scopes = (*self.scopes.values(), *(link.scope for link in self.links.values()))
+        return any(isinstance(scope.when, Predicate) for scope in scopes)
+
+    def offers(self, tool: str, agent_state: AgentPhaseState, conversation: Phase | None, ask: Ask) -> bool:
+        """Whether a tool or a sub-agent is there now: phases AND condition."""
+        return self.withheld(tool, agent_state, conversation, ask) is None
+
+    def withheld(self, tool: str, agent_state: AgentPhaseState, conversation: Phase | None, ask: Ask) -> str | None:
         """Why a tool or a sub-agent is not there now, as the end of a sentence; None if it is."""
         link = self.links.get(tool)
         scope = link.scope if link is not None else self.scopes.get(tool, ALWAYS)
         if scope.phases and agent_state.phase not in scope.phases:
             return f"it belongs to {', '.join(sorted(scope.phases))}"
-        try:
-            holds = scope.when is None or scope.when.holds(self.look(agent_state, conversation))
-        except Exception as error:  # noqa: BLE001  as above
-            return f"its condition failed ({_error_summary(error)})"
+        holds, error = self._holds(scope.when, f"tool {tool}", agent_state, conversation, ask)
+        if error:
+            return f"its condition failed ({error})"
         return None if holds else "its condition does not hold"
 
-    def fitted(self, agent_state: AgentPhaseState | None) -> AgentPhaseState:
+    def fitted(self, agent_state: AgentPhaseState | None, ask: Ask) -> AgentPhaseState:
         """The state as one of this program, which may have changed since it was recorded.
 
         A phase that is gone becomes the initial one; a field that is new, or was of another type, has its default, and
         one that is gone is dropped. The same object where nothing has changed.
         """
         if agent_state is None:
-            return self.begin()
+            return self.begin(ask)
         known = agent_state.values
         values = {
             name: known[name] if name in known and self._keeps(name, known[name]) else default
             for name, default in self.defaults.items()
         }
         nodes = self.graph.nodes if self.graph is not None else ("",)
-        phase = agent_state.phase if agent_state.phase in nodes else self.begin().phase
+        phase = agent_state.phase if agent_state.phase in nodes else (self.graph.initial if self.graph else "")
         if values == known and phase == agent_state.phase:
             return agent_state
         return replace(agent_state, phase=phase, values=values)
@@ -202,7 +245,3 @@ def fits(value: Any, schema: Mapping[str, Any]) -> bool:
     if not isinstance(kind, str) or kind not in _TYPES:
         return True
     return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
-
-
-def _error_summary(error: Exception) -> str:
-    return f"{type(error).__name__}: {words_of(error)}"[:200]

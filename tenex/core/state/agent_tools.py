@@ -10,12 +10,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tenex.core.errors import words_of
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.workflow.rounds import faults_of_value
 
-from .agent import AgentPhaseState, Program, fits
+from .agent import AgentPhaseState, Ask, Program, fits
 
 SET, APPEND = "set_state", "append_state"
 
@@ -136,14 +135,12 @@ def unfit(agent_state: AgentPhaseState, values: Mapping[str, Any]) -> str | None
     return f"Nothing is changed: your whole state may have {LARGEST} characters as JSON. Keep long texts in files."
 
 
-def refused_move(program: Program, agent_state: AgentPhaseState, tool: str, conversation: Phase | None) -> str | None:
+def refused_move(
+    program: Program, agent_state: AgentPhaseState, tool: str, conversation: Phase | None, ask: Ask
+) -> str | None:
     """Why a change of phase by name is refused; None if its condition holds."""
     source, target = _pairs(program)[tool]
     if source != agent_state.phase:
         return f"{tool} leads from {source}, and you are in {agent_state.phase}."
-    assert program.graph is not None
-    try:
-        holds = program.graph.permits(source, target, program.look(agent_state, conversation))
-    except Exception as error:  # noqa: BLE001  user code: a condition that fails is not true
-        return f"{tool} is not permitted: its condition failed ({type(error).__name__}: {words_of(error)[:200]})."
-    return None if holds else f"{tool} is not permitted: its condition does not hold."
+    reason = program.may_move(target, agent_state, conversation, ask)
+    return f"{tool} is not permitted: {reason}." if reason else None

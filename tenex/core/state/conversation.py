@@ -15,10 +15,12 @@ from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Sl
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.port_values import UnsignedEvent
+from tenex.core.verdicts import Verdict
 
 from .agent import AgentPhaseState
 from .mission import Mission
 from .run import Message, OrchestratorTurn, Question, Run
+from .undecided import Undecided
 from .workflow import WorkflowSession
 
 CYCLE_MESSAGES = 30
@@ -202,6 +204,10 @@ class State:
     """The current mission, or the last one."""
     refused: str = ""
     """The mission that what was written here could not begin yet; "" for none."""
+    undecided: tuple[Undecided, ...] = ()
+    """Signals that wait for functions of operators, in order; the functions of the first are being called."""
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """What functions of operators have answered for the open runs, by `Verdict.key`."""
 
     # memory
     turn_count: int = 0
@@ -277,6 +283,11 @@ class State:
     def has_mission(self) -> bool:
         """Whether a mission is open, running or paused: while it is, its nodes decide what is next, not the router."""
         return self.mission is not None and self.mission.is_open
+
+    @property
+    def undecided_keys(self) -> frozenset[object]:
+        """The keys of the tasks that have ended in a signal that is not decided."""
+        return frozenset(getattr(one.signal, "key", None) for one in self.undecided)
 
     @property
     def is_parked(self) -> bool:

@@ -65,6 +65,8 @@ OVER: Final = frozenset(
         "turns_since_user",
         "route_streak",
         "streak_of",
+        "undecided",
+        "verdicts",
     }
 )
 """What was open then, or is now, is over; someone has just decided, so what counts since a user spoke is nothing."""

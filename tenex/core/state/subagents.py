@@ -7,15 +7,16 @@ A sub-agent sees the message of the call and not the conversation: the caller kn
 shown costs nothing and leads no one astray.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from tenex.core.config import Agent, Kind, Policy
 from tenex.core.context.window import MESSAGE_CHARACTERS
 from tenex.core.messages import AgentText, Entry, Note, ToolSpec, cut
 from tenex.core.phases import Phase
+from tenex.core.verdicts import Question, Unanswered, Verdict, answer
 
-from .agent import AgentPhaseState, Link, Program
+from .agent import AgentPhaseState, Ask, Link, Program
 from .conversation import State
 from .run import Run
 
@@ -28,21 +29,37 @@ def link_of(agent: Agent, tool: str) -> Link | None:
     return agent.program.links.get(tool) if agent.program is not None else None
 
 
+def asker(state: State, run: Run) -> Ask:
+    """Gives the recorded verdicts of the functions of a run's agent."""
+
+    def ask(function: str, given: str, code: Any, call: Callable[[], Any]) -> Verdict:
+        name = f"{run.agent} {function}"
+        return answer(state.verdicts, Question(owner=run.state_key, function=name, given=given, code=code, call=call))
+
+    return ask
+
+
 def agent_state_of(state: State, run: Run, program: Program) -> AgentPhaseState:
     """The state of a run's agent, by its program as configured now."""
-    return program.fitted(state.agent_states.get(run.state_key))
+    return program.fitted(state.agent_states.get(run.state_key), asker(state, run))
 
 
-def link_specs(state: State, run: Run, rules: Policy) -> tuple[ToolSpec, ...]:
-    """The sub-agents a run may call now, as tools, in the order in which they are configured."""
+def link_specs(state: State, run: Run, rules: Policy, *, is_final: bool = False) -> tuple[ToolSpec, ...]:
+    """The sub-agents a run may call now, as tools, in the order in which they are configured.
+
+    Raises:
+        Unanswered: it depends on a function without a verdict; with `is_final` that one is left out.
+    """
     agent = rules.roster.get(run.agent)
-    if agent is None or agent.program is None:
-        return ()
-    return tuple(
-        ToolSpec(name=tool, description=link.description, parameters=_PARAMETERS)
-        for tool, link in agent.program.links.items()
-        if refusal(state, run, agent, tool, link, rules) is None
-    )
+    specs: list[ToolSpec] = []
+    for tool, link in agent.program.links.items() if agent is not None and agent.program is not None else ():
+        try:
+            if agent is not None and refusal(state, run, agent, tool, link, rules) is None:
+                specs.append(ToolSpec(name=tool, description=link.description, parameters=_PARAMETERS))
+        except Unanswered:
+            if not is_final:
+                raise
+    return tuple(specs)
 
 
 _PARAMETERS: Final = {
@@ -78,7 +95,7 @@ def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: 
     if agent.program is None:
         return None
     agent_state = agent_state_of(state, run, agent.program)
-    withheld = agent.program.withheld(tool, agent_state, state.phase)
+    withheld = agent.program.withheld(tool, agent_state, state.phase, asker(state, run))
     here = f" You are in your phase {agent_state.phase}." if agent_state.phase else ""
     return (
         f"The sub-agent {tool} is not available to you now: {withheld}; nothing was done.{here}" if withheld else None

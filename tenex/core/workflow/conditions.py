@@ -4,8 +4,8 @@ A condition's `evaluate(state, envelope)` and a target's `resolve(state, envelop
 counted in, and the round. `name` is the key under which a class is written down and found again.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from tenex.core.errors import ConfigurationError
@@ -162,6 +162,35 @@ def _some(conditions: Sequence[TransitionCondition], name: str) -> tuple[Transit
     if not conditions:
         raise ConfigurationError([f"{name} needs at least one condition."])
     return tuple(conditions)
+
+
+class UnreadablePartError(ConfigurationError):
+    """A condition or a target of an operator cannot be made of its arguments any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPart:
+    """A condition or a target of an operator's class, as data: `make` makes it when it is evaluated, not before."""
+
+    name: str
+    args: Mapping[str, Any]
+    cls: type = field(compare=False)
+    make: Callable[[], Any] = field(compare=False)
+
+    @property
+    def key(self) -> Any:
+        """The variable it looks at, where it names one as the built-in conditions do."""
+        return self.args.get("key")
+
+    def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
+        """Evaluate the operator's condition."""
+        fires: bool = self.make().evaluate(state, envelope)
+        return fires
+
+    def resolve(self, state: WorkflowState, envelope: Envelope) -> TransitionDecision:
+        """Resolve the operator's target."""
+        decision: TransitionDecision = self.make().resolve(state, envelope)
+        return decision
 
 
 @dataclass(frozen=True, slots=True)

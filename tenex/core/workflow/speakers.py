@@ -19,7 +19,9 @@ from typing import Any
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import END, Choice, TransitionGraph
+from tenex.core.verdicts import Ask, call_now
 
+from .conditions import UnreadablePartError
 from .rounds import Envelope, Finish, Handoff, Refused, TransitionDecision, WorkflowState, faults_of_value, plain
 from .transitions import TERMINATED, RoundFacts, named_tools
 
@@ -112,10 +114,14 @@ def change_context(
     return replace(state, context_vars={**kept, **plain(given)})
 
 
-def fold(graph: TransitionGraph, state: WorkflowState, envelope: Envelope) -> Folded | Refused:
+def fold(graph: TransitionGraph, state: WorkflowState, envelope: Envelope, ask: Ask = call_now) -> Folded | Refused:
     """The state after a closed round, and who speaks next or why it ends; the order is described at the top.
 
-    Refuses a round that is not the sender's. `graph` is compiled for the participants of the state.
+    Refuses a round that is not the sender's. `graph` is compiled for the participants of the state. `ask` gives the
+    verdicts of conditions and targets that are not built in; by default it calls them.
+
+    Raises:
+        UnreadablePartError: the class of one of these does not take its arguments any more.
     """
     wrong = may_speak(state, envelope.sender_id)
     if wrong:
@@ -128,7 +134,7 @@ def fold(graph: TransitionGraph, state: WorkflowState, envelope: Envelope) -> Fo
         pending_close_reason="",
     )
     asked, refused = asked_for(after, envelope, named_tools(graph))
-    choice, faults = _chosen(graph, after, envelope, asked)
+    choice, faults = _chosen(graph, after, envelope, asked, ask)
     sentences = (*refused, *faults)
     if not choice.is_end and choice.node not in state.participant_order:
         sentences = (*sentences, f"A rule names {choice.node}, who does not take part; fix the graph.")
@@ -140,7 +146,7 @@ def fold(graph: TransitionGraph, state: WorkflowState, envelope: Envelope) -> Fo
 
 
 def _chosen(
-    graph: TransitionGraph, after: WorkflowState, envelope: Envelope, asked: Finish | Handoff | str
+    graph: TransitionGraph, after: WorkflowState, envelope: Envelope, asked: Finish | Handoff | str, ask: Ask
 ) -> tuple[Choice, tuple[str, ...]]:
     if isinstance(asked, Finish):
         return Choice(END, str(asked.reason or FINISHED)), ()
@@ -148,8 +154,10 @@ def _chosen(
         if isinstance(asked, Handoff):
             choice = graph.bounded(Choice(asked.target), after.turn_count)
         else:
-            round_ = RoundFacts(after, replace(envelope, routing_tool=asked))
+            round_ = RoundFacts(after, replace(envelope, routing_tool=asked), ask)
             choice = graph.first_match(envelope.sender_id, round_, after.turn_count)
+    except UnreadablePartError:
+        raise
     except ConfigurationError as fault:
         return Choice(END, RULE_FAILED), tuple(fault.faults)
     return choice or Choice(END, TERMINATED), ()

@@ -3,12 +3,14 @@
 An edge leads from the one speaker after whom its rule can fire, where the rule names one, else from anyone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import END, Choice, Edge, TransitionGraph
+from tenex.core.verdicts import Ask, Question, Verdict, digest
 
 from .conditions import (
     CONDITIONS,
@@ -17,6 +19,7 @@ from .conditions import (
     AllOf,
     Always,
     FromSpeaker,
+    OwnPart,
     RevertToInitiatorTarget,
     RoundRobinTarget,
     StayTarget,
@@ -24,8 +27,9 @@ from .conditions import (
     ToolCalled,
     TransitionCondition,
     TransitionTarget,
+    UnreadablePartError,
 )
-from .rounds import Envelope, WorkflowState
+from .rounds import Envelope, TransitionDecision, WorkflowState
 
 TERMINATED = "workflow_terminated"
 """The reason of an end by a target that gives none."""
@@ -42,18 +46,39 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class RoundFacts:
-    """The facts of a workflow's edges: the state with the round counted in, and the round."""
+    """The facts of a workflow's edges: the state with the round counted in, and the round.
+
+    `ask` gives the verdicts of conditions and targets that are not built in.
+    """
 
     state: WorkflowState
     envelope: Envelope
+    ask: Ask
 
+    def verdict(self, what: str, part: TransitionCondition | TransitionTarget) -> Verdict:
+        """The verdict of an operator's condition or target, which is given copies.
 
-Ask = Callable[..., Any]
-"""Calls a function of a rule with what follows it: where it may fail to return, with a bound of time."""
+        Raises:
+            UnreadablePartError: its class does not take its arguments any more.
+            ConfigurationError: it failed.
+        """
+        state, envelope = self.state, self.envelope
 
+        def call() -> Any:
+            given = copy.deepcopy(state), copy.deepcopy(envelope)
+            if what == "condition":
+                return bool(part.evaluate(*given))  # type: ignore[union-attr]
+            decision = part.resolve(*given)  # type: ignore[union-attr]
+            return {"next": decision.next_speaker, "reason": decision.close_reason}
 
-def _directly(function: Callable[..., Any], *args: Any) -> Any:
-    return function(*args)
+        facts = asdict(replace(state, graph_data={})), asdict(envelope)
+        cls = part.cls if isinstance(part, OwnPart) else type(part)
+        verdict = self.ask(Question(function=f"{what} {described(part)}", given=digest(facts), code=cls, call=call))
+        if verdict.kind == UnreadablePartError.__name__:
+            raise UnreadablePartError([verdict.error])
+        if verdict.kind:
+            raise ConfigurationError([f"The {what} {cls.__name__} failed with {verdict.kind}; fix its code."])
+        return verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +86,12 @@ class When:
     """A rule's condition as a condition of the graph."""
 
     condition: TransitionCondition
-    ask: Ask = _directly
 
     def holds(self, facts: RoundFacts) -> bool:
-        """Whether the condition fires; raises ConfigurationError where its code fails."""
-        try:
-            return bool(self.ask(self.condition.evaluate, facts.state, facts.envelope))
-        except Exception as fault:  # the code of the author of the graph: it must not end more than its own workflow
-            raise ConfigurationError([_failed("condition", self.condition, fault)]) from fault
+        """Whether the condition fires; raises ConfigurationError where an operator's code fails."""
+        if all(type(part) in CONDITIONS for part in parts(self.condition)):
+            return self.condition.evaluate(facts.state, facts.envelope)
+        return bool(facts.verdict("condition", self.condition).value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +99,15 @@ class Then:
     """A rule's target as a target of the graph."""
 
     target: TransitionTarget
-    ask: Ask = _directly
 
     def resolve(self, node: str, facts: RoundFacts) -> Choice:
-        """What the target resolves to; raises ConfigurationError where its code fails."""
-        try:
-            decision = self.ask(self.target.resolve, facts.state, facts.envelope)
-            speaker, reason = decision.next_speaker, decision.close_reason
-        except Exception as fault:  # as above
-            raise ConfigurationError([_failed("target", self.target, fault)]) from fault
+        """What the target resolves to; raises ConfigurationError where an operator's code fails."""
+        if type(self.target) in TARGETS:
+            decision = self.target.resolve(facts.state, facts.envelope)
+        else:
+            value = facts.verdict("target", self.target).value
+            decision = TransitionDecision(value["next"], value["reason"])
+        speaker, reason = decision.next_speaker, decision.close_reason
         return Choice(END, str(reason or TERMINATED)) if speaker is None else Choice(speaker)
 
     def reaches(self, node: str, nodes: Sequence[str]) -> Iterable[str]:
@@ -103,48 +126,35 @@ class Then:
         return self.target.reason if isinstance(self.target, TerminateTarget) else self.target.name
 
 
-def _failed(what: str, rule: object, fault: Exception) -> str:
-    return f"The {what} {type(rule).__name__} failed with {type(fault).__name__}; fix its code."
-
-
 def compiled(
     initial_speaker: str,
     transitions: Sequence[Transition],
     default_target: TransitionTarget,
     max_turns: int | None,
     participants: Sequence[str] = (),
-    ask: Ask = _directly,
 ) -> TransitionGraph:
-    """The rules as a graph over speakers; the nodes are the participants, else everyone whom the rules name.
-
-    `ask` calls the functions of conditions and targets that are not built in.
-    """
+    """The rules as a graph over speakers; the nodes are the participants, else everyone whom the rules name."""
     everybody = participants or dict.fromkeys(named_agents(initial_speaker, transitions, default_target))
     return TransitionGraph(
         nodes=tuple(everybody),
         initial=initial_speaker,
-        edges=tuple(_edge(rule, ask) for rule in transitions),
-        default=_target(default_target, ask),
+        edges=tuple(
+            Edge(
+                source=speaker_of(rule.when),
+                target=_target(rule.then),
+                when=None if isinstance(rule.when, Always | FromSpeaker) else When(rule.when),
+                priority=rule.priority,
+                label=_label(rule),
+            )
+            for rule in transitions
+        ),
+        default=_target(default_target),
         max_turns=max_turns,
     )
 
 
-def _edge(rule: Transition, ask: Ask) -> Edge:
-    bare = isinstance(rule.when, Always | FromSpeaker)
-    own = any(type(part) not in CONDITIONS for part in parts(rule.when))
-    return Edge(
-        source=speaker_of(rule.when),
-        target=_target(rule.then, ask),
-        when=None if bare else When(rule.when, ask if own else _directly),
-        priority=rule.priority,
-        label=_label(rule),
-    )
-
-
-def _target(target: TransitionTarget, ask: Ask) -> str | Then:
-    if isinstance(target, AgentTarget):
-        return target.agent_id
-    return Then(target, _directly if type(target) in TARGETS else ask)
+def _target(target: TransitionTarget) -> str | Then:
+    return target.agent_id if isinstance(target, AgentTarget) else Then(target)
 
 
 def _label(rule: Transition) -> str:
@@ -153,12 +163,14 @@ def _label(rule: Transition) -> str:
     return " ".join(part for part in (when, reason) if part)
 
 
-def described(condition: TransitionCondition) -> str:
-    """A condition in one line: its name, and its arguments if it is a dataclass."""
-    return " ".join([condition.name, *(_worded(value) for value in _arguments(condition))])
+def described(part: TransitionCondition | TransitionTarget) -> str:
+    """A condition or a target in one line: its name, and its arguments if it is a dataclass."""
+    return " ".join([part.name, *(_worded(value) for value in _arguments(part))])
 
 
 def _arguments(condition: object) -> list[Any]:
+    if isinstance(condition, OwnPart):
+        return list(condition.args.values())
     if isinstance(condition, type) or not is_dataclass(condition):
         return []
     return [getattr(condition, field.name) for field in fields(condition)]

@@ -28,7 +28,8 @@ from .findings import Case, Finding, fault, ok, size_text, warning
 OLDEST_PYTHON: Final = (3, 11)
 MIN_OPEN_FILES: Final = 512
 """200 journals, a socket for each relay, pipes of tools, the index, and room."""
-GIT_TIMEOUT: Final = 5.0
+GIT_TIMEOUT: Final = 20.0
+"""Seconds `git rev-parse` may take; it needs milliseconds, and a busy machine is no damaged repository."""
 
 DISK_FULL: Final = 50_000_000
 """Bytes: an hour of busy agents fills more."""

@@ -13,7 +13,6 @@ from tenex.core.state.agent import ALWAYS, Scope
 from tenex.core.workflow.conditions import Predicate
 from tenex.core.workflow.rounds import OWN
 from tenex.workflows.serialization import Typed
-from tenex.workflows.time_limit import in_time
 
 from .fields import MISSING, AgentCondition, Link, State
 from .templates import GIVEN, MESSAGE, template_faults
@@ -52,6 +51,11 @@ class Blueprint:
     methods: Mapping[str, Method]
     links: Mapping[str, LinkShape]
     graph: TransitionGraph | None
+
+    @property
+    def makes_values(self) -> bool:
+        """Whether a factory may make another value each time, as only one that is not built in does."""
+        return any(one.default_factory not in (None, list, dict, set) for one in self.declared.values())
 
     def made(self) -> dict[str, Any]:
         """What the factories make for one more beginning, as JSON; raises what they raise, and `SerializationError`."""
@@ -218,7 +222,7 @@ def _read_tool(reading: _Reading, name: str, function: Any) -> None:
 def _scope(phases: frozenset[str], condition: AgentCondition | None) -> Scope:
     if not phases and condition is None:
         return ALWAYS
-    return Scope(phases=phases, when=None if condition is None else _asked(condition))
+    return Scope(phases=phases, when=None if condition is None else Predicate(condition))
 
 
 def _scopes(reading: _Reading) -> list[tuple[str, Scope]]:
@@ -253,17 +257,13 @@ def _graph(reading: _Reading) -> TransitionGraph | None:
             reading.faults.append(f"{source} -> {target} is listed twice; join the conditions by `or`.")
         elif hasattr(reading.cls, pair):
             reading.faults.append(f"{pair} is the name of a trigger, and of something else in the class; rename that.")
-        edges.setdefault(pair, Edge(source, target, _asked(condition), label=_label(condition)))
+        edges.setdefault(pair, Edge(source, target, Predicate(condition), label=_label(condition)))
     if not edges:
         return None
     nodes = tuple(dict.fromkeys(str(name) for edge in edges.values() for name in (edge.source, edge.target)))
     graph = TransitionGraph(nodes=nodes, initial=nodes[0], edges=tuple(edges.values()), terminal=frozenset(nodes))
     reading.faults.extend(graph.dead_ends(by_rules=True))
     return graph
-
-
-def _asked(condition: AgentCondition) -> Predicate:
-    return Predicate(lambda agent: in_time(condition, agent))
 
 
 def _label(condition: Callable[..., Any]) -> str:

@@ -4,24 +4,23 @@ Conditions and calls get a copy of the agent in its journaled state, so changes 
 after the call has returned.
 """
 
-import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-import structlog
+from jsonschema import Draft202012Validator
 
-from tenex.core.errors import ConfigurationError, DeserializationError, WorkflowError
+from tenex.core.errors import ConfigurationError, WorkflowError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.agent import Link as LinkRule
+from tenex.core.verdicts import Question, Verdict, call_now
+from tenex.core.workflow.rounds import plain
 
 from .blueprint import Blueprint, check_types, read_class
 from .instance_state import ConversationView, InstanceState, StateView
 from .templates import shows_state
-
-log = structlog.get_logger(__name__)
 
 
 class PhasedAgent:
@@ -128,6 +127,11 @@ def agent_at(agent: PhasedAgent, agent_state: AgentPhaseState, conversation: Pha
     return placed
 
 
+def ask_now(function: str, given: str, code: Any, call: Callable[[], Any]) -> Verdict:
+    """Call a function of an agent where it may run: in a task of its own, never in a decision."""
+    return call_now(Question(function=function, given=given, code=code, call=call))
+
+
 def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool = False) -> Program:
     """What the core goes by.
 
@@ -153,26 +157,26 @@ def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool =
         scopes=shape.scopes,
         links=links,
         look=lambda agent_state, conversation: agent_at(agent, agent_state, conversation),
-        made=lambda: agent._instance.recorded if is_itself else _made(shape),
-        takes=lambda name, value: _takes(shape, name, value),
+        initial=agent._instance.recorded if is_itself else {},
+        made=shape.made if shape.makes_values and not is_itself else None,
+        takes=_by_schemas(shape.schema),
         shows_state=shows_state(shape.system),
     )
 
 
-def _takes(shape: Blueprint, name: str, value: Any) -> bool:
-    try:
-        shape.fields[name].load(copy.deepcopy(value))
-    except DeserializationError:
-        return False
-    return True
+def _by_schemas(schemas: Mapping[str, Mapping[str, Any]]) -> Callable[[str, Any], bool]:
+    """Whether a recorded value fits the field's JSON Schema: its type itself may run code of the class's author."""
+    fits: dict[str, tuple[Any]] = {}
+    """Of each field the newest value that was found to fit: it is the same object until it changes."""
 
+    def takes(name: str, value: Any) -> bool:
+        if name not in fits or fits[name][0] is not value:
+            if not Draft202012Validator(schemas[name]).is_valid(plain(value)):
+                return False
+            fits[name] = (value,)
+        return True
 
-def _made(shape: Blueprint) -> Mapping[str, Any]:
-    try:
-        return shape.made()
-    except Exception as error:  # noqa: BLE001 - user code may fail; the conversation continues without it
-        log.warning("factory.failed", agent=shape.name, error=type(error).__name__)
-        return {}
+    return takes
 
 
 def _description(cls: type | None) -> str:

@@ -6,9 +6,7 @@ or takes too long, has changed nothing.
 
 import asyncio
 import inspect
-import threading
-from collections.abc import Callable, Mapping
-from contextvars import copy_context
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -21,6 +19,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.workflow.rounds import Finish, Handoff
+from tenex.runtime.functions import in_thread
 from tenex.workflows.speakers.context import CHANGES, ContextChanges
 
 from .definition import PhasedAgent, agent_at, blueprint
@@ -84,37 +83,8 @@ async def call_method(
 async def _run(method: Method, placed: PhasedAgent, given: dict[str, Any]) -> Any:
     if inspect.iscoroutinefunction(method.function):
         return await method.function(placed, **given)
-    value = await _in_thread(lambda: method.function(placed, **given))
+    value = await in_thread(lambda: method.function(placed, **given))
     return await value if inspect.isawaitable(value) else value
-
-
-async def _in_thread(work: Callable[[], Any]) -> Any:
-    """Do blocking work in a thread of its own, which is abandoned when its caller is cancelled.
-
-    A pool would be used up by calls that never end, and the process would wait for them when it ends.
-    """
-    loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
-    context = copy_context()
-
-    def settle(value: Any, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(value)
-        else:
-            done.set_exception(error)
-
-    def body() -> None:
-        value, error = None, None
-        try:
-            value = context.run(work)
-        except BaseException as raised:  # noqa: BLE001 - it is raised again where the result is awaited
-            error = RuntimeError("StopIteration") if isinstance(raised, StopIteration) else raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, value, error)
-
-    threading.Thread(target=body, name="tenex-tool", daemon=True).start()
-    return await done
 
 
 def _returned(method: Method, value: Any, placed: PhasedAgent, changes: ContextChanges) -> ToolResult:

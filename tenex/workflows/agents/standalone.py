@@ -35,16 +35,16 @@ from tenex.core.ports import (
 )
 from tenex.core.records.run import Outcome
 from tenex.core.signals import AgentStateProvided, InboundMessage, MessageReceived, Signal
-from tenex.core.state.agent import AgentPhaseState
+from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.run import OrchestratorTurn, Run
-from tenex.core.state.subagents import message_to
+from tenex.core.state.subagents import agent_state_of, message_to
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.workflows.local_run import CALLER, LocalRun
 from tenex.workflows.missions.steps import spent
-from tenex.workflows.speakers.rules import RuleGraph
+from tenex.workflows.speakers.rules import RuleGraph, compiler
 
 from .blueprint import Blueprint
-from .definition import PhasedAgent, blueprint, program
+from .definition import PhasedAgent, ask_now, blueprint, program
 from .instance_state import StateChanges
 from .invoke import call_method
 from .templates import MESSAGE, render
@@ -151,7 +151,9 @@ class LocalAgent(LocalRun):
         if any(run.is_held for run in state.runs.values()):
             yield self._message(state, "/continue")
         asked = next((m.text for m in reversed(state.messages) if m.role is not None), None)
-        if self._text is not None and not (state.turn is not None and asked == self._text):
+        undecided = [one.signal.message.text for one in state.undecided if isinstance(one.signal, MessageReceived)]
+        is_open = self._text in undecided or (state.turn is not None and asked == self._text)
+        if self._text is not None and not is_open:
             yield self._message(state, self._text, is_plain=True)
 
     def _message(self, state: Conversation, text: str, *, is_plain: bool = False) -> MessageReceived:
@@ -208,7 +210,7 @@ class MemberPorts:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """The prompt at the start of a run, and again when phase or state has changed."""
         shape = blueprint(type(self._members[run.agent]))
-        agent_state = self._state_of(run.agent, conversation.agent_states.get(run.state_key))
+        agent_state = agent_state_of(conversation, run, self._program(run.agent))
         system = render(shape.system, f"{shape.name}.__system_message__", agent_state, None)
         return Prompt(system=system, entries=tuple(self._entries(conversation, run, shape, agent_state)))
 
@@ -226,15 +228,15 @@ class MemberPorts:
             self._members[context.agent],
             name,
             arguments,
-            agent_state=self._state_of(context.agent, context.agent_state),
+            agent_state=self._program(context.agent).fitted(context.agent_state, ask_now),
             conversation=None,
             key=context.idempotency_key,
         )
 
-    def _state_of(self, slug: Slug, journaled: AgentPhaseState | None) -> AgentPhaseState:
+    def _program(self, slug: Slug) -> Program:
         found = self._roster[slug].program
         assert found is not None
-        return found.fitted(journaled)
+        return found
 
     def _entries(
         self, conversation: Conversation, run: Run, shape: Blueprint, agent_state: AgentPhaseState
@@ -282,7 +284,7 @@ def rules_of(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) ->
         project=project,
         limits=limits,
         workflows={slug: talk},
-        compile_graph=lambda data, names: RuleGraph.from_dict(data).compile(names),
+        compile_graph=compiler(),
     )
 
 

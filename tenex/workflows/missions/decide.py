@@ -4,6 +4,7 @@ The node's own return value is the router here; the graph says whether it may be
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tenex.core import records as r
@@ -17,7 +18,7 @@ from tenex.core.errors import UsageError
 from tenex.core.graph import END
 from tenex.core.ids import Millis, Slug
 from tenex.core.messages import Usage
-from tenex.core.mission_config import CURRENT_PHASE, MISSION_ID, PHASES_COMPLETED, MissionRule, NodeRule
+from tenex.core.mission_config import CURRENT_PHASE, MISSION_ID, PHASES_COMPLETED, Begin, MissionRule, NodeRule
 from tenex.core.records import mission as m
 from tenex.core.signals import (
     ContinueRequested,
@@ -33,6 +34,7 @@ from tenex.core.signals import (
     Who,
 )
 from tenex.core.state.mission import UNKNOWN_KIND, Mission
+from tenex.core.verdicts import Question, answer, digest
 
 from . import messages
 
@@ -95,17 +97,26 @@ def _of_node(draft: Transaction, signal: StepRequested | StepFinished | NodeRetu
 def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
     """Begin a mission because someone mentioned it; where it cannot, the conversation waits for what can begin it."""
     rule = draft.rules.missions[workflow]
-    try:
-        found = rule.begin(text) if rule.begin is not None else None
-    except UsageError as fault:
+    if rule.begin is None:
+        return
+    call = partial(_call, rule.begin, text)
+    name = f"begin of the mission {workflow}"
+    found = answer(draft.state.verdicts, Question(function=name, given=digest(text), code=rule.begin, call=call))
+    if found.kind:
+        failed = f"its `begin` failed with {found.kind}. The author of its code has to fix that."
         draft.add(m.MissionRefused, workflow=workflow)
-        notify(draft, messages.refusal(workflow, str(fault)), error="workflow")
+        sentence = found.error if found.kind == UsageError.__name__ else failed
+        notify(draft, messages.refusal(workflow, sentence), error="workflow")
         draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
         return
-    if found is not None:
-        state = _identified(draft, rule, found.state)
-        draft.add(m.MissionOpened, workflow=workflow, state=state, by=by, pubkey=rule.pubkey)
-        _enter(draft, rule, found.node, found.data, {})
+    state = _identified(draft, rule, found.value["state"])
+    draft.add(m.MissionOpened, workflow=workflow, state=state, by=by, pubkey=rule.pubkey)
+    _enter(draft, rule, found.value["node"], found.value["data"], {})
+
+
+def _call(begin: Begin, text: str) -> dict[str, Any]:
+    beginning = begin(text)
+    return {"node": beginning.node, "data": dict(beginning.data), "state": dict(beginning.state)}
 
 
 def pause(draft: Transaction, mission: Mission, by: str) -> None:

@@ -19,7 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, get_type_hints
 
-import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tenex.core.errors import ConfigurationError, SerializationError, UsageError
@@ -27,7 +26,6 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.mission_config import MISSION_ID, TRACKED, Beginning, MissionRule
 from tenex.workflows.error_text import complaints
 from tenex.workflows.serialization import field_names
-from tenex.workflows.time_limit import in_time
 
 from .graph import Graph
 from .nodes import BaseNode
@@ -40,7 +38,6 @@ _REASON: Final = 500
 _BLOCK = re.compile(r"```(?:json)?[ \t]*\n(?P<body>.*?)\n?```", re.DOTALL)
 
 AnyGraph = Graph[Any, Any, Any]
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,26 +101,20 @@ class Starting:
         """Where it begins.
 
         Raises:
-            UsageError: it cannot, with a sentence for who wrote the text.
+            UsageError: it cannot, with a sentence for who wrote the text; also whatever else `begin` raises.
         """
         plain = self._plain(text)
         try:
             begin = self._mission.begin
-            found = in_time(begin, plain) if begin is not None else self._state_of(plain)
+            found = begin(plain) if begin is not None else self._state_of(plain)
             node, state = self._parts(found)
             return self._beginning(node, state)
         except ValidationError as fault:
             raise UsageError(f"{_sentence(complaints(fault))} {self._hint()}".strip()) from fault
         except ValueError as fault:
             raise UsageError(_sentence(str(fault) or "the message is not what it takes")) from fault
-        except UsageError:
-            raise
         except SerializationError as fault:
             raise UsageError(f"{_sentence(str(fault))} The author of its code has to fix that.") from fault
-        except (Exception, SystemExit) as fault:  # user code may fail in any way
-            log.warning("mission.not_begun", kind=type(fault).__name__, exc_info=fault)
-            what = _sentence(f"its `{BEGIN}` failed with {type(fault).__name__}")
-            raise UsageError(f"{what} The author of its code has to fix that.") from fault
 
     def _plain(self, text: str) -> str:
         """The text between the mentions; a word at a time, since strangers choose how many there are."""

@@ -39,11 +39,11 @@ class SingleMode(Mode):
         """Open a turn where a message is not answered yet; else wait for one. A limit of cost comes before both."""
         state = draft.state
         unanswered = [message for message in state.unanswered if not message.is_answer]
-        mentioned = tuple(dict.fromkeys(slug for slug, _ in state.addressed))
+        mentioned = tuple(dict.fromkeys(slug for slug, _ in state.addressed if slug in draft.rules.routable))
         if limit := spent(draft):
             wait_at_limit(draft, *limit)
         elif mentioned or unanswered:
-            self._open(draft, mentioned or (state.agent,), f"{state.messages[-1].name} wrote to you")
+            self._open(draft, mentioned or (state.agent,), f"{state.messages[-1].name} wrote")
         else:
             draft.add(r.Waiting, reason="user")
 

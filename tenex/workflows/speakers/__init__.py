@@ -46,46 +46,23 @@ if TYPE_CHECKING:
     from tenex.workflows.speakers.registry import register_target as register_target
     from tenex.workflows.speakers.workflow import Workflow as Workflow
 
-_MODULES = {
-    "AgentTarget": "tenex.core.workflow.conditions",
-    "AllOf": "tenex.core.workflow.conditions",
-    "Always": "tenex.core.workflow.conditions",
-    "AnyOf": "tenex.core.workflow.conditions",
-    "Called": "tenex.core.workflow.rounds",
-    "ContextEquals": "tenex.core.workflow.conditions",
-    "ContextIn": "tenex.core.workflow.conditions",
-    "ContextThreshold": "tenex.core.workflow.conditions",
-    "Envelope": "tenex.core.workflow.rounds",
-    "Findings": "tenex.workflows.speakers.checks",
-    "Finish": "tenex.core.workflow.rounds",
-    "Folded": "tenex.core.workflow.speakers",
-    "FromSpeaker": "tenex.core.workflow.conditions",
-    "Handoff": "tenex.core.workflow.rounds",
-    "Not": "tenex.core.workflow.conditions",
-    "Refused": "tenex.core.workflow.rounds",
-    "RevertToInitiatorTarget": "tenex.core.workflow.conditions",
-    "RoundRobinTarget": "tenex.core.workflow.conditions",
-    "StayTarget": "tenex.core.workflow.conditions",
-    "TerminateTarget": "tenex.core.workflow.conditions",
-    "ToolCalled": "tenex.core.workflow.conditions",
-    "Transition": "tenex.core.workflow.transitions",
-    "TransitionCondition": "tenex.core.workflow.conditions",
-    "TransitionDecision": "tenex.core.workflow.rounds",
-    "TransitionGraph": "tenex.workflows.speakers.graph",
-    "TransitionRegistry": "tenex.workflows.speakers.registry",
-    "TransitionTarget": "tenex.core.workflow.conditions",
-    "Workflow": "tenex.workflows.speakers.workflow",
-    "WorkflowState": "tenex.core.workflow.rounds",
-    "begin": "tenex.core.workflow.speakers",
-    "change_context": "tenex.core.workflow.speakers",
-    "delete_context": "tenex.workflows.speakers.context",
-    "fold": "tenex.core.workflow.speakers",
-    "load_graph": "tenex.workflows.speakers.definitions",
-    "may_speak": "tenex.core.workflow.speakers",
-    "register_condition": "tenex.workflows.speakers.registry",
-    "register_target": "tenex.workflows.speakers.registry",
-    "set_context": "tenex.workflows.speakers.context",
+_NAMES = {
+    "tenex.core.workflow.conditions": (
+        "AgentTarget AllOf Always AnyOf ContextEquals ContextIn ContextThreshold FromSpeaker Not "
+        "RevertToInitiatorTarget RoundRobinTarget StayTarget TerminateTarget ToolCalled TransitionCondition "
+        "TransitionTarget"
+    ),
+    "tenex.core.workflow.rounds": "Called Envelope Finish Handoff Refused TransitionDecision WorkflowState",
+    "tenex.core.workflow.speakers": "Folded begin change_context fold may_speak",
+    "tenex.core.workflow.transitions": "Transition",
+    "tenex.workflows.speakers.checks": "Findings",
+    "tenex.workflows.speakers.context": "delete_context set_context",
+    "tenex.workflows.speakers.definitions": "load_graph",
+    "tenex.workflows.speakers.graph": "TransitionGraph",
+    "tenex.workflows.speakers.registry": "TransitionRegistry register_condition register_target",
+    "tenex.workflows.speakers.workflow": "Workflow",
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = list(_MODULES)
 

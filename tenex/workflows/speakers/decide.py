@@ -6,6 +6,7 @@ is in the append that holds the round's last words; if that ends the workflow, i
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from tenex.core import records as r
@@ -22,8 +23,9 @@ from tenex.core.signals import MessageReceived
 from tenex.core.state import agent_tools
 from tenex.core.state.run import Message
 from tenex.core.state.workflow import WorkflowSession
+from tenex.core.verdicts import answer
 from tenex.core.workflow import variables
-from tenex.core.workflow.conditions import ToolCalled
+from tenex.core.workflow.conditions import ToolCalled, UnreadablePartError
 from tenex.core.workflow.rounds import FINISH, HANDOFF, OWN, Called, Envelope, Finish, Handoff, Refused
 from tenex.core.workflow.speakers import FINISHED, Folded, begin, fold
 from tenex.core.workflow.transitions import When, named_tools, parts, speaker_of
@@ -185,7 +187,11 @@ def count_round(draft: Transaction, envelope: Envelope, outcome: r.Outcome = "fi
     graph = _graph_of(draft, session)
     if graph is None:
         return
-    folded = fold(graph, session.speakers, envelope)
+    try:
+        folded = fold(graph, session.speakers, envelope, partial(answer, draft.state.verdicts))
+    except UnreadablePartError as fault:
+        _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
+        return
     if isinstance(folded, Refused):  # going back can leave a round to someone else's turn
         return
     _record(draft, envelope, folded, outcome)

@@ -10,7 +10,14 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.workflow.conditions import CONDITIONS, TARGETS, TransitionCondition, TransitionTarget
+from tenex.core.workflow.conditions import (
+    CONDITIONS,
+    TARGETS,
+    OwnPart,
+    TransitionCondition,
+    TransitionTarget,
+    UnreadablePartError,
+)
 from tenex.core.workflow.rounds import DEEPEST, faults_of_value, plain
 
 ConditionClass = TypeVar("ConditionClass", bound=type[TransitionCondition])
@@ -32,6 +39,7 @@ class TransitionRegistry:
             CONDITION: {cls.name: cls for cls in CONDITIONS},
             TARGET: {cls.name: cls for cls in TARGETS},
         }
+        self._makes_own = True
 
     @classmethod
     def default(cls) -> "TransitionRegistry":
@@ -45,6 +53,25 @@ class TransitionRegistry:
         twin = TransitionRegistry()
         twin._classes = {kind: dict(known) for kind, known in self._classes.items()}
         return twin
+
+    def as_data(self) -> "TransitionRegistry":
+        """A copy that reads a part of a registered class as an `OwnPart`, so that no code of an operator runs."""
+        twin = self.copy()
+        twin._makes_own = False
+        return twin
+
+    def _own_part(self, kind: str, cls: type, data: Mapping[str, Any], values: Mapping[str, Any]) -> OwnPart:
+        makes = self.copy()
+
+        def make() -> Any:
+            try:
+                return makes._strictly(kind, data, f"the {kind}")
+            except ConfigurationError as fault:
+                raise UnreadablePartError(fault.faults) from fault
+
+        known = fields(cls) if is_dataclass(cls) else ()
+        args = {part.name: part.default for part in known if part.init and part.default is not MISSING}
+        return OwnPart(str(data["name"]), {**args, **values}, cls, make)
 
     def register_condition(self, condition: ConditionClass) -> ConditionClass:
         """Make a class known by its `name`, in place of one known by it so far; returns the class, as a decorator does.
@@ -101,12 +128,15 @@ class TransitionRegistry:
         }
         if len(faults) > found:
             return None
+        if not self._makes_own and cls not in (*CONDITIONS, *TARGETS) and isinstance(data, Mapping):
+            return self._own_part(kind, cls, data, values)
         try:
             part = cls(**values)
         except Exception as fault:  # noqa: BLE001  user code may fail in any way
             faults.append(f"{where}: {name} cannot be made of these args: {_why_not_made(cls, values, fault)}.")
             return None
-        faults.extend(self.faults_of(kind, part, where))
+        if self._makes_own:  # else parts within it may be data
+            faults.extend(self.faults_of(kind, part, where))
         return part
 
     def _read_argument(self, hint: Any, value: Any, where: str, faults: list[str], depth: int) -> Any:

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Self
 
@@ -28,7 +29,7 @@ from tenex.core.workflow.conditions import (
 from tenex.core.workflow.rounds import WorkflowState
 from tenex.core.workflow.speakers import begin
 from tenex.core.workflow.transitions import Transition, compiled
-from tenex.workflows.time_limit import in_time
+from tenex.core.workflow_config import Compile
 
 from .registry import CONDITION, TARGET, TransitionRegistry
 
@@ -37,6 +38,8 @@ RULE_KEYS = ("when", "then", "priority")
 FACTORIES = ("round_robin", "sequence", "star", "feedback_loop", "triage")
 """A graph may be one of these keys alone, with what the factory takes: a list, or a table of its arguments."""
 
+COMPILED = 64
+"""Compiled graphs: of more workflows than a folder holds, each in the versions conversations were opened with."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -60,9 +63,7 @@ class RuleGraph:
 
     def compile(self, participants: Sequence[str] = ()) -> one.TransitionGraph:
         """The rules as the one graph, over those who take part, else over all whom the rules name."""
-        return compiled(
-            self.initial_speaker, self.transitions, self.default_target, self.max_turns, participants, in_time
-        )
+        return compiled(self.initial_speaker, self.transitions, self.default_target, self.max_turns, participants)
 
     def begin(
         self,
@@ -87,7 +88,23 @@ class RuleGraph:
 
     def to_dict(self, registry: TransitionRegistry | None = None) -> dict[str, Any]:
         """The graph as values JSON can hold; raises ConfigurationError where a part cannot be written down."""
-        return _to_dict(self, registry or TransitionRegistry.default())
+        known = registry or TransitionRegistry.default()
+        faults = [*known.faults_of(TARGET, self.default_target, "default_target")]
+        for number, rule in enumerate(self.transitions):
+            faults += known.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
+            faults += known.faults_of(TARGET, rule.then, f"transitions[{number}].then")
+        if faults:
+            raise ConfigurationError(faults)
+        written = {
+            "initial_speaker": self.initial_speaker,
+            "transitions": [
+                {"when": known.to_dict(rule.when), "then": known.to_dict(rule.then), "priority": rule.priority}
+                for rule in self.transitions
+            ],
+            "default_target": known.to_dict(self.default_target),
+            "max_turns": self.max_turns,
+        }
+        return written | ({"participants": list(self.participants)} if self.participants else {})
 
     @classmethod
     def from_dict(cls, data: object, registry: TransitionRegistry | None = None) -> Self:
@@ -113,7 +130,18 @@ class RuleGraph:
 
     def to_toml(self, registry: TransitionRegistry | None = None) -> str:
         """The graph as TOML."""
-        return _to_toml(self.to_dict(registry))
+        data = self.to_dict(registry)
+        lines = [f"initial_speaker = {_value(data['initial_speaker'])}"]
+        if data["max_turns"] is not None:
+            lines.append(f"max_turns = {data['max_turns']}")
+        if data.get("participants"):
+            lines.append(f"participants = {_value(data['participants'])}")
+        lines.append(f"default_target = {_part(data['default_target'])}")
+        for rule in data["transitions"]:
+            lines += ["", "[[transitions]]", f"when = {_part(rule['when'])}", f"then = {_part(rule['then'])}"]
+            if rule["priority"]:
+                lines.append(f"priority = {rule['priority']}")
+        return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, text: str, *, registry: TransitionRegistry | None = None) -> Self:
@@ -187,32 +215,26 @@ class RuleGraph:
         return cls(triage, rules, TerminateTarget("triage_complete"))
 
 
+def compiler(registry: TransitionRegistry | None = None) -> Compile:
+    """What makes graphs of their dicts, by the conditions and targets that are registered now.
+
+    It runs no code of an operator: their conditions and targets are made when they are evaluated.
+    """
+    known = (registry or TransitionRegistry.default()).as_data()
+
+    @lru_cache(maxsize=COMPILED)
+    def compiled_text(text: str, participants: tuple[str, ...]) -> one.TransitionGraph:
+        return RuleGraph.loads(text, registry=known).compile(participants)
+
+    return lambda data, participants: compiled_text(json.dumps(data, sort_keys=True), participants)
+
+
 def _some(given: Sequence[str] | Mapping[str, str], factory: str, what: str) -> None:
     if not given or isinstance(given, str):
         raise ConfigurationError([f"{factory} needs at least one of its {what}, as a list."])
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
-
-
-def _to_dict(graph: RuleGraph, registry: TransitionRegistry) -> dict[str, Any]:
-    """The graph as AG2 writes it; raises ConfigurationError where a part cannot be written down."""
-    faults = [*registry.faults_of(TARGET, graph.default_target, "default_target")]
-    for number, rule in enumerate(graph.transitions):
-        faults += registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
-        faults += registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
-    if faults:
-        raise ConfigurationError(faults)
-    written = {
-        "initial_speaker": graph.initial_speaker,
-        "transitions": [
-            {"when": registry.to_dict(rule.when), "then": registry.to_dict(rule.then), "priority": rule.priority}
-            for rule in graph.transitions
-        ],
-        "default_target": registry.to_dict(graph.default_target),
-        "max_turns": graph.max_turns,
-    }
-    return written | ({"participants": list(graph.participants)} if graph.participants else {})
 
 
 def _from_dict(data: object, registry: TransitionRegistry) -> dict[str, Any]:
@@ -317,21 +339,6 @@ def parsed_json(text: str) -> Any:
 
 
 # ---- TOML ------------------------------------------------------------------------------------------------------------
-
-
-def _to_toml(data: Mapping[str, Any]) -> str:
-    """A graph's dict as TOML."""
-    lines = [f"initial_speaker = {_value(data['initial_speaker'])}"]
-    if data["max_turns"] is not None:
-        lines.append(f"max_turns = {data['max_turns']}")
-    if data.get("participants"):
-        lines.append(f"participants = {_value(data['participants'])}")
-    lines.append(f"default_target = {_part(data['default_target'])}")
-    for rule in data["transitions"]:
-        lines += ["", "[[transitions]]", f"when = {_part(rule['when'])}", f"then = {_part(rule['then'])}"]
-        if rule["priority"]:
-            lines.append(f"priority = {rule['priority']}")
-    return "\n".join(lines) + "\n"
 
 
 def parsed_toml(text: str) -> dict[str, Any]:

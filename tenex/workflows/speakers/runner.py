@@ -29,7 +29,7 @@ from tenex.workflows.agents.instance_state import InstanceState, StateChanges
 from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, member, put
 from tenex.workflows.local_run import CALLER, MemoryJournals
 
-from .rules import RuleGraph
+from .rules import compiler
 from .workflow import Workflow
 
 
@@ -193,7 +193,7 @@ def _rules(
         project=project,
         limits=limits,
         workflows={slug: talk},
-        compile_graph=lambda data, names: RuleGraph.from_dict(data).compile(names),
+        compile_graph=compiler(),
     )
     return members, rules
 

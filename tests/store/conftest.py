@@ -1,0 +1,29 @@
+"""The threads of a store, an empty folder of conversations, and a conversation of all seven phases."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tenex.store.disk import Disk
+from tenex.store.repository import ConversationFolder
+from tests.fakes.scenario import Scenario
+
+from .kit import StillClock, seven_phase_scenario
+
+
+@pytest.fixture
+async def disk() -> AsyncIterator[Disk]:
+    disk = Disk()
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
+    return ConversationFolder(tmp_path / "conversations", disk, StillClock())
+
+
+@pytest.fixture
+def scenario() -> Scenario:
+    return seven_phase_scenario()
