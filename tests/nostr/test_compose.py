@@ -182,6 +182,11 @@ def test_tag_values_are_cut_between_characters(value: str) -> None:
         assert len(short.encode()) > 1024 - 4
 
 
+def test_a_long_tag_value_is_shortened() -> None:
+    (event,) = NostrSealer(RELAYS).seal(draft("x", ("error", "ü" * 1000)))
+    assert next(tag[1] for tag in event.tags if tag[0] == "error") == "ü" * 510 + "…"
+
+
 def test_tags_that_fill_an_event_are_a_bug() -> None:
     with pytest.raises(InternalError, match="tags of a kind 1 leave"):
         NostrSealer(RELAYS).seal(draft("x", *[("t", "y" * 1000)] * 70))

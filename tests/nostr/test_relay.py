@@ -590,6 +590,13 @@ async def test_without_a_key_to_show_it_is_refused_and_visible(fault: FaultRelay
         assert "notes: auth-required" in relay.status().refused[0]
 
 
+async def test_auth_that_is_required_without_a_challenge_is_reported(fault: FaultRelay) -> None:
+    fault.on_event = lambda peer, event: peer.send("OK", event["id"], False, "auth-required: who are you")
+    relay = connection(fault.url, Received(), replace(FAST, auth_timeout=0.1), identity=BOB)
+    async with running(relay):
+        assert "sent no challenge" in (await relay.publish(note())).detail
+
+
 async def test_a_refused_auth_is_tried_again_on_the_same_connection_until_it_is_accepted(fault: FaultRelay) -> None:
     """As where our key is admitted while we are connected; events are refused meanwhile."""
     members, received = [False], Received()

@@ -93,7 +93,9 @@ def test_strict_mode_is_asked_for_where_it_can_be() -> None:
     assert for_openai(machine())["response_format"]["json_schema"]["strict"] is False  # `in` need not be given
     assert not is_strict({"type": "object", "properties": {}})
     assert is_strict({"type": "array", "items": {"type": "string"}})
-    assert "plan" not in without_lengths(AgentStateMachine([], [ToolCallState((STOP,))]).plan())["properties"]
+    bare = AgentStateMachine([], [ToolCallState((STOP,))]).plan()
+    assert "plan" not in without_lengths(bare)["properties"]
+    assert read_answer(bare, json.dumps({"action": CALL}))[1] == ()
 
 
 THINKS = "```thinking\nsee\n```\n"
