@@ -16,8 +16,8 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.signals import Signal
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow
+from tenex.workflows.missions.nodes import ReplayName
 from tenex.workflows.missions.runner import NodeRunner, NodeTaskOf
-from tenex.workflows.missions.steps import ReplayName
 
 if TYPE_CHECKING:
     from .world import FaultyWorld
