@@ -12,14 +12,12 @@ from tenex.core.config import Policy
 from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation
 from tenex.core.errors import WorkflowError
-from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.ids import ConversationId, Slug
 from tenex.core.ports import Clock, Model, Prompter, Tools
-from tenex.core.workflow_config import PERSON, Workflow
-from tenex.workflows.agents.standalone import OWNER
+from tenex.workflows.agents.standalone import OWNER, dialogue
 from tenex.workflows.local_run import MemoryJournals
+from tenex.workflows.missions.nodes import Answer
 from tenex.workflows.missions.runner import PeerRequest
-from tenex.workflows.missions.steps import Answer
-from tenex.workflows.speakers.graph import TransitionGraph
 from tenex.workflows.speakers.runner import LocalSpeakers
 
 
@@ -47,7 +45,7 @@ class Asker:
         agent = None if slug in rules.workflows else rules.find(slug)
         if agent is not None:
             slug = agent.slug
-            rules = replace(rules, workflows={slug: _talk(slug)})
+            rules = replace(rules, workflows={slug: dialogue(slug, slug)})
         elif slug not in rules.workflows:
             there = ", ".join(sorted([*rules.routable, *rules.workflows]))
             raise WorkflowError(f"There is no agent and no workflow of speakers {slug}. There are: {there}.")
@@ -66,19 +64,6 @@ class Asker:
         )
         state = await local.talk(question.message)
         return _answer(slug, state, local.last_notice, is_agent=agent is not None)
-
-
-def _talk(slug: Slug) -> Workflow:
-    """A conversation between an agent and the node that asks."""
-    return Workflow(
-        slug=slug,
-        name=slug,
-        pubkey=PublicKey(""),
-        participants=(PERSON, slug),
-        graph_data=TransitionGraph.round_robin((PERSON, slug)).to_dict(),
-        expectations={},
-        has_calls=False,
-    )
 
 
 def _answer(slug: Slug, state: Conversation, notice: str, *, is_agent: bool) -> Answer:

@@ -36,8 +36,8 @@ def doctor(
     keys, agents or the machine are wrong; 4 the store is damaged or not writable. With several faults the highest
     counts.
     """
-    from tenex.operations.doctor.checks import run_doctor
     from tenex.operations.doctor.findings import Case
+    from tenex.operations.doctor.runner import run_doctor
 
     case = Case(
         data=data_folder(ctx, data),

@@ -18,7 +18,7 @@ from .times import local_time
 
 if TYPE_CHECKING:
     from tenex.core.ids import ConversationId
-    from tenex.operations.rollback import Plan, RollbackService
+    from tenex.operations.rollback import RollbackPlan, RollbackService
     from tenex.settings import ProjectPaths, Settings
     from tenex.store.disk import Disk
     from tenex.store.repository import ConversationFolder
@@ -54,7 +54,7 @@ def rollback(
 
     settings = open_settings(ctx, data)
 
-    async def make_plan(folder: "ConversationFolder", _: "Disk") -> "Plan":
+    async def make_plan(folder: "ConversationFolder", _: "Disk") -> "RollbackPlan":
         return await plan_of(folder, await find_named(folder, id), to)
 
     plan = on_folder(ctx, data, make_plan)
@@ -104,7 +104,7 @@ def fork(
     )
 
 
-def _confirm(plan: "Plan", *, files: bool, as_json: bool) -> None:
+def _confirm(plan: "RollbackPlan", *, files: bool, as_json: bool) -> None:
     """Ask the user.
 
     Raises:

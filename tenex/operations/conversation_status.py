@@ -1,4 +1,4 @@
-"""The state of a conversation for an operator: who works, who waits, on what and since when."""
+"""The state of a conversation for an operator: what runs, what waits for what, and since when."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,11 +13,11 @@ from tenex.core.state.run import Call, CallState, Retry, Run
 
 TITLE_CHARACTERS: Final = 80
 QUESTION_CHARACTERS: Final = 300
-"""Of a question somebody has to answer: enough to know which one it is."""
+"""Of a question to a user: enough to recognise it."""
 
 
 def conversation_status(conversation: Conversation, now: Millis) -> dict[str, Any]:
-    """One conversation; `kind` is the one word for it: held, limited (by a limit of the day), parked, or its status.
+    """One conversation; `kind` is held, limited (by a limit of the day), parked, or its status.
 
     Times are ISO 8601 in UTC, ages in seconds.
     """
@@ -67,19 +67,19 @@ def usage(conversation: Conversation) -> dict[str, Any]:
 
 
 def is_settled(conversation: Conversation) -> bool:
-    """Whether nothing is in flight, no one is waited for in the middle of a turn, and every message was delivered."""
+    """Whether nothing is in flight, no turn waits for an answer, and every message was delivered."""
     return conversation.status in ("waiting", "ended") and not pending(conversation)
 
 
 def undelivered(conversation: Conversation) -> Iterator[str]:
-    """The relay of each event that no relay has answered for good, as often as it is undelivered."""
+    """The relay of each undelivered event, once for each event."""
     for row in conversation.outbox.values():
         for _, relay in row.open:
             yield relay
 
 
 def iso(at: Millis) -> str:
-    """The time as people and programs read it; a clock that is set to nonsense gives the number."""
+    """ISO 8601 in UTC; the number itself where no calendar has it."""
     try:
         return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):
@@ -91,7 +91,7 @@ def _since(at: Millis, now: Millis) -> dict[str, Any]:
 
 
 def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
-    """An agent at work: `state` is model, tools, parked, calling (sub-agents), retrying, held or limited."""
+    """A run: `state` is model, tools, parked, calling (sub-agents), retrying, held or limited."""
     began = conversation.turn.timestamp if conversation.turn is not None else conversation.updated_at
     shown: dict[str, Any] = {"agent": run.agent, "phase": run.phase, "steps": run.steps}
     if run.parent is not None:
@@ -115,11 +115,16 @@ def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
 
 
 def _mission(mission: Mission) -> dict[str, Any]:
-    """A mission: `state` is running, retrying, paused, or how it ended."""
+    """A mission: `state` is running, retrying, paused, or its outcome."""
     state = "paused" if mission.is_paused else "retrying" if mission.wait else mission.outcome or "running"
-    why = {"why": _short(reason, QUESTION_CHARACTERS)} if (reason := mission.message or mission.paused) else {}
-    under_way = [step.id for step in mission.open_steps]
-    return {"workflow": mission.workflow, "node": mission.node, "state": state, "steps": under_way, **why}
+    reason = mission.message or mission.paused
+    return {
+        "workflow": mission.workflow,
+        "node": mission.node,
+        "state": state,
+        "steps": [step.id for step in mission.open_steps],
+        **({"why": _short(reason, QUESTION_CHARACTERS)} if reason else {}),
+    }
 
 
 def _router(conversation: Conversation, now: Millis) -> dict[str, Any] | None:

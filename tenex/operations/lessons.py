@@ -1,4 +1,4 @@
-"""Lessons for people: read beside a running daemon, removed by it or without one."""
+"""Lessons for the command line: read beside a running daemon, removed by it or without one."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -22,8 +22,8 @@ class StoredLessons(DaemonJournal):
                 self._fold(record)
 
     async def record(self, *_: object, **__: object) -> None:
-        """Raise: a lesson would be lost."""
-        raise InternalError("a lesson was to be recorded in what is only read")
+        """Raise, because a lesson would be lost."""
+        raise InternalError("a lesson was recorded in a journal that is only read")
 
 
 async def remove_lesson(book: DaemonJournal, number: object) -> dict[str, Any]:
@@ -41,8 +41,8 @@ async def remove_lesson(book: DaemonJournal, number: object) -> dict[str, Any]:
 
 
 def unknown(number: object) -> UsageError:
-    """Say that there is no lesson of that number."""
-    return UsageError(f"there is no lesson {number}; `tenex agents lessons list` names those there are")
+    """The error for a number without a lesson."""
+    return UsageError(f"There is no lesson {number}; `tenex agents lessons list` shows all.")
 
 
 def as_dict(lesson: LessonLearned) -> dict[str, Any]:

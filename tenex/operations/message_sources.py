@@ -178,8 +178,8 @@ def messages_of_view(
         lost.append("history, which is not a list")
     if len(entries(view, "messages")) >= RECENT:
         lost.append(f"messages of users older than the {RECENT} newest messages")
-    if view.get("undelivered"):
-        lost.append(f"{view['undelivered']} undelivered messages; they are not sent again")
+    if type(undelivered := view.get("undelivered")) is int and undelivered:
+        lost.append(f"{undelivered} undelivered messages; they are not sent again")
     phase = _phase(view.get("phase")) or Phase.CHAT
     gates = tuple(gate for name in entries(view, "openGates") if (gate := _phase(name)) is not None)
     cycle = view.get("cycle")

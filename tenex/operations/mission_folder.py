@@ -28,14 +28,14 @@ class _Folder:
         return await self._folder.open(conversation)
 
     async def show(self, conversation: Conversation) -> None:
-        page = self._views.page(conversation)  # both look at the conversation before the first await
+        page = self._views.page(conversation)  # both read the conversation before the first await
         await self._folder.rotate(conversation)
         await self._views.write(page)
 
 
 @asynccontextmanager
 async def mission_folder(path: Path) -> AsyncIterator[Journals]:
-    """The journals of a folder, made if missing; nobody else may write to it meanwhile.
+    """The journals of a folder, created if missing, and locked meanwhile.
 
     Raises:
         StoreLocked: another process holds it.

@@ -1,8 +1,8 @@
-"""What a model would be sent now: the daemon's own way to a request, walked without a daemon.
+"""The request that a model would be sent now, built by the code of the daemon.
 
-    settings -> configure -> prompter, tools -> the flow's stages -> a model that only keeps what it was asked
+    settings -> configure -> prompter, tools -> runtime executors -> a model that only keeps the request
 
-Reads the files only, so it works beside a running daemon; no key is made, nothing is written, no model is called.
+Reads the files only, so it works beside a running daemon; no key is created, nothing is written, no model is called.
 """
 
 import asyncio
@@ -51,34 +51,34 @@ from .short_ids import conversation_of
 SAMPLE = "Write hello.py that prints hello"
 """What a user writes where no conversation is named."""
 REASON = "what is wanted of the agent, in the words of the orchestrator"
-"""Stands where a decision would."""
+"""In place of a decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """A request as it would go out, and where to."""
+    """A request and the models it would go to."""
 
     request: ModelRequest
     models: tuple[str, ...]
-    """The first is asked first."""
+    """In the order of fallback."""
 
     @property
     def tokens(self) -> int:
-        """The estimated tokens of it."""
+        """Estimated tokens of the request."""
         return request_tokens(self.request.system, self.request.entries, self.request.tools)
 
 
 async def preview(
     settings: Settings, slug: str, phase: Phase | None = None, *, conversation: str | None = None, message: str = SAMPLE
 ) -> Preview:
-    """What the agent's model would be sent if its run began now; of the orchestrator, the question it would be asked.
+    """The first request of an agent's run if it began now; for the orchestrator, the routing request.
 
     Args:
         settings: What the operator set.
         slug: A member of the library.
         phase: Where the run begins; by default the conversation's, or where the agent usually works.
         conversation: The beginning of a conversation's id; None for a new one.
-        message: What a person has written in the new one.
+        message: The user's message in the new one.
 
     Raises:
         ConfigurationError: with all faults of settings, prompts, agents and keys.
@@ -93,7 +93,7 @@ async def preview(
     configuration = await load_readonly(settings, where, library)
     known = _sample(configuration.rules, message) if conversation is None else await _read(where, conversation)
     usual = definition.phases[:1] if conversation is None else ()
-    there = _standing(known, phase or next(iter(usual), known.phase), configuration.rules)
+    there = _in_phase(known, phase or next(iter(usual), known.phase), configuration.rules)
     if definition.kind is Kind.ORCHESTRATOR:
         return Preview(request=await _question(there, configuration), models=settings.models.for_router())
     chain = settings.models.for_agent(slug, there.phase, definition.model or None)
@@ -104,7 +104,7 @@ async def preview(
 async def _by_states(
     request: ModelRequest, model: str, settings: Settings, where: ProjectPaths, library: PromptLibrary
 ) -> ModelRequest:
-    """The request as the first model of the chain is sent it, where the agent speaks by states."""
+    """The request with output states, as the first model of the chain would get it."""
     output, provider = outputs_of(library, where).get(request.agent), split_name(model)
     form = output.format_for(request.tools) if output is not None and provider is not None else None
     if form is None or provider is None:
@@ -114,21 +114,21 @@ async def _by_states(
 
 
 async def load_readonly(settings: Settings, where: ProjectPaths, library: PromptLibrary) -> Configuration:
-    """The configuration as it is now, for a look: no key is made, no model reached, nothing kept.
+    """The current configuration without side effects: no key is created, no model reached, nothing stored.
 
     Raises:
         ConfigurationError: with all faults.
     """
-    # who may talk here changes no prompt, and no user needs to be named for a preview
+    # the list of users changes no prompt, and a preview needs none
     opened = settings.model_copy(update={"people": settings.people.model_copy(update={"open": True})})
     ground = StaticContext(
         places=where,
-        ring=_Glance(where.keys, library),
+        ring=_ReadOnlyKeyRing(where.keys, library),
         book=StoredLessons(where.conversations),
         workspace=Workspace(where.workspace),
         has_sandbox=await asyncio.to_thread(probe_bubblewrap),
         # models are built where the choice of tools depends on them, and need no key then
-        model=None if is_offline(settings, library) else _Keeper(),
+        model=None if is_offline(settings, library) else _RequestRecorder(),
     )
     return configure(opened, ground)
 
@@ -139,7 +139,7 @@ async def load_readonly(settings: Settings, where: ProjectPaths, library: Prompt
 def _sample(rules: Policy, message: str) -> Conversation:
     draft = Transaction(Conversation(id=ConversationId("0" * 64)), rules, SystemClock().now())
     draft.add(r.ConversationStarted, id=draft.state.id, title="sample", starter=PublicKey("0" * 64), address={})
-    draft.add(r.CycleStarted, cycle=1, reason="a person wrote")
+    draft.add(r.CycleStarted, cycle=1, reason="a user wrote")
     draft.add(
         r.MessageRecorded,
         event_id=EventId("0" * 64),
@@ -162,8 +162,8 @@ async def _read(where: ProjectPaths, start: str) -> Conversation:
         disk.close()
 
 
-def _standing(known: Conversation, phase: Phase, rules: Policy) -> Conversation:
-    """The conversation between two turns, in that phase: by the table where there is a way, else at once."""
+def _in_phase(known: Conversation, phase: Phase, rules: Policy) -> Conversation:
+    """The conversation between two turns, in that phase: by permitted transitions where there are some."""
     draft = Transaction(known, rules, SystemClock().now())
     state = draft.state
     state.turn, state.runs, state.question = None, {}, None
@@ -193,7 +193,7 @@ async def _first_step(there: Conversation, agent: Slug, configuration: Configura
     digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     state.apply(
         replace(started, seq=state.next_seq, digest=digest, system=prompt.system, entries=prompt.entries)
-    )  # the actor fixes the prompt in the record itself; here the run begins once more, with it
+    )  # the actor records the prompt; here the run is started again with it
     return await _asked(state, ModelCall, configuration)
 
 
@@ -216,7 +216,7 @@ def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
 async def _question(there: Conversation, configuration: Configuration) -> ModelRequest:
     draft = Transaction(there, configuration.rules, SystemClock().now())
     ask_router(draft, 1)
-    if draft.state.question is None:  # a limit is reached: what would be asked after `/continue`
+    if draft.state.question is None:  # a limit is reached: the request after `/continue`
         draft.add(r.RouteRequested, attempt=1)
     return await _asked(draft.state, Route, configuration)
 
@@ -224,26 +224,26 @@ async def _question(there: Conversation, configuration: Configuration) -> ModelR
 async def _asked(
     state: Conversation, kind: type[ModelCall] | type[Route], configuration: Configuration
 ) -> ModelRequest:
-    keeper = _Keeper()
+    recorder = _RequestRecorder()
     stages = Executors(
         clock=SystemClock(),
-        model=keeper,
+        model=recorder,
         tools=configuration.tools,
         prompter=configuration.prompter,
         rules=lambda: configuration.rules,
-        outbox=Outbox(_Nobody()),
+        outbox=Outbox(_NoPublisher()),
         daily=DailyLimits(SystemClock(), lambda: configuration.rules.limits, lambda: configuration.people),
         budget=lambda: configuration.settings.models.context_tokens,
     )
     effect = next(effect for effect in pending(state).values() if isinstance(effect, kind))
     await stages.prepare(state, effect)()
-    if keeper.request is None:
-        raise InternalError("the request could not be built; the log says why")
-    return keeper.request
+    if recorder.request is None:
+        raise InternalError("the request could not be built; see the log")
+    return recorder.request
 
 
-class _Keeper:
-    """A model that keeps what it was asked."""
+class _RequestRecorder:
+    """A model that keeps its request."""
 
     def __init__(self) -> None:
         self.request: ModelRequest | None = None
@@ -254,15 +254,13 @@ class _Keeper:
         return ModelStep()
 
 
-class _Nobody:
-    """Takes the place of the outbox; nothing is published here."""
-
+class _NoPublisher:
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        raise InternalError(f"{event.id} was to be published to {relay} from a preview")
+        raise InternalError(f"a preview published {event.id} to {relay}")
 
 
-class _Glance(KeyRing):
-    """The keys there are; an agent without one gets one that is forgotten."""
+class _ReadOnlyKeyRing(KeyRing):
+    """The existing keys; an agent without one gets a key that is not stored."""
 
     def __init__(self, folder: Path, library: PromptLibrary) -> None:
         super().__init__(folder)

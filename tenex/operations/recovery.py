@@ -246,7 +246,7 @@ def rebuilt_records(
     lost += [LOST_PARTS[part] for part in found.parts if not getattr(state, part)]
     if left.records and state.turn is not None:
         lost.append("the work in the open turn: it counts as stopped")
-    if not left.records and not known and found.source != "relay":
+    if not left.records and not known and found.source == VIEW:
         lost.append("the ids of older messages: relays may send some of them again")
 
     def add(record: Record) -> None:
@@ -257,7 +257,7 @@ def rebuilt_records(
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
     if is_position_known and found.cycle > state.cycle:
         at, phase = newer[0].at if newer else now, Phase.CHAT if state.has_phases else Phase.EXECUTE
-        add(CycleStarted(seq=0, at=at, cycle=found.cycle, reason="as the source says", phase=phase))
+        add(CycleStarted(seq=0, at=at, cycle=found.cycle, reason=f"as in {found.source}", phase=phase))
     for message in newer:
         add(replace(message, relays=()) if isinstance(message, MessageSent) else message)
     add(
@@ -273,7 +273,7 @@ def rebuilt_records(
         )
     )
     if is_position_known and found.has_ended:
-        add(Ended(seq=0, at=now, reason=f"as {found.source} says"))
+        add(Ended(seq=0, at=now, reason=f"as in {found.source}"))
     return records, lost
 
 

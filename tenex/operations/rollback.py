@@ -1,9 +1,9 @@
-"""Going back and branching off, for the operator: what it would undo, and doing it, with or without a daemon.
+"""Rollback and fork of stored conversations, with or without a daemon.
 
-    journal -> state after a record -> the files, if they are wanted -> an order to the conversation's actor
-                                    -> a new conversation's folder, whole or not at all
+    journal -> state after a record -> the files, if wanted -> a RollBack signal to the conversation's actor
+                                    -> the folder of a new conversation, whole or not at all
 
-The files come first: should the conversation then not take the order, asking again does the rest.
+The files are restored first: if the conversation then cannot be rolled back, a second attempt does the rest.
 """
 
 import asyncio
@@ -37,23 +37,23 @@ from tenex.tools.rollback import Returned, put_back, tree_after
 from tenex.tools.tool import run_uncancellable
 from tenex.tools.workspace import Workspace
 
-TURN: Final = 20.0
+TOOL_TIMEOUT: Final = 20.0
 """Seconds to wait until no tool changes the workspace: most take less, and the caller waits for an answer."""
 NAMED: Final = 8
-"""Files named in the message to people; the answer to the operator names all."""
+"""Files named in the message to users; the result for the operator names all."""
 _FORK: Final = "Fork of "
 _NO_WORK: Final = (r.Delivered, r.OutboxExpired, r.ProcessRestarted, r.ClockAdjusted)
-"""Records that there is no reason to undo."""
+"""Records that are no reason for a rollback."""
 
 log = structlog.get_logger(__name__)
 
-Act = Callable[[ConversationId, RollBack], Awaitable[RolledBack]]
-"""Has a conversation take the order; returns once the record is durable."""
+Apply = Callable[[ConversationId, RollBack], Awaitable[RolledBack]]
+"""Handles the signal; returns once the record is durable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What going back would mean."""
+class RollbackPlan:
+    """What a rollback would undo."""
 
     id: ConversationId
     title: str
@@ -64,23 +64,23 @@ class Plan:
     """When the first record was written that would be undone."""
     undone: tuple[TurnId, ...]
     messages: int
-    """Of people, that would be undone."""
+    """Of users, that would be undone."""
     then: Conversation
     records: Sequence[r.Record]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackResult:
-    """A conversation went back; `files` is None where they were not to."""
+    """A rollback that was done; `files` is None where they were not restored."""
 
-    plan: Plan
+    plan: RollbackPlan
     record: RolledBack
     files: Returned | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkResult:
-    """A conversation that was branched off."""
+    """A fork that was made."""
 
     state: Conversation
     records: Sequence[r.Record]
@@ -89,7 +89,7 @@ class ForkResult:
 
 
 class RollbackService:
-    """Takes conversations of one folder back, and branches off. Needs the folder's lock to be held by this process."""
+    """Rolls back and forks conversations of one folder, whose lock this process must hold."""
 
     def __init__(
         self,
@@ -112,36 +112,36 @@ class RollbackService:
         self._one = asyncio.Lock()
 
     async def roll_back(
-        self, conversation: ConversationId, to: int, by: str, reason: str, act: Act, *, files: bool
+        self, conversation: ConversationId, to: int, by: str, reason: str, apply: Apply, *, files: bool
     ) -> RollbackResult:
-        """Go back to a record.
+        """Return to a record.
 
         Raises:
             UsageError: there is no such conversation or record, nothing to undo, or no checkpoint of then.
             StoreDamaged: its journal cannot be read.
-            TenexError: a tool is at work in the workspace, git failed, or the conversation did not take the order.
+            TenexError: a tool changes the workspace, git failed, or the conversation could not be rolled back.
         """
         async with self._one:
             plan = await plan_of(self._folder, conversation, to)
-            order = RollBack(to=plan.to, then=plan.then, by=by, reason=reason)
+            signal = RollBack(to=plan.to, then=plan.then, by=by, reason=reason)
             if not files:
-                return RollbackResult(plan=plan, record=await act(conversation, order), files=None)
+                return RollbackResult(plan=plan, record=await apply(conversation, signal), files=None)
             checkpoints = self._checkpoints()
             if checkpoints is None:
-                raise UsageError("Nothing is known of earlier files: `tools.checkpoints` is off, or git is missing.")
-            await self._take_turn()
+                raise UsageError("No earlier files are known: `tools.checkpoints` is off, or git is missing.")
+            await self._acquire_workspace()
             try:
                 tree = await run_uncancellable(lambda: tree_after(checkpoints, conversation, plan.records, plan.to))
-                why = f"back to record {plan.to}"
+                reason_text = f"back to record {plan.to}"
                 root = self._workspace.root
-                done = await run_uncancellable(lambda: put_back(checkpoints, root, conversation, tree, why))
-                order = replace(order, tree=done.tree, was=done.was, files=_restored_text(done))
-                return RollbackResult(plan=plan, record=await _after_files(act, conversation, order), files=done)
+                done = await run_uncancellable(lambda: put_back(checkpoints, root, conversation, tree, reason_text))
+                signal = replace(signal, tree=done.tree, was=done.was, files=_restored_text(done))
+                return RollbackResult(plan=plan, record=await _after_files(apply, conversation, signal), files=done)
             finally:
                 self._workspace.turn.release()
 
     async def fork(self, conversation: ConversationId, at: int) -> ForkResult:
-        """Branch off after a record; the new conversation is on disk as a whole, and its first event is undelivered.
+        """Begin a conversation from the state after a record; it is on disk, and its first event is undelivered.
 
         Raises:
             UsageError: there is no such conversation or record, or its thread is not known.
@@ -150,17 +150,15 @@ class RollbackService:
         """
         _, then = await _state_of(self._folder, conversation, at)
         if not then.address.get("form") or not then.address.get("root"):
-            raise UsageError(
-                f"Nobody knows where conversation {conversation[:12]} is held, so none can be begun beside it."
-            )
+            raise UsageError(f"The thread of conversation {conversation[:12]} is not known, so it cannot be forked.")
         records = self._records_of_fork(then, self._clock.now())
         state = fold(records[0].id, records)
         await self._disk.run(create, self._folder.path(state.id), [records])
         await self._show(state)
         return ForkResult(state=state, records=records, at=then.next_seq - 1, origin=conversation)
 
-    async def append(self, conversation: ConversationId, order: RollBack) -> RolledBack:
-        """Have a conversation take the order where no daemon runs; its message is published by the next one.
+    async def append(self, conversation: ConversationId, signal: RollBack) -> RolledBack:
+        """Handle the signal where no daemon runs; its message is published by the next one.
 
         Raises:
             StoreError: the journal is damaged, or the disk did not take it.
@@ -169,7 +167,7 @@ class RollbackService:
         try:
             state = fold(conversation, records)
             rules = Policy(roster={}, tools={}, project=self._project)
-            decided = decide_and_apply(state, order, rules, self._clock.now(), self._seal)
+            decided = decide_and_apply(state, signal, rules, self._clock.now(), self._seal)
             await journal.append([decided])
         finally:
             await journal.close()
@@ -182,14 +180,14 @@ class RollbackService:
         except OSError as fault:  # it is done all the same, and the next start writes the view
             log.warning("view.failed", conversation=state.id, reason=str(fault))
 
-    async def _take_turn(self) -> None:
+    async def _acquire_workspace(self) -> None:
         try:
-            async with asyncio.timeout(TURN):
+            async with asyncio.timeout(TOOL_TIMEOUT):
                 await self._workspace.turn.acquire()
         except TimeoutError as fault:
             raise TenexError(
-                f"A tool has been at work in the workspace for {TURN:g} s, so no file was touched. Write `/stop` in "
-                "its conversation, or try again when it is done."
+                f"A tool has used the workspace for {TOOL_TIMEOUT:g} s, so no file was changed. Write `/stop` in its "
+                "conversation, or try again when it has ended."
             ) from fault
 
     def _seal(self, state: Conversation, record: r.Record) -> r.Record:
@@ -201,8 +199,8 @@ class RollbackService:
         tags = (("phase", str(then.phase)),) if then.has_phases else ()
         last = f", after {then.last_turn.turn_id}" if then.last_turn is not None else ""
         text = (
-            f"{title}: it goes on from record {seq} of that conversation, {then.position}{last}. "
-            "Reply here to go on; the other one is as it was."
+            f"{title}: it continues from record {seq} of that conversation, {then.position}{last}. "
+            "Reply here to continue; the other one is unchanged."
         )
         draft = OutgoingMessage(
             speaker=self._project.pubkey,
@@ -213,13 +211,13 @@ class RollbackService:
             reply_to={},
         )
         event, address = self._sealer.begin(draft, title, [then.starter])
-        while self._folder.path(event.id).exists():  # the same was branched off in this second
+        while self._folder.path(event.id).exists():  # a fork with the same text was made in this second
             draft = replace(draft, created_at=draft.created_at + 1)
             event, address = self._sealer.begin(draft, title, [then.starter])
         name = ConversationId(event.id)
         state = of_fork(then, now, id=name, address=address, title=title)
         relays = self._sealer.relays(replace(draft, address=address))
-        said = r.MessageSent(
+        message = r.MessageSent(
             seq=2,
             at=now,
             speaker=draft.speaker,
@@ -231,11 +229,11 @@ class RollbackService:
             events=(event,),
             relays=relays,
         )
-        return ConversationForked(seq=1, at=now, id=name, origin=then.id, at_seq=seq, title=title, state=state), said
+        return ConversationForked(seq=1, at=now, id=name, origin=then.id, at_seq=seq, title=title, state=state), message
 
 
-async def plan_of(folder: ConversationFolder, conversation: ConversationId, to: int) -> Plan:
-    """What going back to a record would mean; reads only.
+async def plan_of(folder: ConversationFolder, conversation: ConversationId, to: int) -> RollbackPlan:
+    """What a rollback to a record would undo; reads only.
 
     Raises:
         UsageError: there is no such conversation or record, or nothing to undo.
@@ -245,12 +243,12 @@ async def plan_of(folder: ConversationFolder, conversation: ConversationId, to: 
     to = then.next_seq - 1
     after = [record for record in records if record.seq > to and not isinstance(record, _NO_WORK)]
     if not after:
-        raise UsageError(f"There is nothing to undo: record {to} is where conversation {conversation[:12]} is.")
+        raise UsageError(f"There is nothing to undo: conversation {conversation[:12]} is at record {to}.")
     now = await asyncio.to_thread(fold, conversation, records)
     turns = list(undone(now.history, to, now.next_seq)) if now.history is not None else []
     if now.turn is not None and now.turn.seq > to:
         turns.append(now.turn.turn_id)
-    return Plan(
+    return RollbackPlan(
         id=conversation,
         title=now.title,
         to=to,
@@ -273,25 +271,25 @@ async def _state_of(
     last = records[-1].seq if records else 0
     if not 1 <= at <= last:
         raise UsageError(
-            f"There is no record {at} in conversation {conversation[:12]}: they go from 1 to {last}. "
+            f"There is no record {at} in conversation {conversation[:12]}: its records are 1 to {last}. "
             f"`tenex conversations replay {conversation[:12]} --each` lists them."
         )
     return records, await asyncio.to_thread(state_at, conversation, records, at)
 
 
-async def _after_files(act: Act, conversation: ConversationId, order: RollBack) -> RolledBack:
+async def _after_files(apply: Apply, conversation: ConversationId, signal: RollBack) -> RolledBack:
     try:
-        return await act(conversation, order)
+        return await apply(conversation, signal)
     except TenexError as fault:
         raise TenexError(
-            f"The files were put back, but the conversation did not go back: {fault} Ask again."
+            f"The files were restored, but the conversation was not rolled back: {fault} Try again."
         ) from fault
 
 
 def _restored_text(done: Returned) -> str:
     if not done.changed and not done.left:
-        return "The files are as they were then already."
+        return "No file differs from that time."
     named = ", ".join(done.changed[:NAMED])
     more = f" and {len(done.changed) - NAMED} more" if len(done.changed) > NAMED else ""
     text = f"Files restored: {named}{more}." if named else "No file was restored."
-    return f"{text} Left as they are, because there is no copy: {len(done.left)}." if done.left else text
+    return f"{text} Not restored, because there is no copy: {len(done.left)}." if done.left else text

@@ -1,4 +1,4 @@
-"""Ids that are given by their beginning."""
+"""Resolves ids from their first characters."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,10 +10,10 @@ NAMED: Final = 4
 
 
 def matching(start: str, known: Iterable[str], what: str) -> str | None:
-    """The one of `known` that is `start`, else the only one that begins so; None where none does.
+    """The one of `known` that is `start`, else the only one that begins with it, else None.
 
     Raises:
-        UsageError: several begin so; names them. `what` they are, as "conversations".
+        UsageError: several begin with it; `what` names their kind in the message, as "conversations".
     """
     found = sorted(name for name in known if name.startswith(start))
     if start in found or len(found) == 1:
@@ -25,7 +25,7 @@ def matching(start: str, known: Iterable[str], what: str) -> str | None:
 
 
 def conversation_of(start: str, known: Iterable[str]) -> str:
-    """The conversation whose id begins so.
+    """The conversation whose id begins with `start`.
 
     Raises:
         UsageError: there is none, or there are several.

@@ -1,4 +1,4 @@
-"""What `tenex status` shows: a daemon's report about itself, or what the files hold where none runs.
+"""The report of `tenex status`: by a daemon about itself, or from the files where none runs.
 
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
      "relays": [...], "models": {...}, "refusals": [...],
@@ -36,21 +36,21 @@ from tenex.store.index_row import Row
 from tenex.store.repository import NEWEST, ConversationFolder
 
 from .conversation_status import conversation_status, is_settled, iso, undelivered, usage
-from .stored_conversations import LastRead, StoredConversations, resting
+from .stored_conversations import LastRead, StoredConversations, settled_views
 
 LISTED: Final = 100
 """Conversations listed of those that are open: more would not be read, and the counts cover all."""
 WAITING: Final = 10
-"""Conversations listed of those that wait for a person: the newest; `tenex conversations list` shows all."""
+"""Conversations listed of those that wait for a user: the newest; `tenex conversations list` shows all."""
 NEAR: Final = 0.8
-"""Share of a limit of the day that is used when people are listed as near it."""
+"""Used share of a limit of the day from which users are listed as near it."""
 DISK_LOW: Final = 0.05
-"""Share of a disk that is free when it is called low."""
+"""Free share of a disk below which it is low."""
 DISK_LOW_BYTES: Final = 1 << 30
 
 
 def service_status(runtime: Runtime, pool: RelayPool) -> str:
-    """How a daemon fares in one line, at once: for the service manager."""
+    """A daemon's state in one line, for the service manager."""
     if runtime.inbox.is_closed:
         return "stopping in stages"
     actors = list(runtime.coordinator)
@@ -58,8 +58,8 @@ def service_status(runtime: Runtime, pool: RelayPool) -> str:
     suspended = sum(actor.is_suspended for actor in actors)
     relays = pool.status()
     up = sum(relay.serves for relay in relays)
-    words = [f"conversations active: {active}", f"relays connected: {up} of {len(relays)}"]
-    return ", ".join([*words, *([f"suspended: {suspended}"] if suspended else [])])
+    parts = [f"conversations active: {active}", f"relays connected: {up} of {len(relays)}"]
+    return ", ".join([*parts, *([f"suspended: {suspended}"] if suspended else [])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +93,7 @@ class Refused:
 
 
 class Reporter:
-    """Reports the state of a daemon; observes its records for what state does not keep.
-
-    `models` gives the status of the models' providers; `reloaded` the last reload, if any;
-    `disabled` which workflows cannot be used, with their faults.
-    """
+    """Reports the state of a daemon; observes its records for failures, which no state holds."""
 
     def __init__(
         self,
@@ -114,6 +110,7 @@ class Reporter:
         disabled: Callable[[], Mapping[Slug, tuple[str, ...]]] = dict,
         today: Callable[[], Sequence[DayUse]] = tuple,
     ) -> None:
+        """Take what is reported; `models` are providers, `disabled` are workflows with their faults."""
         self._places = places
         self._runtime = runtime
         self._pool = pool
@@ -128,7 +125,7 @@ class Reporter:
         self._started_at = clock.now()
         self._failure: Failure | None = None
         self._refused: dict[str, Refused] = {}
-        self._asleep = StoredConversations(folder)
+        self._stored = StoredConversations(folder)
         self._disk = LastRead()
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
@@ -148,7 +145,7 @@ class Reporter:
                 self._failure = Failure(at=record.at, conversation=conversation.id, who=who, message=record.message)
 
     async def status(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Everything, as the module's docstring lays it out; answers `{"do": "status"}`."""
+        """Everything that the module's docstring shows; answers `{"do": "status"}`."""
         now = self._clock.now()
         conversations, undelivered_to = await self._conversations(now)
         return {
@@ -162,7 +159,7 @@ class Reporter:
                 "address": self._address,
             },
             "configuration": self._configuration(),
-            "disk": await self._room(),
+            "disk": await self._disk_status(),
             "clock": {} if (ahead := self._pool.clock_ahead) is None else {"aheadSeconds": round(ahead)},
             "relays": [_relay(status, undelivered_to) for status in self._pool.status()],
             "refusals": [
@@ -195,11 +192,11 @@ class Reporter:
             state = fold(name, await self._folder.read(name, NEWEST))
         return {**conversation_status(state, self._clock.now()), "usage": usage(state)}
 
-    async def _room(self) -> dict[str, Any]:
+    async def _disk_status(self) -> dict[str, Any]:
         read = partial(asyncio.to_thread, disk, self._places.conversations)
-        room: dict[str, Any] = await self._disk.look("room", read, {})
+        status: dict[str, Any] = await self._disk.read("disk", read, {})
         fault = self._disk.fault
-        return {"fault": fault} if fault else room  # what was read last would look as if all were well
+        return {"fault": fault} if fault else status  # an old value would look as if all were well
 
     def _configuration(self) -> dict[str, Any]:
         shown = folders(self._places)
@@ -224,34 +221,36 @@ class Reporter:
         return status
 
     async def _conversations(self, now: Millis) -> tuple[dict[str, Any], Counter[str]]:
-        """Those in memory as they are, the others as the index knows them, and what each relay has not received."""
-        known: list[Row] = await self._disk.look("index", partial(self._index.rows), [])
-        marks: Mapping[ConversationId, str] = await self._disk.look("marks", self._folder.quarantined, {})
+        """Those in memory as they are, the others from the index; and how many events are undelivered to each relay."""
+        known: list[Row] = await self._disk.read("index", partial(self._index.rows), [])
+        marks: Mapping[ConversationId, str] = await self._disk.read("marks", self._folder.quarantined, {})
         rows = {row.id: row for row in known}
-        found = _Found(marks)
+        found = _ByKind(marks)
         for actor in self._runtime.coordinator:
-            if actor.is_suspended:  # its state has been forgotten, and is read again
-                found.freezes({"id": actor.id, "since": iso(actor.suspended_since), "why": actor.suspended_why})
+            if actor.is_suspended:  # it has no state until its journal is read again
+                found.add_suspended({"id": actor.id, "since": iso(actor.suspended_since), "why": actor.suspended_why})
                 rows.pop(actor.id, None)
             elif actor.conversation is not None:
                 found.add(actor.conversation, now)
                 rows.pop(actor.id, None)
-        asleep = [row.id for row in rows.values() if not row.settled and row.id not in marks]
-        lengths = {name: rows[name].bytes for name in asleep[:LISTED]}
-        unfinished: list[Conversation] = await self._disk.look("asleep", lambda: self._asleep.read(lengths), [])
+        unsettled = [row.id for row in rows.values() if not row.settled and row.id not in marks]
+        lengths = {name: rows[name].bytes for name in unsettled[:LISTED]}
+        unfinished: list[Conversation] = await self._disk.read("stored", lambda: self._stored.read(lengths), [])
         for conversation in unfinished:
-            if conversation.id not in rows:  # it has woken up while it was being read
+            if conversation.id not in rows:  # it was opened while it was being read
                 continue
             found.add(conversation, now)
             rows.pop(conversation.id, None)
         for row in rows.values():
             if row.id not in marks:
-                found.rests({"id": row.id, "status": row.status, "title": row.title, "updatedAt": iso(row.updated)})
+                found.add_settled(
+                    {"id": row.id, "status": row.status, "title": row.title, "updatedAt": iso(row.updated)}
+                )
         return found.shown(), found.undelivered_to
 
 
-class _Found:
-    """Conversations by kind, while they are being gathered."""
+class _ByKind:
+    """The conversations of a report, by kind."""
 
     def __init__(self, quarantined: Mapping[ConversationId, str]) -> None:
         self.quarantined = dict(quarantined)
@@ -261,13 +260,11 @@ class _Found:
         self.suspended: list[dict[str, Any]] = []
         self.undelivered_to: Counter[str] = Counter()
 
-    def freezes(self, shown: dict[str, Any]) -> None:
-        """Take in one whose journal cannot be written."""
+    def add_suspended(self, shown: dict[str, Any]) -> None:
         self.counts["suspended"] += 1
         self.suspended.append(shown)
 
     def add(self, conversation: Conversation, now: Millis) -> None:
-        """Take in one whose state is known."""
         shown = conversation_status(conversation, now)
         self.counts[shown["kind"]] += 1
         self.undelivered_to.update(undelivered(conversation))
@@ -276,14 +273,13 @@ class _Found:
         elif conversation.status == "waiting":
             self.waiting.append(shown)
 
-    def rests(self, shown: dict[str, Any]) -> None:
-        """Take in one in which nothing is open."""
+    def add_settled(self, shown: dict[str, Any]) -> None:
         self.counts[shown["status"]] += 1
         if shown["status"] == "waiting":
             self.waiting.append(shown)
 
     def shown(self) -> dict[str, Any]:
-        """As it is reported, the newest first."""
+        """The report, the newest first."""
         counts = self.counts + Counter(quarantined=len(self.quarantined))
         return {
             "counts": dict(sorted(counts.items())),
@@ -295,20 +291,20 @@ class _Found:
 
 
 async def report_from_files(places: ProjectPaths, folder: ConversationFolder, now: Millis) -> dict[str, Any]:
-    """What the files hold where no daemon runs: which conversations are unfinished, and what it will go on with.
+    """The report where no daemon runs.
 
-    Where the readable view is newer than the journal and has nothing open, it is believed: a journal takes ten
-    times as long to read.
+    Where the view is newer than the journal and shows nothing open, the journal is not read: that takes ten times as
+    long.
     """
-    found = _Found(await folder.quarantined())
+    found = _ByKind(await folder.quarantined())
     behind = set(await folder.behind())
-    at_rest = await asyncio.to_thread(resting, [folder.path(name) for name in await folder.lengths()])
+    settled = await asyncio.to_thread(settled_views, [folder.path(name) for name in await folder.lengths()])
     for name in await folder.lengths():
-        shown = at_rest.get(name) if name not in behind else None
+        shown = settled.get(name) if name not in behind else None
         if name in found.quarantined:
             continue
         if shown is not None:
-            found.rests(shown)
+            found.add_settled(shown)
             continue
         try:
             found.add(fold(name, await folder.read(name, NEWEST)), now)
@@ -325,7 +321,7 @@ async def report_from_files(places: ProjectPaths, folder: ConversationFolder, no
 
 
 def spending(uses: Sequence[DayUse], now: Millis) -> dict[str, Any]:
-    """What the day has cost, and the people who are near or at a limit of it."""
+    """The costs of the day, and the users who are near or at a limit of it."""
     shown = [_use(use) for use in uses]
     return {
         "endsAt": iso(Millis((now // DAY + 1) * DAY)),
@@ -347,12 +343,12 @@ def _use(use: DayUse) -> dict[str, Any]:
 
 
 def folders(places: ProjectPaths) -> dict[str, Any]:
-    """Where the daemon's settings and data are."""
+    """The paths of settings and data."""
     return {"data": str(places.data), "file": str(places.config) if places.config else None}
 
 
 def disk(folder: Path) -> dict[str, Any]:
-    """The room on the conversations' disk; blocks."""
+    """The free space of the conversations' disk; blocks."""
     try:
         usage = shutil.disk_usage(folder)
     except OSError as fault:

@@ -1,4 +1,4 @@
-"""Conversations that are not in memory, as a report reads them from disk; and a disk that does not answer."""
+"""Reads conversations that are not in memory for a report, from a disk that may hang."""
 
 import asyncio
 import json
@@ -14,52 +14,52 @@ from tenex.store.repository import NEWEST, ConversationFolder
 
 T = TypeVar("T")
 
-PATIENCE: Final = 1.5
-"""Seconds a disk has for one look; a caller of `status` waits ten, and that takes four looks."""
-IMPATIENCE: Final = 0.1
-"""Seconds, once it has not answered the look before."""
+READ_TIMEOUT: Final = 1.5
+"""Seconds for one read; a caller of `status` waits ten, and needs four reads."""
+LATE_TIMEOUT: Final = 0.1
+"""Seconds, while an earlier read has not ended."""
 
 
 class LastRead:
-    """Looks at a disk that may hang: what it does not answer in time is reported as it was read last."""
+    """Values from a disk that may hang: after a timeout the value that was read last is used."""
 
     def __init__(self) -> None:
-        self._under_way: dict[str, tuple[asyncio.Task[Any], float]] = {}
+        self._running: dict[str, tuple[asyncio.Task[Any], float]] = {}
         self._known: dict[str, Any] = {}
         self._failed: dict[str, str] = {}
-        """What cannot be read, each with the reason."""
+        """The reason by the name of what cannot be read."""
 
     @property
     def fault(self) -> str:
-        """Why the report may be old; empty while all is well."""
+        """Why values may be old; empty if they are not."""
         late = self.late
         if not late and not self._failed:
             return ""
         failed = next(iter(self._failed.values()), "")
-        why = f"it has not answered for {late:.0f} s" if late else f"it cannot be read ({failed})"
-        return f"{why}; stored conversations are shown as they were read last"
+        reason = f"it has not answered for {late:.0f} s" if late else f"it cannot be read ({failed})"
+        return f"{reason}; stored conversations are shown as they were read last"
 
     @property
     def late(self) -> float:
-        """Seconds by which the disk is late with an answer; 0 while all is well."""
+        """Seconds for which a read has not ended; 0 below the timeout."""
         now = asyncio.get_running_loop().time()
-        waited = max((now - began for task, began in self._under_way.values() if not task.done()), default=0.0)
-        return waited if waited >= PATIENCE else 0.0
+        waited = max((now - began for task, began in self._running.values() if not task.done()), default=0.0)
+        return waited if waited >= READ_TIMEOUT else 0.0
 
-    async def look(self, name: str, read: Callable[[], Coroutine[Any, Any, T]], otherwise: T) -> T:
-        """What `read` gives; or what it gave last, else `otherwise`. One that is under way is not begun again."""
+    async def read(self, name: str, function: Callable[[], Coroutine[Any, Any, T]], default: T) -> T:
+        """The result of `function`, or its last one, or `default`; while one call runs, no other is started."""
         loop = asyncio.get_running_loop()
-        patience = IMPATIENCE if self.late else PATIENCE
-        before = self._under_way.get(name)
+        timeout = LATE_TIMEOUT if self.late else READ_TIMEOUT
+        before = self._running.get(name)
         if before is not None and before[0].done():
-            self._take(name, before[0])  # it may have come after the caller had gone
+            self._take(name, before[0])  # it may have ended after its caller's timeout
         if before is None or before[0].done():
-            self._under_way[name] = (asyncio.create_task(read(), name=f"status {name}"), loop.time())
-        task, began = self._under_way[name]
-        await asyncio.wait([task], timeout=max(IMPATIENCE, began + patience - loop.time()))
+            self._running[name] = (asyncio.create_task(function(), name=f"status {name}"), loop.time())
+        task, began = self._running[name]
+        await asyncio.wait([task], timeout=max(LATE_TIMEOUT, began + timeout - loop.time()))
         if task.done():
             self._take(name, task)
-        last: T = self._known.get(name, otherwise)
+        last: T = self._known.get(name, default)
         return last
 
     def _take(self, name: str, task: asyncio.Task[Any]) -> None:
@@ -71,14 +71,14 @@ class LastRead:
 
 
 class StoredConversations:
-    """Reads conversations that are not in memory and yet unfinished: parked ones, mostly; each once while it rests."""
+    """Reads unfinished conversations that are not in memory, mostly parked ones; each once while it does not change."""
 
     def __init__(self, folder: ConversationFolder) -> None:
         self._folder = folder
         self._known: dict[ConversationId, tuple[int, Conversation]] = {}
 
     async def read(self, lengths: Mapping[ConversationId, int]) -> list[Conversation]:
-        """Their states; what cannot be read is left out: opening it reports why."""
+        """Their states; one that cannot be read is left out, because opening it reports the reason."""
         self._known = {name: known for name, known in self._known.items() if known[0] == lengths.get(name)}
         for name, length in lengths.items():
             if name not in self._known:
@@ -89,8 +89,8 @@ class StoredConversations:
         return [conversation for _, conversation in self._known.values()]
 
 
-def resting(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """The conversations in which nothing is open, by their views; blocks."""
+def settled_views(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """The conversations with nothing open according to their views; blocks."""
     found: dict[str, dict[str, Any]] = {}
     for path in paths:
         try:

@@ -35,7 +35,7 @@ _json = partial(json.dumps, ensure_ascii=False)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Something to show: who or what, and the words. `event` is set where a relay brings the words to people."""
+    """A line to show; `event` is set for a message that relays deliver too."""
 
     tone: Tone
     head: str
@@ -45,7 +45,7 @@ class Line:
 
     @property
     def time(self) -> str:
-        """The local time of day; a clock that was set to nonsense gives the number."""
+        """The local time of day; the number itself where no calendar has it."""
         try:
             return datetime.fromtimestamp(self.at / 1000).astimezone().strftime("%H:%M:%S")
         except (OverflowError, ValueError, OSError):
@@ -53,7 +53,7 @@ class Line:
 
 
 class TranscriptRenderer:
-    """Tells records one after the other; remembers only the arguments of calls."""
+    """Renders records one after the other; keeps only the arguments of open calls."""
 
     def __init__(self, *, thoughts: bool = False) -> None:
         """Begin; with `thoughts` what agents wrote for themselves is shown too."""

@@ -1,6 +1,7 @@
 """Runs one conversation in this process, without a daemon: the daemon's actor on a given journal.
 
-`LocalMission` runs a mission, `agents.standalone.LocalAgent` an agent, `speakers.runner.LocalSpeakers` a workflow.
+`missions.graph.MissionRun` runs a mission, `agents.standalone.LocalAgent` an agent, `speakers.runner.LocalSpeakers` a
+workflow.
 """
 
 import asyncio
@@ -13,11 +14,11 @@ from typing import Any, Final
 from tenex.core.config import Limits, PeerGroup, Policy
 from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation
-from tenex.core.errors import InternalError, UsageError, words_of
+from tenex.core.errors import InternalError, words_of
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Journals, Missions, Model, Notice, OutgoingMessage, Prompter, Tools
 from tenex.core.records import Record
-from tenex.core.signals import ContinueRequested, MissionRequested, Opened, Signal
+from tenex.core.signals import Opened, Signal
 from tenex.core.state.agent import AgentPhaseState
 from tenex.runtime.actor import ConversationActor
 from tenex.runtime.daily_limits import DailyLimits
@@ -196,33 +197,3 @@ class LocalRun(ConversationActor):
         if fault is not None:
             self._faults.append(fault)
             self._wakeup.set()
-
-
-class LocalMission(LocalRun):
-    """One mission, run until it has ended or is paused; a paused one goes on when it is run again."""
-
-    def __init__(
-        self,
-        conversation: ConversationId,
-        journals: Journals,
-        missions: Missions,
-        rules: Policy,
-        clock: Clock,
-        asked: MissionRequested,
-    ) -> None:
-        super().__init__(conversation, journals, rules, clock, missions=missions)
-        self._asked = asked
-
-    def _begin(self, state: Conversation) -> Iterable[Signal]:
-        mission = state.mission
-        if mission is None:
-            return [self._asked]
-        if mission.workflow != self._asked.workflow:
-            raise UsageError(
-                f"This journal is of the workflow {mission.workflow}, not of {self._asked.workflow}; give the mission "
-                "another name."
-            )
-        return [ContinueRequested(by=CALLER)] if mission.is_paused else []
-
-    def _is_active(self, state: Conversation) -> bool:
-        return state.mission is not None and state.mission.is_open and not state.mission.is_paused

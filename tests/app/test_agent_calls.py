@@ -13,8 +13,8 @@ from tenex.core.ids import PublicKey
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Prompt, ToolResult
 from tenex.runtime.clock import SystemClock
+from tenex.workflows.missions.nodes import Answer
 from tenex.workflows.missions.runner import PeerRequest
-from tenex.workflows.missions.steps import Answer
 from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.scenario import reply
 from tests.fakes.workflows import NAME, TRIO, workflow, workflow_policy

@@ -1,4 +1,4 @@
-"""What the doctor's tests share: a case to examine, and what is wrong with it."""
+"""Shared by the tests of the doctor: a case to examine, and its faults."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,19 +12,19 @@ Look = Callable[[Case], Iterator[Finding]]
 
 
 def case_of(data: Path, **more: Any) -> Case:
-    """A case whose settings have been looked at."""
+    """A case whose settings have been examined."""
     case = Case(data=data, config=None, env={}, **more)
     list(settings(case))
     return case
 
 
 def bad(look: Look, case: Case) -> list[Finding]:
-    """What a check says is not well."""
+    """The faults and warnings of a check."""
     return [finding for finding in look(case) if finding.level is not Level.OK]
 
 
 def text_of(findings: list[Finding]) -> str:
-    """All of it, as a person reads it."""
+    """All findings as one text."""
     return "\n".join(f"{f.level} {f.location}: {f.message} -> {f.fix}" for f in findings)
 
 

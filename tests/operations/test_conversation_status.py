@@ -1,4 +1,4 @@
-"""Where a conversation stands, as an operator is told it."""
+"""The status of a conversation, as an operator gets it."""
 
 from tenex.core import records as r
 from tenex.core.conversation import fold
@@ -10,8 +10,8 @@ from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 from tests.fakes.workflows import session, started
 
 
-def test_who_waits_for_a_colleague_and_who_was_called_by_whom() -> None:
-    """Both until the colleague asks the person: then the whole conversation waits for them."""
+def test_a_waiting_caller_and_its_sub_agent_are_shown() -> None:
+    """Until the sub-agent asks the user: then the whole conversation waits."""
     worker = model_by_agent(
         executor=[reply("", *calls_to("helper"))], helper=[reply("", ("ask", {"question": "Which?"}))]
     )
@@ -34,7 +34,7 @@ def test_who_waits_for_a_colleague_and_who_was_called_by_whom() -> None:
     assert status["kind"] == "parked"
 
 
-def test_a_workflow_is_told_with_whoever_is_to_speak_until_it_ends() -> None:
+def test_a_workflow_is_shown_with_its_next_speaker_until_it_ends() -> None:
     graph = TransitionGraph.sequence(["writer", "editor"])
     scenario = started(graph)
     assert conversation_status(scenario.conversation, scenario.now)["workflow"] == {
@@ -50,5 +50,5 @@ def test_a_workflow_is_told_with_whoever_is_to_speak_until_it_ends() -> None:
     closed = scenario.records(r.RoundClosed)[-1]
     last = fold(ID, [one for decision in scenario.journal for one in decision if one.seq <= closed.seq])
     assert "workflow" not in conversation_status(last, scenario.now), (
-        "nobody is to speak, and its end is the next record"
+        "there is no next speaker, and its end is the next record"
     )

@@ -1,4 +1,4 @@
-"""`tenex doctor`: how checks are run, and what they say of settings, agents and models."""
+"""`tenex doctor`: how checks are run, and the checks of settings, agents and models."""
 
 import asyncio
 import os
@@ -15,10 +15,9 @@ from tenex.cli.init import prepare
 from tenex.core.errors import ConfigurationError, InternalError, RelayUnavailable, StoreError
 from tenex.nostr.keys import KeyRing
 from tenex.operations.doctor import machine
-from tenex.operations.doctor.checks import CHECKS, FIRST
 from tenex.operations.doctor.configuration import agents, consistency, models, settings
 from tenex.operations.doctor.findings import Case, Check, Finding, Level, Repair, fault, ok, warning
-from tenex.operations.doctor.runner import MAX_FINDINGS, Report, examine, repair_all
+from tenex.operations.doctor.runner import CHECKS, FIRST, MAX_FINDINGS, Report, examine, repair_all
 from tenex.store.lock import FolderLock
 
 from .doctor_kit import bad, case_of, change, text_of
@@ -34,7 +33,7 @@ def data(tmp_path: Path) -> Path:
 
 
 async def test_a_check_that_hangs_or_breaks_costs_only_itself(data: Path) -> None:
-    """What it had found counts; the others are told; a thread that never ends keeps nobody."""
+    """Its earlier findings count, the others run, and a thread that never ends blocks nothing."""
     never = threading.Event()
 
     def hangs(_: Case) -> Iterator[Finding]:
@@ -43,7 +42,7 @@ async def test_a_check_that_hangs_or_breaks_costs_only_itself(data: Path) -> Non
 
     def breaks(_: Case) -> Iterator[Finding]:
         yield ok("seen before")
-        raise RuntimeError("nobody foresaw this")
+        raise RuntimeError("unforeseen")
 
     async def waits(_: Case) -> AsyncIterator[Finding]:
         yield ok("asked")
@@ -59,7 +58,7 @@ async def test_a_check_that_hangs_or_breaks_costs_only_itself(data: Path) -> Non
     assert time.monotonic() - began < 5
     by_check = {name: [f.message for f in found if f.check == name] for name in ("hangs", "breaks", "waits", "works")}
     assert by_check["hangs"] == ["seen before", "the check did not finish within 0.2 s"]
-    assert by_check["breaks"] == ["the check failed: RuntimeError: nobody foresaw this", "seen before"]
+    assert by_check["breaks"] == ["the check failed: RuntimeError: unforeseen", "seen before"]
     assert by_check["waits"][0].startswith("the check did not finish")
     assert by_check["works"] == ["well"]
     (broken,) = [f for f in found if f.check == "breaks" and f.level is Level.FAULT]
@@ -109,8 +108,8 @@ async def test_a_repair_that_needs_the_lock_is_not_done_beside_a_daemon(data: Pa
     assert done == ["any", "any", "rest"]
 
 
-async def test_every_check_survives_every_mess(tmp_path: Path) -> None:
-    """Folders for files, files for folders, pipes, links in circles, bytes that are no text."""
+async def test_no_check_breaks_on_odd_files(tmp_path: Path) -> None:
+    """Folders for files, files for folders, pipes, links in circles, bytes that are not text."""
     data = tmp_path / "data"
     for name in (
         "tenex.toml",
@@ -196,7 +195,7 @@ def test_a_wrong_variable_is_reported_as_one(data: Path) -> None:
         ("[people]\nopen = true", "people.open", "cost money"),
     ],
 )
-def test_settings_that_make_no_sense_together_are_reported(data: Path, text: str, where: str, what: str) -> None:
+def test_settings_that_contradict_each_other_are_reported(data: Path, text: str, where: str, what: str) -> None:
     file = data / "tenex.toml"
     if text.startswith("[people]"):
         text += '\n[models]\ndefault = "openai:gpt-5"'
@@ -206,19 +205,19 @@ def test_settings_that_make_no_sense_together_are_reported(data: Path, text: str
     assert found[0].fix
 
 
-def test_the_settings_that_init_writes_raise_no_doubt(data: Path) -> None:
+def test_the_settings_that_init_writes_give_no_warning(data: Path) -> None:
     assert not bad(consistency, case_of(data))
     assert not bad(agents, case_of(data))
 
 
-def test_no_user_who_may_talk_is_a_fault(tmp_path: Path) -> None:
+def test_no_authorized_user_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").write_text("[people]\nowners = []\n")
     found = bad(consistency, case_of(tmp_path))
     assert "no one may talk here" in text_of(found)
     assert "npub" in found[0].fix
 
 
-def test_agents_with_faults_and_settings_for_agents_that_are_not_there(data: Path) -> None:
+def test_agents_with_faults_and_settings_for_missing_agents_are_reported(data: Path) -> None:
     change(data, '[models.agents.exector]\nmodel = "offline"')
     assert "there is no agent 'exector'" in text_of(bad(agents, case_of(data)))
     (data / "agents" / "critic.md").write_text("---\nname: Critic\n---\n")
@@ -231,7 +230,7 @@ def test_agents_with_faults_and_settings_for_agents_that_are_not_there(data: Pat
 
 
 async def results(data: Path, **more: Any) -> list[Finding]:
-    """What the check of the models says."""
+    """The findings of the check of models."""
     return [f async for f in models(case_of(data, **more))]
 
 
@@ -249,7 +248,7 @@ async def test_models_that_cannot_be_used_are_reported_with_their_setting(
     assert '"what" is no provider' in text_of(found)
 
 
-async def test_a_key_that_is_there_makes_a_model_usable_and_is_not_told(data: Path) -> None:
+async def test_an_existing_key_makes_a_model_usable_and_is_not_shown(data: Path) -> None:
     secret = "sk-very-secret-indeed-0123456789"
     (data / "keys" / "openai.api-key").write_text(f"{secret}\n")
     (data / "keys" / "openai.api-key").chmod(0o600)
@@ -266,8 +265,8 @@ async def test_the_offline_model_needs_no_package(data: Path) -> None:
     assert "only the offline model" in found.message
 
 
-def test_looking_needs_no_terminal_and_changes_nothing(data: Path) -> None:
-    """Only modification times are compared: reading may touch the others."""
+def test_no_check_changes_a_file(data: Path) -> None:
+    """Modification times are compared: reading may change others."""
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     case = case_of(data)
     for check in CHECKS:

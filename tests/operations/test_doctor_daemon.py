@@ -1,4 +1,4 @@
-"""`tenex doctor` and a daemon: who holds the lock, who answers at the socket, and what a status says is wrong."""
+"""`tenex doctor` and a daemon: the holder of the lock, the control socket, and the problems in a status."""
 
 import errno
 import fcntl
@@ -31,9 +31,9 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_holder_is_found_without_taking_the_lock(data: Path) -> None:
-    """A pid that was left, a holder in this process, one that wrote nothing: and a lock stays what it is."""
+    """A pid that was left, a holder in this process, and one that wrote nothing; the lock does not change."""
     path = data / "conversations" / ".lock"
-    path.write_text("1\n")  # a process that lives and has nothing to do with us
+    path.write_text("1\n")  # a process that runs and is not a daemon
     assert lock_holder(path) == DaemonProcess()
     with FolderLock(data / "conversations"):
         assert lock_holder(path) == DaemonProcess(running=True, pid=os.getpid())
@@ -52,7 +52,7 @@ def test_the_holder_is_found_without_taking_the_lock(data: Path) -> None:
     assert lock_holder(path) == DaemonProcess()
 
 
-def test_a_lock_that_is_no_file_is_a_fault(data: Path) -> None:
+def test_a_lock_that_is_not_a_file_is_a_fault(data: Path) -> None:
     (data / "conversations" / ".lock").mkdir()
     (found,) = bad(daemon, case_of(data))
     assert found.error is StoreError
@@ -71,11 +71,11 @@ def test_a_lock_of_another_user_is_never_to_be_moved(data: Path, monkeypatch: py
 
 
 async def asked(data: Path, running: DaemonProcess = NO_DAEMON) -> list[Finding]:
-    """What the check of the socket says is not well."""
+    """The faults and warnings of the check of the socket."""
     return [f async for f in control(case_of(data, daemon=running)) if f.level is not Level.OK]
 
 
-async def test_a_socket_that_was_left_is_removed_by_fix_and_only_then(data: Path) -> None:
+async def test_a_stale_socket_is_removed_by_fix_only(data: Path) -> None:
     path = data / "tenex.sock"
     with socket.socket(socket.AF_UNIX) as left:
         _bind_in(left, path)
@@ -124,7 +124,7 @@ async def test_a_daemon_is_asked_over_its_socket(data: Path) -> None:
     assert found[1].error is StoreError
 
 
-def test_what_a_daemon_says_is_wrong_is_passed_on() -> None:
+def test_problems_in_a_status_are_findings() -> None:
     status = {
         "configuration": {"file": "/x/tenex.toml", "refused": ["a", "b"], "needsRestart": ["relays.urls"]},
         "relays": [
@@ -152,5 +152,5 @@ def test_what_a_daemon_says_is_wrong_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize("status", [None, 5, [], {"relays": 5, "conversations": [1], "models": {"lastFailure": 1}}])
-def test_a_status_of_another_shape_says_nothing(status: object) -> None:
+def test_a_status_of_another_shape_gives_no_finding(status: object) -> None:
     assert not list(problems_in_status(status))

@@ -33,8 +33,8 @@ from tenex.store.lock import FolderLock
 from tests.store.kit import asked, closed, going_on, started
 
 NAME, OTHER = ConversationId("a" * 64), ConversationId("b" * 64)
-Spoil = Callable[[Path], object]
-"""Does damage to a data folder."""
+Damage = Callable[[Path], object]
+"""Damages a data folder."""
 
 LESSON = DAEMON.encode_decisions(
     [[LessonLearned(seq=1, at=Millis(1), agent=Slug("executor"), conversation=NAME, title="t", lesson="l", key="k")]]
@@ -88,7 +88,7 @@ def make(data: Path) -> None:
 
 
 async def examined(data: Path, *, running: bool = False) -> list[Finding]:
-    """What is not well with a folder."""
+    """The faults and warnings of a folder."""
     case = Case(data=data, config=None, env={}, daemon=DaemonProcess(running=running))
     first = [
         Check(name="settings", examine=configuring.settings, timeout=9),
@@ -124,8 +124,8 @@ def another_version(data: Path) -> None:
     path.chmod(0o600)
 
 
-DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
-    # how it is done; where it is found, what is said, what mends it
+DAMAGES: dict[str, tuple[Damage, str, str, str]] = {
+    # how it is done; location, message, fix
     "a flipped bit": (lambda d: flip(here(d, "journal-000002.jsonl")), "journal-000002.jsonl", "line", "from a backup"),
     "an empty newest file": (
         lambda d: write(here(d, "journal-000003.jsonl"), b""),
@@ -276,23 +276,29 @@ DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
     "a file for the socket": (lambda d: write(d / "tenex.sock"), "tenex.sock", "not a socket", "move it away"),
     "a folder for the socket": (lambda d: as_folder(d / "tenex.sock"), "tenex.sock", "not a socket", "move it away"),
     "a journal others may write": (lambda d: (d / "conversations").chmod(0o777), "conversations", "others", "chmod"),
+    "a folder that is not a conversation": (
+        lambda d: (d / "conversations/notes").mkdir(),
+        "notes",
+        "64 hex digits",
+        "move it out",
+    ),
     "an emptied folder": (lambda d: emptied(d / "conversations" / OTHER), OTHER, "no conversation", "if"),
 }
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-async def test_each_damage_is_named_with_its_place_and_its_fix(data: Path, name: str) -> None:
+async def test_each_damage_is_reported_with_its_location_and_fix(data: Path, name: str) -> None:
     assert await examined(data) == []
-    spoil, where, what, how = DAMAGES[name]
-    spoil(data)
+    damage, location, message, fix = DAMAGES[name]
+    damage(data)
     found = await examined(data)
-    assert [f for f in found if where in f.location and what in f.message and how in f.fix], found
+    assert [f for f in found if location in f.location and message in f.message and fix in f.fix], found
     assert all(f.fix for f in found)
 
 
 @pytest.mark.parametrize("name", DAMAGES)
 async def test_beside_a_running_daemon_nothing_is_fixed_that_it_owns(data: Path, name: str) -> None:
-    """What it may be writing just now is no damage; and `--fix` leaves its files as they are."""
+    """What it may be writing is not damage, and `--fix` does not change its files."""
     DAMAGES[name][0](data)
     with FolderLock(data / "conversations"):
         found = await examined(data, running=True)
@@ -324,7 +330,7 @@ def contents(data: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.soak)])
 async def test_repairing_any_damages_together_loses_no_byte_and_comes_to_an_end(tmp_path: Path, examples: int) -> None:
-    """Everything that was there is there, perhaps under another name; but for what a cut-short write left."""
+    """All content is still there, perhaps under another name, except for what an interrupted write left."""
     plain = prepare(tmp_path / "plain", None, []).data
     make(plain)
     chosen: list[list[str]] = []
@@ -341,7 +347,7 @@ async def test_repairing_any_damages_together_loses_no_byte_and_comes_to_an_end(
         for name in names:
             try:
                 DAMAGES[name][0](data)
-            except (OSError, sqlite3.Error):  # an earlier damage has taken what this one spoils
+            except (OSError, sqlite3.Error):  # an earlier damage removed its file
                 continue
         before = {path: held for path, held in contents(data).items() if not path.endswith(".tmp")}
         found = await examined(data)
@@ -350,14 +356,14 @@ async def test_repairing_any_damages_together_loses_no_byte_and_comes_to_an_end(
         after = contents(data)
         assert set(before.values()) <= set(after.values()), names
         journals = {path: held for path, held in before.items() if "/journal" in path}
-        assert journals.items() <= after.items(), f"{names}: a journal is fixed by nobody but its reader"
+        assert journals.items() <= after.items(), f"{names}: only its reader repairs a journal"
         again = await examined(data)
-        assert not [f for f in again if f.repair is not None], f"{names}: what was fixed is well"
+        assert not [f for f in again if f.repair is not None], f"{names}: repairs are complete"
         shutil.rmtree(data)
 
 
 def test_a_folder_that_is_read_only_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a disk mounted read-only root may not write either, and `access` says so."""
+    """On a disk mounted read-only root may not write either, and `access` returns False."""
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != NAME and real(path, mode))
     case = Case(data=data, config=None, env={})
@@ -368,7 +374,7 @@ def test_a_folder_that_is_read_only_is_a_fault(data: Path, monkeypatch: pytest.M
 
 
 async def test_what_another_doctor_flushes_for_a_look_is_no_damage(data: Path) -> None:
-    """Two of them at once, or two checks of one, must not accuse each other."""
+    """Two doctors at once, or two checks of one, must not report each other."""
     write(data / "conversations" / f"{machine.PROBE}abcd1234.tmp")
     assert await examined(data) == []
 
@@ -376,7 +382,7 @@ async def test_what_another_doctor_flushes_for_a_look_is_no_damage(data: Path) -
 def test_a_full_disk_of_its_own_under_the_workspace_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The conversations go on there; agents do not."""
+    """Conversations continue there; agents do not."""
     found = machine.free_space(tmp_path, is_store=False)
     assert found.level is Level.OK
     real = os.statvfs(tmp_path)

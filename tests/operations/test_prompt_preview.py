@@ -119,8 +119,8 @@ async def test_an_agent_that_speaks_by_states_is_shown_as_its_model_is_asked(tmp
     assert shown.request.tools == ()
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no agent 'nobody'; there are: executor"):
-        asyncio.run(preview(settings(tmp_path), "nobody"))
+def test_a_missing_agent_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no agent 'ghost'; there are: executor"):
+        asyncio.run(preview(settings(tmp_path), "ghost"))
     with pytest.raises(UsageError, match="No conversation begins with abc"):
         asyncio.run(preview(settings(tmp_path), "executor", conversation="abc"))

@@ -18,7 +18,7 @@ from tenex.core.phases import Phase
 from tenex.core.signals import Opened
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.embedded import embedded_relay
-from tenex.nostr.keys import KeyRing, parse_public_key
+from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.operations import recovery as module
 from tenex.operations.message_sources import RecoveredMessages, messages_of_view
 from tenex.operations.recovery import Recovery, legacy_file, rebuilt_records
@@ -234,6 +234,21 @@ def test_messages_in_intact_lines_after_the_damage_are_kept_without_a_readable_f
     assert texts(state)[-2:] == texts(fold(ID, records))[-2:]
     assert (state.phase, state.cycle, state.turn_count) == (before.phase, before.cycle, 9)
     assert "the file" in lost
+
+
+def test_an_ended_conversation_is_ended_after_the_rebuild() -> None:
+    view = {**view_of(fold(ID, played())), "status": "ended"}
+    made, _ = rebuilt_records(ID, Salvaged(), messages_of_view(view, ID, "conversation.json"), (), NOW)
+    state = fold(ID, made)
+    assert (state.status, dict(pending(state))) == ("ended", {})
+
+
+async def test_a_thread_without_a_message_of_an_authorized_user_is_refused(tmp_path: Path, relay: str) -> None:
+    home = Home(tmp_path / "data", relay)
+    root = person.note(SecretKey.generate(), "hello", ["p", home.ring.get("project").public])
+    await person.publish(relay, root)
+    with pytest.raises(UsageError, match="by a user who may write here"):
+        await home.recovery.rebuild(ConversationId(root["id"]), "relay")
 
 
 async def test_a_damaged_journal_keeps_its_good_records(home: Home) -> None:

@@ -56,7 +56,7 @@ def whole() -> list[list[Record]]:
 
 
 def placed(record: Record) -> Record:
-    """The record, its message heard where a form would have heard it."""
+    """The record, with its message as a threading scheme reads it."""
     if not isinstance(record, r.MessageRecorded):
         return record
     return replace(record, origin={"form": "threads", "author": record.author, "relay": "", "relays": []})
@@ -79,7 +79,7 @@ def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
 
 
 @pytest.fixture
-def travelling(folder: ConversationFolder, disk: Disk, tmp_path: Path) -> RollbackService:
+def service(folder: ConversationFolder, disk: Disk, tmp_path: Path) -> RollbackService:
     (tmp_path / "workspace").mkdir()
     sealer = NostrSealer(["wss://relay.example"])
     return RollbackService(
@@ -111,19 +111,17 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short")
-async def test_a_record_in_an_older_file_is_gone_back_to(
-    folder: ConversationFolder, travelling: RollbackService
-) -> None:
+async def test_a_record_in_an_older_file_is_gone_back_to(folder: ConversationFolder, service: RollbackService) -> None:
     await written(folder, each=25)
     assert len(list(folder.path(ID).glob("journal*.jsonl"))) > 3
-    done = await travelling.roll_back(ID, 30, "Ann", "why not", travelling.append, files=False)
+    done = await service.roll_back(ID, 30, "Ann", "why not", service.append, files=False)
     assert done.record.to == done.plan.to == 30
     records = await folder.read(ID)
     state = fold(ID, records)
-    assert state == fold(ID, await folder.read(ID, NEWEST)), "the newest file alone tells the same"
+    assert state == fold(ID, await folder.read(ID, NEWEST)), "the newest file alone gives the same"
     then = state_at(ID, RECORDS, 30)
     assert (state.phase, state.messages, state.status) == (then.phase, then.messages, "waiting")
-    assert len(state.outbox) == 1, "what is said waits for the next start"
+    assert len(state.outbox) == 1, "the message waits for the next start"
     (event,) = next(iter(state.outbox.values())).events
     assert "Ann went back to record 30 (why not)" in event.content
     assert (await verify(folder, ID)).faults == ()
@@ -138,11 +136,11 @@ async def test_a_record_in_an_older_file_is_gone_back_to(
 
 
 async def test_a_checkpoint_after_going_back_and_in_a_fork_reads_as_it_was_written(
-    folder: ConversationFolder, travelling: RollbackService
+    folder: ConversationFolder, service: RollbackService
 ) -> None:
     await written(folder)
-    await travelling.roll_back(ID, 40, "Ann", "", travelling.append, files=False)
-    made = await travelling.fork(ID, 50)
+    await service.roll_back(ID, 40, "Ann", "", service.append, files=False)
+    made = await service.fork(ID, 50)
     for name in (ID, made.state.id):
         writer, records = await folder.open(name)
         state = fold(name, records)
@@ -154,24 +152,24 @@ async def test_a_checkpoint_after_going_back_and_in_a_fork_reads_as_it_was_writt
         assert render(fold(name, newest)) == render(state)
 
 
-async def test_what_is_refused_changes_nothing(folder: ConversationFolder, travelling: RollbackService) -> None:
+async def test_what_is_refused_changes_nothing(folder: ConversationFolder, service: RollbackService) -> None:
     await written(folder)
     before = picture(folder.path(ID))
     last = RECORDS[-1].seq
     for to, sentence in (
         (0, "no record 0"),
         (-4, "no record -4"),
-        (last + 1, f"from 1 to {last}"),
+        (last + 1, f"are 1 to {last}"),
         (last, "nothing to"),
     ):
         with pytest.raises(UsageError, match=sentence):
-            await travelling.roll_back(ID, to, "x", "", travelling.append, files=False)
+            await service.roll_back(ID, to, "x", "", service.append, files=False)
     with pytest.raises(UsageError, match="checkpoints"):
-        await travelling.roll_back(ID, 5, "x", "", travelling.append, files=True)
+        await service.roll_back(ID, 5, "x", "", service.append, files=True)
     with pytest.raises(UsageError, match="There is no conversation"):
-        await travelling.fork(ConversationId("d" * 64), 1)
+        await service.fork(ConversationId("d" * 64), 1)
     (folder.path(ID) / MARK).write_text("line 3 cannot be right")
-    for work in (travelling.fork(ID, 5), travelling.roll_back(ID, 5, "x", "", travelling.append, files=False)):
+    for work in (service.fork(ID, 5), service.roll_back(ID, 5, "x", "", service.append, files=False)):
         with pytest.raises(StoreDamaged, match=r"is in quarantine\. line 3 cannot be right"):
             await work
     (folder.path(ID) / MARK).unlink()
@@ -189,13 +187,13 @@ async def test_only_deliveries_after_a_record_are_nothing_to_undo(folder: Conver
 
 
 async def test_a_journal_of_a_newer_version_is_refused_by_name(
-    folder: ConversationFolder, travelling: RollbackService
+    folder: ConversationFolder, service: RollbackService
 ) -> None:
     await written(folder)
     path = folder.path(ID) / "journal.jsonl"
     data = path.read_bytes()
     path.write_bytes(data.replace(b'{"v":1,"seq":3', b'{"v":9,"seq":3', 1))
-    for work in (travelling.fork(ID, 5), travelling.roll_back(ID, 5, "x", "", travelling.append, files=False)):
+    for work in (service.fork(ID, 5), service.roll_back(ID, 5, "x", "", service.append, files=False)):
         with pytest.raises(StoreDamaged):
             await work
 
@@ -205,16 +203,16 @@ def picture(folder: Path) -> dict[str, bytes]:
 
 
 async def test_a_fork_at_every_record_is_sound_and_the_original_untouched(
-    folder: ConversationFolder, travelling: RollbackService
+    folder: ConversationFolder, service: RollbackService
 ) -> None:
     await written(folder)
     before = picture(folder.path(ID))
     names: set[str] = set()
     for at in range(1, RECORDS[-1].seq + 1, 9):
-        made = await travelling.fork(ID, at)
+        made = await service.fork(ID, at)
         names.add(made.state.id)
         await check(folder, made)
-    names.add((await travelling.fork(ID, 10)).state.id)
+    names.add((await service.fork(ID, 10)).state.id)
     assert len(names) == len(range(1, RECORDS[-1].seq + 1, 9)) + 1, "the same, branched off twice, is two"
     assert picture(folder.path(ID)) == before
 
@@ -235,11 +233,11 @@ async def check(folder: ConversationFolder, made: ForkResult) -> None:
 
 
 async def test_a_fork_of_a_fork_names_the_one_it_came_from(
-    folder: ConversationFolder, travelling: RollbackService
+    folder: ConversationFolder, service: RollbackService
 ) -> None:
     await written(folder)
-    first = await travelling.fork(ID, 60)
-    second = await travelling.fork(first.state.id, 2)
+    first = await service.fork(ID, 60)
+    second = await service.fork(first.state.id, 2)
     origin = second.state.forked_from
     assert origin is not None
     assert (origin.id, origin.seq, origin.title) == (first.state.id, 2, first.state.title)
@@ -247,9 +245,9 @@ async def test_a_fork_of_a_fork_names_the_one_it_came_from(
 
 
 async def test_a_fork_that_cannot_be_written_is_no_fork(
-    folder: ConversationFolder, travelling: RollbackService, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, service: RollbackService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At each step of making its folder the disk says no."""
+    """Each step of making its folder fails once."""
     await written(folder)
 
     def broken(step: str) -> Callable[..., None]:
@@ -262,13 +260,13 @@ async def test_a_fork_that_cannot_be_written_is_no_fork(
         with monkeypatch.context() as patched:
             patched.setattr(target, name, broken(name))
             with pytest.raises(StoreError, match="no space left"):
-                await travelling.fork(ID, 20)
+                await service.fork(ID, 20)
         assert [path.name for path in folder.root.iterdir()] == [ID], name
-    await travelling.fork(ID, 20)
+    await service.fork(ID, 20)
 
 
 async def test_what_was_done_counts_as_done_where_only_the_view_could_not_be_written(
-    folder: ConversationFolder, travelling: RollbackService, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, service: RollbackService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The journal is the truth: an error would have the operator do it a second time."""
     await written(folder)
@@ -278,8 +276,8 @@ async def test_what_was_done_counts_as_done_where_only_the_view_could_not_be_wri
 
     with monkeypatch.context() as patched:
         patched.setattr(Views, "write", full)
-        made = await travelling.fork(ID, 20)
-        await travelling.roll_back(ID, 20, "me", "", travelling.append, files=False)
+        made = await service.fork(ID, 20)
+        await service.roll_back(ID, 20, "me", "", service.append, files=False)
     assert await folder.read(made.state.id) == list(made.records)
     assert isinstance((await folder.read(ID))[-2], RolledBack)
     assert set(await folder.behind()) == {ID, made.state.id}, "the next start writes what is missing"
@@ -292,20 +290,22 @@ async def test_a_tool_at_work_keeps_files_from_going_back(
     (tmp_path / "w").mkdir()
     workspace = Workspace(tmp_path / "w")
     shadow = Checkpoints(tmp_path / "shadow", workspace.root)
-    travelling = RollbackService(folder, disk, StillClock(), NostrSealer([]), agent("x"), workspace, lambda: shadow)
-    monkeypatch.setattr(module, "TURN", 0.01)
+    service = RollbackService(folder, disk, StillClock(), NostrSealer([]), agent("x"), workspace, lambda: shadow)
+    monkeypatch.setattr(module, "TOOL_TIMEOUT", 0.01)
     async with workspace.turn:
-        with pytest.raises(TenexError, match="A tool has been at work"):
-            await travelling.roll_back(ID, 5, "x", "", travelling.append, files=True)
+        with pytest.raises(TenexError, match="A tool has used the workspace"):
+            await service.roll_back(ID, 5, "x", "", service.append, files=True)
     shadow.keep(shadow.take(), ID, f"before x\n\nkey: {ID}:4\n")
 
     async def refused(*_: object) -> RolledBack:
         raise TenexError("the disk is full.")
 
-    with pytest.raises(TenexError, match="files were put back, but the conversation did not go back: the disk is full"):
-        await travelling.roll_back(ID, 5, "x", "", refused, files=True)
+    with pytest.raises(
+        TenexError, match="files were restored, but the conversation was not rolled back: the disk is full"
+    ):
+        await service.roll_back(ID, 5, "x", "", refused, files=True)
     assert not workspace.turn.locked()
-    done = await travelling.roll_back(ID, 5, "x", "", travelling.append, files=True)
+    done = await service.roll_back(ID, 5, "x", "", service.append, files=True)
     assert done.record.restored_tree
     assert (await asyncio.to_thread(shadow.commits, ID))[0].call == 4
     assert Millis(done.record.at) > 0

@@ -18,12 +18,12 @@ from tests.benchmarks.start import NOWHERE, Lives
 from tests.service import person
 
 _noting: list[list[Path]] = []
-"""Where to note what is opened, by whoever wants to know."""
+"""Lists that receive every opened path."""
 
 
 @cache
 def listen() -> None:
-    """Have Python tell what it opens, by whichever of its calls; a process cannot take that back."""
+    """Install an audit hook for opened files; a process cannot remove it."""
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str | Path):
@@ -46,7 +46,7 @@ def opened() -> Iterator[list[Path]]:
 
 
 class Silent:
-    """A mind that never answers, so that what is unfinished stays so."""
+    """A model that never answers, so that unfinished work stays unfinished."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Think for ever."""

@@ -1,4 +1,4 @@
-"""Damage, and the way back: verify, rebuild, export, import and old files, with the real daemon before and after."""
+"""Damage and recovery: verify, rebuild, export, import and older files, with the real daemon before and after."""
 
 import json
 import shutil
@@ -26,32 +26,32 @@ def damage(folder: Folder, name: str) -> bytes:
 
 
 async def finished_once(folder: Folder) -> tuple[str, list[person.Wire]]:
-    """A conversation held to its end, and what people saw of it; the daemon has stopped."""
+    """A finished conversation, and its messages; the daemon has stopped."""
     async with daemon(folder) as process:
         name = await folder.write("Create zebra.py that prints xylophone")
         await folder.until(name, "ended")
         assert await process.stop() == 0
-    return name, await said(folder)
+    return name, await sent(folder)
 
 
-async def said(folder: Folder) -> list[person.Wire]:
-    """Every message of ours the relay keeps."""
+async def sent(folder: Folder) -> list[person.Wire]:
+    """Every message of the daemon that the relay keeps."""
     return await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
 
 
 async def goes_on(folder: Folder, name: str, before: list[person.Wire], *, cycle: int) -> None:
-    """The daemon is silent until the person writes, then works to the end; nothing is said twice."""
+    """The daemon is silent until the user writes, then works to the end; nothing is sent twice."""
     async with daemon(folder) as process:
         assert "conversation.quarantined" not in process.events()
         other = await folder.write("Create other.py that prints other")  # by then the backlog has been read too
         await folder.until(other, "ended")
-        mine = [event for event in await said(folder) if ["e", other] not in [tag[:2] for tag in event["tags"]]]
+        mine = [event for event in await sent(folder) if ["e", other] not in [tag[:2] for tag in event["tags"]]]
         assert [event["id"] for event in mine] == [event["id"] for event in before]
         await folder.write("Create yak.py that prints gong", to=name)
         await folder.until(name, "ended", cycle=cycle)
         assert await process.stop() == 0
     assert (folder.workspace / "yak.py").exists()
-    contents = Counter(event["content"] for event in await said(folder))
+    contents = Counter(event["content"] for event in await sent(folder))
     for event in before:
         assert contents[event["content"]] == 1, event["content"]
 
@@ -85,21 +85,21 @@ async def test_a_conversation_is_rebuilt_from_its_readable_file_and_goes_on(fold
     for part in ("status", "phase", "cycle", "openGates", "title"):
         assert now[part] == view[part], part
     assert [message["text"] for message in now["messages"]] == [message["text"] for message in view["messages"]]
-    code, _, told = await tenex_here(*words)
-    assert (code, "is whole" in told) == (2, True)
+    code, _, errors = await tenex_here(*words)
+    assert (code, "is whole" in errors) == (2, True)
     (folder.data / "conversations" / "index.sqlite").unlink()  # the journal alone knows what was received
     await goes_on(folder, name, before, cycle=2)
 
 
 @pytest.mark.soak
-async def test_a_conversation_of_which_nothing_is_left_is_regained_from_the_relay(folder: Folder) -> None:
+async def test_a_conversation_without_any_file_is_rebuilt_from_the_relay(folder: Folder) -> None:
     name, before = await finished_once(folder)
     shutil.rmtree(folder.conversation(name))
     (folder.data / "conversations" / "index.sqlite").unlink()
-    code, out, told = await tenex_here(
+    code, out, errors = await tenex_here(
         "conversations", "rebuild", name, "--from", "relay", "--json", "--data", folder.data
     )
-    assert code == 0, told
+    assert code == 0, errors
     made = json.loads(out)
     assert made["messages"] == 1
     view = folder.view(name)
@@ -110,7 +110,7 @@ async def test_a_conversation_of_which_nothing_is_left_is_regained_from_the_rela
     async with daemon(folder) as process:
         other = await folder.write("Create other.py that prints other")
         await folder.until(other, "ended")
-        mine = [event for event in await said(folder) if ["e", other] not in [tag[:2] for tag in event["tags"]]]
+        mine = [event for event in await sent(folder) if ["e", other] not in [tag[:2] for tag in event["tags"]]]
         assert {event["id"] for event in mine} == {event["id"] for event in before}
         await folder.write("/new", to=name)
         await folder.until(name, "ended")
@@ -133,8 +133,8 @@ async def test_a_step_that_was_under_way_does_not_run_again_after_a_rebuild(fold
         await process.ended()
     damage(folder, name)
     words = ("rebuild", name, "--from", "conversation.json", "--json", "--data", folder.data)
-    code, out, told = await tenex_here("conversations", *words)
-    assert code == 0, told
+    code, out, errors = await tenex_here("conversations", *words)
+    assert code == 0, errors
     assert json.loads(out)["lost"]
     records, state = folder.records(name), folder.state(name)
     assert (state.status, state.turn, dict(state.runs), state.question) == ("waiting", None, {}, None)
@@ -168,7 +168,7 @@ async def test_a_message_that_the_readable_file_lacks_is_kept_and_waits_for_anot
         await folder.write("Create yak.py that prints gong, as I wrote", to=name)
         await person.until((folder.workspace / "yak.py").exists)
         assert await process.stop() == 0
-    contents = Counter(event["content"] for event in await said(folder))
+    contents = Counter(event["content"] for event in await sent(folder))
     assert all(contents[event["content"]] == 1 for event in before)
 
 
@@ -178,8 +178,8 @@ async def test_reading_commands_work_beside_a_daemon_and_writing_ones_are_refuse
         await person.until((folder.marks / "held").exists)
         assert (await verified(folder))[0] == 0
         code, out, _ = await tenex_here("conversations", "replay", name, "--json", "--data", folder.data)
-        stood = json.loads(out)
-        assert (code, stood["status"], stood["runs"][0]["state"]) == (0, "active", "model")
+        state = json.loads(out)
+        assert (code, state["status"], state["runs"][0]["state"]) == (0, "active", "model")
         file = folder.data / "carried.jsonl"
         assert (await tenex_here("conversations", "export", name, "--out", file, "--data", folder.data))[0] == 0
         for words in (
@@ -187,9 +187,9 @@ async def test_reading_commands_work_beside_a_daemon_and_writing_ones_are_refuse
             ("rebuild", name, "--from", "conversation.json"),
             ("rebuild", name, "--from", "relay"),
         ):
-            code, out, told = await tenex_here("conversations", *words, "--data", folder.data)
+            code, out, errors = await tenex_here("conversations", *words, "--data", folder.data)
             assert (code, out) == (4, "")
-            assert "is in use by process" in told
+            assert "is in use by process" in errors
         (folder.marks / "go").touch()
         await folder.until(name, "ended")
         assert await process.stop() == 0
@@ -217,13 +217,13 @@ async def test_a_conversation_is_carried_to_another_folder(finished: Finished, t
         journal.write(b"")
     lines = (carried / "journal.jsonl").read_bytes().splitlines(keepends=True)
     (carried / "journal.jsonl").write_bytes(b"".join(lines[:5]))
-    code, _, told = await tenex_here("conversations", "import", file, "--data", other)
+    code, _, errors = await tenex_here("conversations", "import", file, "--data", other)
     assert code == 4
-    assert "5 records" in told
+    assert "5 records" in errors
     file.write_bytes(file.read_bytes()[:-40])
-    code, _, told = await tenex_here("conversations", "import", file, "--data", tmp_path / "third")
+    code, _, errors = await tenex_here("conversations", "import", file, "--data", tmp_path / "third")
     assert code == 4
-    assert "checksum does not hold" in told
+    assert "checksum does not hold" in errors
     assert not [path for path in (tmp_path / "third" / "conversations").iterdir() if path.name != ".lock"]
 
 
@@ -254,8 +254,8 @@ async def test_a_file_of_an_older_program_is_imported_by_a_command(folder: Folde
     file = folder.data / "conversations" / f"{root['id']}.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(old))
-    code, _, told = await tenex_here("conversations", "import", str(file), "--data", folder.data)
-    assert code == 0, told
+    code, _, errors = await tenex_here("conversations", "import", str(file), "--data", folder.data)
+    assert code == 0, errors
     _, shown, _ = await tenex_here("conversations", "show", root["id"][:8], "--data", folder.data)
     assert "Please add a login page" in shown
     async with daemon(folder) as process:

@@ -59,8 +59,8 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
         assert one not in await listed(folder)
         assert shown(one) not in await prompt(folder, "executor", name)
         code, _, said = await tenex("agents", "lessons", "remove", str(one["number"]), "--data", folder.data)
-        advice = f"`tenex --data {folder.data} agents lessons list` names those there are"
-        assert (code, said) == (2, f"tenex: there is no lesson {one['number']}; {advice}\n")
+        advice = f"`tenex --data {folder.data} agents lessons list` shows all."
+        assert (code, said) == (2, f"tenex: There is no lesson {one['number']}; {advice}\n")
         assert await process.stop() == 0
 
     remove = ("agents", "lessons", "remove", str(other["number"]), "--json", "--data", folder.data)

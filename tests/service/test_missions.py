@@ -1,4 +1,4 @@
-"""A mission over a relay: a mention begins it, it says with its own key where it is, and it survives kills."""
+"""A mission over a relay: a mention begins it, it reports with its own key where it is, and it survives kills."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ class Write(BaseNode[Tally, None, int]):
         return Rest()
 
     async def write(self, state: Tally, number: int, idempotency_key: str) -> None:
-        """One line for each key, whatever happens; `runs` tells how often it was tried."""
+        """One line for each key, whatever happens; `runs` has a line for each try."""
         with (self.workspace / "runs").open("a") as runs:
             runs.write(f"{idempotency_key}\\n")
         while state.waits and not (self.workspace / f"go-{number}").exists():
@@ -94,7 +94,7 @@ def lines(folder: Folder) -> list[str]:
     return [line.rpartition(" ")[0] for line in done]
 
 
-async def test_1_4_who_mentions_a_mission_hears_its_phases_and_its_result(folder: Folder) -> None:
+async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(folder: Folder) -> None:
     shutil.copy(WORKFLOWS / "mission.py", folder.data / "config" / "workflows")
     shutil.copy(WORKFLOWS / "draft-and-review.toml", folder.data / "config" / "workflows")
     competition(folder.workspace)
@@ -112,25 +112,25 @@ async def test_1_4_who_mentions_a_mission_hears_its_phases_and_its_result(folder
         assert await process.stop() == 0
     assert {event["pubkey"] for event in events} == {key_of(folder, "mission")}
     assert all(tags(event)["workflow"] == "mission" and "phase" not in tags(event) for event in events)
-    said = [event["content"] for event in events]
-    assert said[:2] == ["Now in discovery", "Now in research: competitions found"]
-    assert '"success": true' in said[5]
+    sent = [event["content"] for event in events]
+    assert sent[:2] == ["Now in discovery", "Now in research: competitions found"]
+    assert '"success": true' in sent[5]
     assert [tags(event).get("close-reason") for event in events] == [*[None] * 5, "finished", None]
-    assert "mention @mission in a new note" in said[6]
+    assert "mention @mission in a new note" in sent[6]
     assert json.loads(profiles[0]["content"])["about"].startswith("A mission in five phases")
     assert len(list((folder.workspace / "submissions").iterdir())) == 1
     assert lines(folder) == ["0 two words", "1 two words", "2 two words"]
     assert "`lines`: input should be a valid integer" in (await heard(folder, wrong))[0]["content"]
     assert folder.view(beside)["workflow"]["closeReason"] == "asked"
-    await told_truly(folder, name)
+    await check_commands(folder, name)
 
 
-async def told_truly(folder: Folder, name: str) -> None:
-    """What each command says of the mission that has ended."""
+async def check_commands(folder: Folder, name: str) -> None:
+    """Check what each command shows of the mission that has ended."""
     out: dict[str, Any] = {}
     for words in (["verify"], ["stats", name], ["show", name], ["replay", name], ["search", "success"]):
-        code, text, said = await tenex_here("conversations", *words, "--json", "--data", folder.data)
-        assert code == 0, said
+        code, text, error = await tenex_here("conversations", *words, "--json", "--data", folder.data)
+        assert code == 0, error
         out[words[0]] = json.loads(text)
     assert out["stats"]["missions"] == {"nodes": 5, "steps": 10, "stepFailures": 0}
     assert (out["show"]["mission"]["outcome"], out["show"]["mission"]["node"]) == ("finished", "SubmissionNode")
@@ -157,13 +157,13 @@ async def test_a_killed_daemon_goes_on_with_the_node_and_repeats_nothing(
         *((moment, at) for moment in ("publish", "published") for at in range(1, 4)),
     ],
 )
-async def test_whatever_the_moment_at_which_it_is_killed(folder: Folder, moment: Moment, at: int) -> None:
+async def test_a_daemon_killed_at_any_moment_goes_on(folder: Folder, moment: Moment, at: int) -> None:
     await kill_and_go_on(folder, moment, at)
 
 
 async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     """Let a daemon die at a moment, start another, and check what came of it."""
-    KeyRing(folder.data / "keys").get_or_create("tally")  # it has to be there before anybody can mention it
+    KeyRing(folder.data / "keys").get_or_create("tally")  # it has to exist before it can be mentioned
     async with ordered(folder, moment, at) as first:
         name = await begin(folder, "x", "tally")
         assert await first.ended() == -signal.SIGKILL, first.said
@@ -192,7 +192,7 @@ async def test_a_mission_whose_file_is_gone_after_a_kill_waits_until_it_is_back(
     (folder.data / "config" / "workflows" / "tally.py").unlink()
     async with ordered(folder) as second:
         assert "no workflow tally is configured any more" in paused_why(await folder.until(name, "waiting"))
-        assert (await heard(folder, name))[-1]["pubkey"] == key, "it still speaks with its own key"
+        assert (await heard(folder, name))[-1]["pubkey"] == key, "it still uses its own key"
         put(folder, "tally.py", TALLY)
         await reload(second)
         await go_on(folder, name, 0)
@@ -238,9 +238,9 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         assert state.mission is not None
         assert (state.mission.outcome, state.mission.result) == ("finished", 3)
         assert lines(folder) == ["0 slow", "1 slow", "2 slow"]
-        said = " ".join(event["content"] for event in await heard(folder, name))
+        sent = " ".join(event["content"] for event in await heard(folder, name))
         for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has fixed"):
-            assert part in said
+            assert part in sent
         first = of_kind(folder.records(name), r.StepCompleted)[0].seq
         for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
             code, out, fault = await tenex_here(
@@ -287,19 +287,19 @@ async def test_a_mission_is_run_from_a_terminal_and_its_failure_is_an_exit_code(
     mission.parent.mkdir()
     mission.write_text(TALLY.replace("return End(ctx.state.written)", "raise KeyError('x')"))
     words = ("graph", "run", str(mission), "--port", "0", "--data", tmp_path / "data", "--message")
-    code, out, said = await tenex(*words, '{"colour": 5}')
-    assert (code, "The mission fails cannot begin:" in " ".join(out.split())) == (1, True), said
-    code, out, said = await tenex(*words, "y")
-    assert code == 1, said
+    code, out, error = await tenex(*words, '{"colour": 5}')
+    assert (code, "The mission fails cannot begin:" in " ".join(out.split())) == (1, True), error
+    code, out, error = await tenex(*words, "y")
+    assert code == 1, error
     assert "has failed: Rest: there is no key x. The author of its code" in " ".join(out.split())
-    code, out, said = await tenex(
+    code, out, error = await tenex(
         "graph", "run", str(mission), "--message", '{"strange": 1}', "--port", "0", "--data", tmp_path / "data"
     )
-    assert code == 1, said
+    assert code == 1, error
     assert "cannot begin: It has no field strange." in " ".join(out.split())
 
 
-FAULTY = '''"""Fails in the way it is told to."""
+FAULTY = '''"""Fails in the way the message asks for."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`tenex status` tells the truth: about faults in a running daemon, and about a folder without one."""
+"""`tenex status`: faults in a running daemon, and a folder without one."""
 
 import asyncio
 import json
@@ -28,10 +28,10 @@ def faulty(folder: Folder, kind: str) -> AbstractAsyncContextManager[Process]:
 
 
 async def status(folder: Folder, expected: int = 0) -> dict[str, Any]:
-    """What `tenex status --json` says."""
-    code, told, said = await tenex_here("status", "--data", folder.data, "--json")
-    assert code == expected, said
-    report: dict[str, Any] = json.loads(told)
+    """The report of `tenex status --json`."""
+    code, out, errors = await tenex_here("status", "--data", folder.data, "--json")
+    assert code == expected, errors
+    report: dict[str, Any] = json.loads(out)
     return report
 
 
@@ -48,13 +48,13 @@ async def until(folder: Folder, holds: Callable[[dict[str, Any]], Any]) -> dict[
 
 
 async def text(folder: Folder) -> str:
-    """What it says to people."""
-    _, told, _ = await tenex_here("status", "--data", folder.data)
-    return told
+    """The text for users."""
+    _, screen, _ = await tenex_here("status", "--data", folder.data)
+    return screen
 
 
 def free_port() -> int:
-    """One that nobody listens on at this moment."""
+    """One without a listener at this moment."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
     return port
@@ -76,7 +76,7 @@ async def test_a_daemon_that_is_well(folder: Folder) -> None:
         name = await folder.write(QUICK)
         await folder.until(name, "ended")
         report = await until(folder, lambda report: report["conversations"]["counts"] == {"ended": 1})
-        told = await text(folder)
+        screen = await text(folder)
         assert await process.stop() == 0
     assert report["state"] == "running"
     assert report["process"]["address"] == folder.project.npub
@@ -90,13 +90,13 @@ async def test_a_daemon_that_is_well(folder: Folder) -> None:
         None,
         0,
     )
-    assert f"pid {report['process']['pid']}" in told
-    assert "1 of 1 connected" in told
-    assert "conversations  1 ended" in told
+    assert f"pid {report['process']['pid']}" in screen
+    assert "1 of 1 connected" in screen
+    assert "conversations  1 ended" in screen
 
 
 async def test_a_deaf_relay_and_one_that_is_away(tmp_path: Path) -> None:
-    """One takes events and answers no question; one is not there: which, since when, and what they are owed."""
+    """One takes events and answers no request, one is away: which, since when, and what is undelivered to them."""
     async with FaultRelay() as relay:
 
         async def ignore(_peer: Peer, _name: str, _filters: list[dict[str, Any]]) -> None:
@@ -109,16 +109,16 @@ async def test_a_deaf_relay_and_one_that_is_away(tmp_path: Path) -> None:
         async with faulty(folder, "away") as process:
             await process.until("runtime.ready")
             report = await until(folder, lambda report: report["relays"][0]["state"] == "unresponsive")
-            told = await text(folder)
+            screen = await text(folder)
             assert await process.stop() == 0
     deaf, absent = report["relays"]
     assert deaf["url"] == relay.url
     assert deaf["unresponsiveSince"] is not None
     assert (absent["url"], absent["state"], absent["lastReceived"]) == (away, "away", None)
     assert "refused" in absent["fault"].lower()
-    assert "0 of 2 connected" in told
-    assert "UNRESPONSIVE" in told
-    assert "AWAY" in told
+    assert "0 of 2 connected" in screen
+    assert "UNRESPONSIVE" in screen
+    assert "AWAY" in screen
 
 
 async def test_a_held_model(folder: Folder) -> None:
@@ -128,7 +128,7 @@ async def test_a_held_model(folder: Folder) -> None:
         await process.until("runtime.ready")
         name = await folder.write(QUICK)
         report = await until(folder, lambda report: report["models"]["held"])
-        told = await text(folder)
+        screen = await text(folder)
         (shown,) = report["conversations"]["open"]
         assert (shown["id"], shown["kind"]) == (name, "held")
         assert shown["router"]["state"] == "held"
@@ -136,8 +136,8 @@ async def test_a_held_model(folder: Folder) -> None:
         assert shown["router"]["nextTry"] > report["at"]
         assert report["models"]["lastFailure"]["who"] == "the orchestrator"
         assert report["conversations"]["counts"] == {"held": 1}
-        assert "HELD" in told
-        assert re.search(r"orchestrator held, next try in (9|10) min", told)
+        assert "HELD" in screen
+        assert re.search(r"orchestrator held, next try in (9|10) min", screen)
         (folder.marks / "go").touch()
         await folder.write("/continue", to=name)
         await folder.until(name, "ended")
@@ -155,7 +155,7 @@ async def test_a_parked_run_awake_asleep_and_after_a_restart(folder: Folder) -> 
     without = await status(folder, expected=1)
     async with daemon(folder) as second:
         again = await until(folder, lambda report: report["conversations"]["counts"] == {"parked": 1})
-        told = await text(folder)
+        screen = await text(folder)
         assert await second.stop() == 0
     for report in (awake, without, again):
         (shown,) = report["conversations"]["open"]
@@ -163,11 +163,11 @@ async def test_a_parked_run_awake_asleep_and_after_a_restart(folder: Folder) -> 
         assert (shown["id"], shown["kind"], run["agent"], run["state"]) == (name, "parked", "executor", "parked")
         assert "name" in run["questions"][0]
         assert run["since"] == awake["conversations"]["open"][0]["runs"][0]["since"]
-    assert "executor has asked" in told
+    assert "executor has asked" in screen
     assert without["state"] == "stopped"
 
 
-async def test_a_frozen_conversation_and_its_thaw(folder: Folder) -> None:
+async def test_a_suspended_conversation_and_its_recovery(folder: Folder) -> None:
     """The disk takes nothing more: which conversation, since when and why; when it does again, it goes on."""
     async with daemon(folder) as process:
         await process.until("relay.connected")
@@ -175,22 +175,22 @@ async def test_a_frozen_conversation_and_its_thaw(folder: Folder) -> None:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (512, resource.RLIM_INFINITY))
         name = await folder.write(QUICK)
         report = await until(folder, lambda report: report["conversations"]["suspended"])
-        told = await text(folder)
+        screen = await text(folder)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        (frozen,) = report["conversations"]["suspended"]
+        (suspended,) = report["conversations"]["suspended"]
         assert report["conversations"]["counts"] == {"suspended": 1}
-        assert frozen["id"] == name
-        assert frozen["since"] <= report["at"]
-        assert "journal.jsonl" in frozen["why"]
-        assert "SUSPENDED" in told
+        assert suspended["id"] == name
+        assert suspended["since"] <= report["at"]
+        assert "journal.jsonl" in suspended["why"]
+        assert "SUSPENDED" in screen
         await folder.until(name, "ended")
-        thawed = await status(folder)
-        assert thawed["conversations"]["suspended"] == []
+        recovered = await status(folder)
+        assert recovered["conversations"]["suspended"] == []
         assert await process.stop() == 0
 
 
 async def test_a_disk_that_hangs(folder: Folder) -> None:
-    """The daemon answers all the same, in time, and says what it is that does not; so does its health."""
+    """The daemon answers in time and names what does not; so does its health."""
     folder.file.write_text(f"{folder.file.read_text()}\n[metrics]\nport = {(port := free_port())}\n")
     async with faulty(folder, "hung") as process:
         await process.until("relay.connected")
@@ -201,11 +201,11 @@ async def test_a_disk_that_hangs(folder: Folder) -> None:
             await folder.write(f"Create file{number}.py that prints {number}")
         await person.until((folder.marks / "held").exists)
         report = await until(folder, lambda report: "fault" in report["disk"])
-        told = await text(folder)
+        screen = await text(folder)
         assert report["state"] == "running"
         assert "has not answered for" in report["disk"]["fault"]
         assert report["conversations"]["counts"]["ended"] == 1, "as it was read last"
-        assert "has not answered for" in told
+        assert "has not answered for" in screen
         healthz = await asyncio.to_thread(get, f"http://127.0.0.1:{port}/healthz")
         assert (healthz[0], "the disk has not answered for" in healthz[1]) == (503, True)
         (folder.marks / "hang").unlink()
@@ -228,35 +228,37 @@ async def test_a_quarantined_conversation_with_its_sentence(folder: Folder) -> N
     async with daemon(folder) as second:
         report = await until(folder, lambda report: report["conversations"]["quarantined"])
         assert await second.stop() == 0
-    for told in (report, await status(folder, expected=1)):
-        (shown,) = told["conversations"]["quarantined"]
+    for shown_report in (report, await status(folder, expected=1)):
+        (shown,) = shown_report["conversations"]["quarantined"]
         assert shown["id"] == name
         assert "line 2" in shown["why"]
-        assert told["conversations"]["counts"] == {"ended": 1, "quarantined": 1}
+        assert shown_report["conversations"]["counts"] == {"ended": 1, "quarantined": 1}
 
 
 async def test_no_daemon_a_hung_one_and_a_left_socket(folder: Folder) -> None:
-    """Exit code 1 in each case, with what is the matter; nothing is waited for longer than was said."""
-    code, told, _ = await tenex_here("status", "--data", folder.data)
+    """Exit code 1 in each case, with the reason; no wait is longer than the timeout."""
+    code, screen, _ = await tenex_here("status", "--data", folder.data)
     assert code == 1
-    assert "NOT RUNNING" in told
+    assert "NOT RUNNING" in screen
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(folder.data / "tenex.sock"))
-    code, told, _ = await tenex_here("status", "--data", folder.data)
-    assert (code, "NOT RUNNING" in told) == (1, True)
+    code, screen, _ = await tenex_here("status", "--data", folder.data)
+    assert (code, "NOT RUNNING" in screen) == (1, True)
     async with daemon(folder) as process:
         assert (await status(folder))["state"] == "running"
         process.signal(signal.SIGSTOP)
-        code, told, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5")
+        code, screen, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5")
         assert code == 1
-        assert "NOT ANSWERING: " in told
-        assert "no answer from" in told
-        code, told, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5", "--json")
-        assert (code, json.loads(told)["state"]) == (1, "unresponsive")
+        assert "NOT ANSWERING: " in screen
+        assert "no answer from" in screen
+        code, screen, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5", "--json")
+        assert (code, json.loads(screen)["state"]) == (1, "unresponsive")
         (folder.data / "tenex.sock").unlink()
-        code, told, _ = await tenex_here("status", "--data", folder.data)
+        code, screen, _ = await tenex_here("status", "--data", folder.data)
         assert code == 1
-        assert f"NOT ANSWERING: process {process.pid} has locked {folder.data / 'conversations'}, but does not" in told
+        assert (
+            f"NOT ANSWERING: process {process.pid} has locked {folder.data / 'conversations'}, but does not" in screen
+        )
         process.signal(signal.SIGCONT)
         assert await process.stop() == 0
     assert not (folder.data / "tenex.sock").exists()

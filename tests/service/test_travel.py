@@ -20,18 +20,18 @@ Wire = dict[str, Any]
 
 
 async def did(folder: Folder, *words: str | Path) -> Any:
-    """What a command about conversations says with `--json`."""
-    code, out, told = await tenex_here("conversations", *words, "--json", "--data", folder.data)
-    assert code == 0, told
+    """The result of a command about conversations with `--json`."""
+    code, out, errors = await tenex_here("conversations", *words, "--json", "--data", folder.data)
+    assert code == 0, errors
     return json.loads(out)
 
 
 async def refused(folder: Folder, *words: str | Path) -> tuple[int, str]:
     """The exit code and the sentence of a command that is refused."""
-    code, out, told = await tenex_here("conversations", *words, "--data", folder.data)
+    code, out, errors = await tenex_here("conversations", *words, "--data", folder.data)
     assert code
     assert not out
-    return code, told
+    return code, errors
 
 
 async def is_whole(folder: Folder) -> None:
@@ -61,7 +61,7 @@ async def ended(folder: Folder, name: str) -> None:
     await person.until(lambda: not folder.state(name).outbox)
 
 
-async def said(folder: Folder) -> list[Wire]:
+async def sent(folder: Folder) -> list[Wire]:
     """What ours have published."""
     return await person.stored(folder.url, kinds=[1, 11, 1111], authors=sorted(folder.voices))
 
@@ -76,10 +76,10 @@ async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_agai
         broken = in_workspace(folder)
         to = before_verification(folder, name)
         at_end = folder.state(name)
-        code, told = await refused(folder, "rollback", name, "--to", str(to))
-        assert (code, "Nothing was done. Add `--yes`" in told, "undone: turn-2" in told) == (2, True, True)
+        code, errors = await refused(folder, "rollback", name, "--to", str(to))
+        assert (code, "Nothing was done. Add `--yes`" in errors, "undone: turn-2" in errors) == (2, True, True)
         assert folder.state(name) == at_end
-        done = await did(folder, "rollback", name, "--to", str(to), "--files", "--yes", "--reason", "test it anew")
+        done = await did(folder, "rollback", name, "--to", str(to), "--files", "--yes", "--reason", "test it again")
         assert (done["phase"], done["status"]) == ("execute", "waiting")
         assert done["files"]["changed"]
         assert {"hello.py", "notes.txt"} <= set(done["files"]["changed"])
@@ -106,19 +106,19 @@ async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_agai
     assert phases(view)[:4] == FULL_CYCLE
     assert phases(view)[4:] == FULL_CYCLE[1:]
     first, second, third = view["rollbacks"]
-    assert (first["to"], first["by"], first["reason"]) == (to, "The operator", "test it anew")
+    assert (first["to"], first["by"], first["reason"]) == (to, "The operator", "test it again")
     assert first["undone"] == third["undone"] == [turn["turnId"] for turn in view["orchestratorTurns"]][1:4]
     assert second["undone"] == []
-    words = [event["content"] for event in await said(folder)]
-    assert sum("test it anew" in text for text in words) == 1
-    assert max(Counter(event["id"] for event in await said(folder)).values()) == 1
+    words = [event["content"] for event in await sent(folder)]
+    assert sum("test it again" in text for text in words) == 1
+    assert max(Counter(event["id"] for event in await sent(folder)).values()) == 1
     stats = await did(folder, "stats", name)
     assert stats["usage"]["inputTokens"] == view["usage"]["inputTokens"]
     assert (await did(folder, "replay", name, "--to", str(to)))["phase"] == "execute"
 
 
 @pytest.mark.soak
-async def test_work_under_way_ends_and_without_a_daemon_the_next_start_says_so(folder: Folder) -> None:
+async def test_running_work_ends_and_without_a_daemon_the_next_start_publishes_it(folder: Folder) -> None:
     """The daemon is killed in the middle of a tool; the operator goes back before anybody goes on."""
     async with ordered(folder, "tool", 1, hold=True) as process:
         name = await folder.write("Create hello.py that prints hello")
@@ -130,12 +130,12 @@ async def test_work_under_way_ends_and_without_a_daemon_the_next_start_says_so(f
     done = await did(folder, "rollback", name, "--to", str(first), "--yes")
     assert (done["status"], done["undone"]) == ("waiting", ["turn-1"])
     assert folder.view(name)["rollbacks"][0]["to"] == first
-    assert not [event for event in await said(folder) if "went back" in event["content"]]
+    assert not [event for event in await sent(folder) if "went back" in event["content"]]
     async with ordered(folder) as process:
         await person.until(lambda: not folder.state(name).outbox)
         assert folder.executions() == ran, "nothing goes on by itself"
-        told = [event for event in await said(folder) if "went back" in event["content"]]
-        assert len(told) == 1
+        notices = [event for event in await sent(folder) if "went back" in event["content"]]
+        assert len(notices) == 1
         await folder.write("/continue", to=name)
         await ended(folder, name)
         assert await process.stop() == 0
@@ -164,24 +164,24 @@ async def test_a_daemon_that_runs_a_tool_stops_it_and_its_late_result_changes_no
 
 
 @pytest.mark.soak
-async def test_a_kill_right_after_the_record_loses_nothing_and_says_it_once(folder: Folder) -> None:
+async def test_a_kill_right_after_the_record_loses_nothing_and_publishes_once(folder: Folder) -> None:
     async with daemon(folder) as process:
         name = await folder.write("Create hello.py that prints hello")
         await ended(folder, name)
         assert await process.stop() == 0
     to = before_verification(folder, name)
     async with ordered(folder, "appended", 1) as process:  # the first append of this life is the rollback's
-        code, out, told = await tenex_here(
+        code, out, errors = await tenex_here(
             "conversations", "rollback", name, "--to", str(to), "--yes", "--data", folder.data
         )
-        assert (code != 0, out) == (True, ""), told
+        assert (code != 0, out) == (True, ""), errors
         await process.ended()
     (back,) = of_kind(folder.records(name), RolledBack)
     assert back.to == to
     async with daemon(folder) as process:
         await person.until(lambda: not folder.state(name).outbox)
         assert folder.state(name).phase is Phase.EXECUTE
-        assert sum("went back" in event["content"] for event in await said(folder)) == 1
+        assert sum("went back" in event["content"] for event in await sent(folder)) == 1
         await folder.write("Go on and verify it", to=name)
         await ended(folder, name)
         assert await process.stop() == 0
@@ -209,9 +209,9 @@ async def test_a_fork_is_a_conversation_of_its_own(folder: Folder) -> None:
     assert folder.records(name) == records
     begins = folder.records(other)[0]
     assert isinstance(begins, ConversationForked)
-    known = {event.id for said_ in of_kind(records, r.MessageSent) for event in said_.events}
-    mine = [event for event in await said(folder) if event["id"] not in known and ["e", other] in heads(event)]
-    assert mine, "answers stand in the thread of the fork"
+    known = {event.id for record in of_kind(records, r.MessageSent) for event in record.events}
+    mine = [event for event in await sent(folder) if event["id"] not in known and ["e", other] in heads(event)]
+    assert mine, "answers are in the thread of the fork"
     view = folder.view(other)
     assert phases(view) == FULL_CYCLE
     assert view["forkedFrom"] == {"id": name, "seq": at, "title": folder.view(name)["title"]}
@@ -237,8 +237,8 @@ async def test_every_command_knows_a_fork(folder: Folder) -> None:
     assert stats["usage"]["inputTokens"] == view["usage"]["inputTokens"]
     assert (stats["cycles"], stats["cyclesEnded"]) == (1, 1)
     assert {p: s["visits"] for p, s in stats["phases"].items()} == dict.fromkeys(FULL_CYCLE, 1)
-    code, out, told = await tenex_here("conversations", "show", other, "--data", folder.data)
-    assert (code, f"fork of {name[:12]}" in out) == (0, True), told
+    code, out, errors = await tenex_here("conversations", "show", other, "--data", folder.data)
+    assert (code, f"fork of {name[:12]}" in out) == (0, True), errors
     await carried(folder, other)
 
 
@@ -257,8 +257,8 @@ async def carried(folder: Folder, name: str) -> None:
     """Export and import give the same records elsewhere."""
     file, data = folder.data / "fork.jsonl", folder.data.parent / "elsewhere"
     assert (await tenex_here("conversations", "export", name, "--out", file, "--data", folder.data))[0] == 0
-    code, _, told = await tenex_here("conversations", "import", file, "--data", data)
-    assert code == 0, told
+    code, _, errors = await tenex_here("conversations", "import", file, "--data", data)
+    assert code == 0, errors
     view = json.loads((data / "conversations" / name / "conversation.json").read_bytes())
     before = folder.view(name)
     del before["metadata"]["address"]["relays"]
@@ -307,22 +307,22 @@ async def test_what_cannot_be_gone_back_to_is_refused_with_a_sentence(folder: Fo
         last = len(folder.records(name))
         for words, sentence in (
             (("rollback", name, "--to", "0", "--yes"), "There is no record 0"),
-            (("rollback", name, "--to", str(last + 1), "--yes"), f"they go from 1 to {last}"),
+            (("rollback", name, "--to", str(last + 1), "--yes"), f"its records are 1 to {last}"),
             (("rollback", name, "--to", str(last), "--yes"), "There is nothing to undo"),
             (("rollback", "f" * 64, "--to", "1", "--yes"), "No conversation begins with"),
             (("fork", name, "--at", str(last + 1)), f"There is no record {last + 1}"),
             (("fork", "f" * 64, "--at", "1"), "No conversation begins with"),
         ):
-            code, told = await refused(folder, *words)
-            assert (code, sentence in told) == (2, True), told
+            code, errors = await refused(folder, *words)
+            assert (code, sentence in errors) == (2, True), errors
         assert len(folder.records(name)) == last
         assert await process.stop() == 0
     journal = folder.conversation(name) / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join([*lines[:3], b"nonsense\n", *lines[4:]]))
     for words in (("rollback", name, "--to", "5", "--yes"), ("fork", name, "--at", "5")):
-        code, told = await refused(folder, *words)
-        assert (code, "line 4" in told) == (4, True), told
+        code, errors = await refused(folder, *words)
+        assert (code, "line 4" in errors) == (4, True), errors
 
 
 @pytest.mark.soak
@@ -332,7 +332,7 @@ async def test_files_of_which_nothing_is_known_stay(folder: Folder) -> None:
         name = await folder.write("Create hello.py that prints hello")
         await ended(folder, name)
         before = folder.records(name)
-        code, told = await refused(folder, "rollback", name, "--to", "4", "--files", "--yes")
-        assert (code, "`tools.checkpoints` is off" in told) == (2, True)
+        code, errors = await refused(folder, "rollback", name, "--to", "4", "--files", "--yes")
+        assert (code, "`tools.checkpoints` is off" in errors) == (2, True)
         assert folder.records(name) == before
         assert await process.stop() == 0

@@ -11,8 +11,11 @@ from typing import Any
 from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId
+from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.store.format import CONVERSATION
+from tenex.workflows.missions import Graph
+from tests.fakes.virtual import VirtualClock, run
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "config" / "workflows" / "mission.py"
@@ -29,6 +32,15 @@ def example() -> ModuleType:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return sys.modules[name]
+
+
+def play(graph: Graph[Any, Any, Any], start: Any = None, *, clock: Clock | None = None, **given: Any) -> Any:
+    """Run a mission on virtual time, named `main`; it starts at the graph's first node if no other is given."""
+
+    async def main() -> Any:
+        return await graph.run(start or graph.first(), **{"mission": "main", **given}, clock=clock or VirtualClock())
+
+    return run(main)
 
 
 def competition(folder: Path, *, title: str = "Fit a curve", points: Any = ((0, 1), (1, 3), (2, 5), (3, 7))) -> Path:
@@ -49,7 +61,7 @@ class Journals:
         self.shown = 0
 
     async def open(self, conversation: ConversationId) -> "tuple[_Journal, Sequence[Record]]":
-        """What the lines state."""
+        """What the lines say."""
         records, length, fault = CONVERSATION.decode_lines(self.lines.get(conversation, b""))
         assert fault is None
         assert length == len(self.lines.get(conversation, b""))
@@ -86,4 +98,4 @@ class _Journal:
             raise AppendFailed("the process died")
 
     async def close(self) -> None:
-        """Close."""
+        """Nothing to close."""

@@ -15,9 +15,8 @@ from pydantic import BaseModel
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext, NodeError
-from tests.fakes.virtual import VirtualClock, run
 
-from .mission_kit import EXAMPLE, competition, example
+from .mission_kit import EXAMPLE, competition, example, play
 
 
 class Paper(BaseModel):
@@ -170,7 +169,7 @@ def test_no_way_to_the_end_a_name_twice_and_a_state_that_is_none() -> None:
     assert "it has no nodes" in faults_of()
 
 
-def test_a_node_of_another_graph_with_the_same_name_is_no_node_of_this() -> None:
+def test_a_node_of_another_graph_with_the_same_name_is_refused() -> None:
     def other() -> type[Node]:
         @dataclass
         class Joined(Node):
@@ -179,10 +178,9 @@ def test_a_node_of_another_graph_with_the_same_name_is_no_node_of_this() -> None
 
         return Joined
 
-    stranger = other()
     graph: Graph[Paper, Office, str] = Graph(nodes=(Quoted, Joined, Labelled), state_type=Paper)
     with pytest.raises(UsageError, match="Joined is no node of the workflow"):
-        graph.asked(stranger(), Paper(), "me")
+        graph.asked(other()(), Paper(), "me")
 
 
 def test_an_error_edge_needs_a_node_that_can_be_made_of_the_error() -> None:
@@ -275,12 +273,7 @@ def test_a_random_graph_is_walked_as_the_one_graph_permits(edges: frozenset[tupl
             break
         walked.append(to)
     finishes = len(walked) == len(wants) + 1 and plain.permits(walked[-1], END)
-
-    async def main() -> Any:
-        start = graph._shapes["A"].node()
-        return await graph.run(start, state=Route(wants=list(wants)), clock=VirtualClock())
-
-    result = run(main)
+    result = play(graph, state=Route(wants=list(wants)))
     assert result.outcome == ("finished" if finishes else "failed")
     visited = [*result.state.been]
     assert visited == (walked if finishes else walked[:-1]), "what a refused node did to the state is not kept"
@@ -301,10 +294,6 @@ def test_a_module_whose_annotations_are_all_texts_is_read_the_same(tmp_path: Pat
         assert module.graph.transitions == example().graph.transitions
         deps = module.offline(competition(tmp_path / "p"))
         state = module.MissionState(mission_id="m", topic="curve")
-
-        async def main() -> Any:
-            return await module.graph.run(module.DiscoveryNode(), state=state, deps=deps, clock=VirtualClock())
-
-        assert run(main).output.success
+        assert play(module.graph, state=state, deps=deps).output.success
     finally:
         del sys.modules[path.stem]

@@ -9,28 +9,21 @@ from typing import Any
 import pytest
 
 from tenex.core.graph import END
-from tests.fakes.virtual import VirtualClock, run
 
-from .mission_kit import Journals, competition, example
+from .mission_kit import competition, example, play
 
 
-def lead(folder: Path, change: Callable[[Any], None] = lambda deps: None, **state: Any) -> tuple[Any, Journals]:
+def lead(folder: Path, change: Callable[[Any], None] = lambda deps: None, **state: Any) -> Any:
     """Run the mission on a folder, with other dependencies where a test changes them."""
-    mission, journal = example(), Journals()
+    mission = example()
     deps = mission.offline(folder)
     change(deps)
-
-    async def main() -> Any:
-        begins = mission.MissionState(mission_id="m", **{"topic": "curve", **state})
-        return await mission.graph.run(
-            mission.DiscoveryNode(), state=begins, deps=deps, journal=journal, clock=VirtualClock()
-        )
-
-    return run(main), journal
+    begins = mission.MissionState(mission_id="m", **{"topic": "curve", **state})
+    return play(mission.graph, state=begins, deps=deps)
 
 
 def test_it_goes_through_all_five_phases_and_hands_in(tmp_path: Path) -> None:
-    result, _ = lead(competition(tmp_path / "p"))
+    result = lead(competition(tmp_path / "p"))
     assert result.output.success
     assert result.state.phases_completed == ["discovery", "research", "prototype", "evolution", "submission"]
     assert result.state.final_rank == 2
@@ -41,12 +34,12 @@ def test_it_goes_through_all_five_phases_and_hands_in(tmp_path: Path) -> None:
 def test_a_platform_without_leaders_has_a_first(tmp_path: Path) -> None:
     folder = competition(tmp_path / "p")
     (folder / "competitions" / "leaders.json").unlink()
-    result, _ = lead(folder)
+    result = lead(folder)
     assert (result.output.success, result.state.final_rank) == (True, 1)
 
 
 class Silent:
-    """Agents that have nothing to say."""
+    """Agents without an answer."""
 
     def __init__(self, code: str = "") -> None:
         self.code = code
@@ -88,7 +81,7 @@ def _no_better(deps: Any) -> None:
 def test_every_phase_may_end_it_with_a_reason(
     tmp_path: Path, change: Callable[[Any], None], state: dict[str, Any], phase: str, reason: str
 ) -> None:
-    result, _ = lead(competition(tmp_path / "p"), change, **state)
+    result = lead(competition(tmp_path / "p"), change, **state)
     assert not result.output.success
     assert reason in result.output.reason
     assert result.state.current_phase == phase
@@ -107,7 +100,7 @@ def test_an_exception_in_any_phase_ends_it_as_failed_with_what_was_done_kept(tmp
 
         deps.platform_adapter.submit = submit
 
-    result, _ = lead(competition(tmp_path / "p"), breaks)
+    result = lead(competition(tmp_path / "p"), breaks)
     assert (result.outcome, result.kind) == ("failed", "PermissionError")
     assert result.state.evolution_state.improvements >= 1
 

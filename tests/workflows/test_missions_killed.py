@@ -19,9 +19,8 @@ from pydantic import BaseModel
 from tenex.core import records as r
 from tenex.core.errors import AppendFailed, StepFailed
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
-from tests.fakes.virtual import VirtualClock, run
 
-from .mission_kit import ROOT, Journals, competition, example
+from .mission_kit import ROOT, Journals, competition, example, play
 
 
 class Trip(BaseModel):
@@ -107,13 +106,9 @@ EXPECTED = ["hotel", "train", "plane", "pay-2", "pay-1", "pay-0"]
 
 def lead(journal: Journals, world: World) -> GraphRunResult[Trip, str]:
     """Run until it is over, however often the process dies."""
-
-    async def main() -> Any:
-        return await GRAPH.run(Book(), state=Trip(), deps=world, journal=journal, mission="main", clock=VirtualClock())
-
     for _ in range(3):
         try:
-            result: GraphRunResult[Trip, str] = run(main)
+            result: GraphRunResult[Trip, str] = play(GRAPH, state=Trip(), deps=world, journal=journal)
         except AppendFailed:
             continue
         return result
@@ -165,14 +160,8 @@ def test_the_shipped_mission_killed_at_every_append_hands_in_once(tmp_path: Path
     mission = example()
 
     def attempt(journal: Journals, folder: Path) -> Any:
-        async def main() -> Any:
-            state = mission.MissionState(mission_id="m", topic="curve")
-            deps = mission.offline(folder)
-            return await mission.graph.run(
-                mission.DiscoveryNode(), state=state, deps=deps, journal=journal, mission="main", clock=VirtualClock()
-            )
-
-        return run(main)
+        state = mission.MissionState(mission_id="m", topic="curve")
+        return play(mission.graph, state=state, deps=mission.offline(folder), journal=journal)
 
     free = Journals()
     wanted = attempt(free, competition(tmp_path / "free"))
@@ -196,7 +185,7 @@ from pathlib import Path
 from tenex.operations.mission_folder import mission_folder
 from tests.workflows.test_missions_killed import GRAPH, Book, Trip, World
 
-class Told(World):
+class Reporting(World):
     def act(self, what):
         done = super().act(what)
         print("did", what, flush=True)
@@ -205,7 +194,8 @@ class Told(World):
 
 async def main(folder):
     async with mission_folder(folder / "journals") as journal:
-        result = await GRAPH.run(Book(), state=Trip(), deps=Told(folder / "effects"), journal=journal, mission="main")
+        world = Reporting(folder / "effects")
+        result = await GRAPH.run(Book(), state=Trip(), deps=world, journal=journal, mission="main")
         print("end", result.output, flush=True)
 
 asyncio.run(main(Path(sys.argv[1])))

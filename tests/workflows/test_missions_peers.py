@@ -17,10 +17,10 @@ from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, Millis
 from tenex.operations.mission_folder import mission_folder
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
-from tenex.workflows.missions.steps import ReplayName
+from tenex.workflows.missions.nodes import ReplayName
 from tests.fakes.virtual import VirtualClock, run
 
-from .mission_kit import EXAMPLE, Journals, example
+from .mission_kit import EXAMPLE, Journals, example, play
 
 
 class Count(BaseModel):
@@ -69,7 +69,7 @@ class Still(VirtualClock):
         return Millis(self.epoch)
 
 
-def test_1_4_timeouts_of_every_phase_fire_and_stand_in_the_record() -> None:
+def test_1_4_timeouts_of_every_phase_fire_and_are_in_the_rule() -> None:
     """There only two of five phases hand their timeout on, and no error of theirs is ever raised."""
     graph = example().graph
     wanted = {"DiscoveryNode": 300, "ResearchNode": 600, "PrototypeNode": 900, "EvolutionNode": 7_200}
@@ -77,11 +77,7 @@ def test_1_4_timeouts_of_every_phase_fire_and_stand_in_the_record() -> None:
     assert {name: rules[name].timeout // 1000 for name in wanted} == wanted
     for name in rules:
         assert rules[name].timeout is not None
-
-    async def main() -> Any:
-        return await GRAPH.run(Work(), state=Count(), deps=lambda: asyncio.sleep(3_600), clock=VirtualClock())
-
-    result = run(main)
+    result = play(GRAPH, state=Count(), deps=lambda: asyncio.sleep(3_600))
     assert (result.outcome, result.kind) == ("failed", "TimedOut")
 
 
@@ -114,40 +110,10 @@ def test_1_4_a_pause_pauses_between_steps() -> None:
     assert (ended.outcome, ended.output, len(done)) == ("finished", 10, 10)
 
 
-def test_1_4_a_transient_error_is_tried_again_and_an_edge_leads_back() -> None:
-    """There every exception ends the mission, and no phase leads back to an earlier one."""
-
-    @dataclass
-    class Try(Node, on_error="Repair"):
-        async def run(self, ctx: Ctx) -> End[int]:
-            if ctx.attempt == 0:
-                raise ConnectionError("down")
-            if not ctx.state.errors:
-                raise ValueError("wrong")
-            return End(ctx.state.n)
-
-    @dataclass
-    class Repair(Node):
-        async def run(self, ctx: Ctx) -> Try:
-            ctx.state.errors.append("fixed")
-            return Try()
-
-    graph: Graph[Count, Any, int] = Graph(nodes=(Try, Repair), state_type=Count)
-
-    async def main() -> Any:
-        return await graph.run(Try(), state=Count(), clock=VirtualClock())
-
-    assert run(main).output == 0
-
-
 def test_1_4_everything_of_the_same_second_is_kept_and_can_be_gone_back_to() -> None:
     """There two checkpoints of one second have one name, and the second replaces the first."""
     journal = Journals()
-
-    async def main() -> Any:
-        return await GRAPH.run(Work(), state=Count(), journal=journal, mission="main", clock=Still())
-
-    assert run(main).output == 10
+    assert play(GRAPH, state=Count(), journal=journal, clock=Still()).output == 10
     records = journal.records()
     name = ConversationId(GRAPH.mission_id("main"))
     assert len({rec.at for rec in records}) == 1
@@ -167,17 +133,13 @@ def test_1_4_going_on_does_not_run_the_whole_node_again(state: str) -> None:
             raise TimeoutError("slow")
 
     journal.at = (11, "after") if state == "running" else None
-
-    async def main() -> Any:
-        return await GRAPH.run(Work(), state=Count(), deps=tick, journal=journal, mission="main", clock=VirtualClock())
-
     if state == "running":
         with pytest.raises(AppendFailed):
-            run(main)
-    result = run(main)
+            play(GRAPH, state=Count(), deps=tick, journal=journal)
+    result = play(GRAPH, state=Count(), deps=tick, journal=journal)
     if state == "running":
         assert (result.output, len(done)) == (10, 10)
-    else:  # a step that may not run twice, and failed: nobody repeats it
+    else:  # a step that may not run twice, and failed: it is not repeated
         assert (result.outcome, len(done)) == ("failed", 6)
 
 
@@ -205,11 +167,7 @@ def test_1_4_what_a_step_costs_does_not_grow_with_the_mission() -> None:
 
     graph: Graph[Count, Any, int] = Graph(nodes=(Round,), state_type=Count)
     journal = Journals()
-
-    async def main() -> Any:
-        return await graph.run(Round(), state=Count(), journal=journal, mission="main", clock=VirtualClock())
-
-    assert run(main).output == 400
+    assert play(graph, state=Count(), journal=journal).output == 400
     (lines,) = journal.lines.values()
     each = [len(line) for line in lines.splitlines()]
     assert max(each[-40:-5]) <= max(each[10:50]) + 20

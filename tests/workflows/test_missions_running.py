@@ -1,7 +1,6 @@
 """Running a mission in one process: steps, retries, timeouts, error edges, pauses, dependencies, values."""
 
 import asyncio
-import contextlib
 import itertools
 import math
 import sys
@@ -18,6 +17,7 @@ from tenex.core.effects import Key, NodeRun, Work
 from tenex.core.errors import MissionFailed, ModelUnavailable, StepFailed, UsageError, WorkflowError
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelStep, Usage
+from tenex.core.signals import NodeFailed
 from tenex.store.stats import Stats
 from tenex.workflows.agents import BaseAgent
 from tenex.workflows.missions import (
@@ -33,11 +33,12 @@ from tenex.workflows.missions.runner import NodeRunner
 from tests.fakes.python_agents import ScriptedModel, script
 from tests.fakes.virtual import VirtualClock, run
 
+from . import mission_kit as kit
 from .mission_kit import Journals
 
 
 class Ledger(BaseModel):
-    """A state that JSON has no words for in places."""
+    """A state with values that JSON does not have."""
 
     total: float = 0
     worst: float = -math.inf
@@ -70,15 +71,7 @@ def alone(body: Any, **policy: Any) -> Graph[Ledger, Office, Any]:
 
 def play(graph: Graph[Ledger, Office, Any], journal: Journals | None = None, **more: Any) -> Any:
     """Run a mission on virtual time."""
-    node = graph.rule().graph.initial
-    start = graph._shapes[node].node()
-
-    async def main() -> Any:
-        state = more.pop("state", None) or Ledger()
-        given = {"mission": "main", **more}
-        return await graph.run(start, state=state, journal=journal, clock=VirtualClock(), **given)
-
-    return run(main)
+    return kit.play(graph, journal=journal, **{"state": Ledger(), **more})
 
 
 def test_a_step_is_journaled_before_its_effect_and_after() -> None:
@@ -131,7 +124,7 @@ def test_retries_are_bounded_and_waits_come_from_the_table() -> None:
 
 
 @pytest.mark.parametrize("asked", [10.0**12, math.inf])
-def test_who_asks_for_years_is_asked_again_in_an_hour(asked: float) -> None:
+def test_a_retry_waits_an_hour_at_most(asked: float) -> None:
     times: list[float] = []
 
     async def body(ctx: Ctx) -> None:
@@ -142,7 +135,7 @@ def test_who_asks_for_years_is_asked_again_in_an_hour(asked: float) -> None:
     assert round(times[1] - times[0]) == 3600
 
 
-def test_a_permanent_error_is_not_tried_again_and_a_classifier_has_the_first_word() -> None:
+def test_a_permanent_error_is_not_tried_again_and_a_classifier_decides_first() -> None:
     calls: list[int] = []
 
     async def body(ctx: Ctx) -> None:
@@ -196,7 +189,7 @@ def test_a_step_fails_with_the_same_error_the_first_time_and_after() -> None:
 
 def test_what_a_step_did_to_the_state_is_done_when_it_is_not_run_again() -> None:
     async def body(ctx: Ctx) -> list[Any]:
-        state = ctx.state  # held on to, as people do
+        state = ctx.state  # kept, as user code does
 
         def mark() -> None:
             state.notes.append("by the step")
@@ -253,7 +246,7 @@ def test_a_durable_function_is_a_step_in_a_node_and_itself_elsewhere() -> None:
     assert asyncio.run(double(1)) == 2
 
 
-def test_an_idempotency_key_is_given_to_who_takes_one_and_is_of_the_step() -> None:
+def test_an_idempotency_key_is_given_to_a_function_that_takes_one_and_is_of_the_step() -> None:
     keys: list[str] = []
 
     def pay(*, idempotency_key: str) -> None:
@@ -317,8 +310,8 @@ def test_a_timeout_fires_and_cuts_off_what_runs() -> None:
     ended: list[str] = []
 
     @dataclass
-    class Slow(Node, timeout=10, on_error="Mend"):
-        async def run(self, ctx: Ctx) -> "Mend":
+    class Slow(Node, timeout=10, on_error="Repair"):
+        async def run(self, ctx: Ctx) -> "Repair":
             async def forever() -> None:
                 try:
                     await asyncio.sleep(3_600)
@@ -326,47 +319,18 @@ def test_a_timeout_fires_and_cuts_off_what_runs() -> None:
                     ended.append(f"after {asyncio.get_running_loop().time():.0f} s")
 
             await ctx.step("wait", forever)
-            return Mend()
+            return Repair()
 
     @dataclass
-    class Mend(Node):
+    class Repair(Node):
         error: NodeError | None = None
 
         async def run(self, ctx: Ctx) -> End[Any]:
             assert self.error is not None
             return End([self.error.node, self.error.kind, self.error.attempts])
 
-    assert play(Graph(nodes=(Slow, Mend), state_type=Ledger)).output == ["Slow", "TimedOut", 1]
+    assert play(Graph(nodes=(Slow, Repair), state_type=Ledger)).output == ["Slow", "TimedOut", 1]
     assert ended == ["after 10 s"]
-
-
-def deaf_graph(effects: list[str]) -> Graph[Ledger, Office, Any]:
-    """A node that will not receive that its time is up, and goes on; the mission goes by its error edge meanwhile."""
-
-    @dataclass
-    class Deaf(Node, timeout=10, on_error="Mend"):
-        async def run(self, ctx: Ctx) -> "Mend":
-            for _ in range(2):
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.sleep(20)
-            with contextlib.suppress(asyncio.CancelledError):
-                await ctx.step("late", lambda: effects.append("late"))
-            return Mend()
-
-    @dataclass
-    class Mend(Node):
-        async def run(self, ctx: Ctx) -> End[Any]:
-            await ctx.step("mend", asyncio.sleep, 60)
-            return End("fixed")
-
-    return Graph(nodes=(Deaf, Mend), state_type=Ledger, name="deaf")
-
-
-def test_a_node_that_swallows_its_cancellation_has_no_more_effects_and_disturbs_nothing() -> None:
-    effects: list[str] = []
-    result = play(deaf_graph(effects))
-    assert (result.output, result.kind) == ("fixed", "")
-    assert effects == []
 
 
 def test_dependencies_are_injected_and_nothing_of_them_is_journaled() -> None:
@@ -383,12 +347,8 @@ def test_dependencies_are_injected_and_nothing_of_them_is_journaled() -> None:
     graph: Graph[Ledger, Office, Any] = Graph(nodes=(Writes,), state_type=Ledger, deps_type=Office)
     journal = Journals()
 
-    async def main() -> Any:
-        return await graph.run(
-            Writes(writer=None), state=Ledger(), deps=Office(writer=str.upper), journal=journal, clock=VirtualClock()
-        )
-
-    assert run(main).output == "aBB"
+    result = play(graph, journal, start=Writes(writer=None), deps=Office(writer=str.upper))
+    assert result.output == "aBB"
     assert all(rec.data.keys() == {"line"} for rec in journal.records() if isinstance(rec, r.NodeEntered))
 
 
@@ -413,17 +373,13 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
         "none": "One returned a NoneType; it may return an instance of: Two, END.",
         "text": "One returned a str; it may return an instance of: Two, END.",
     }.items():
-
-        async def main(kind: str = kind) -> Any:
-            return await graph.run(One(kind=kind), state=Ledger(), clock=VirtualClock())
-
-        result = run(main)
+        result = play(graph, start=One(kind=kind))
         assert (result.outcome, result.error) == ("failed", f"One: {words}")
 
 
 @pytest.mark.parametrize("where", ["node", "step", "dependencies"])
 def test_code_that_exits_fails_its_node_and_not_the_process(where: str) -> None:
-    """Somebody's command line within a node: a daemon that died of it would die of it again at each start."""
+    """A command line within a node would otherwise end the daemon at each start."""
 
     def leave() -> None:
         sys.exit(3)
@@ -436,25 +392,23 @@ def test_code_that_exits_fails_its_node_and_not_the_process(where: str) -> None:
                 await ctx.step("leave", leave)
 
     graph = alone(body)
-
-    async def main() -> Any:
-        if where != "dependencies":
-            return await graph.run(graph.first(), state=Ledger(), clock=VirtualClock())
-        effect = NodeRun(
-            key=Key(Work.NODE, 1),
-            conversation=ConversationId("c"),
-            workflow=graph.name,
-            node="Only",
-            data={},
-            state=graph.dump_state(Ledger()),
-            steps={},
-            attempt=0,
-        )
-        return await NodeRunner({graph.name: (graph, leave)}).prepare(effect, lambda _: None)()
-
-    result = run(main)
-    assert result.kind == ("DeserializationError" if where == "dependencies" else "SystemExit")
-    assert "3" in (result.message if where == "dependencies" else result.error)
+    if where != "dependencies":
+        result = play(graph)
+        assert (result.kind, "3" in result.error) == ("SystemExit", True)
+        return
+    effect = NodeRun(
+        key=Key(Work.NODE, 1),
+        conversation=ConversationId("c"),
+        workflow=graph.name,
+        node="Only",
+        data={},
+        state=graph.dump_state(Ledger()),
+        steps={},
+        attempt=0,
+    )
+    failed = run(NodeRunner({graph.name: (graph, leave)}).prepare(effect, lambda _: None))
+    assert isinstance(failed, NodeFailed)
+    assert (failed.kind, "3" in failed.message) == ("DeserializationError", True)
 
 
 def test_failures_side_by_side_may_pass_if_each_may() -> None:
@@ -556,7 +510,7 @@ def spendings(journal: Journals) -> list[tuple[str, int]]:
     return [(one.model, one.usage.input_tokens) for one in journal.records() if isinstance(one, r.MissionUsageRecorded)]
 
 
-def test_what_a_node_s_models_cost_is_counted_in_a_step_beside_one_and_in_a_mission_within() -> None:
+def test_what_a_nodes_models_cost_is_counted_in_a_step_beside_one_and_in_a_mission_within() -> None:
     journal = Journals()
 
     async def ask(cost: int) -> str:

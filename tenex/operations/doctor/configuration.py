@@ -28,8 +28,7 @@ from tenex.settings import (
     resolve_paths,
 )
 
-from .findings import Case, Finding, fault, ok, url_text, warning
-from .runner import run_in_thread
+from .findings import Case, Finding, fault, ok, run_in_thread, url_text, warning
 
 if TYPE_CHECKING:
     from tenex.llm.config import ModelClientConfig
@@ -120,23 +119,18 @@ def consistency(case: Case) -> Iterator[Finding]:
             yield fault(str(error), section, fix)
     if not is_bad and not case.invalid_sections:
         yield ok("the folders do not overlap, and at least one user may talk here")
-    for section, doubts in (
-        ("relays", _relays),
-        ("limits", _limits),
-        ("models", _model_names),
-        ("metrics", _metrics),
-        ("shutdown", _shutdown),
-    ):
-        if section not in case.invalid_sections:
-            for location, message, fix in doubts(chosen):
-                yield warning(message, location, fix)
+    for location, message, fix in _doubts(chosen):
+        if location.partition(".")[0] not in case.invalid_sections:
+            yield warning(message, location, fix)
 
 
 Doubt = tuple[str, str, str]
 """Location, message, fix."""
 
 
-def _relays(settings: Settings) -> Iterator[Doubt]:
+def _doubts(settings: Settings) -> Iterator[Doubt]:
+    """What is valid, and probably not meant."""
+    models = settings.models
     seen: set[str] = set()
     for url in settings.relays.urls:
         try:
@@ -148,9 +142,38 @@ def _relays(settings: Settings) -> Iterator[Doubt]:
         seen.add(plain)
         if plain.startswith("ws://") and not is_loopback(plain):
             yield "relays.urls", f"{url_text(url)} is not encrypted: anyone on the network can read it", "use wss://"
+    names = {name for chain in models.named().values() for name in chain}
+    for price in models.prices.keys() - names:
+        yield (
+            f'models.prices."{price}"',
+            "no setting names this model, so its price is never used",
+            f"the models in use: {', '.join(sorted(names))}",
+        )
+    for provider in models.providers.keys() - {name.partition(":")[0] for name in names}:
+        yield (
+            f"models.providers.{provider}",
+            "no setting names a model of this provider",
+            f"name one as {provider}:MODEL, or remove the table",
+        )
+    if settings.people.open and names != {"offline"}:
+        yield "people.open", "anyone may talk to models that cost money", "list members instead"
+    host = settings.metrics.host
+    try:
+        is_local = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        is_local = False
+    if settings.metrics.port is not None and not is_local:
+        yield "metrics.host", "others can reach the metrics, without a password", 'set it to "127.0.0.1"'
+    if settings.shutdown.deadline > SYSTEMD_STOP:
+        yield (
+            "shutdown.deadline",
+            f"a service manager kills the daemon after {SYSTEMD_STOP:g} s, or ten in a container, before this passes",
+            "lower it, or raise TimeoutStopSec above it",
+        )
+    yield from _doubts_of_limits(settings)
 
 
-def _limits(settings: Settings) -> Iterator[Doubt]:
+def _doubts_of_limits(settings: Settings) -> Iterator[Doubt]:
     limits, models = settings.limits, settings.models
     if not (limits.cost_per_day_usd and limits.tokens_per_day):
         name = "tokens_per_day" if limits.cost_per_day_usd else "cost_per_day_usd"
@@ -183,44 +206,6 @@ def _limits(settings: Settings) -> Iterator[Doubt]:
                     f"a run is closed after {expected.close_after:g} s, before {setting} ({seconds:g} s) can pass",
                     f"raise it, or lower {setting}",
                 )
-
-
-def _model_names(settings: Settings) -> Iterator[Doubt]:
-    models = settings.models
-    names = {name for chain in models.named().values() for name in chain}
-    for price in models.prices.keys() - names:
-        yield (
-            f'models.prices."{price}"',
-            "no setting names this model, so its price is never used",
-            f"the models in use: {', '.join(sorted(names))}",
-        )
-    for provider in models.providers.keys() - {name.partition(":")[0] for name in names}:
-        yield (
-            f"models.providers.{provider}",
-            "no setting names a model of this provider",
-            f"name one as {provider}:MODEL, or remove the table",
-        )
-    if settings.people.open and names != {"offline"}:
-        yield "people.open", "anyone may talk to models that cost money", "list members instead"
-
-
-def _metrics(settings: Settings) -> Iterator[Doubt]:
-    host = settings.metrics.host
-    try:
-        is_local = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        is_local = False
-    if settings.metrics.port is not None and not is_local:
-        yield "metrics.host", "others can reach the metrics, without a password", 'set it to "127.0.0.1"'
-
-
-def _shutdown(settings: Settings) -> Iterator[Doubt]:
-    if settings.shutdown.deadline > SYSTEMD_STOP:
-        yield (
-            "shutdown.deadline",
-            f"a service manager kills the daemon after {SYSTEMD_STOP:g} s, or ten in a container, before this passes",
-            "lower it, or raise TimeoutStopSec above it",
-        )
 
 
 def agents(case: Case) -> Iterator[Finding]:

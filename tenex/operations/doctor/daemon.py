@@ -22,8 +22,7 @@ from tenex.service.address import reachable
 from tenex.service.client import ask
 from tenex.store.lock import NAME
 
-from .findings import Case, DaemonProcess, Finding, Repair, fault, ok, url_text, warning
-from .runner import run_in_thread
+from .findings import Case, DaemonProcess, Finding, Repair, fault, ok, run_in_thread, url_text, warning
 
 CONNECT_TIMEOUT: Final = 3.0
 """Seconds a daemon on this machine has to accept a connection."""
@@ -66,8 +65,8 @@ def daemon(case: Case) -> Iterator[Finding]:
 def lock_holder(path: Path) -> DaemonProcess:
     """The process that holds a lock file, found without disturbing it.
 
-    First the process whose number is in the file is looked at, then the kernel's list. Only if neither names a holder
-    the lock is tried, shared and for an instant: it may be held from another container.
+    The kernel's list of locks is read. Only if it has none the lock is tried, shared and for an instant: it may be held
+    from another container.
 
     Raises:
         OSError: there is no such file, or it cannot be read.
@@ -77,10 +76,6 @@ def lock_holder(path: Path) -> DaemonProcess:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a file")
-        text = os.read(descriptor, 32).decode("ascii", "replace").strip()
-        pid = int(text) if text.isdecimal() else None
-        if pid is not None and _has_open(pid, path):
-            return DaemonProcess(running=True, pid=pid)
         device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
         with suppress(OSError, ValueError, IndexError):
             for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
@@ -94,16 +89,6 @@ def lock_holder(path: Path) -> DaemonProcess:
         return DaemonProcess()
     finally:
         os.close(descriptor)
-
-
-def _has_open(pid: int, path: Path) -> bool:
-    wanted = str(path.resolve())
-    with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
-        for entry in entries:
-            with suppress(OSError):
-                if os.readlink(entry.path) == wanted:  # noqa: PTH115 not a path: a name the kernel made up
-                    return pid != os.getpid()
-    return False
 
 
 async def control(case: Case) -> AsyncIterator[Finding]:
@@ -178,59 +163,44 @@ def _remove_socket(path: Path) -> str:
 
 
 def problems_in_status(status: Any) -> Iterator[Finding]:
-    """Report what a daemon's status says is wrong (`operations.status` has the shape); of another shape nothing."""
+    """Report the problems in a status of `operations.status`; nothing if it has another shape."""
     status = _dict(status)
-    configuration = _dict(status.get("configuration"))
-    file = configuration.get("file") or "the settings"
-    if refused := _list(configuration.get("refused")):
-        yield warning(
-            f"the configuration was refused at the last reload ({len(refused)} faults); the one before it is in force",
-            file,
-            "fix the faults that the check `settings` reports, then send SIGHUP or restart",
+    settings, stored = _dict(status.get("configuration")), _dict(status.get("conversations"))
+    file = settings.get("file") or "the settings"
+    if refused := _list(settings.get("refused")):
+        message = (
+            f"the configuration was refused at the last reload ({len(refused)} faults); the one before is in force"
         )
-    if needs := _list(configuration.get("needsRestart")):
+        yield warning(message, file, "fix the faults that the check `settings` reports, then send SIGHUP or restart")
+    if needs := _list(settings.get("needsRestart")):
         yield warning(f"changes that need a restart: {', '.join(map(str, needs))}", file, "restart the daemon")
     for relay in map(_dict, _list(status.get("relays"))):
-        match relay.get("state", "connected"):
-            case "connected":
-                continue
-            case "unresponsive":
-                reasons = "; ".join(map(str, _list(relay.get("refused"))))
-                since = _since(relay.get("unresponsiveSince"))
-                message = f"the daemon is connected, but not served{since}: "
-                message += f"it refuses {reasons}" if reasons else "it does not answer"
-            case _:
-                message = f"the daemon is not connected: {relay.get('fault') or 'the reason is not known'}"
-        yield fault(
-            message,
-            url_text(str(relay.get("url", ""))),
-            "see what the check `relays` reports; the daemon keeps trying",
-            RelayUnavailable,
-        )
-    conversations = _dict(status.get("conversations"))
-    for one in map(_dict, _list(conversations.get("suspended"))):
-        yield fault(
-            f"suspended{_since(one.get('since'))}: {one.get('why', 'its journal could not be written')}",
-            f"conversation {one.get('id', '')}",
-            "make room or repair the disk; the daemon keeps trying",
-            StoreError,
-        )
-    for one in map(_dict, _list(conversations.get("quarantined"))):
-        yield fault(
-            f"in quarantine: {one.get('why', 'its journal is damaged')}",
-            f"conversation {one.get('id', '')}",
+        if relay.get("state", "connected") == "connected":
+            continue
+        reason = "; ".join(map(str, _list(relay.get("refused")))) or relay.get("fault") or "it does not answer"
+        message = f"the daemon is not served here{_since(relay.get('unresponsiveSince'))}: {reason}"
+        fix = "see what the check `relays` reports; the daemon keeps trying"
+        yield fault(message, url_text(str(relay.get("url", ""))), fix, RelayUnavailable)
+    failure = _dict(_dict(status.get("models")).get("lastFailure")).get("why", "")
+    held = [one for one in map(_dict, _list(stored.get("open"))) if one.get("kind") == "held"]
+    for conversations, state, fix, error in (
+        (stored.get("suspended"), "suspended", "make room or repair the disk; the daemon keeps trying", StoreError),
+        (
+            stored.get("quarantined"),
+            "in quarantine",
             "see what the check `conversations` reports about its journal",
             StoreError,
-        )
-    reason = _dict(_dict(status.get("models")).get("lastFailure")).get("why")
-    for one in map(_dict, _list(conversations.get("open"))):
-        if one.get("kind") == "held":
-            yield fault(
-                f"on hold, because a model cannot be reached{f'; the last failure: {reason}' if reason else ''}",
-                f"conversation {one.get('id', '')}",
-                "fix what the check `models` reports with --probe; the daemon keeps trying",
-                ModelUnavailable,
-            )
+        ),
+        (
+            held,
+            "on hold, because a model cannot be reached; the last failure",
+            "fix what the check `models` reports with --probe; the daemon keeps trying",
+            ModelUnavailable,
+        ),
+    ):
+        for one in map(_dict, _list(conversations)):
+            message = f"{state}{_since(one.get('since'))}: {one.get('why', failure)}"
+            yield fault(message, f"conversation {one.get('id', '')}", fix, error)
 
 
 def _since(at: Any) -> str:

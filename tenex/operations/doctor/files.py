@@ -19,7 +19,6 @@ from .findings import Case, Finding, Repair, count_text, fault, ok, warning
 
 READABLE: Final = 0o077
 WRITABLE: Final = 0o022
-API_SUFFIX: Final = ".api-key"
 SUFFIX: Final = ".nsec"
 RESTORE: Final = "restore it from a backup; `tenex init` creates a new one only where none was"
 
@@ -264,27 +263,9 @@ def _other_files(folder: Path, names: Iterable[str]) -> Iterator[Finding]:
                 path,
                 "remove it once you have seen that the key of that name can be read",
             )
-        elif path.name.endswith(API_SUFFIX):
-            yield from _api_key(path)
         elif path.name.endswith(SUFFIX):
             yield warning(
                 "this is not the name of a key, so the file is not used",
                 path,
                 "use letters, digits, '-', '_' and '.', beginning with a letter or a digit",
             )
-
-
-def _api_key(path: Path) -> Iterator[Finding]:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            text = os.read(descriptor, 4_000).decode("ascii").strip()
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        yield fault(f"cannot be read ({error.strerror})", path, "give it to the user who runs tenex")
-        return
-    except UnicodeDecodeError:
-        text = ""
-    if not text or any(char.isspace() for char in text):
-        yield fault("this is not a key: it must be one line, the key and nothing else", path, "write the key again")

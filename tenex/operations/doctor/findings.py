@@ -1,13 +1,19 @@
-"""What a check reports, what it is given, and how values are written in messages."""
+"""What a check is given and reports, its thread, and how values are written in messages."""
 
+import asyncio
 import re
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, TypeVar
 
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.settings import ProjectPaths, Settings
+
+T = TypeVar("T")
 
 
 class Level(StrEnum):
@@ -86,6 +92,34 @@ class Check:
     """A generator, which runs in a thread of its own, or an asynchronous one."""
     timeout: float
     """Seconds; what was found until then is reported."""
+
+
+async def run_in_thread(work: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109
+    """Run blocking work in a thread of its own, which is abandoned if it does not end in time.
+
+    Raises:
+        TimeoutError: it did not.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def settle(put: Callable[[Any], None], value: Any) -> None:
+        if not result.done():
+            put(value)
+
+    def run() -> None:
+        try:
+            value = work()
+        except BaseException as error:  # noqa: BLE001 the waiting task gets it
+            outcome: tuple[Callable[[Any], None], Any] = (result.set_exception, error)
+        else:
+            outcome = (result.set_result, value)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=run, name="doctor", daemon=True).start()
+    async with asyncio.timeout(timeout):
+        return await result
 
 
 def ok(message: str, location: object = "") -> Finding:

@@ -16,24 +16,18 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 
 from tenex.core.errors import StoreError
 from tenex.core.installation import DISTRIBUTION, pip_install
-from tenex.settings import Settings
 from tenex.tools.sandbox import probe_bubblewrap
 
 from .findings import Case, Finding, fault, ok, size_text, warning
 
 OLDEST_PYTHON: Final = (3, 11)
-RELEASED: Final = 1_735_689_600
-"""2025-01-01: no correct clock can be before this program."""
 MIN_OPEN_FILES: Final = 512
 """200 journals, a socket for each relay, pipes of tools, the index, and room."""
-COLLECTOR_TIMEOUT: Final = 2.0
-"""Seconds a collector of traces has to accept a connection; it is on this machine or near it."""
 GIT_TIMEOUT: Final = 20.0
 """Seconds `git rev-parse` may take; it needs milliseconds, and a busy machine is no damaged repository."""
 
@@ -94,34 +88,8 @@ def unmet_requirements(required: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield wanted, f"{requirement.name} is installed as {version}, and must be {requirement.specifier}"
 
 
-def clock(_: Case) -> Iterator[Finding]:
-    """Report a clock that was never set; the check `relays` compares it with theirs."""
-    now = time.time()
-    if now < RELEASED:
-        yield fault(
-            f"the clock shows {time.strftime('%Y-%m-%d', time.gmtime(now))}, which is before this program was written",
-            "the system's clock",
-            "set it: without the right time relays refuse everything; `timedatectl set-ntp true`",
-        )
-
-
 def service(case: Case) -> Iterator[Finding]:
-    """Report what is wrong with what a service manager provides, and ports the settings name."""
-    notify, credentials = case.env.get("NOTIFY_SOCKET", ""), case.env.get("CREDENTIALS_DIRECTORY", "")
-    for name, is_bad, message in (
-        (
-            "$NOTIFY_SOCKET",
-            notify and not notify.startswith("@") and not Path(notify).is_socket(),
-            "this is not a socket, so the service manager is not notified when the daemon is ready",
-        ),
-        (
-            "$CREDENTIALS_DIRECTORY",
-            credentials and not Path(credentials).is_dir(),
-            "this is not a folder, so no credential is found there",
-        ),
-    ):
-        if is_bad:
-            yield warning(message, name, "start tenex by its unit, or unset the variable")
+    """Report too few open files, a port that is taken, and traces without their package."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < MIN_OPEN_FILES:
         yield warning(
@@ -142,29 +110,16 @@ def service(case: Case) -> Iterator[Finding]:
                 "metrics.port",
                 "choose another port, or end the program that uses it",
             )
-    if chosen.traces.endpoint:
-        yield from _traces(chosen.traces.endpoint)
-
-
-def _traces(endpoint: str) -> Iterator[Finding]:
-    try:
-        is_installed = importlib.util.find_spec("opentelemetry.sdk") is not None
-    except ImportError:
-        is_installed = False
-    if not is_installed:
+    if chosen.traces.endpoint and not _has_opentelemetry():
         message = "traces are configured, and OpenTelemetry is not installed"
         yield fault(message, "traces.endpoint", pip_install(extra="otel"))
-        return
-    parts = urlsplit(endpoint)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _has_opentelemetry() -> bool:
     try:
-        socket.create_connection((parts.hostname or "", port), timeout=COLLECTOR_TIMEOUT).close()
-    except OSError as error:
-        yield warning(
-            f"the collector at {parts.hostname}:{port} cannot be reached ({_reason(error)}), so spans are dropped",
-            "traces.endpoint",
-            "start it, or remove the setting; nothing else is affected",
-        )
+        return importlib.util.find_spec("opentelemetry.sdk") is not None
+    except ImportError:
+        return False
 
 
 def _reason(error: OSError) -> str:
@@ -274,39 +229,24 @@ def sandbox(case: Case) -> Iterator[Finding]:
     else:
         reason = "does not work here" if shutil.which("bwrap") else "is not installed"
         yield warning(f"bubblewrap {reason}, so there is no sandbox", "tools", NO_SANDBOX)
-    yield _shell(chosen, works=works)
     if chosen.tools.shell.network and chosen.tools.shell.sandbox != "off":
         message = "commands of agents may use the network"
         yield warning(message, "tools.shell.network", "set it to false, unless their work needs it")
-    yield _check_tool(chosen, works=works)
-
-
-def _shell(chosen: Settings, *, works: bool) -> Finding:
-    setting = "tools.shell.sandbox"
-    match chosen.tools.shell.sandbox:
-        case "off":
-            return ok("agents have no shell, as configured", setting)
-        case "none":
-            message = "commands of agents run with all rights of this user"
-            return warning(message, setting, 'set it to "auto", unless the whole daemon is confined')
-        case _ if works:
-            return ok("agents have a shell, in the sandbox", setting)
-    return warning("agents have no shell, because there is no sandbox", setting, NO_SANDBOX)
-
-
-def _check_tool(chosen: Settings, *, works: bool) -> Finding:
-    setting = "tools.check"
     is_offline = {name for chain in chosen.models.named().values() for name in chain} == {"offline"}
-    match chosen.tools.check:
-        case "off":
-            return ok("agents do not run what they wrote, as configured", setting)
-        case _ if works:
-            return ok("agents check what they wrote, in the sandbox", setting)
-        case "on":
-            return warning("what agents wrote runs with all rights of this user", setting, 'set it to "auto"')
-        case _ if is_offline:
-            return ok("the offline model checks what it wrote, without a sandbox", setting)
-    return warning("agents cannot check what they wrote, because there is no sandbox", setting, NO_SANDBOX)
+    for setting, value, unconfined, tool in (
+        ("tools.shell.sandbox", chosen.tools.shell.sandbox, "none", "a shell"),
+        ("tools.check", chosen.tools.check, "on", "a tool that runs what they wrote"),
+    ):
+        if value == "off":
+            yield ok(f"agents do not have {tool}, as configured", setting)
+        elif works and value != "none":
+            yield ok(f"agents have {tool}, in the sandbox", setting)
+        elif value == unconfined:
+            yield warning(f"agents have {tool}, with all rights of this user", setting, 'set it to "auto"')
+        elif is_offline and setting == "tools.check":
+            yield ok("the offline model checks what it wrote, without a sandbox", setting)
+        else:
+            yield warning(f"agents do not have {tool}, because there is no sandbox", setting, NO_SANDBOX)
 
 
 def git(case: Case) -> Iterator[Finding]:

@@ -23,8 +23,7 @@ from tenex.nostr.timeouts import REFUSED_AHEAD, RelayTimeouts
 from tenex.nostr.urls import is_loopback, normalise_url
 from tenex.nostr.websocket import open_websocket
 
-from .findings import Case, Finding, Level, fault, ok, url_text, warning
-from .runner import run_in_thread
+from .findings import Case, Finding, Level, fault, ok, run_in_thread, url_text, warning
 
 NAME_TIMEOUT: Final = 6.0
 OPEN_TIMEOUT: Final = 6.0

@@ -1,25 +1,47 @@
-"""How checks run and how repairs are done.
+"""All checks in the order in which they are reported, how they run, and how repairs are done.
 
 Blocking checks run in daemon threads that are abandoned at their timeout: a disk that hangs must not hang the doctor.
 """
 
 import asyncio
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from tenex.core.errors import InternalError, TenexError, TransientError
 from tenex.core.text import printable
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact
 
-from .findings import Case, Check, Finding, Level, Repair, fault, warning
+from . import configuration, conversations, daemon, files, machine, relays
+from .findings import Case, Check, Finding, Level, Repair, fault, run_in_thread, warning
 
-T = TypeVar("T")
+FIRST: Final = (
+    Check(name="settings", examine=configuration.settings, timeout=10),
+    Check(name="daemon", examine=daemon.daemon, timeout=5),
+)
+"""The checks whose results the others use."""
+
+CHECKS: Final = (
+    Check(name="control", examine=daemon.control, timeout=15),
+    Check(name="program", examine=machine.program, timeout=10),
+    Check(name="service", examine=machine.service, timeout=5),
+    Check(name="configuration", examine=configuration.consistency, timeout=10),
+    Check(name="agents", examine=configuration.agents, timeout=10),
+    Check(name="folders", examine=files.folders, timeout=10),
+    Check(name="permissions", examine=files.permissions, timeout=20),
+    Check(name="keys", examine=files.keys, timeout=10),
+    Check(name="disk", examine=machine.disk, timeout=20),
+    Check(name="conversations", examine=conversations.conversations, timeout=120),  # 2 to 10 s for each 100 MB
+    Check(name="journal", examine=conversations.daemon_journal, timeout=30),
+    Check(name="index", examine=conversations.index, timeout=60),
+    Check(name="relays", examine=relays.relays, timeout=30),
+    Check(name="models", examine=configuration.models, timeout=90),
+    Check(name="sandbox", examine=machine.sandbox, timeout=20),
+    Check(name="git", examine=machine.git, timeout=15),
+)
 
 MAX_FINDINGS: Final = 40
 """Of one check: ten thousand journals may have the same fault."""
@@ -51,6 +73,17 @@ class Report:
         return max((f.error.exit_code for f in self.findings if f.level is Level.FAULT), default=0)
 
 
+async def run_doctor(case: Case, *, fix: bool = False) -> Report:
+    """Examine a data folder; with `fix` do every repair first. Raises nothing for what it finds."""
+    fixed: tuple[Fixed, ...] = ()
+    if fix:
+        before = replace(case, probe=False)
+        findings = await examine(before, FIRST, CHECKS)
+        if before.paths is not None:
+            fixed = await repair_all(before.paths.conversations, findings)
+    return Report(findings=await examine(case, FIRST, CHECKS), fixed=fixed)
+
+
 async def examine(case: Case, first: Sequence[Check], then: Sequence[Check]) -> tuple[Finding, ...]:
     """Run checks, `first` one by one and `then` concurrently; the findings are in the order of the checks."""
     found: list[Finding] = []
@@ -79,34 +112,6 @@ async def repair_all(conversations_folder: Path, findings: Sequence[Finding]) ->
         return Fixed(message=finding.message, location=finding.location, done=_one_line(done), success=success)
 
     return tuple([await apply(finding, finding.repair) for finding in findings if finding.repair is not None])
-
-
-async def run_in_thread(work: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109
-    """Run blocking work in a thread of its own, which is abandoned if it does not end in time.
-
-    Raises:
-        TimeoutError: it did not.
-    """
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
-
-    def settle(put: Callable[[Any], None], value: Any) -> None:
-        if not result.done():
-            put(value)
-
-    def run() -> None:
-        try:
-            value = work()
-        except BaseException as error:  # noqa: BLE001 the waiting task gets it
-            outcome: tuple[Callable[[Any], None], Any] = (result.set_exception, error)
-        else:
-            outcome = (result.set_result, value)
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=run, name="doctor", daemon=True).start()
-    async with asyncio.timeout(timeout):
-        return await result
 
 
 async def _run(check: Check, case: Case) -> list[Finding]:

@@ -40,7 +40,7 @@ from tenex.core.state.run import OrchestratorTurn, Run
 from tenex.core.state.subagents import agent_state_of, message_to
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.workflows.local_run import CALLER, LocalRun
-from tenex.workflows.missions.steps import spent
+from tenex.workflows.missions.nodes import spent
 from tenex.workflows.speakers.rules import RuleGraph, compiler
 
 from .blueprint import Blueprint
@@ -267,23 +267,30 @@ def rules_of(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) ->
     """The policy of a conversation between an agent and its caller."""
     slugs = {type(one): name for name, one in members.items()}
     roster = {name: member(name, one, slugs, is_itself=name == slug) for name, one in members.items()}
-    graph = RuleGraph.round_robin((PERSON, slug))
-    talk = Workflow(
+    return local_policy(dialogue(slug, roster[slug].name), roster, limits)
+
+
+def dialogue(slug: Slug, name: str) -> Workflow:
+    """A workflow in which an agent and its caller take turns."""
+    return Workflow(
         slug=slug,
-        name=roster[slug].name,
+        name=name,
         pubkey=PublicKey(""),
         participants=(PERSON, slug),
-        graph_data=graph.to_dict(),
+        graph_data=RuleGraph.round_robin((PERSON, slug)).to_dict(),
         expectations={},
         has_calls=False,
     )
-    project = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(f"project of {slug}"))
+
+
+def local_policy(workflow: Workflow, roster: Mapping[Slug, Agent], limits: Limits) -> Policy:
+    """The policy of one workflow without a daemon."""
     return Policy(
         roster=roster,
         tools={},
-        project=project,
+        project=Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(f"project of {workflow.slug}")),
         limits=limits,
-        workflows={slug: talk},
+        workflows={workflow.slug: workflow},
         compile_graph=compiler(),
     )
 

@@ -12,7 +12,7 @@ from tenex.core.config import Replay, ToolRule
 from tenex.core.errors import UsageError
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Access
-from tenex.workflows.missions.steps import ReplayName
+from tenex.workflows.missions.nodes import ReplayName
 
 from .fields import AgentCondition
 

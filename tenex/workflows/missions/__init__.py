@@ -4,8 +4,7 @@ from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 """
 
 from .graph import Graph, GraphRunResult, MissionRun
-from .nodes import BaseNode, Dependency, End, NodeError
-from .steps import Answer, GraphRunContext, durable
+from .nodes import Answer, BaseNode, Dependency, End, GraphRunContext, NodeError, durable
 
 __all__ = [
     "Answer",

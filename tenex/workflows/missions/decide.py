@@ -3,9 +3,10 @@
 The node's own return value is the router here; the graph says whether it may be followed.
 """
 
+import json
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from tenex.core import records as r
 from tenex.core.config import Replay
@@ -36,8 +37,6 @@ from tenex.core.signals import (
 from tenex.core.state.mission import UNKNOWN_KIND, Mission
 from tenex.core.verdicts import Question, answer, digest
 
-from . import messages
-
 PROGRAM = "the program"
 """Who pauses a mission that cannot go on by the code there is now."""
 UNKNOWN = "the process stopped while this ran; check before repeating"
@@ -45,6 +44,10 @@ CUT_OFF = "the node ended while this ran; check before repeating"
 STOPPED = "it was stopped while this ran; check before repeating"
 MESSAGE_CHARACTERS = 2_000
 """Of why a node failed; a longer one is someone's dump."""
+RESULT_CHARACTERS = 2_000
+"""Of a result in the message that ends a mission: the whole is in the journal."""
+ANNOUNCED = 50
+"""Nodes announced one by one, since someone let it go on: a search of a thousand rounds would fill a client."""
 
 
 def on_signal(draft: Transaction, signal: Signal) -> bool:
@@ -106,7 +109,8 @@ def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
         failed = f"its `begin` failed with {found.kind}. The author of its code has to fix that."
         draft.add(m.MissionRefused, workflow=workflow)
         sentence = found.error if found.kind == UsageError.__name__ else failed
-        notify(draft, messages.refusal(workflow, sentence), error="workflow")
+        text = f"The mission {workflow} cannot begin: {sentence} Correct it and write it here again."
+        notify(draft, text, error="workflow")
         draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
         return
     state = _identified(draft, rule, found.value["state"])
@@ -122,7 +126,7 @@ def _call(begin: Begin, text: str) -> dict[str, Any]:
 def pause(draft: Transaction, mission: Mission, by: str) -> None:
     """Pause an open mission as a user asks; what is under way may return first."""
     if mission.is_paused:
-        notify(draft, messages.status_line(mission))
+        notify(draft, status_line(mission))
         return
     _pause_asked(draft, PauseRequested(by=by, reason=f"{by} asks for it."))
     if (now := _now(draft)) is not None and not now.is_paused:
@@ -223,7 +227,7 @@ def _enter(
     draft.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
     mission, most = draft.state.mission, draft.rules.limits.nodes_per_mission
     if mission is not None:
-        messages.announce_node(draft, mission, rule, before)
+        _announce_node(draft, mission, rule, before)
     if mission is not None and mission.visits >= most:
         sentence = f"It has entered {mission.visits} nodes since a user last continued it."
         draft.add(r.LimitReached, limit="nodes_per_mission", sentence=sentence)
@@ -243,7 +247,7 @@ def _end(
 ) -> None:
     draft.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
     if (mission := draft.state.mission) is not None:
-        messages.report_end(draft, mission, who)
+        _report_end(draft, mission, who)
         draft.add(r.Ended, reason=f"the mission {mission.workflow} {outcome}")
 
 
@@ -398,7 +402,9 @@ def _settle_pause(draft: Transaction) -> None:
 def _pause(draft: Transaction, mission: Mission, by: str, reason: str) -> None:
     _forsake(draft, mission, STOPPED)
     draft.add(m.MissionPaused, by=by, reason=reason or "a pause")
-    notify(draft, messages.pause(mission, reason, by_program=by == PROGRAM))
+    resume = "Once the operator has fixed that, `/continue`" if by == PROGRAM else "`/continue`"
+    where = f"The mission {mission.workflow} is paused at {mission.node}"
+    notify(draft, f"{where}: {_sentence(reason)} {resume} lets it go on.")
     draft.add(r.Waiting, reason="mission")
 
 
@@ -437,3 +443,63 @@ def _running(draft: Transaction, key: Key) -> Mission | None:
 def _rule(draft: Transaction, mission: Mission) -> NodeRule | None:
     rule = draft.rules.missions.get(mission.workflow)
     return rule.nodes.get(mission.node) if rule else None
+
+
+# ---- messages to users ----------------------------------------------------------------------------------------------
+
+
+def _announce_node(draft: Transaction, mission: Mission, rule: MissionRule, before: str) -> None:
+    """Announce in a line that another node was entered; not where it follows itself."""
+    if not mission.is_alone or mission.node == before or mission.visits > ANNOUNCED:
+        return
+    label = rule.label(before, mission.node) if before else ""
+    line = f"Now in {rule.nodes[mission.node].phase}{f': {label}' if label else ''}"
+    more = "" if mission.visits < ANNOUNCED else " Further nodes are not announced; `/status` shows the current one."
+    notify(draft, line + ("." if more else "") + more, "announcement")
+
+
+def _report_end(draft: Transaction, mission: Mission, who: Who) -> None:
+    """Report the outcome; where the conversation is its own, the message has the reason as a tag."""
+    outcome, name = mission.outcome or "finished", mission.workflow
+    tags = (("close-reason", outcome),) if mission.is_alone else ()
+    match outcome:
+        case "finished":
+            value = mission.result
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            shown = text if len(text) <= RESULT_CHARACTERS else f"{text[:RESULT_CHARACTERS]}…"
+            notify(draft, f"The mission {name} has ended.{'' if value is None else f' Its result: {shown}'}", tags=tags)
+        case "stopped":
+            notify(draft, f"The mission {name} has ended: {mission.message}.", tags=tags)
+        case "failed":
+            text = f"The mission {name} has failed: {_sentence(mission.message)}"
+            again = f"mention @{name} in a new note"
+            if mission.is_alone and mission.kind == UNKNOWN_KIND:
+                text += f" Somebody has to look at what that step did; then {again}."
+            elif mission.is_alone and who == "world":
+                text += f" That may pass by itself; to try again, {again}."
+            elif mission.is_alone:
+                text += f" The author of its code has to fix that; then {again}."
+            notify(draft, text, error="mission", tags=tags)
+        case _:
+            assert_never(outcome)
+
+
+def _sentence(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+
+
+def status_line(mission: Mission) -> str:
+    """Where a mission is, as one line."""
+    where = f"The mission {mission.workflow}"
+    if not mission.is_open:
+        return f"{where} has ended ({mission.outcome})."
+    if mission.is_paused:
+        return f"{where} is paused at {mission.node}: {_sentence(mission.paused)}"
+    if mission.wait is not None and mission.wait.limit:
+        return f"{where} is on hold at {mission.node}: {mission.wait.message}"
+    return f"{where} tries {mission.node} again soon." if mission.wait else f"{where} is at work in {mission.node}."
+
+
+def over(mission: Mission) -> str:
+    """The answer to a message after the end."""
+    return f"{status_line(mission)} To run it again, mention @{mission.workflow} in a new note."

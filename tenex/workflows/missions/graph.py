@@ -9,20 +9,22 @@ killed continues where it was.
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from tenex.core.config import Agent, Limits, Policy
-from tenex.core.errors import InternalError, MissionFailed
+from tenex.core.conversation import Conversation
+from tenex.core.errors import InternalError, MissionFailed, UsageError
 from tenex.core.ids import ConversationId, PublicKey, Slug
-from tenex.core.ports import Clock, Journals
-from tenex.core.signals import MissionRequested, PauseRequested
+from tenex.core.ports import Clock, Journals, Missions
+from tenex.core.signals import ContinueRequested, MissionRequested, PauseRequested, Signal
 from tenex.core.state.mission import Mission
 from tenex.runtime.clock import SystemClock
-from tenex.workflows.local_run import CALLER, LocalMission, MemoryJournals
+from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals
 
-from .codec import NodeGraph
+from .node_graph import NodeGraph
 from .nodes import BaseNode
 from .runner import NodeRunner
 
@@ -139,6 +141,36 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
         )
 
 
+class _LocalMission(LocalRun):
+    """One mission, run until it has ended or is paused; a paused one goes on when it is run again."""
+
+    def __init__(
+        self,
+        conversation: ConversationId,
+        journals: Journals,
+        missions: Missions,
+        rules: Policy,
+        clock: Clock,
+        asked: MissionRequested,
+    ) -> None:
+        super().__init__(conversation, journals, rules, clock, missions=missions)
+        self._asked = asked
+
+    def _begin(self, state: Conversation) -> Iterable[Signal]:
+        mission = state.mission
+        if mission is None:
+            return [self._asked]
+        if mission.workflow != self._asked.workflow:
+            raise UsageError(
+                f"This journal is of the workflow {mission.workflow}, not of {self._asked.workflow}; give the mission "
+                "another name."
+            )
+        return [ContinueRequested(by=CALLER)] if mission.is_paused else []
+
+    def _is_active(self, state: Conversation) -> bool:
+        return state.mission is not None and state.mission.is_open and not state.mission.is_paused
+
+
 class MissionRun(Generic[StateT, DepsT, RunEndT]):
     """A mission in this process."""
 
@@ -159,7 +191,7 @@ class MissionRun(Generic[StateT, DepsT, RunEndT]):
         self._graph = graph
         runner = NodeRunner({graph.name: (graph, lambda: deps)})
         runner.hand(self.id, start_node.get_node_id(), graph.dependencies_of(start_node))
-        self._local = LocalMission(self.id, journals, runner, rules_of(graph, limits), clock, asked)
+        self._local = _LocalMission(self.id, journals, runner, rules_of(graph, limits), clock, asked)
 
     def pause(self, reason: str = "") -> None:
         """Pause: a step under way may return, no other begins. `run` then returns; another one goes on."""

@@ -15,7 +15,7 @@ from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.mission import Mission
 
-from . import decide, messages
+from . import decide
 
 
 class MissionsMode(Mode):
@@ -42,14 +42,14 @@ class MissionsMode(Mode):
         if mission is None or not self.owns(draft.state):
             decide.begin(draft, called, signal.message.text, signal.name)
         elif not mission.is_open:
-            notify(draft, messages.over(mission))
+            notify(draft, decide.over(mission))
             draft.add(r.Ended, reason=f"the mission {mission.workflow} {mission.outcome}")
         elif mission.is_paused:
-            notify(draft, f"{messages.status_line(mission)} `/continue` lets it go on, `/new` ends it.")
+            notify(draft, f"{decide.status_line(mission)} `/continue` lets it go on, `/new` ends it.")
             draft.add(r.Waiting, reason="mission")
         else:
             does = "It does not read what is written here; `/stop` and `/pause` stop it."
-            notify(draft, f"{messages.status_line(mission)} {does}")
+            notify(draft, f"{decide.status_line(mission)} {does}")
 
     def on_signal(self, draft: Transaction, signal: Signal) -> bool:
         """Handle the signals of nodes and of the program that drives a mission."""
@@ -80,7 +80,7 @@ class MissionsMode(Mode):
                 decide.pause(draft, mission, signal.name)
             return mission.is_open
         if not mission.is_open:
-            notify(draft, messages.over(mission))
+            notify(draft, decide.over(mission))
         elif name == "new":
             stop(draft, signal.name, quiet=True)
             decide.drop(draft, signal.name)
@@ -94,7 +94,7 @@ class MissionsMode(Mode):
         if sentence := daily_limits.refusal(draft.state):
             notify(draft, sentence)
         elif not decide.continue_mission(draft, name):
-            notify(draft, messages.status_line(mission))
+            notify(draft, decide.status_line(mission))
         elif (now := draft.state.mission) is not None and not now.is_paused:  # else it has reported why
             notify(draft, "The mission goes on.")
 
@@ -108,7 +108,7 @@ class MissionsMode(Mode):
 
     def status(self, draft: Transaction) -> list[str]:
         """Where the mission is."""
-        return [messages.status_line(draft.state.mission)] if draft.state.mission is not None else []
+        return [decide.status_line(draft.state.mission)] if draft.state.mission is not None else []
 
     def position(self, state: State) -> str:
         """The node, where the conversation is the mission's own."""

@@ -32,9 +32,8 @@ from tenex.core.state.mission import UNKNOWN_KIND, Step
 from tenex.workflows.error_text import cut, sentence_of
 from tenex.workflows.serialization import Typed
 
-from .codec import NodeGraph
-from .nodes import may_pass, retry_after
-from .steps import CURRENT, METER, Answer, CostMeter, GraphRunContext, ReplayName
+from .node_graph import NodeGraph
+from .nodes import CURRENT, METER, Answer, CostMeter, GraphRunContext, ReplayName, may_pass, retry_after
 
 Post = Callable[[Signal], None]
 
@@ -75,9 +74,14 @@ class NodeRunner:
     def prepare(self, effect: NodeRun, post: Post) -> "NodeTaskOf":
         """The run of a node."""
         node, handed = self._handed.get(effect.conversation, ("", {}))
-        task = NodeTaskOf(self._graphs.get(effect.workflow), effect, post)
-        task.use(handed if node == effect.node else {}, partial(self.hand, effect.conversation), self._ask)
-        return task
+        return NodeTaskOf(
+            self._graphs.get(effect.workflow),
+            effect,
+            post,
+            handed if node == effect.node else {},
+            partial(self.hand, effect.conversation),
+            self._ask,
+        )
 
     def hand(self, mission: str, node: str, dependencies: Mapping[str, Any]) -> None:
         """Keep the dependencies that the node which follows was made with; none follows where it is ""."""
@@ -91,8 +95,15 @@ class NodeTaskOf:
     """One run of one node; `core.ports.NodeTask`."""
 
     def __init__(
-        self, known: tuple[NodeGraph[Any, Any, Any], Callable[[], Any]] | None, effect: NodeRun, post: Post
+        self,
+        known: tuple[NodeGraph[Any, Any, Any], Callable[[], Any]] | None,
+        effect: NodeRun,
+        post: Post,
+        handed: Mapping[str, Any],
+        hand: Callable[[str, Mapping[str, Any]], None],
+        ask: Ask | None,
     ) -> None:
+        """Make the node with the dependencies `handed` first; `hand` is given those of the node that it returns."""
         self._known = known
         self._effect = effect
         self._post = post
@@ -104,12 +115,6 @@ class NodeTaskOf:
         self._is_over = False
         self._task: asyncio.Task[Any] | None = None
         self._ctx: GraphRunContext[Any, Any] | None = None
-        self._handed: Mapping[str, Any] = {}
-        self._hand: Callable[[str, Mapping[str, Any]], None] = lambda _node, _dependencies: None
-        self._ask: Ask | None = None
-
-    def use(self, handed: Mapping[str, Any], hand: Callable[[str, Mapping[str, Any]], None], ask: Ask | None) -> None:
-        """Make the node with these dependencies first; `hand` is given those of the node that it returns."""
         self._handed, self._hand, self._ask = handed, hand, ask
 
     @property
@@ -296,7 +301,7 @@ class NodeTaskOf:
         try:
             result = call(f"{self._effect.conversation}:{step.seq}")
             if inspect.isawaitable(result):
-                result = await _awaited(result)
+                result = await result
             self._report(step, ok=True, result=kind.dump(result))
         except SerializationError as fault:
             self._report(step, ok=False, kind=type(fault).__name__, message=str(fault))
@@ -325,10 +330,6 @@ class NodeTaskOf:
         if not step.ok:
             raise _error_of(step)
         return kind.load(step.result)
-
-
-async def _awaited(result: Awaitable[Any]) -> Any:
-    return await result
 
 
 def _error_of(step: Step) -> StepFailed:

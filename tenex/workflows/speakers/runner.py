@@ -26,10 +26,9 @@ from tenex.workflows.agents.base import BaseAgent
 from tenex.workflows.agents.blueprint import Blueprint
 from tenex.workflows.agents.definition import PhasedAgent, blueprint, with_subagents
 from tenex.workflows.agents.instance_state import InstanceState, StateChanges
-from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, member, put
-from tenex.workflows.local_run import CALLER, MemoryJournals
+from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, local_policy, member, put
+from tenex.workflows.local_run import MemoryJournals
 
-from .rules import compiler
 from .workflow import Workflow
 
 
@@ -186,16 +185,7 @@ def _rules(
         expectations=workflow.within(),
         view=view,
     )
-    project = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey("project of a workflow"))
-    rules = Policy(
-        roster=roster,
-        tools={},
-        project=project,
-        limits=limits,
-        workflows={slug: talk},
-        compile_graph=compiler(),
-    )
-    return members, rules
+    return members, local_policy(talk, roster, limits)
 
 
 class _Models:

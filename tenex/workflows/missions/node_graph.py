@@ -1,10 +1,16 @@
-"""A mission's nodes as a checked graph, and its values as the journal has them."""
+"""A mission's graph: its nodes and edges, read from the classes and checked, and its values as the journal has them.
+
+The edges are what `run` is annotated to return: `Review | End[str]`, `"Review" | End[str]`, a whole annotation in
+quotes or `Annotated[Review, "a draft is there"]`. The graph's own nodes are known wherever they were defined.
+"""
 
 import inspect
 import math
+import types
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin
+from dataclasses import MISSING, Field, dataclass
+from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from tenex.core.effects import NodeRun
 from tenex.core.errors import ConfigurationError, DeserializationError, SerializationError, UsageError
@@ -14,14 +20,148 @@ from tenex.core.signals import MissionRequested, NodeFailed, NodeReturned
 from tenex.workflows.error_text import sentence_of
 from tenex.workflows.serialization import Typed, field_names, is_text, restore
 
-from .edges import Node, NodeShape, error_faults, is_required, read, takes_error
-from .nodes import BaseNode, Classify, End, specs_of
+from .nodes import BaseNode, Classify, Dependency, End, NodeError, injected, specs_of
 
 StateT = TypeVar("StateT")
 DepsT = TypeVar("DepsT")
 RunEndT = TypeVar("RunEndT")
 
 _UNSET: Any = object()
+
+Node = type[BaseNode[Any, Any, Any]]
+Codec = dict[str, Typed[Any]]
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """What was read of one node."""
+
+    node: Node
+    name: str
+    edges: tuple[Edge, ...]
+    result: Any
+    """The type in `End[...]`; Any if there is none."""
+    fields: Codec
+    """The fields that are journaled."""
+    dependencies: frozenset[str]
+    faults: tuple[str, ...]
+
+
+def read(node: Node, names: dict[str, Node]) -> NodeShape:
+    """Read a node; what is wrong with it is in its faults."""
+    name, faults = node.get_node_id(), []
+    edges: list[Edge] = []
+    result: Any = Any
+    try:
+        for kind, label in _members(node, names):
+            if kind is End or get_origin(kind) is End:
+                edges.append(Edge(name, END, label=label))
+                result = next(iter(get_args(kind)), Any)
+                if isinstance(result, type) and issubclass(result, _Unknown):
+                    result = Any  # known to a type checker only
+            elif isinstance(kind, type) and issubclass(kind, _Unknown):
+                faults.append(f"{name}.run may return {kind.__name__}, which is no node of this graph.")
+            elif isinstance(kind, type) and issubclass(kind, BaseNode):
+                target = kind.get_node_id()
+                edges.append(Edge(name, target, label=label))
+                if names.get(target) is not kind:
+                    faults.append(f"{name}.run may return {target}, which is no node of this graph.")
+            else:
+                faults.append(
+                    f"{name}.run may return {getattr(kind, '__name__', None) or kind}, which is neither a node nor End."
+                )
+    except _Unannotated as fault:
+        faults.append(str(fault))
+    codec, dependencies = _fields(node, faults)
+    return NodeShape(node, name, tuple(dict.fromkeys(edges)), result, codec, dependencies, tuple(faults))
+
+
+def _error_faults(shapes: Sequence[NodeShape]) -> Iterator[str]:
+    by_name = {shape.name: shape for shape in shapes}
+    for target in dict.fromkeys(shape.node.policy.on_error for shape in shapes):
+        if target is None:
+            continue
+        users = ", ".join(shape.name for shape in shapes if shape.node.policy.on_error == target)
+        if target not in by_name:
+            yield f"{users}: on_error names {target}, which is no node of this graph."
+            continue
+        needed = [
+            spec.name
+            for spec in specs_of(by_name[target].node)
+            if spec.name in by_name[target].fields and spec.name != "error" and is_required(spec)
+        ]
+        if needed:
+            yield f"{target} follows failures, so its fields need defaults: {', '.join(needed)}."
+
+
+def _members(node: Node, names: dict[str, Node]) -> Iterator[tuple[Any, str]]:
+    """The types that `run` may return, each with the label of its edge."""
+    run: Any = node.run
+    if getattr(run, "__isabstractmethod__", False):
+        raise _Unannotated(f"{node.get_node_id()} has no `run`.")
+    given = getattr(run, "__annotations__", {})
+    if given.get("return") is None:
+        raise _Unannotated(f"{node.get_node_id()}.run is not annotated with what it returns: its edges are unknown.")
+
+    def only_return() -> None: ...
+
+    only_return.__annotations__ = {"return": given["return"]}
+    known: dict[str, Any] = {**names, "End": End, "Annotated": Annotated}
+    known.update({key: value for key, value in getattr(run, "__globals__", {}).items() if key not in names})
+    while True:
+        try:
+            hint = get_type_hints(only_return, globalns={}, localns=known, include_extras=True)["return"]
+            break
+        except NameError as fault:
+            if not fault.name or fault.name in known:
+                raise _Unannotated(f"{node.get_node_id()}.run: its annotation cannot be read: {fault}") from fault
+            known[fault.name] = type(fault.name, (_Unknown,), {})
+        except (TypeError, SyntaxError, AttributeError) as fault:
+            raise _Unannotated(f"{node.get_node_id()}.run: its annotation cannot be read: {fault}") from fault
+    for member in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
+        if get_origin(member) is Annotated:
+            kind, *marks = get_args(member)
+            label = next((mark for mark in marks if isinstance(mark, str)), "")
+            yield kind, label or next((str(mark.label) for mark in marks if getattr(mark, "label", None)), "")
+        else:
+            yield member, ""
+
+
+def _fields(node: Node, faults: list[str]) -> tuple[Codec, frozenset[str]]:
+    name = node.get_node_id()
+    if not hasattr(node, "__dataclass_fields__"):
+        faults.append(f"{name} is no dataclass: its fields are what a restart goes on with.")
+        return {}, frozenset()
+    if "__dataclass_fields__" not in vars(node) and getattr(node, "__annotations__", None):
+        faults.append(f"{name} has fields of its own but no @dataclass: they would be lost.")
+    codec: Codec = {}
+    try:
+        dependencies = injected(node)
+        hints = get_type_hints(node, localns={"Dependency": Dependency})
+    except NameError as fault:
+        faults.append(f"{name}: the type of a field cannot be found: {fault}.")
+        return {}, frozenset()
+    for spec in specs_of(node):
+        if spec.name in dependencies or not spec.init:
+            continue
+        try:
+            codec[spec.name] = Typed(hints[spec.name], f"{name}.{spec.name}")
+        except SerializationError as fault:
+            faults.append(f"{fault}. Mark what is no value as Dependency[...].")
+    return codec, dependencies
+
+
+def is_required(spec: "Field[Any]") -> bool:
+    """Whether a node cannot be made without this field."""
+    return spec.init and spec.default is MISSING and spec.default_factory is MISSING
+
+
+class _Unknown:
+    """Placeholder for a name of an annotation that cannot be resolved."""
+
+
+class _Unannotated(Exception):
+    """Nothing can be read from `run`."""
 
 
 class NodeGraph(Generic[StateT, DepsT, RunEndT]):
@@ -57,7 +197,9 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         self._shapes: dict[str, NodeShape] = {shape.name: shape for shape in shapes}
         self.state_type = _argument(nodes, 0, None) if state_type is _UNSET else state_type
         found = [shape.result for shape in shapes if any(edge.target == END for edge in shape.edges)]
-        self.result_type = _either(found) if result_type is _UNSET else result_type
+        is_any = not found or Any in found
+        result = Any if is_any else Union[tuple(dict.fromkeys(found))]  # noqa: UP007 - made of values
+        self.result_type = result if result_type is _UNSET else result_type
         self.deps_type = _argument(nodes, 1, None) if deps_type is None else deps_type
         self._names = field_names(self.state_type) or frozenset()
         self.transitions = _transitions(shapes)
@@ -82,7 +224,7 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
                 on_error=shape.node.policy.on_error,
                 retries=shape.node.policy.retries,
                 timeout=None if shape.node.policy.timeout is None else round(shape.node.policy.timeout * 1000),
-                takes_error=takes_error(shape),
+                takes_error="error" in shape.fields and shape.fields["error"].kind in (NodeError, NodeError | None),
             )
             for shape in self._shapes.values()
         }
@@ -266,7 +408,7 @@ def _faults(nodes: Sequence[Node], shapes: Sequence[NodeShape], state_type: Any,
         for field in sorted(shape.dependencies) if known else ():
             if field not in known and not hasattr(deps_type, field):
                 yield f"{shape.name}.{field} is a dependency, but {deps_type.__name__} has no {field}."
-    yield from error_faults(shapes)
+    yield from _error_faults(shapes)
 
 
 def _argument(nodes: Sequence[Node], place: int, default: Any) -> Any:
@@ -277,9 +419,3 @@ def _argument(nodes: Sequence[Node], place: int, default: Any) -> Any:
             if len(arguments) > place and not isinstance(arguments[place], TypeVar):
                 return arguments[place]
     return default
-
-
-def _either(kinds: Sequence[Any]) -> Any:
-    if not kinds or Any in kinds:
-        return Any
-    return Union[tuple(dict.fromkeys(kinds))]  # noqa: UP007 - made of values
