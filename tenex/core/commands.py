@@ -11,6 +11,7 @@ from . import names
 from . import records as r
 from .config import Role
 from .decide import daily_limits, permissions
+from .errors import InternalError
 from .ids import Millis, RunId, Slug
 from .mode import mode_of, unbegun
 from .signals import MessageReceived
@@ -153,8 +154,10 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
     elif command.name == "new":
         stop(draft, signal.name, quiet=True)
         end_cycle(draft, signal.name)
-    else:  # `/retry` where there is no turn to repeat
+    elif command.name in ("retry", "continue"):  # `/retry` where there is no turn to repeat
         resume(draft, signal.name)
+    else:
+        raise InternalError(f"/{command.name} is in NAMES and has no case here")
 
 
 def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:

@@ -89,7 +89,7 @@ PHASE_ACCESS: dict[Phase, frozenset[Access]] = {
     Phase.EXECUTE: frozenset({Access.SPEAK, Access.READ, Access.CHANGE, Access.RUN}),
     # running is how verification tests; what a run may leave behind is the sandbox's business
     Phase.VERIFICATION: frozenset({Access.SPEAK, Access.READ, Access.RUN}),
-    # changes only to files of this cycle and to documentation: `gates.may_change` looks at the path
+    # changes only to files of this cycle and to documentation: `tools/write_policy.py` looks at the path
     Phase.CHORES: frozenset({Access.SPEAK, Access.READ, Access.CHANGE, Access.RUN}),
     Phase.REFLECTION: frozenset({Access.SPEAK, Access.LEARN}),
 }

@@ -128,7 +128,7 @@ class ModelFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallInterrupted:
+class ModelCallInterrupted:
     """The answer of a model call is not wanted any more; this is what the call cost until it was cancelled or ended."""
 
     run: RunId | None
@@ -318,7 +318,7 @@ Signal = (
     | RouteAnswered
     | ModelAnswered
     | ModelFailed
-    | ToolCallInterrupted
+    | ModelCallInterrupted
     | DayLimitReached
     | ToolReturned
     | TimerFired

@@ -3,7 +3,7 @@
     signals -> decide, seal, apply -> append (durable) -> notify observers -> reconcile
 
 All records of one decision are one append. After a failed append the content of the file is unknown, so the actor is
-suspended: it drops its state, keeps its signals, and starts no effect before it has read the journal again.
+suspended: nobody is shown its state, it keeps its signals, and starts no effect before it has read the journal again.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ class ConversationActor:
     @property
     def conversation(self) -> Conversation | None:
         """The state; None before it has been read and while suspended."""
-        return self._state
+        return None if self.is_suspended else self._state
 
     @property
     def waiting(self) -> int:
@@ -117,7 +117,7 @@ class ConversationActor:
         return len(self._inbox)
 
     @property
-    def undecided(self) -> Iterator[Signal]:
+    def queued(self) -> Iterator[Signal]:
         """The signals that are not decided, in order."""
         return iter(self._inbox)
 

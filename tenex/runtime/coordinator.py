@@ -51,7 +51,7 @@ class ConversationCoordinator:
 
     def unjournaled_since(self) -> int | None:
         """When the earliest message without a record was written, in seconds; None if there is none."""
-        return self._undeliverable.since(signal for actor in self for signal in actor.undecided)
+        return self._undeliverable.since(signal for actor in self for signal in actor.queued)
 
     def conversation(self, conversation: ConversationId) -> Conversation | None:
         """The state of a conversation that is in memory; None for one that is not."""

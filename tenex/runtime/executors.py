@@ -23,13 +23,13 @@ from tenex.core.ports import Clock, Missions, Model, OnText, Prompter, ToolResul
 from tenex.core.signals import (
     DayLimitReached,
     ModelAnswered,
+    ModelCallInterrupted,
     ModelFailed,
     NodeFailed,
     Published,
     RouteAnswered,
     Signal,
     TimerFired,
-    ToolCallInterrupted,
     ToolReturned,
 )
 
@@ -50,7 +50,7 @@ def _cut_off(run: RunId | None, post: Callable[[Signal], None]) -> Callable[[Usa
 
     def paid(usage: Usage, model: str) -> None:
         if usage.tokens or usage.cost_usd:
-            post(ToolCallInterrupted(run=run, usage=usage, model=model))
+            post(ModelCallInterrupted(run=run, usage=usage, model=model))
 
     return paid
 

@@ -1,7 +1,9 @@
 """Calls functions of operators (conditions, targets, `begin`, factories) that a decision depends on, outside of it.
 
-Each call has a thread of its own and `TIMEOUT` seconds. Python cannot end a thread: one that does not return is
-abandoned, its verdict is a `TimeoutError`, and the same function fails at once as long as an abandoned call of it runs.
+Each call has a thread of its own and `TIMEOUT` seconds. One that takes longer is interrupted by `SystemExit`, which
+ends a loop of Python but no call of C such as `time.sleep`: that thread is abandoned. The verdict is a
+`TimeoutError`, and the same function fails at once as long as an abandoned call of it runs. A failed rule ends its
+workflow (`rule_failed`); a failed condition of an agent is false (`ConditionFailed`).
 """
 
 import asyncio

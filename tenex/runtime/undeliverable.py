@@ -1,7 +1,8 @@
 """The dead-letter queue: messages that no journal can record, kept until one can, and their authors notified once.
 
-A message is accepted when its record is durable. While a conversation's files are damaged or the disk fails, it waits
-here; `since` is the time from which relays must be asked again if this process ends first.
+A message is accepted when its record is durable. While the disk fails, it waits in its actor's queue, and only the
+notice is sent from here. When the files are damaged or the actor ends, it waits here; `since` is the time from which
+relays must be asked again if this process ends first.
 
 The notice is published directly, because no journal of the conversation can hold it. It is built only from the message
 it answers, and that choice is persisted (`Notices`), so a restart produces the same event.

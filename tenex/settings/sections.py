@@ -5,7 +5,6 @@ and in milliseconds in the core. What is a field of the core too has its default
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -277,7 +276,7 @@ class LimitSettings(Section):
     def to_core(self) -> Limits:
         """The core's limits; times become milliseconds."""
         values: dict[str, Any] = {}
-        for name in {field.name for field in fields(Limits)} & type(self).model_fields.keys() - {"expectations"}:
+        for name in type(self).model_fields.keys() - {"expectations"}:
             value = getattr(self, name)
             if _TIME in type(self).model_fields[name].metadata:
                 value = tuple(map(_ms, value)) if isinstance(value, list) else _ms(value)

@@ -10,4 +10,4 @@ from .phases.mode import PhasesMode
 from .single.mode import SingleMode
 from .speakers.mode import SpeakersMode
 
-register(SpeakersMode(), MissionsMode(), SingleMode(), PhasesMode())
+register(SpeakersMode(), MissionsMode(), SingleMode(), PhasesMode())  # PhasesMode owns all the rest, so it is last

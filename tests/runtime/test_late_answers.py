@@ -15,7 +15,7 @@ from tenex.core.decide.dispatch import decide
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import ModelRequest, Usage
-from tenex.core.signals import Signal, ToolCallInterrupted
+from tenex.core.signals import ModelCallInterrupted, Signal
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ID, reply
 from tests.fakes.virtual import run, virtual_time
@@ -136,7 +136,7 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it
             raise ZeroDivisionError
 
     def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[r.Record]:
-        if isinstance(signal, ToolCallInterrupted):
+        if isinstance(signal, ModelCallInterrupted):
             fails("decide")
         return decide(state, signal, rules, now)
 

@@ -26,6 +26,7 @@ from tenex.core.signals import (
     Evaluated,
     MessageReceived,
     ModelAnswered,
+    ModelCallInterrupted,
     ModelFailed,
     NodeFailed,
     NodeInterrupted,
@@ -37,7 +38,6 @@ from tenex.core.signals import (
     Signal,
     StepFinished,
     TimerFired,
-    ToolCallInterrupted,
     ToolReturned,
 )
 from tenex.core.state.run import Call, Run
@@ -123,7 +123,7 @@ def _consequences(  # noqa: C901 one case a signal: flat, and complete
         case ModelFailed(key=key) if key.work is Work.MODEL:
             if (run := _waiting_for_model(draft, key)) is not None:
                 runs.model_failed(draft, run, signal)
-        case ToolCallInterrupted(run=name, usage=usage, model=model):
+        case ModelCallInterrupted(run=name, usage=usage, model=model):
             draft.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
         case DayLimitReached(key=key) if key.work is Work.MODEL:
             if (run := _waiting_for_model(draft, key)) is not None:
@@ -148,7 +148,7 @@ def _consequences(  # noqa: C901 one case a signal: flat, and complete
     return draft.records
 
 
-def unwanted_cost(conversation: Conversation, signal: Signal) -> ToolCallInterrupted | NodeInterrupted | None:
+def unwanted_cost(conversation: Conversation, signal: Signal) -> ModelCallInterrupted | NodeInterrupted | None:
     """Replace a late answer of a model or a mission's node by the signal of its cost; None for any other signal.
 
     The state does not distinguish late answers from second copies, so the caller must deliver each answer only once.
@@ -171,7 +171,7 @@ def unwanted_cost(conversation: Conversation, signal: Signal) -> ToolCallInterru
             return None
     if key in pending(conversation) or not (usage.tokens or usage.cost_usd):
         return None
-    return ToolCallInterrupted(run=run, usage=usage, model=model)
+    return ModelCallInterrupted(run=run, usage=usage, model=model)
 
 
 def _process_noticed(draft: Transaction, signal: Opened | ClockJumped) -> None:
