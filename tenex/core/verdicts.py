@@ -93,5 +93,5 @@ def call_now(question: Question) -> Verdict:
 
 
 def digest(facts: object) -> str:
-    """Tells what a function is called with from anything else; `facts` are values JSON can hold."""
+    """Marks what a function is called with; `facts` are values JSON can hold."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode("utf-8", "replace")).hexdigest()[:16]

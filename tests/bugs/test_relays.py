@@ -42,7 +42,7 @@ async def test_B15_all_that_was_written_while_we_were_away_is_received() -> None
 
 @virtual_time
 async def test_B16_a_stranger_changes_nothing_and_receives_nothing() -> None:
-    """Who tagged the project could talk to agents and change their models."""
+    """Anyone who tagged the project could talk to agents and change their models."""
     world = World(lambda question: WAITS, lambda request: reply("done"))
 
     async with world.daemon() as daemon:
@@ -92,7 +92,7 @@ def test_B29_a_message_to_others_begins_nothing() -> None:
 
 @virtual_time
 async def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -> None:
-    """What was in for the missing root was no event, and who used it failed later."""
+    """What replaced the missing root was no event, and its users failed later."""
     key = SecretKey.generate()
     tags = [["e", "d" * 64, "", "root"], ["e", "e" * 64, "", "reply"], ["p", BOB.public]]
     incoming = read_event(sign(unsigned_event(key.public, NOW, 1, tags, "go on"), key), [BOB.public], {}, "", None)

@@ -104,7 +104,7 @@ def test_a_message_while_the_agent_works_reaches_it_or_is_answered_next() -> Non
         ("/stop", "Nothing is running."),
     ],
 )
-def test_commands_without_an_effect_say_so(command: str, answer: str) -> None:
+def test_commands_without_an_effect_report_it(command: str, answer: str) -> None:
     scenario = talk("hello", command)
     assert answer in scenario.sent_texts()[-1]
     assert agents(scenario) == [("executor",)]

@@ -1,11 +1,12 @@
 """A conversation played through the pure core: no I/O, no clock, a test decides every step.
 
-`Scenario` is in for actor and reconciler: it keeps the journal, performs effects one at a time, and can crash:
+`Scenario` replaces actor and reconciler: it keeps the journal, performs effects one at a time, and can crash:
 
     scenario = Scenario(Router(route("execute", "executor"), WAITS), model_by_phase(execute=[reply("done")]))
     scenario.user_writes("build it")  # a user's message
     scenario.step()  # performs one effect: the router chooses, a model replies, a tool returns, a relay accepts
     scenario.settle()  # performs all effects but timers; `settle(seed)` in random order
+    scenario.converse("and test it")  # `user_writes` and `settle`
     scenario.fire("retry")  # lets a timer fire
     scenario.handle(signal)  # anything else
     assert scenario.phases() == [Phase.EXECUTE] and scenario.records(r.RunEnded)

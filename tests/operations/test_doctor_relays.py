@@ -37,7 +37,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def look(tmp_path: Path, *urls: str) -> list[Finding]:
-    """What the check says of these relays."""
+    """The findings for these relays."""
     data = prepare(tmp_path / "data", None, urls).data
     case = Case(data=data, config=None, env={})
     assert {f.level for f in settings(case)} == {Level.OK}
@@ -45,7 +45,7 @@ async def look(tmp_path: Path, *urls: str) -> list[Finding]:
 
 
 async def only(tmp_path: Path, url: str) -> Finding:
-    """The one thing it says of this relay."""
+    """The only finding for this relay."""
     (found,) = await look(tmp_path, url)
     return found
 
@@ -67,10 +67,10 @@ async def _silent(*_: object) -> None:
 
 
 def _closes(*texts: str) -> Callable[[Peer, str, list[dict[str, Any]]], Awaitable[None]]:
-    said = iter(texts)
+    remaining = iter(texts)
 
     async def closed(peer: Peer, sub_id: str, _: list[dict[str, Any]]) -> None:
-        text = next(said, "")
+        text = next(remaining, "")
         await (peer.send("CLOSED", sub_id, text) if text else peer.send("EOSE", sub_id))
 
     return closed
@@ -167,7 +167,7 @@ async def test_a_clock_that_is_wrong_is_reported_against_the_relays(tmp_path: Pa
 
 
 def _replacing(change: Callable[[ServerConnection, Request, Response], Response]) -> Any:
-    """`serve` puts its own Date in, and headers may stand several times."""
+    """`serve` adds its own Date, and headers may occur several times."""
 
     def process(connection: ServerConnection, request: Request, response: Response) -> Response:
         del response.headers["Date"]
@@ -235,7 +235,7 @@ async def test_a_key_in_an_address_is_not_reported(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def _raw(greeting: bytes) -> AsyncIterator[int]:
-    """A server that says one thing, and no more; or nothing, for ever."""
+    """A server that sends one thing, or nothing at all."""
     writers: list[asyncio.StreamWriter] = []
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -42,7 +42,7 @@ Context = GraphRunContext[Tally, Acts]
 
 
 @dataclass
-class Work(BaseNode[Tally, Acts, int], timeout=1_800, retries=3, on_error="Mend"):
+class Work(BaseNode[Tally, Acts, int], timeout=1_800, retries=3, on_error="Repair"):
     """Some steps, one after the other, and the same again."""
 
     left: int = ROUNDS - 1
@@ -64,7 +64,7 @@ class Work(BaseNode[Tally, Acts, int], timeout=1_800, retries=3, on_error="Mend"
 
 
 @dataclass
-class Mend(BaseNode[Tally, Acts, int]):
+class Repair(BaseNode[Tally, Acts, int]):
     """What follows a failure for good."""
 
     async def run(self, ctx: Context) -> End[int]:
@@ -72,7 +72,7 @@ class Mend(BaseNode[Tally, Acts, int]):
         return End(ctx.state.done)
 
 
-GRAPH: Graph[Tally, Acts, int] = Graph(nodes=(Work, Mend), state_type=Tally, name=NAME)
+GRAPH: Graph[Tally, Acts, int] = Graph(nodes=(Work, Repair), state_type=Tally, name=NAME)
 RULE: Any = MissionWorkflow(graph=GRAPH, begin=lambda _text: (Work(), Tally())).rule(NAME, KEY)
 
 

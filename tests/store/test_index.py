@@ -512,3 +512,17 @@ async def test_after_closing_it_takes_and_finds_nothing(tmp_path: Path) -> None:
     index.update(row(), News())
     index.set_cursor("wss://a", Millis(1))
     assert not index.has_event("e1")
+
+
+async def test_closing_ends_a_rebuild(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    await conversation(folder, CONVERSATION_ID, "old")
+    index = Index(folder.root / "index.sqlite")
+    await index.catch_up(folder)
+    await index.flush()
+    monkeypatch.setattr(folder, "lengths", asyncio.Event().wait)
+    (folder.root / "index.sqlite").unlink()
+    index.set_cursor("wss://a", Millis(1))
+    await index.flush()
+    await settles(lambda: index._rebuilding is not None)
+    await index.close()
+    assert index._rebuilding is None

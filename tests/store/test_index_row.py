@@ -9,6 +9,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import (
     CommandGiven,
+    JournalRebuilt,
     MessageRecorded,
     MessageSent,
     PhaseTransition,
@@ -18,7 +19,9 @@ from tenex.core.records import (
     TurnOpened,
     Waiting,
 )
-from tenex.store.index_row import Message, Row, news_of, summarise
+from tenex.core.state.conversation import State
+from tenex.core.state.rollback import ConversationForked, RolledBack
+from tenex.store.index_row import Message, News, Row, news_of, summarise
 from tests.fakes.scenario import Scenario, diligent, seven_phases
 
 from .kit import CONVERSATION_ID, started
@@ -118,3 +121,18 @@ def test_who_worked_or_was_addressed_is_named_by_slug_and_key_and_every_phase_on
     entered = [record.to for record in records if isinstance(record, PhaseTransition)]
     assert news.phases == tuple(dict.fromkeys([Phase.CHAT, *entered]))
     assert len(news.phases) > 1
+
+
+def test_a_fork_a_rollback_and_a_rebuild_name_what_they_restore() -> None:
+    state = State(id=CONVERSATION_ID, phase=Phase.PLAN, participants=(Slug("planner"),))
+    fork = ConversationForked(
+        seq=1, at=Millis(1), id=CONVERSATION_ID, origin=CONVERSATION_ID, at_seq=1, title="Fork of it", state=state
+    )
+    back = RolledBack(seq=2, at=Millis(2), to=1, by="Ana", reason="", state=replace(state, phase=Phase.CHORES))
+    rebuilt = JournalRebuilt(seq=3, at=Millis(3), source="relay", known_events=(EventId("9"),))
+    assert news_of([fork, back, rebuilt]) == News(
+        events=("9",),
+        messages=(Message(seq=1, at=Millis(1), name="", text="Fork of it"),),
+        agents=("planner",),
+        phases=(Phase.PLAN, Phase.CHORES),
+    )

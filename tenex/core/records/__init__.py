@@ -64,7 +64,7 @@ class ConversationStarted(Record):
     starter: PublicKey
     address: Mapping[str, Any]
     agent: Slug = Slug("")
-    """The agent that answers alone; "" where the seven phases or a workflow say who works."""
+    """The agent that answers alone; "" where the seven phases or a workflow choose who works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

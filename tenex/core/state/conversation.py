@@ -258,12 +258,12 @@ class State:
 
     @property
     def has_phases(self) -> bool:
-        """Whether the seven phases say what agents may do; else it is in `execute`, where code forbids nothing."""
+        """Whether the seven phases limit what agents may do; else it is in `execute`, where code forbids nothing."""
         return self.workflow is None and not self.agent
 
     @property
     def position(self) -> str:
-        """The phase, if phases say anything here, and the cycle, as part of a sentence."""
+        """The phase, if there are phases, and the cycle, as part of a sentence."""
         return f"in {self.phase}, cycle {self.cycle}" if self.has_phases else f"in cycle {self.cycle}"
 
     @property
