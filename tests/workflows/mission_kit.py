@@ -61,7 +61,7 @@ class Journals:
         self.shown = 0
 
     async def open(self, conversation: ConversationId) -> "tuple[_Journal, Sequence[Record]]":
-        """What the lines say."""
+        """The records of the lines."""
         records, length, fault = CONVERSATION.decode_lines(self.lines.get(conversation, b""))
         assert fault is None
         assert length == len(self.lines.get(conversation, b""))

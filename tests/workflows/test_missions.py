@@ -124,7 +124,7 @@ def test_every_fault_is_reported_at_once() -> None:
             return End("")
 
     @dataclass
-    class Live(Node, timeout=0, retries=-1, on_error="Nobody"):
+    class Live(Node, timeout=0, retries=-1, on_error="Absent"):
         call: Callable[[], None]
         socket: object = field(default_factory=object)
 
@@ -141,7 +141,7 @@ def test_every_fault_is_reported_at_once() -> None:
         "Mark what is no value as Dependency",
         "timeout is 0",
         "retries is -1",
-        "on_error names Nobody, which is no node",
+        "on_error names Absent, which is no node",
         "cannot be reached from Mute",
     ):
         assert sentence in reported, f"{sentence!r} is not in\n{reported}"

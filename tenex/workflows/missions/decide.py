@@ -1,6 +1,6 @@
 """What follows from a mission's signals: steps that may have their effect, the next node, a retry, a pause, the end.
 
-The node's own return value is the router here; the graph says whether it may be followed.
+The node's own return value is the router here; the graph decides whether it may be followed.
 """
 
 import json
@@ -43,11 +43,11 @@ UNKNOWN = "the process stopped while this ran; check before repeating"
 CUT_OFF = "the node ended while this ran; check before repeating"
 STOPPED = "it was stopped while this ran; check before repeating"
 MESSAGE_CHARACTERS = 2_000
-"""Of why a node failed; a longer one is someone's dump."""
+"""Of why a node failed: a longer text is a dump and not a reason."""
 RESULT_CHARACTERS = 2_000
 """Of a result in the message that ends a mission: the whole is in the journal."""
 ANNOUNCED = 50
-"""Nodes announced one by one, since someone let it go on: a search of a thousand rounds would fill a client."""
+"""Nodes announced one by one since a user continued it: a search of a thousand rounds would fill a client."""
 
 
 def on_signal(draft: Transaction, signal: Signal) -> bool:
@@ -98,7 +98,7 @@ def _of_node(draft: Transaction, signal: StepRequested | StepFinished | NodeRetu
 
 
 def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
-    """Begin a mission because someone mentioned it; where it cannot, the conversation waits for what can begin it."""
+    """Begin a mission that a message mentioned; where it cannot, the conversation waits for one that can."""
     rule = draft.rules.missions[workflow]
     if rule.begin is None:
         return
@@ -165,7 +165,7 @@ def continue_mission(draft: Transaction, by: str) -> bool:
         return False
     if not mission.is_paused and mission.wait is None:
         return False
-    if spent(draft):  # someone has seen that, and it may cost as much again
+    if spent(draft):  # a user has seen that, and it may cost as much again
         draft.add(r.Continued, name=by)
     draft.add(m.NodeRetryDue, by=by)
     _halt_if_strange(draft, mission)

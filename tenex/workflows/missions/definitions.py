@@ -34,7 +34,7 @@ BEGIN: Final = "begin"
 DEPS: Final = "deps"
 WORKSPACE: Final = "workspace"
 _REASON: Final = 500
-"""Characters of somebody else's complaint in a message to people."""
+"""Characters of an error of user code in a message to users."""
 _BLOCK = re.compile(r"```(?:json)?[ \t]*\n(?P<body>.*?)\n?```", re.DOTALL)
 
 AnyGraph = Graph[Any, Any, Any]

@@ -182,7 +182,7 @@ class GraphRunContext(Generic[StateT, DepsT]):
         spent(Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd), model)
 
     async def pause(self, reason: str = "") -> None:
-        """Pause the mission: nothing of it runs until somebody lets it go on, and then it goes on from here."""
+        """Pause the mission: nothing of it runs until a user continues it, and then it goes on from here."""
         await self._steps.pause(reason)
 
 
