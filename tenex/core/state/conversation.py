@@ -131,7 +131,7 @@ class OutboxRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RelayRefusal:
     """A relay refused an event of a `MessageSent` for good."""
 
     message: int
@@ -196,7 +196,7 @@ class State:
     stopped: int = 0
     """The seq of the newest `Stopped`: what was written before it is no reason to begin another cycle."""
     outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RelayRefusal, ...] = ()
     """The newest events that a relay refused for good."""
     asks: Mapping[str, tuple[RunId, str]] = field(default_factory=dict)
     """Event id of a question we put -> the run and the call it belongs to."""
