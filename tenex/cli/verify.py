@@ -137,7 +137,7 @@ def _state(state: "Conversation", record: "Record", last: int) -> dict[str, Any]
         "lastSeq": last,
         "record": type(record).__name__,
         "previousPhase": state.phase_from,
-        "openGates": list(state.open_gates),
+        "openGates": list(state.unmet_gates),
         "waived": sorted(state.waived),
         "participants": list(state.participants),
         "turns": state.turn_count,

@@ -128,7 +128,7 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     tail = {
         "openTurn": _turn(c.turn) if c.turn else None,
         "running": [_run(run) for run in c.runs.values()],
-        "openGates": list(c.open_gates),
+        "openGates": list(c.unmet_gates),
         "participants": list(c.participants),
         "waivers": [
             {"phases": list(w.phases), "by": w.name, "quote": w.quote, "messageId": w.message_id, "at": _time(w.at)}

@@ -130,7 +130,7 @@ async def test_it_refuses_what_a_vendor_refuses(server: ModelServer, client: ope
         await client.with_options(api_key="wrong").models.list()
 
 
-async def test_a_mind_that_fails_fails_the_test() -> None:
+async def test_a_script_that_fails_fails_the_test() -> None:
     def broken(request: Json) -> Reply:
         raise ValueError("no idea")
 
@@ -139,7 +139,7 @@ async def test_a_mind_that_fails_fails_the_test() -> None:
     async with openai.AsyncOpenAI(base_url=server.url, api_key=KEY, max_retries=0) as client:
         with pytest.raises(openai.InternalServerError):
             await asked(client)
-    with pytest.raises(ExceptionGroup, match="a mind of the model server failed"):
+    with pytest.raises(ExceptionGroup, match="a script of the model server failed"):
         await server.close()
 
 

@@ -258,7 +258,10 @@ class State:
 
     @property
     def has_phases(self) -> bool:
-        """Whether the seven phases limit what agents may do; else it is in `execute`, where code forbids nothing."""
+        """Whether the seven phases limit what agents may do; else it is in `execute`, where code forbids nothing.
+
+        A new kind of conversation without phases is excluded here.
+        """
         return self.workflow is None and not self.agent
 
     @property
@@ -267,7 +270,7 @@ class State:
         return f"in {self.phase}, cycle {self.cycle}" if self.has_phases else f"in cycle {self.cycle}"
 
     @property
-    def open_gates(self) -> tuple[Phase, ...]:
+    def unmet_gates(self) -> tuple[Phase, ...]:
         """The quality gates still in the way of END, in order."""
         if not self.executed or not self.has_phases:
             return ()
