@@ -1,4 +1,4 @@
-"""Puts the parts together: `root` builds, `bookkeeper` and `introductions` are the glue between siblings."""
+"""Puts the parts together: `root` builds, `index_updater` and `profile_publisher` connect siblings."""
 
 from .root import Application, open_application
 

@@ -135,7 +135,7 @@ def _result_lines(done: dict[str, Any], *, wanted: int) -> Iterator[str]:
     yield f"  undone: {_turns(done['undone'])}"
     files = done["files"]
     if files is not None:
-        yield from (f"  restored: {output.one_line(path)}" for path in files["changed"])
+        yield from (f"  changed back: {output.one_line(path)}" for path in files["changed"])
         yield from (f"  not restored, because there is no copy: {output.one_line(path)}" for path in files["left"])
         if not files["changed"] and not files["left"]:
             yield "  no file had changed"

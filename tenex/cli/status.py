@@ -197,19 +197,17 @@ def _models(models: dict[str, Any], now: datetime) -> Iterator[str]:
 
 
 def _today(today: dict[str, Any]) -> Iterator[str]:
-    yield f"today          {_used(today)}{_limits(today)}, until {today['endsAt']}"
+    yield f"today          {_used(today)}, until {today['endsAt']}"
     for one in today["people"]:
-        yield f"  {_mark(one['state'])}{one['who']} {one.get('npub', '')}".rstrip() + f"  {_used(one)}{_limits(one)}"
+        yield f"  {_mark(one['state'])}{one['who']} {one.get('npub', '')}".rstrip() + f"  {_used(one)}"
 
 
 def _used(use: dict[str, Any]) -> str:
-    cost = f"${use['costUsd']:.2f}, " if use["costUsd"] is not None else ""
-    return f"{cost}{use['tokens']:,} tokens"
-
-
-def _limits(use: dict[str, Any]) -> str:
-    most = [f"${most:.2f}" if name.startswith("cost") else f"{most:,} tokens" for name, most in use["limits"].items()]
-    return f" of {', '.join(reversed(most))}" if most else ""
+    limits = {"cost" if name.startswith("cost") else "tokens": most for name, most in use["limits"].items()}
+    of_tokens = f" of {limits['tokens']:,}" if "tokens" in limits else ""
+    of_cost = f" of ${limits['cost']:.2f}" if "cost" in limits else ""
+    cost = f", ${use['costUsd'] or 0:.2f}{of_cost}" if of_cost or use["costUsd"] is not None else ""
+    return f"{use['tokens']:,}{of_tokens} tokens{cost}"
 
 
 def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:

@@ -291,5 +291,5 @@ def _restored_text(done: Returned) -> str:
         return "No file differs from that time."
     named = ", ".join(done.changed[:NAMED])
     more = f" and {len(done.changed) - NAMED} more" if len(done.changed) > NAMED else ""
-    text = f"Files restored: {named}{more}." if named else "No file was restored."
+    text = f"Files changed back: {named}{more}." if named else "No file was restored."
     return f"{text} Not restored, because there is no copy: {len(done.left)}." if done.left else text

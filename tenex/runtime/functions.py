@@ -116,5 +116,5 @@ async def in_thread(work: Callable[[], Any]) -> Any:
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, value, error)
 
-    threading.Thread(target=body, name="tenex-tool", daemon=True).start()
+    threading.Thread(target=body, name="tenex-operator-code", daemon=True).start()
     return await done

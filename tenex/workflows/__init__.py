@@ -1,5 +1,7 @@
 """Kinds of conversation: the seven phases, one agent, speakers (AG2), missions (pydantic-graph). Also Python agents.
 
+What users call a workflow is a conversation of speakers or a mission.
+
 Importing the package registers them.
 """
 

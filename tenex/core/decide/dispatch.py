@@ -52,7 +52,8 @@ from .transaction import Transaction
 from .turns import close_calls
 
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
-"""How long other relays are tried once one has accepted or finally refused: one dead relay keeps nothing open."""
+"""How long other relays are tried once one has accepted, or refused what others are also tried for: one dead relay
+keeps nothing open."""
 
 
 def decide(conversation: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[Record]:

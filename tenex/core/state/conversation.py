@@ -260,7 +260,7 @@ class State:
     def has_phases(self) -> bool:
         """Whether the seven phases limit what agents may do; else it is in `execute`, where code forbids nothing.
 
-        A new kind of conversation without phases is excluded here.
+        A new kind without phases is excluded here. Missions need not be: they have a sender of their own.
         """
         return self.workflow is None and not self.agent
 
