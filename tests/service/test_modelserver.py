@@ -23,7 +23,7 @@ MESSAGES: Any = [{"role": "user", "content": "three little words"}]
 
 
 class Replies:
-    """A mind that gives these in turn, then `ANSWER`."""
+    """A model that gives these in turn, then `ANSWER`."""
 
     def __init__(self) -> None:
         self.due: list[Reply] = []
@@ -97,7 +97,7 @@ BAD: list[tuple[Reply, type[Exception], str]] = [
 
 @pytest.mark.parametrize("bad", BAD, ids=[type(reply).__name__ for reply, _, _ in BAD])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_it_misbehaves_as_told_and_then_no_more(
+async def test_it_misbehaves_as_configured_and_then_no_more(
     server: ModelServer, client: openai.AsyncOpenAI, replies: Replies, bad: Any, stream: bool
 ) -> None:
     reply, error, outcome = bad
@@ -130,7 +130,7 @@ async def test_it_refuses_what_a_vendor_refuses(server: ModelServer, client: ope
         await client.with_options(api_key="wrong").models.list()
 
 
-async def test_a_mind_that_fails_fails_the_test() -> None:
+async def test_a_model_that_fails_fails_the_test() -> None:
     def broken(request: Json) -> Reply:
         raise ValueError("no idea")
 
@@ -139,7 +139,7 @@ async def test_a_mind_that_fails_fails_the_test() -> None:
     async with openai.AsyncOpenAI(base_url=server.url, api_key=KEY, max_retries=0) as client:
         with pytest.raises(openai.InternalServerError):
             await asked(client)
-    with pytest.raises(ExceptionGroup, match="a mind of the model server failed"):
+    with pytest.raises(ExceptionGroup, match="a script of the model server failed"):
         await server.close()
 
 
