@@ -1,7 +1,8 @@
 """tenex runs conversations between people and LLM agents over Nostr relays.
 
 The names of `__all__` are what users' code imports: `from tenex import BaseAgent, tool`. Each is loaded when it is
-first asked for, so that `tenex --help`, which begins with this file, stays fast.
+first asked for, so that `tenex --help`, which begins with this file, stays fast. To read the code, start at
+`tenex/core/phases.py`; `docs/architecture.md` says what comes next.
 """
 
 from importlib import import_module

@@ -37,7 +37,7 @@ _OFFLINE = """\
 
 
 @dataclass(slots=True)
-class Made:
+class InitResult:
     """What `init` found or made."""
 
     data: Path
@@ -160,7 +160,7 @@ def _validate(data: Path, owner: str | None, relays: Sequence[str], chosen: "Cho
 
 def prepare(
     data: Path, owner: str | None, relays: Sequence[str], chosen: "Chosen | None" = None, *, code_refusal: str = ""
-) -> Made:
+) -> InitResult:
     """Make what is missing in a data folder.
 
     Args:
@@ -208,7 +208,7 @@ def prepare(
     else:
         owners = [npub(parse_public_key(key)) for key in settings.people.owners]
     has_own = OWNER in ring.names() and ring.get(OWNER).npub in owners
-    return Made(
+    return InitResult(
         data=data,
         config=file,
         npub=keys[PROJECT].npub,
@@ -275,7 +275,7 @@ owners = {json.dumps(list(owners))}
 """
 
 
-def _as_json(made: Made) -> dict[str, Any]:
+def _as_json(made: InitResult) -> dict[str, Any]:
     return {
         "data": str(made.data),
         "config": str(made.config),
@@ -289,7 +289,7 @@ def _as_json(made: Made) -> dict[str, Any]:
     }
 
 
-def _print(made: Made) -> None:
+def _print(made: InitResult) -> None:
     if not made.created:
         output.message(f"{made.data} is complete; nothing was changed. The project's address:")
         output.result(made.npub)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tenex.core.conversation import Conversation
     from tenex.core.records import Record
     from tenex.store.repository import ConversationFolder
-    from tenex.store.verify import Verdict
+    from tenex.store.verify import VerifyResult
 
 ToOption = Annotated[
     int | None, typer.Option("--to", metavar="SEQ", min=1, help="Stop after this record; default: the last.")
@@ -42,14 +42,14 @@ def verify(ctx: typer.Context, id: AllIdArgument = "", data: DataOption = None, 
         raise StoreDamaged(f"{damaged} of {len(verdicts)} conversations are damaged.")
 
 
-async def _verify(folder: "ConversationFolder", start: str) -> "list[Verdict]":
+async def _verify(folder: "ConversationFolder", start: str) -> "list[VerifyResult]":
     from tenex.store.verify import verify as check
 
     names = [await find(folder, start)] if start else sorted(map(ConversationId, await folder.lengths()))
     return [await check(folder, name) for name in output.progress(names)]
 
 
-def _verdict(verdict: "Verdict") -> dict[str, Any]:
+def _verdict(verdict: "VerifyResult") -> dict[str, Any]:
     return {
         "id": verdict.id,
         "ok": not verdict.faults,
@@ -60,7 +60,7 @@ def _verdict(verdict: "Verdict") -> dict[str, Any]:
     }
 
 
-def _lines(verdicts: "list[Verdict]") -> Iterator[str]:
+def _lines(verdicts: "list[VerifyResult]") -> Iterator[str]:
     for verdict in verdicts:
         for sentence in (*verdict.faults, *verdict.remarks):
             advice = output.with_options(sentence.replace("rebuild ID", f"rebuild {verdict.id[:12]}"))
@@ -137,7 +137,7 @@ def _state(state: "Conversation", record: "Record", last: int) -> dict[str, Any]
         "lastSeq": last,
         "record": type(record).__name__,
         "previousPhase": state.phase_from,
-        "openGates": list(state.open_gates),
+        "openGates": list(state.unmet_gates),
         "waived": sorted(state.waived),
         "participants": list(state.participants),
         "turns": state.turn_count,

@@ -1,4 +1,4 @@
-"""Commands of users: a word after a slash (PROTOCOL, "Commands")."""
+"""Commands of users: a word after a slash (docs/protocol.md, "Commands")."""
 
 import re
 from dataclasses import dataclass, replace
@@ -215,8 +215,8 @@ def status(draft: Transaction) -> str:
     """Where the conversation is and what it does, in a few lines."""
     state = draft.state
     lines = mode_of(state).status(draft)
-    if state.open_gates:
-        lines.append(f"Open gates: {', '.join(state.open_gates)}")
+    if state.unmet_gates:
+        lines.append(f"Open gates: {', '.join(state.unmet_gates)}")
     tokens = state.usage.input_tokens + state.usage.output_tokens
     cost = f", ${state.usage.cost_usd:.4f}" if state.usage.cost_usd is not None else ""
     lines.append(f"Used so far: {tokens:,} tokens{cost}")

@@ -2,8 +2,8 @@
 
     chat ──► brainstorm ──► plan ──► execute ──► verification ──► chores ──► reflection ──► chat
 
-is the long way round; `PHASE_TRANSITIONS` is the whole truth, and `docs/` draws its picture from it. What a phase
-is for, in words, is in `prompts/phases/<phase>.md`; what code forbids in it is `PHASE_ACCESS` below.
+is the longest way; `PHASE_TRANSITIONS` has all ways, and a test compares the picture in docs/architecture.md with it.
+What a phase is for, in words, is in `prompts/phases/<phase>.md`; what code forbids in it is `PHASE_ACCESS` below.
 """
 
 from enum import StrEnum

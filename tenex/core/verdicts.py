@@ -36,7 +36,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Question:
+class FunctionQuestion:
     """A call of a function that a decision depends on. `call` returns a JSON value and changes nothing."""
 
     owner: str = ""
@@ -64,15 +64,15 @@ class Question:
 class Unanswered(Exception):
     """The answer to a question is not on record."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: FunctionQuestion) -> None:
         super().__init__(question.function)
         self.question = question
 
 
-Ask = Callable[[Question], Verdict]
+Ask = Callable[[FunctionQuestion], Verdict]
 
 
-def answer(verdicts: Mapping[str, Verdict], question: Question) -> Verdict:
+def answer(verdicts: Mapping[str, Verdict], question: FunctionQuestion) -> Verdict:
     """The recorded verdict.
 
     Raises:
@@ -84,7 +84,7 @@ def answer(verdicts: Mapping[str, Verdict], question: Question) -> Verdict:
     return found
 
 
-def call_now(question: Question) -> Verdict:
+def call_now(question: FunctionQuestion) -> Verdict:
     """Call the function here and now, for callers outside a decision."""
     try:
         return question.returned(question.call())

@@ -95,7 +95,7 @@ class UsageWindow:
 
 
 class RateWindow:
-    """A sliding window of one minute: no minute, wherever it begins, exceeds the limit."""
+    """A sliding window of one minute: any 60 seconds in a row stay within the limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -66,29 +66,29 @@ UNREADABLE: Final = (
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenCalls:
     """What an answer holds: its text without the calls, and the calls."""
 
     text: str
     calls: list[CallRequest] = field(default_factory=list)
 
 
-def written_calls(text: str, tools: Sequence[ToolSpec]) -> Written:
+def written_calls(text: str, tools: Sequence[ToolSpec]) -> WrittenCalls:
     """The calls in a text, and what is left of it; the text alone where it holds none."""
     offered = {tool.name: tool.parameters for tool in tools}
     if not offered:
-        return Written(text)
+        return WrittenCalls(text)
     whole = _FENCE.fullmatch(text.strip())
     if whole and MARK.search(whole[1]):
         return written_calls(whole[1], tools)
     start = _first_mark(text)
     if start is not None and (found := list(_marked(text[start:], offered))[:MOST]):
-        return Written(text[:start].rstrip(), [_request(text, at, *one) for at, one in enumerate(found)])
+        return WrittenCalls(text[:start].rstrip(), [_request(text, at, *one) for at, one in enumerate(found)])
     lead, values = _unmarked(text)
     named = [call for call in map(_named_call, values) if call is not None and _fits(call, offered)]
     if named and len(named) == len(values):
-        return Written(lead.rstrip(), [_request(text, at, *call) for at, call in enumerate(named)])
-    return Written(text)
+        return WrittenCalls(lead.rstrip(), [_request(text, at, *call) for at, call in enumerate(named)])
+    return WrittenCalls(text)
 
 
 def sayable(text: str, since: int) -> str | None:

@@ -17,7 +17,7 @@ from .keys import SecretKey
 from .retry import is_worth_logging, printable
 from .timeouts import RelayTimeouts, TokenBucket
 from .websocket import RelaySocket
-from .wire import MAX_SUBSCRIPTIONS, AuthChallenge, Closed, Eose, EventFrame, Notice, Ok, Wire, auth_frame
+from .wire import MAX_SUBSCRIPTIONS, AuthChallenge, Closed, Eose, EventFrame, Ok, RelayNotice, Wire, auth_frame
 
 log = structlog.get_logger(__name__)
 
@@ -270,7 +270,7 @@ class ClientConnection:
                     request.eose.set_result(None)
             case Closed(sub_id=sub_id, text=why):
                 self._requests.pop(sub_id).closed.set_result(why)
-            case Notice(text=notice):
+            case RelayNotice(text=notice):
                 self._notices += 1
                 level = log.warning if is_worth_logging(self._notices) else log.debug
                 level("relay.notice", relay=self._url, text=printable(notice), notices=self._notices)

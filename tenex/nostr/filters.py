@@ -55,7 +55,7 @@ class Matcher:
         return True
 
 
-class AnyOf:
+class AnyFilter:
     """The filters of one REQ: an event is wanted if one of them wants it."""
 
     __slots__ = ("_matchers",)

@@ -34,7 +34,7 @@ class Identity:
     """The keys and names of a project's agents, so that clients recognize them."""
 
 
-class Published(Protocol):
+class PublishedProfile(Protocol):
     """An event known to be published; `Event` and `UnsignedEvent` both fit."""
 
     @property
@@ -54,7 +54,10 @@ class Published(Protocol):
 
 
 def profile_events(
-    identities: Sequence[Identity], relays: Sequence[str], now: int, known: Mapping[tuple[PublicKey, int], Published]
+    identities: Sequence[Identity],
+    relays: Sequence[str],
+    now: int,
+    known: Mapping[tuple[PublicKey, int], PublishedProfile],
 ) -> list[UnsignedEvent]:
     """Make the profile events that differ from what is known to be published.
 
@@ -91,7 +94,7 @@ def profile_events(
     return events
 
 
-def _fields(last: Published | None) -> dict[str, Any]:
+def _fields(last: PublishedProfile | None) -> dict[str, Any]:
     """Read the fields of a kind 0; empty if its content is not a JSON object."""
     if last is None:
         return {}
@@ -102,16 +105,16 @@ def _fields(last: Published | None) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _later(now: int, last: Published | None) -> int:
+def _later(now: int, last: PublishedProfile | None) -> int:
     return now if last is None else max(now, last.created_at + 1)
 
 
-def agents_in(event: Published) -> list[PublicKey]:
+def agents_in(event: PublishedProfile) -> list[PublicKey]:
     """The agents that a project's kind 0 or 24010 lists."""
     return [PublicKey(tag[1]) for tag in event.tags if len(tag) > 1 and tag[0] == AGENT]
 
 
-def name_in(event: Published) -> str:
+def name_in(event: PublishedProfile) -> str:
     """The author's name in a kind 0, on one line and shortened; empty if there is none."""
     name = _fields(event).get("name")
     return " ".join(clean_text(name).split())[:NAME_CHARACTERS] if isinstance(name, str) else ""

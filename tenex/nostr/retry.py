@@ -1,4 +1,4 @@
-"""The meaning of the text of an OK or a CLOSED, and how long to wait before the next try."""
+"""The meaning of the text of an OK or a CLOSED, and the wait before `Relay.publish` or a REQ tries again."""
 
 import asyncio
 import re
@@ -45,7 +45,7 @@ _MOST_ASKED: Final = 600.0  # a relay that asks for more than ten minutes is ask
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RelayAnswer:
     """A parsed refusal."""
 
     prefix: str
@@ -57,13 +57,13 @@ class Answer:
     """Seconds, if the relay gave a number."""
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str) -> RelayAnswer:
     """Parse the text of an OK or a CLOSED; a failure without a known prefix may be temporary."""
     match = _PREFIX.match(text)
     prefix = match.group(1) if match and match.group(1) in _ACTIONS else ""
     action = _ACTIONS.get(prefix, ReasonAction.AGAIN)
     asked = _SECONDS.search(text.lower()) if action is ReasonAction.SLOWER else None
-    return Answer(
+    return RelayAnswer(
         prefix=prefix,
         text=printable(text),
         action=action,
@@ -97,7 +97,9 @@ class RetryPolicy:
         self._refused = Backoff(timeouts.refused_first, timeouts.refused_most, rng)
         self._auths = 0
 
-    async def wait_or_report(self, answer: Answer, authenticate: Authenticate, refused: Callable[[str], None]) -> None:
+    async def wait_or_report(
+        self, answer: RelayAnswer, authenticate: Authenticate, refused: Callable[[str], None]
+    ) -> None:
         """Return when it is time to try again, whatever the answer; `refused` receives the reason of a refusal."""
         why = await self.wait(answer, authenticate)
         if why:
@@ -105,7 +107,7 @@ class RetryPolicy:
             await asyncio.sleep(self._refused.next())
             self._auths = 0
 
-    async def wait(self, answer: Answer, authenticate: Authenticate) -> str:
+    async def wait(self, answer: RelayAnswer, authenticate: Authenticate) -> str:
         """Do what the answer asks for; "" when it is time to try again, else the reason not to."""
         match answer.action:
             case ReasonAction.AUTH:

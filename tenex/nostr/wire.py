@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from .events import event_fields
-from .filters import MAX_FILTERS, AnyOf, Filter
+from .filters import MAX_FILTERS, AnyFilter, Filter
 
 MAX_SUBSCRIPTIONS: Final = 10
 """The most nostream takes on one connection."""
@@ -61,7 +61,7 @@ class Ok:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class RelayNotice:
     """Text for users, without relation to a request."""
 
     text: str
@@ -74,7 +74,7 @@ class AuthChallenge:
     challenge: str
 
 
-Frame = EventFrame | Eose | Closed | Ok | Notice | AuthChallenge
+Frame = EventFrame | Eose | Closed | Ok | RelayNotice | AuthChallenge
 
 
 class Wire:
@@ -86,7 +86,7 @@ class Wire:
         """How many frames were dropped: `malformed`, `unknown_subscription`, `unmatched`, `over_limit`, `forged`."""
         self._prefix = prefix
         self._count = 0
-        self._open: dict[str, AnyOf] = {}
+        self._open: dict[str, AnyFilter] = {}
 
     def request(self, filters: Sequence[Filter]) -> tuple[str, str]:
         """Open a subscription: its id, never used before on this connection, and the frame to send.
@@ -100,7 +100,7 @@ class Wire:
             raise ValueError(f"{MAX_SUBSCRIPTIONS} subscriptions are open; close one first")
         self._count += 1
         sub_id = f"{self._prefix}{self._count}"
-        self._open[sub_id] = AnyOf(filters)
+        self._open[sub_id] = AnyFilter(filters)
         return sub_id, encode_frame(["REQ", sub_id, *(dict(wanted) for wanted in filters)])
 
     def close(self, sub_id: str) -> str | None:
@@ -128,7 +128,7 @@ class Wire:
                 del self._open[sub_id]
                 return Closed(sub_id, _text(rest))
             case ["NOTICE", *rest]:
-                return Notice(_text(rest))
+                return RelayNotice(_text(rest))
             case ["AUTH", str(challenge)] if len(challenge) <= MAX_CHALLENGE:
                 return AuthChallenge(challenge)
         self.dropped["malformed"] += 1

@@ -83,7 +83,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RelayRefusals:
     """The events that a relay refused for good since the start: how many, and the last of them."""
 
     count: int
@@ -124,7 +124,7 @@ class Reporter:
         self._disabled = disabled
         self._started_at = clock.now()
         self._failure: Failure | None = None
-        self._refused: dict[str, Refused] = {}
+        self._refused: dict[str, RelayRefusals] = {}
         self._stored = StoredConversations(folder)
         self._disk = LastRead()
 
@@ -133,7 +133,7 @@ class Reporter:
         for record in records:
             if isinstance(record, r.Delivered) and not record.accepted:
                 before = self._refused.get(record.relay)
-                self._refused[record.relay] = Refused(
+                self._refused[record.relay] = RelayRefusals(
                     count=1 + (before.count if before else 0),
                     at=record.at,
                     conversation=conversation.id,

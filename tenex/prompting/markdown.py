@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class MarkdownSection:
     """A heading with its text, up to the next heading of level one or two."""
 
     level: int
@@ -27,7 +27,7 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("heading").disable(["lheading", "html_block"])
 
 
-def sections(text: str, first_line: int = 1) -> tuple[Section, ...]:
+def sections(text: str, first_line: int = 1) -> tuple[MarkdownSection, ...]:
     """Split a text; the first section is what comes before any heading, and may be empty.
 
     Args:
@@ -41,7 +41,7 @@ def sections(text: str, first_line: int = 1) -> tuple[Section, ...]:
             starts.append((token.map[0], int(token.tag[1]), content.content.strip()))
     ends = [line for line, _, _ in starts[1:]] + [len(lines)]
     return tuple(
-        Section(
+        MarkdownSection(
             level=level,
             heading=heading,
             line=first_line + start,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tenex.core.phases import Phase
 
-from .markdown import Section, sections
+from .markdown import MarkdownSection, sections
 
 HEADINGS = ("Purpose", "Enter when", "Do", "Leave when", "Constraints")
 
@@ -26,7 +26,7 @@ def read_guide(phase: Phase, text: str, source: str, faults: list[str]) -> Phase
     if before.text:
         faults.append(f"{source}:1: there is text before the first heading. Begin with `## {HEADINGS[0]}`.")
     wanted = ", ".join(f"`## {heading}`" for heading in HEADINGS)
-    seen: dict[str, Section] = {}
+    seen: dict[str, MarkdownSection] = {}
     for section in found:
         where = f"{source}:{section.line}"
         if section.level != 2 or section.heading not in HEADINGS:

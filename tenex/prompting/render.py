@@ -18,7 +18,7 @@ from .phase_guides import PhaseGuide
 from .templates import Templates
 
 _PARTS: Final = ("identity", "workspace", "lessons", "", "tools", "answer")
-"""An agent's system prompt, in order; "" stands for one of `PLACES`. An empty part is left out."""
+"""An agent's system prompt, in order; "" is the place of one of `PLACES`. An empty part is left out."""
 PLACES: Final = ("phase", "workflow", "conversation")
 """Where an agent works, as `Mode.guide` names it: each a fragment."""
 FRAGMENTS: Final = tuple(f"fragments/{name}.md.j2" for name in (*_PARTS, *PLACES) if name)

@@ -3,7 +3,7 @@
     signals -> decide, seal, apply -> append (durable) -> notify observers -> reconcile
 
 All records of one decision are one append. After a failed append the content of the file is unknown, so the actor is
-suspended: nobody is shown its state, it keeps its signals, and starts no effect before it has read the journal again.
+suspended: it shows no state, keeps its signals, and starts no effect before it has read the journal again.
 """
 
 import asyncio

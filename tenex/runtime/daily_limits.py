@@ -101,7 +101,7 @@ class Reservation:
 
 
 @dataclass(slots=True)
-class Call:
+class ReservedCall:
     """A call that may start, then its usage; or the limit that is reached."""
 
     reached: DayLimitReached | None
@@ -236,7 +236,7 @@ class DailyLimits:
         return None
 
     @asynccontextmanager
-    async def call(self, caller: Caller, key: Key, request: ModelRequest) -> AsyncIterator[Call]:
+    async def call(self, caller: Caller, key: Key, request: ModelRequest) -> AsyncIterator[ReservedCall]:
         """Reserve what a call may use; near a limit, wait first for the usage of calls in flight.
 
         Its usage then counts until `release`, called once it is recorded. A cancelled call is released here: its usage
@@ -246,9 +246,9 @@ class DailyLimits:
         kind = _Kind(person if self._people().role(person) in PRIORITY else "guests", request.purpose)
         reached = await self._turn(caller, key, quote, kind)
         if reached is not None:
-            yield Call(reached)
+            yield ReservedCall(reached)
             return
-        call = Call(None)
+        call = ReservedCall(None)
         reservation = self._in_flight[caller.conversation, key] = Reservation(person, quote.most)
         for account in self._accounts_of(person):
             account.reserved, account.under_way = account.reserved + quote.most, account.under_way + 1

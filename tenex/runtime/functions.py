@@ -22,7 +22,7 @@ from tenex.core.effects import Evaluate
 from tenex.core.errors import UsageError
 from tenex.core.ids import Millis
 from tenex.core.signals import Evaluated
-from tenex.core.verdicts import Question, Verdict
+from tenex.core.verdicts import FunctionQuestion, Verdict
 from tenex.core.workflow.rounds import faults_of_value
 
 TIMEOUT: Final = 1.0
@@ -48,14 +48,14 @@ class FunctionCalls:
             log.exception("functions.failed", conversation=conversation.id)
         return Evaluated(key=effect.key, verdicts=tuple(verdicts))
 
-    async def _in_thread(self, question: Question) -> Verdict:
+    async def _in_thread(self, question: FunctionQuestion) -> Verdict:
         try:
             verdict: Verdict = await in_thread(lambda: self.verdict(question))
         except RuntimeError as error:  # the system gives no more threads
             return question.failed(error)
         return verdict
 
-    def verdict(self, question: Question) -> Verdict:
+    def verdict(self, question: FunctionQuestion) -> Verdict:
         """Call a function and wait for it, in a thread that may block for `TIMEOUT`."""
         before = self._abandoned.get(question.code)
         if before is not None and before.is_alive():

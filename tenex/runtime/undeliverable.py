@@ -1,4 +1,4 @@
-"""The dead-letter queue: messages that no journal can record, kept until one can, and their authors notified once.
+"""The dead-letter queue: received messages that their actor ended without recording, and one notice to each author.
 
 A message is accepted when its record is durable. While the disk fails, it waits in its actor's queue, and only the
 notice is sent from here. When the files are damaged or the actor ends, it waits here; `since` is the time from which

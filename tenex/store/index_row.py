@@ -55,7 +55,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class IndexedMessage:
     """A text that can be searched; the title counts as one, without a name."""
 
     seq: int
@@ -72,7 +72,7 @@ class News:
 
     events: tuple[str, ...] = ()
     """Ids of the events it received or published; not its own id, whose event may still be on its way to us."""
-    messages: tuple[Message, ...] = ()
+    messages: tuple[IndexedMessage, ...] = ()
     agents: tuple[str, ...] = ()
     """Slugs and keys of those who were set to work or addressed."""
     phases: tuple[Phase, ...] = ()
@@ -99,12 +99,12 @@ def summarise(conversation: Conversation, length: int) -> Row:
 def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for each kind
     """What the index has to add for these records of one conversation."""
     events: list[str] = []
-    messages: list[Message] = []
+    messages: list[IndexedMessage] = []
     agents: list[str] = []
     phases: list[Phase] = []
 
     def add(record: Record, name: str, text: str) -> None:
-        messages.append(Message(seq=record.seq, at=record.at, name=name, text=text))
+        messages.append(IndexedMessage(seq=record.seq, at=record.at, name=name, text=text))
 
     for record in records:
         match record:

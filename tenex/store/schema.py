@@ -17,7 +17,7 @@ from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.messages import Usage
 
 from .atomic import FILE_MODE, make_folder
-from .index_row import Known, Message, News, Row
+from .index_row import IndexedMessage, Known, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
 VERSION: Final = 4
@@ -68,7 +68,7 @@ class Batch:
 
     rows: dict[ConversationId, Row] = field(default_factory=dict)
     events: dict[str, ConversationId] = field(default_factory=dict)
-    messages: dict[tuple[ConversationId, int], Message] = field(default_factory=dict)
+    messages: dict[tuple[ConversationId, int], IndexedMessage] = field(default_factory=dict)
     facets: dict[tuple[ConversationId, str, str], None] = field(default_factory=dict)
     cursors: dict[str, Millis] = field(default_factory=dict)
     complete: set[ConversationId] = field(default_factory=set)

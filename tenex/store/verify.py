@@ -45,7 +45,7 @@ _NUMBER: Final = re.compile(r"[A-Za-z]+-(\d{6,})\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class VerifyResult:
     """What was found out about one conversation."""
 
     id: ConversationId
@@ -58,7 +58,7 @@ class Verdict:
     """What is worth knowing and no damage."""
 
 
-async def verify(folder: ConversationFolder, conversation: ConversationId) -> Verdict:
+async def verify(folder: ConversationFolder, conversation: ConversationId) -> VerifyResult:
     """Read all of a conversation; what is wrong with it is in the verdict, and is never raised.
 
     Raises:
@@ -70,7 +70,7 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
         records, gone = await folder.read_left(conversation)
     except StoreDamaged as fault:
         message = str(fault)
-        return Verdict(id=conversation, faults=(message if message.endswith(RENAME) else f"{message} {REBUILD}",))
+        return VerifyResult(id=conversation, faults=(message if message.endswith(RENAME) else f"{message} {REBUILD}",))
     contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records))
     faults = ((gone,) if gone else ()) + contrary
     remarks = tuple(
@@ -86,7 +86,7 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
         faults += tuple(f"{path / VIEW} {fault}" for fault in _disagreements(view, conversation, records))
     if parts and not contrary and not isinstance(view, str):
         faults += tuple(_changed_parts(parts, conversation, records))
-    return Verdict(
+    return VerifyResult(
         id=conversation, records=len(records), seq=records[-1].seq if records else 0, faults=faults, remarks=remarks
     )
 

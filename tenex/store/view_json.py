@@ -12,7 +12,7 @@ from tenex.core.messages import Usage
 from tenex.core.records import HandedOff, PhaseTransition, Record
 from tenex.core.reducers.phase_metrics import phase_metrics
 from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.conversation import BLOCK, History, Refusal, Rollback
+from tenex.core.state.conversation import BLOCK, History, RelayRefusal, Rollback
 from tenex.core.state.mission import mission_view
 from tenex.core.state.rollback import ConversationForked
 from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
@@ -128,7 +128,7 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     tail = {
         "openTurn": _turn(c.turn) if c.turn else None,
         "running": [_run(run) for run in c.runs.values()],
-        "openGates": list(c.open_gates),
+        "openGates": list(c.unmet_gates),
         "participants": list(c.participants),
         "waivers": [
             {"phases": list(w.phases), "by": w.name, "quote": w.quote, "messageId": w.message_id, "at": _time(w.at)}
@@ -231,7 +231,7 @@ def _rollback(rollback: Rollback) -> dict[str, Any]:
     }
 
 
-def _refusal(refusal: Refusal) -> dict[str, Any]:
+def _refusal(refusal: RelayRefusal) -> dict[str, Any]:
     return {
         "time": _time(refusal.at),
         "relay": refusal.relay,

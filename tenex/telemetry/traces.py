@@ -65,7 +65,7 @@ class TraceConfig:
     """The version of tenex."""
 
 
-def open_traces(config: TraceConfig) -> "Traces":
+def open_traces(config: TraceConfig) -> "TraceExport":
     """Export spans to a collector; it is first contacted with the first spans.
 
     Headers, certificates and more come from the SDK's environment variables (`OTEL_EXPORTER_OTLP_HEADERS` ...).
@@ -82,10 +82,10 @@ def open_traces(config: TraceConfig) -> "Traces":
     endpoint = config.endpoint
     if urlsplit(endpoint).path in ("", "/"):
         endpoint = f"{endpoint.rstrip('/')}/v1/traces"
-    return Traces(OTLPSpanExporter(endpoint=endpoint, timeout=SEND_TIMEOUT), config)
+    return TraceExport(OTLPSpanExporter(endpoint=endpoint, timeout=SEND_TIMEOUT), config)
 
 
-class Traces:
+class TraceExport:
     """Builds and exports spans; an `Observer` of all conversations."""
 
     def __init__(self, exporter: "SpanExporter", config: TraceConfig) -> None:

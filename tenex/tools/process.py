@@ -30,7 +30,7 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ProcessLimits:
     """What each process of a program may have at most, in bytes; 0 is no limit."""
 
     file: int = 64 * 1024 * 1024
@@ -120,7 +120,7 @@ async def run(
     deadline: float,
     most_output: int,
     stdin: BinaryIO | None = None,
-    limits: Limits = Limits(),
+    limits: ProcessLimits = ProcessLimits(),
     reserve: DiskReserve | None = None,
 ) -> Outcome:
     """Run a program to its end, or to the deadline.

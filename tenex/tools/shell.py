@@ -37,7 +37,7 @@ LONGEST_COMMAND: Final = 100_000
 MOST_NAMED: Final = 20
 """Paths named in a sentence to a model."""
 
-LIMITS: Final = process.Limits(file=512 * 1024**2, address_space=0, data=4 * 1024**3)
+LIMITS: Final = process.ProcessLimits(file=512 * 1024**2, address_space=0, data=4 * 1024**3)
 """For builds: a linked program has 200 MB, and Node and Java reserve far more addresses than they use."""
 
 _NAMES: Final = {

@@ -1,7 +1,7 @@
 """Which files a phase lets a call change.
 
-The core decides in which phases tools that change or run may be called (`core.gates`). Verification runs programs and
-changes nothing; chores change documentation and what this cycle has changed already.
+The core decides in which phases tools that change or run may be called (`core/decide/permissions.py`). Verification
+runs programs and changes nothing; chores change documentation and what this cycle has changed already.
 """
 
 from tenex.core.phases import PHASE_ACCESS, Access, Phase

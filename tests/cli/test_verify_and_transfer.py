@@ -78,7 +78,7 @@ def test_replay_shows_the_state_after_any_record(data: Path, tenex: Tenex) -> No
         shown, state = json.loads(done.stdout), fold(ONE, records[:seq])
         assert (shown["seq"], shown["lastSeq"], shown["record"]) == (seq, len(records), type(records[seq - 1]).__name__)
         assert (shown["status"], shown["phase"], shown["cycle"]) == (state.status, state.phase.value, state.cycle)
-        assert (shown["openGates"], shown["turns"]) == (list(state.open_gates), state.turn_count)
+        assert (shown["openGates"], shown["turns"]) == (list(state.unmet_gates), state.turn_count)
         assert shown["usage"]["inputTokens"] == state.usage.input_tokens
         assert len(shown["pending"]) == len(pending(state))
         text = tenex("conversations", "replay", "1111", "--to", str(seq), "--data", data).stdout

@@ -6,6 +6,8 @@ import pytest
 
 from tenex.core.graph import END
 from tenex.core.phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase, way
+from tenex.operations.transcript import ICONS
+from tenex.workflows.phases.waivers import RISK
 
 TABLE = {
     "chat": {"execute", "plan", "brainstorm"},
@@ -16,6 +18,11 @@ TABLE = {
     "chores": {"reflection"},
     "reflection": {"chat"},
 }
+
+
+def test_every_phase_has_its_icon_and_every_gate_its_risk() -> None:
+    assert set(ICONS) == set(Phase)
+    assert set(RISK) == set(QUALITY_PHASES)
 
 
 def test_the_phases_are_the_seven() -> None:

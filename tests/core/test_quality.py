@@ -39,7 +39,7 @@ def gates(scenario: Scenario) -> list[Phase | None]:
 def test_the_gates_are_met_one_after_the_other_and_then_end_is_permitted() -> None:
     scenario = scenario_at(Phase.REFLECTION, Router(ENDS))
     assert gates(scenario) == [None, None, *QUALITY_PHASES]
-    assert scenario.conversation.open_gates == ()
+    assert scenario.conversation.unmet_gates == ()
     scenario.settle()
     assert scenario.conversation.status == "ended"
 

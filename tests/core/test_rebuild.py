@@ -36,4 +36,4 @@ def test_the_phase_and_gates_of_the_source_are_entered() -> None:
     state.apply(
         r.JournalRebuilt(seq=1, at=Millis(9), source="relay", phase=Phase.VERIFICATION, open_gates=gates, turns=4)
     )
-    assert (state.phase, state.open_gates, state.turn_count) == (Phase.VERIFICATION, gates, 4)
+    assert (state.phase, state.unmet_gates, state.turn_count) == (Phase.VERIFICATION, gates, 4)

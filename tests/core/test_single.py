@@ -53,7 +53,7 @@ def test_each_message_is_one_model_call_of_the_agent() -> None:
     )
     assert not scenario.records(r.PhaseTransition)
     assert not scenario.records(r.Routed)
-    assert not scenario.conversation.open_gates
+    assert not scenario.conversation.unmet_gates
     assert not any(
         name in ("phase", "workflow") for record in scenario.records(r.MessageSent) for name, *_ in record.tags
     )

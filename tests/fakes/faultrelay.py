@@ -17,7 +17,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from tenex.nostr.filters import AnyOf
+from tenex.nostr.filters import AnyFilter
 
 _silent = logging.getLogger("tests.faultrelay")
 _silent.addHandler(logging.NullHandler())
@@ -122,7 +122,7 @@ class FaultRelay:
     async def serve_stored(self, peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
         """What an honest relay does with a REQ."""
         for wanted in filters:
-            matching = [event for event in self.stored if AnyOf([wanted]).matches(event)]
+            matching = [event for event in self.stored if AnyFilter([wanted]).matches(event)]
             matching.sort(key=lambda event: (-event["created_at"], event["id"]))
             for event in matching[: min(self.clamp, wanted.get("limit", self.clamp))]:
                 await peer.send("EVENT", sub_id, event)
@@ -149,7 +149,7 @@ class FaultRelay:
         self.stored.append(event)
         for peer in list(self.peers):
             for sub_id, filters in list(peer.subscriptions.items()):
-                if AnyOf([{k: v for k, v in f.items() if k != "limit"} for f in filters]).matches(event):
+                if AnyFilter([{k: v for k, v in f.items() if k != "limit"} for f in filters]).matches(event):
                     await peer.send("EVENT", sub_id, event)
 
     async def _serve(self, socket: ServerConnection) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tenex.app import Application, open_application
-from tenex.cli.init import Made, prepare
+from tenex.cli.init import InitResult, prepare
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 
@@ -102,7 +102,7 @@ async def as_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     assert process.returncode == 0, f"the daemon ended with {process.returncode}:\n{log.read_text()}"
 
 
-def _prepared(data: Path, owner: str, url: str) -> Made:
+def _prepared(data: Path, owner: str, url: str) -> InitResult:
     """A data folder whose phases depend on the messages only: how fast this machine is changes no count."""
     made = prepare(data, owner, [url])
     with (data / "tenex.toml").open("a") as file:

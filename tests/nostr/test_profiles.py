@@ -8,7 +8,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import event_id, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.profiles import Identity, Published, agents_in, profile_events
+from tenex.nostr.profiles import Identity, PublishedProfile, agents_in, profile_events
 
 PROJECT, PLANNER = SecretKey(bytes([2]) * 32), SecretKey(bytes([3]) * 32)
 RELAYS = ["wss://one.example/", "WSS://Two.Example:443", "wss://one.example"]
@@ -18,11 +18,11 @@ WHO = [
 ]
 
 
-def known(event: Published, *, of: SecretKey, kind: int) -> dict[tuple[PublicKey, int], Published]:
+def known(event: PublishedProfile, *, of: SecretKey, kind: int) -> dict[tuple[PublicKey, int], PublishedProfile]:
     return {(of.public, kind): event}
 
 
-def as_known(events: list[UnsignedEvent]) -> dict[tuple[PublicKey, int], Published]:
+def as_known(events: list[UnsignedEvent]) -> dict[tuple[PublicKey, int], PublishedProfile]:
     return {(event.pubkey, event.kind): event for event in events}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.nostr.filters import lay_out
-from tenex.nostr.wire import AuthChallenge, Closed, Eose, EventFrame, Notice, Ok, Wire
+from tenex.nostr.wire import AuthChallenge, Closed, Eose, EventFrame, Ok, RelayNotice, Wire
 
 EVENT: dict[str, Any] = {
     "id": "1" * 64,
@@ -61,8 +61,8 @@ def test_each_frame_becomes_its_value() -> None:
         (["OK", "1" * 64, True, "fine"], Ok("1" * 64, True, "fine")),
         (["OK", "1" * 64, False], Ok("1" * 64, False, "")),
         (["OK", "1" * 64, False, None], Ok("1" * 64, False, "")),
-        (["NOTICE", "careful"], Notice("careful")),
-        (["NOTICE"], Notice("")),
+        (["NOTICE", "careful"], RelayNotice("careful")),
+        (["NOTICE"], RelayNotice("")),
         (["AUTH", "abc"], AuthChallenge("abc")),
         (["CLOSED", sub, "error: x"], Closed(sub, "error: x")),
     ]:
@@ -190,8 +190,8 @@ def test_an_event_with_malformed_fields_is_dropped(changes: dict[str, Any]) -> N
 
 def test_spaces_around_a_frame_are_no_fault() -> None:
     wire = Wire()
-    assert wire.receive(' \r\n["NOTICE","hello"] \n') == Notice("hello")
-    assert wire.receive('["NOTICE","hello"]\n') == Notice("hello")
+    assert wire.receive(' \r\n["NOTICE","hello"] \n') == RelayNotice("hello")
+    assert wire.receive('["NOTICE","hello"]\n') == RelayNotice("hello")
     assert wire.receive('["NOTICE","hello"] x') is None
     assert wire.receive('\ufeff["NOTICE","hello"]') is None
     assert wire.dropped["malformed"] == 2

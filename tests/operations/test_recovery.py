@@ -201,7 +201,7 @@ def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: in
         assert list(contradictions(ID, made)) == []
         state = fold(ID, made)
         assert texts(state) == texts(before)
-        assert (state.phase, state.cycle, state.open_gates) == (before.phase, before.cycle, before.open_gates), cut
+        assert (state.phase, state.cycle, state.unmet_gates) == (before.phase, before.cycle, before.unmet_gates), cut
         assert (dict(pending(state)), state.waiting_for) == ({}, "user")
         assert decide(state, Opened(), rules(), NOW) == []
         assert lost[0] == "x"

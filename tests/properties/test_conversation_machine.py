@@ -393,7 +393,7 @@ class ConversationMachine(RuleBasedStateMachine):
             kinds = [type(record) for record in decision]
             if r.Ended in kinds and r.CommandGiven not in kinds:
                 state = self.before(decision[0].seq)
-                left = {gate for gate in state.open_gates if gate is not Phase.REFLECTION}
+                left = {gate for gate in state.unmet_gates if gate is not Phase.REFLECTION}
                 waived = {gate for record in decision if isinstance(record, r.Waived) for gate in record.phases}
                 assert not left - waived
 
@@ -439,7 +439,7 @@ class SingleAgentMachine(ConversationMachine):
     def no_router_is_asked(self) -> None:
         """Neither is a phase entered nor a gate opened."""
         assert not self.ready(Route)
-        assert not self.scenario.conversation.open_gates
+        assert not self.scenario.conversation.unmet_gates
 
 
 SingleAgentMachine.TestCase.settings = ConversationMachine.TestCase.settings

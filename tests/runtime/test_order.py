@@ -165,7 +165,7 @@ def joint(c: Conversation) -> Any:
     done = sorted((d.agent, d.outcome, d.text, d.verdict, d.error) for d in last.completions)
     words = sorted((message.name, message.text) for message in c.recent)
     asks = c.question and (c.question.attempt, c.question.retry)
-    return (done, words, asks, c.status, c.phase, c.participants, c.open_gates, c.turn, c.usage, c.turns_since_user)
+    return (done, words, asks, c.status, c.phase, c.participants, c.unmet_gates, c.turn, c.usage, c.turns_since_user)
 
 
 # ---- what comes too late ----------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ async def test_it_refuses_what_a_vendor_refuses(server: ModelServer, client: ope
         await client.with_options(api_key="wrong").models.list()
 
 
-async def test_a_model_that_fails_fails_the_test() -> None:
+async def test_a_script_that_fails_fails_the_test() -> None:
     def broken(request: Json) -> Reply:
         raise ValueError("no idea")
 

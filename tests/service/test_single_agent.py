@@ -70,7 +70,7 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
     code, _, errors = await tenex("conversations", "rebuild", name, "--data", folder.data)
     assert code == 0, errors
     rebuilt = folder.state(name)
-    assert (rebuilt.agent, rebuilt.status, rebuilt.open_gates) == ("executor", "waiting", ())
+    assert (rebuilt.agent, rebuilt.status, rebuilt.unmet_gates) == ("executor", "waiting", ())
     assert not of_kind(folder.records(name), r.PhaseTransition)
 
 

@@ -77,15 +77,6 @@ async def test_a_folder_that_was_mistyped_is_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "typo").exists()
 
 
-async def test_without_the_projects_key_no_other_is_made(folder: Folder) -> None:
-    for key in (folder.data / "keys").iterdir():
-        key.unlink()
-    code, _, err = await tenex("run", "--data", folder.data)
-    assert code == 3
-    assert "project.nsec: there is no key for project" in err
-    assert not list((folder.data / "keys").iterdir())
-
-
 @pytest.mark.parametrize("name", ["owner", "project"])
 async def test_no_agent_speaks_with_the_key_of_somebody_else(folder: Folder, name: str) -> None:
     """`keys/owner.nsec` is a user's, and an agent with it would write as them; no start or reload permits it."""

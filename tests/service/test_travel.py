@@ -86,7 +86,7 @@ async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_agai
         assert in_workspace(folder)["hello.py"] == made["hello.py"]
         assert "notes.txt" not in in_workspace(folder)
         state = folder.state(name)
-        assert (state.phase, state.status, state.open_gates) == (
+        assert (state.phase, state.status, state.unmet_gates) == (
             Phase.EXECUTE,
             "waiting",
             (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION),

@@ -18,7 +18,7 @@ from tenex.core.records import Waiting
 from tenex.store import index as index_module
 from tenex.store import schema
 from tenex.store.index import Index
-from tenex.store.index_row import Message, News, Row, news_of, summarise
+from tenex.store.index_row import IndexedMessage, News, Row, news_of, summarise
 from tenex.store.repository import ConversationFolder
 
 from .kit import CONVERSATION_ID, fails, started
@@ -335,7 +335,7 @@ async def test_memory_is_bounded_on_a_full_disk(
 
     monkeypatch.setattr(schema, "write", full)
     for seq in range(2, 40):
-        message = Message(seq=seq, at=Millis(1), name="Ana", text=f"number {seq}")
+        message = IndexedMessage(seq=seq, at=Millis(1), name="Ana", text=f"number {seq}")
         index.update(row(OTHER, length), News(events=(f"e{seq}",), messages=(message,)))
         await index.flush()
         assert len(index._waiting.messages) <= 11
@@ -382,7 +382,7 @@ async def test_what_a_disk_does_not_take_is_written_when_it_does(index: Index, h
     index.update(row(updated=1), of("before"))
     await index.flush()
     await index._tables.run(lambda connection: connection.execute(harm).fetchall())
-    more = [Message(seq=seq, at=Millis(1), name="Ana", text=f"{seq} " + "x" * 5000) for seq in range(2, 40)]
+    more = [IndexedMessage(seq=seq, at=Millis(1), name="Ana", text=f"{seq} " + "x" * 5000) for seq in range(2, 40)]
     for message in more:
         index.update(row(updated=message.seq), News(events=(f"e{message.seq}",), messages=(message,)))
     await index.flush()

@@ -21,7 +21,7 @@ from tenex.core.records import (
 )
 from tenex.core.state.conversation import State
 from tenex.core.state.rollback import ConversationForked, RolledBack
-from tenex.store.index_row import Message, News, Row, news_of, summarise
+from tenex.store.index_row import IndexedMessage, News, Row, news_of, summarise
 from tests.fakes.scenario import Scenario, diligent, seven_phases
 
 from .kit import CONVERSATION_ID, started
@@ -97,10 +97,10 @@ def test_every_text_is_a_message_so_is_the_title_and_events_are_named_but_not_th
     announced = replace(sent(5, "5", "6"), purpose="announcement")
     news = news_of([started(), wrote(2, "2"), sent(3, "3"), command, announced])
     assert news.messages == (
-        Message(seq=1, at=Millis(1), name="", text="a title"),
-        Message(seq=2, at=Millis(2), name="Ana", text="hello"),
-        Message(seq=3, at=Millis(3), name="A", text="hi"),
-        Message(seq=4, at=Millis(4), name="Ana", text="/skip chores"),
+        IndexedMessage(seq=1, at=Millis(1), name="", text="a title"),
+        IndexedMessage(seq=2, at=Millis(2), name="Ana", text="hello"),
+        IndexedMessage(seq=3, at=Millis(3), name="A", text="hi"),
+        IndexedMessage(seq=4, at=Millis(4), name="Ana", text="/skip chores"),
     )
     assert news.events == ("2", "3", "4", "5", "6")
 
@@ -132,7 +132,7 @@ def test_a_fork_a_rollback_and_a_rebuild_name_what_they_restore() -> None:
     rebuilt = JournalRebuilt(seq=3, at=Millis(3), source="relay", known_events=(EventId("9"),))
     assert news_of([fork, back, rebuilt]) == News(
         events=("9",),
-        messages=(Message(seq=1, at=Millis(1), name="", text="Fork of it"),),
+        messages=(IndexedMessage(seq=1, at=Millis(1), name="", text="Fork of it"),),
         agents=("planner",),
         phases=(Phase.PLAN, Phase.CHORES),
     )

@@ -9,7 +9,7 @@ import pytest
 
 from tenex.core.ids import ConversationId, Millis
 from tenex.store import schema
-from tenex.store.index_row import Message, News, Row
+from tenex.store.index_row import IndexedMessage, News, Row
 from tenex.store.schema import Batch
 from tenex.store.search import Filter, listed
 
@@ -44,7 +44,7 @@ def test_numbers_beyond_what_sqlite_holds_are_the_nearest_it_can(tables: sqlite3
     far = Millis(nonsense)
     odd = replace(PLAIN, id=CONVERSATION_ID, started=far, updated=far, cycle=nonsense)
     batch = Batch()
-    batch.add(odd, News(messages=(Message(seq=1, at=far, name="n", text="words"),)))
+    batch.add(odd, News(messages=(IndexedMessage(seq=1, at=far, name="n", text="words"),)))
     batch.add(PLAIN, News())
     schema.write(tables, batch)
     found = {row.id: row for row in listed(tables, Filter())}
@@ -54,7 +54,7 @@ def test_numbers_beyond_what_sqlite_holds_are_the_nearest_it_can(tables: sqlite3
 
 def test_half_characters_in_names_and_ids_are_no_obstacle(tables: sqlite3.Connection) -> None:
     news = News(
-        events=(HALF, "e1"), agents=(f"a{HALF}",), messages=(Message(seq=1, at=Millis(1), name=HALF, text=HALF),)
+        events=(HALF, "e1"), agents=(f"a{HALF}",), messages=(IndexedMessage(seq=1, at=Millis(1), name=HALF, text=HALF),)
     )
     batch = Batch()
     batch.add(replace(PLAIN, id=CONVERSATION_ID, title=HALF), news)

@@ -9,7 +9,7 @@ import pytest
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.store import schema
-from tenex.store.index_row import Message, News, Row
+from tenex.store.index_row import IndexedMessage, News, Row
 from tenex.store.schema import Batch
 from tenex.store.search import EXCERPTS, Filter, listed, search
 from tenex.store.search_words import CLOSE, OPEN, match_of
@@ -32,8 +32,8 @@ def row(conversation: ConversationId, *, status: str = "ended", phase: str = "ch
     )
 
 
-def text(seq: int, content: str, name: str = "Ana") -> Message:
-    return Message(seq=seq, at=Millis(seq * 10), name=name, text=content)
+def text(seq: int, content: str, name: str = "Ana") -> IndexedMessage:
+    return IndexedMessage(seq=seq, at=Millis(seq * 10), name=name, text=content)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, VIEW
 from tenex.store.repository import ConversationFolder
-from tenex.store.verify import Verdict, contradictions, verify
+from tenex.store.verify import VerifyResult, contradictions, verify
 from tenex.store.view import SEGMENT, Views
 from tests.fakes.scenario import ID
 
@@ -56,7 +56,7 @@ def edit(folder: ConversationFolder, **changes: Any) -> None:
 
 
 async def test_what_a_daemon_wrote_is_whole(folder: ConversationFolder) -> None:
-    assert await verify(folder, ID) == Verdict(id=ID, records=len(RECORDS), seq=len(RECORDS))
+    assert await verify(folder, ID) == VerifyResult(id=ID, records=len(RECORDS), seq=len(RECORDS))
 
 
 async def test_a_view_that_is_behind_or_of_another_version_is_no_fault(folder: ConversationFolder, disk: Disk) -> None:
@@ -241,7 +241,7 @@ async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: Conversat
     await folder.close()
     files = sorted(folder.path(ID).glob("journal*.jsonl"))
     assert len(files) == 2
-    assert await verify(folder, ID) == Verdict(id=ID, records=len(RECORDS), seq=len(RECORDS))
+    assert await verify(folder, ID) == VerifyResult(id=ID, records=len(RECORDS), seq=len(RECORDS))
     assert list(unpacked(packed(ID, await folder.read(ID), Millis(1))).records) == RECORDS
     for file in files:
         good = file.read_bytes()

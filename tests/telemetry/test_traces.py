@@ -23,7 +23,7 @@ from tenex.core.ids import Millis
 from tenex.core.signals import ModelFailed, Opened
 from tenex.telemetry import spans as spans_module
 from tenex.telemetry import traces as traces_module
-from tenex.telemetry.traces import TraceConfig, Traces, open_traces
+from tenex.telemetry.traces import TraceConfig, TraceExport, open_traces
 from tests.fakes.scenario import ID, Scenario, diligent, reply, seven_phases
 
 from .kit import feed, go_through, whole_conversation
@@ -45,7 +45,7 @@ async def spans_of(
 ) -> Sequence[Span]:
     """The spans a process sends for these decisions."""
     exporter = InMemorySpanExporter()
-    traces = Traces(exporter, TraceConfig(endpoint=CONFIG.endpoint, content=content, version="1.2.3"))
+    traces = TraceExport(exporter, TraceConfig(endpoint=CONFIG.endpoint, content=content, version="1.2.3"))
     feed(traces, scenario, first, last)
     await traces.close()
     return exporter.get_finished_spans()
@@ -298,7 +298,7 @@ async def test_an_exporter_that_throws_costs_only_its_spans() -> None:
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             raise RuntimeError("no")
 
-    traces = Traces(Throws(), CONFIG)
+    traces = TraceExport(Throws(), CONFIG)
     with capture_logs() as logged:
         feed(traces, whole_conversation())
         await traces.close()
@@ -307,7 +307,7 @@ async def test_an_exporter_that_throws_costs_only_its_spans() -> None:
 
 async def test_a_fault_in_a_span_reaches_no_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
     exporter = InMemorySpanExporter()
-    traces = Traces(exporter, CONFIG)
+    traces = TraceExport(exporter, CONFIG)
     monkeypatch.setitem(spans_module.DESCRIBE, "tool", lambda _: 1 / 0)
     with capture_logs() as logged:
         feed(traces, whole_conversation())

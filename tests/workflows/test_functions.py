@@ -21,7 +21,7 @@ from tenex.core.pending import pending
 from tenex.core.records import Record
 from tenex.core.signals import Evaluated, MessageReceived, TimerFired
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated
-from tenex.core.verdicts import Question
+from tenex.core.verdicts import FunctionQuestion
 from tenex.core.workflow.rounds import Envelope, TransitionDecision, WorkflowState
 from tenex.core.workflow.speakers import Folded
 from tenex.core.workflow.speakers import fold as fold_round
@@ -83,8 +83,8 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(functions, "TIMEOUT", 0.2)
 
 
-def question(code: Callable[[], Any]) -> Question:
-    return Question(function=code.__name__, given="", code=code, call=code)
+def question(code: Callable[[], Any]) -> FunctionQuestion:
+    return FunctionQuestion(function=code.__name__, given="", code=code, call=code)
 
 
 # ---- calls ----------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from tenex.core.signals import (
 )
 from tenex.core.state.run import Call, Run
 from tenex.core.state.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
-from tenex.core.verdicts import Question, Unanswered, Verdict
+from tenex.core.verdicts import FunctionQuestion, Unanswered, Verdict
 
 from . import daily_limits, runs
 from .agent_phases import ask_what_is_offered, rerender_prompts, sync_agent_state
@@ -52,7 +52,7 @@ from .transaction import Transaction
 from .turns import close_calls
 
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
-"""How long other relays are tried once one has answered: one dead relay keeps nothing open."""
+"""How long other relays are tried once one has accepted or finally refused: one dead relay keeps nothing open."""
 
 
 def decide(conversation: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[Record]:
@@ -92,7 +92,7 @@ def _defer(draft: Transaction, signal: DeferrableSignal) -> list[Record]:
 
 def next_question(
     conversation: Conversation, verdicts: Sequence[Verdict], rules: Policy, now: Millis
-) -> Question | None:
+) -> FunctionQuestion | None:
     """The function that the first undecided signal depends on besides those that have answered; None for no more."""
     try:
         _decide_first_undecided(Transaction(conversation, rules, now), tuple(verdicts))

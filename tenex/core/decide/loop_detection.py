@@ -20,14 +20,14 @@ SAME_FAILURES: Final = 2
 _NUMBERED: Final = re.compile(r"\S*\d\S*")
 
 
-class Made(NamedTuple):
+class CallWithResult(NamedTuple):
     """A call that a model step made, and what it gave back."""
 
     step: int
     request: CallRequest
     result: CallResult
 
-    def is_same(self, other: "Made") -> bool:
+    def is_same(self, other: "CallWithResult") -> bool:
         """Whether both asked for the same and were given the same."""
         mine, theirs = self.result, other.result
         return (self.request.tool, mine.ok, mine.content) == (
@@ -37,7 +37,7 @@ class Made(NamedTuple):
         ) and self.request.arguments == other.request.arguments
 
 
-def repeated_call(run: Run) -> Made | None:
+def repeated_call(run: Run) -> CallWithResult | None:
     """A call of the run's last step that `SAME_CALLS` of its steps have made with the same result.
 
     Steps before the newest change (`Run.changed`) do not count: a test that still fails after an edit is no loop. Nor
@@ -56,16 +56,16 @@ def repeated_call(run: Run) -> Made | None:
 def is_new(run: Run, result: CallResult) -> bool:
     """Whether no earlier call of the run was the same and gave this."""
     call = run.find(result.id)
-    return call is not None and not any(Made(0, call.request, result).is_same(made) for made in _made(run, 0))
+    return call is not None and not any(CallWithResult(0, call.request, result).is_same(made) for made in _made(run, 0))
 
 
-def _made(run: Run, since: int) -> Iterator[Made]:
+def _made(run: Run, since: int) -> Iterator[CallWithResult]:
     step, requests = 0, dict[str, CallRequest]()
     for entry in run.entries[since:]:
         if isinstance(entry, ModelStep):
             step, requests = step + 1, {call.id: call for call in entry.calls}
         elif isinstance(entry, CallResult) and entry.id in requests:
-            yield Made(step, requests[entry.id], entry)
+            yield CallWithResult(step, requests[entry.id], entry)
 
 
 def repeated_failure(state: State) -> Completion | None:

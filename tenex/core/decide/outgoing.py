@@ -1,4 +1,4 @@
-"""Messages to users, with the tags that every threading scheme carries (PROTOCOL, "Tags on every message")."""
+"""Messages to users, with the tags that every threading scheme carries (docs/protocol.md, "Tags on every message")."""
 
 from tenex.core.config import Agent
 from tenex.core.ids import CallId

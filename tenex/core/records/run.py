@@ -49,7 +49,7 @@ class RunWarned(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelResponded(Record):
-    """A run's model answered."""
+    """A run's model answered: text, thinking, calls, usage and opaque data of the vendor, all in `step`."""
 
     run: RunId
     step: ModelStep
@@ -71,7 +71,10 @@ class ModelReprompted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted(Record):
-    """The gate permitted a call, which is about to run: the intent."""
+    """The gate permitted a call, which is about to run: the intent.
+
+    If the process ends before the result, `replay` decides in `dispatch._opened` whether the call runs again.
+    """
 
     run: RunId
     call: CallId

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tenex.core import records as r
-from tenex.core.state.conversation import Refusal, State
+from tenex.core.state.conversation import RelayRefusal, State
 
 REFUSALS = 20
 """Refused events that are remembered: enough to see which relay refuses what."""
@@ -28,7 +28,7 @@ def delivered(c: State, record: r.Delivered) -> None:
         more = tuple((part, relay) for part in range(len(row.events)) for relay in row.others)
         changed = replace(changed, open=(*left, *more), others=())
         before = [one.is_delivered for one in c.refusals if one.message == record.message]
-        refusal = Refusal(
+        refusal = RelayRefusal(
             message=record.message,
             event=record.refused,
             relay=record.relay,

@@ -131,7 +131,7 @@ class OutboxRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RelayRefusal:
     """A relay refused an event of a `MessageSent` for good."""
 
     message: int
@@ -196,7 +196,7 @@ class State:
     stopped: int = 0
     """The seq of the newest `Stopped`: what was written before it is no reason to begin another cycle."""
     outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RelayRefusal, ...] = ()
     """The newest events that a relay refused for good."""
     asks: Mapping[str, tuple[RunId, str]] = field(default_factory=dict)
     """Event id of a question we put -> the run and the call it belongs to."""
@@ -258,7 +258,10 @@ class State:
 
     @property
     def has_phases(self) -> bool:
-        """Whether the seven phases limit what agents may do; else it is in `execute`, where code forbids nothing."""
+        """Whether the seven phases limit what agents may do; else it is in `execute`, where code forbids nothing.
+
+        A new kind of conversation without phases is excluded here.
+        """
         return self.workflow is None and not self.agent
 
     @property
@@ -267,7 +270,7 @@ class State:
         return f"in {self.phase}, cycle {self.cycle}" if self.has_phases else f"in cycle {self.cycle}"
 
     @property
-    def open_gates(self) -> tuple[Phase, ...]:
+    def unmet_gates(self) -> tuple[Phase, ...]:
         """The quality gates still in the way of END, in order."""
         if not self.executed or not self.has_phases:
             return ()

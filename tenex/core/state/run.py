@@ -3,11 +3,12 @@
 A run is in exactly one of these states, all derived from its fields:
 
     wants a model step ──ModelResponded──► has calls ──all done──► wants a model step ...
-         ▲    │                             │
-         │    └─Retrying─► waits ──RetryDue─┘        a call waits its turn, is permitted, parked (ask), queued (a
-         │                                           sub-agent is busy), linked (works at it), or done
-         └──────────────────────────────────
+         ▲    │
+         │    └──RetryScheduled──► waits ──RetryDue──┐
+         └───────────────────────────────────────────┘
     RunEnded closes it from anywhere.
+
+A call waits its turn, is permitted, parked (ask), queued (a sub-agent is busy), linked (one works at it), or done.
 
 Its deadline counts its work: not the time it waits for a user, a sub-agent, another try, or a busy provider.
 """

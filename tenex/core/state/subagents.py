@@ -14,7 +14,7 @@ from tenex.core.config import Agent, Kind, Policy
 from tenex.core.context.window import MESSAGE_CHARACTERS
 from tenex.core.messages import AgentText, Entry, Note, ToolSpec, cut
 from tenex.core.phases import Phase
-from tenex.core.verdicts import Question, Unanswered, Verdict, answer
+from tenex.core.verdicts import FunctionQuestion, Unanswered, Verdict, answer
 
 from .agent import AgentPhaseState, Ask, Link, Program
 from .conversation import State
@@ -34,7 +34,9 @@ def asker(state: State, run: Run) -> Ask:
 
     def ask(function: str, given: str, code: Any, call: Callable[[], Any]) -> Verdict:
         name = f"{run.agent} {function}"
-        return answer(state.verdicts, Question(owner=run.state_key, function=name, given=given, code=code, call=call))
+        return answer(
+            state.verdicts, FunctionQuestion(owner=run.state_key, function=name, given=given, code=code, call=call)
+        )
 
     return ask
 

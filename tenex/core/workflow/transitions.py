@@ -10,7 +10,7 @@ from typing import Any
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import END, Choice, Edge, TransitionGraph
-from tenex.core.verdicts import Ask, Question, Verdict, digest
+from tenex.core.verdicts import Ask, FunctionQuestion, Verdict, digest
 
 from .conditions import (
     CONDITIONS,
@@ -73,7 +73,9 @@ class RoundFacts:
 
         facts = asdict(replace(state, graph_data={})), asdict(envelope)
         cls = part.cls if isinstance(part, OwnPart) else type(part)
-        verdict = self.ask(Question(function=f"{what} {described(part)}", given=digest(facts), code=cls, call=call))
+        verdict = self.ask(
+            FunctionQuestion(function=f"{what} {described(part)}", given=digest(facts), code=cls, call=call)
+        )
         if verdict.kind == UnreadablePartError.__name__:
             raise UnreadablePartError([verdict.error])
         if verdict.kind:

@@ -31,7 +31,7 @@ Calls = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
+class ScriptedFinish:
     """The end of a run: the arguments of `complete`."""
 
     response: str
@@ -62,26 +62,26 @@ def answer_work(request: ModelRequest) -> ModelStep:
     """The next step of an agent; an unknown phase is treated as chat."""
     seen = Transcript(request)
     move = _workflow_calls(seen) or _state_calls(seen, request) or _PHASES.get(request.phase, _chat)(seen)
-    if not isinstance(move, Finish) and seen.steps >= _MOST_STEPS - 1:
+    if not isinstance(move, ScriptedFinish) and seen.steps >= _MOST_STEPS - 1:
         refused = [done.content for done in seen.done if not done.ok]
         why = f" The last refusal: {short(refused[-1], 200)}" if refused else ""
-        move = Finish(
+        move = ScriptedFinish(
             response=f"I stop after {seen.steps} steps without an end.{why}",
             summary="Stopped without an end",
             verdict="issues",
             issues="The offline model ran out of steps.",
         )
-    calls = _complete(move, seen, request) if isinstance(move, Finish) else move
+    calls = _complete(move, seen, request) if isinstance(move, ScriptedFinish) else move
     requested = (
         CallRequest(id=CallId(f"offline-{seen.steps + 1}-{number}"), tool=tool, arguments=arguments)
         for number, (tool, arguments) in enumerate(calls, start=1)
     )
-    if isinstance(move, Finish) and ("complete" not in seen.offered or seen.calls("complete")):
+    if isinstance(move, ScriptedFinish) and ("complete" not in seen.offered or seen.calls("complete")):
         return ModelStep(text=calls[0][1]["response"])  # a `complete` that was refused once would be refused again
     return ModelStep(calls=tuple(requested))
 
 
-def _complete(finish: Finish, seen: Transcript, request: ModelRequest) -> Calls:
+def _complete(finish: ScriptedFinish, seen: Transcript, request: ModelRequest) -> Calls:
     """A call of `complete`, with the fields it has in this phase."""
     response = finish.response
     if unused := [f"`{tool.name}`" for tool in request.tools if tool.name in request.methods]:
@@ -96,27 +96,29 @@ def _complete(finish: Finish, seen: Transcript, request: ModelRequest) -> Calls:
     return [("complete", {name: value for name, value in fields.items() if value and name in known})]
 
 
-def _cannot(why: str) -> Finish:
-    return Finish(response=f"{SELF} {why}\n\n{ABILITIES} {CONFIGURE}", summary=f"{NOTHING_DONE}: {short(why, 200)}")
+def _cannot(why: str) -> ScriptedFinish:
+    return ScriptedFinish(
+        response=f"{SELF} {why}\n\n{ABILITIES} {CONFIGURE}", summary=f"{NOTHING_DONE}: {short(why, 200)}"
+    )
 
 
-def _chat(seen: Transcript) -> Finish:
+def _chat(seen: Transcript) -> ScriptedFinish:
     text = seen.newest
     if answer := small_talk(text):
-        return Finish(response=answer, summary="Answered small talk")
+        return ScriptedFinish(response=answer, summary="Answered small talk")
     if tasks := seen.tasks():
         wanted = " and ".join(f"`{task.path or 'a file'}` {task.describe()}" for task in tasks)
-        return Finish(response=f"{UNDERSTOOD} {wanted}.", summary=f"Wanted: {short(wanted, 200)}")
+        return ScriptedFinish(response=f"{UNDERSTOOD} {wanted}.", summary=f"Wanted: {short(wanted, 200)}")
     file = re.search(FILE, text[:5_000])
     asks = f"What shall `{file['path']}` hold or print?" if file else "Which file shall I make or change, and how?"
     why = f"I do not understand {f'“{short(text)}”' if text.strip() else 'an empty message'}. {asks}"
-    return Finish(response=f"{SELF} {why}\n\n{ABILITIES} {CONFIGURE}", summary="Asked what is wanted")
+    return ScriptedFinish(response=f"{SELF} {why}\n\n{ABILITIES} {CONFIGURE}", summary="Asked what is wanted")
 
 
-def _brainstorm(seen: Transcript) -> Finish:
+def _brainstorm(seen: Transcript) -> ScriptedFinish:
     words = re.findall(r"\w{5,}", seen.newest[:5_000])
     subject = max((word for word in words if not word.lower().startswith("brainstorm")), key=len, default="this")
-    return Finish(
+    return ScriptedFinish(
         response=f"{SELF} So I have no ideas of my own about “{subject}”, but three questions help with most: what is "
         f"its smallest useful form, who needs it most, and what would you do without it? Which one shall we follow? "
         f"{CONFIGURE}",
@@ -124,7 +126,7 @@ def _brainstorm(seen: Transcript) -> Finish:
     )
 
 
-def _plan(seen: Transcript) -> Finish:
+def _plan(seen: Transcript) -> ScriptedFinish:
     tasks = seen.tasks()
     steps = [f"Write `{task.path or 'the file'}`, so that it {task.describe()}." for task in tasks]
     steps += [f"Run `python {task.path}` and compare what it prints." for task in tasks if task.kind == "program"]
@@ -138,10 +140,10 @@ def _plan(seen: Transcript) -> Finish:
     steps.append("Tidy up, and report what changed.")
     numbered = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
     note = "" if tasks else f"\n\nThese steps fit most work. {CONFIGURE}"
-    return Finish(response=f"{SELF} The plan:\n\n{numbered}{note}", summary=short(" ".join(steps), 400))
+    return ScriptedFinish(response=f"{SELF} The plan:\n\n{numbered}{note}", summary=short(" ".join(steps), 400))
 
 
-def _execute(seen: Transcript) -> Calls | Finish:
+def _execute(seen: Transcript) -> Calls | ScriptedFinish:
     """Look at what exists, read the files that will change, write them, report."""
     tasks = seen.tasks()
     if not tasks:
@@ -158,13 +160,13 @@ def _execute(seen: Transcript) -> Calls | Finish:
         return [("read_file", {"path": path}) for path in sorted(unread)]
     shown = [_shown(seen, task) for task in tasks if task.kind in ("read", "list")]
     if not (changes := _changes(tasks)):
-        return Finish(response="\n\n".join(shown), summary=f"{NOTHING_DONE}: showed what was asked for")
+        return ScriptedFinish(response="\n\n".join(shown), summary=f"{NOTHING_DONE}: showed what was asked for")
     if "write_file" not in seen.offered:
         return _cannot("I have no tool here that writes files.")
     return _write(seen, changes, shown)
 
 
-def _write(seen: Transcript, changes: Mapping[str, Sequence[Task]], shown: Sequence[str]) -> Calls | Finish:
+def _write(seen: Transcript, changes: Mapping[str, Sequence[Task]], shown: Sequence[str]) -> Calls | ScriptedFinish:
     good, bad, writes = [], [], []
     for path, tasks in changes.items():
         old, written = seen.before(path), seen.calls("write_file", path)
@@ -184,7 +186,7 @@ def _write(seen: Transcript, changes: Mapping[str, Sequence[Task]], shown: Seque
         return writes
     if not good:
         return _cannot(" ".join(bad))
-    return Finish(response="\n".join([*shown, *good, *bad]), summary=" ".join([*good, *bad]))
+    return ScriptedFinish(response="\n".join([*shown, *good, *bad]), summary=" ".join([*good, *bad]))
 
 
 def _describe(tasks: Sequence[Task]) -> str:
@@ -216,7 +218,7 @@ def _shown(seen: Transcript, task: Task) -> str:
     return f"{f'`{task.path}`' if task.path else 'The files'}:\n\n{content}"
 
 
-def _verify(seen: Transcript) -> Calls | Finish:
+def _verify(seen: Transcript) -> Calls | ScriptedFinish:
     """Read what was changed, run programs, and see that carrying out the request again would change nothing."""
     changes = {path: list[Task]() for path in seen.changed} | _changes(seen.tasks())
     if unread := [path for path in changes if "read_file" in seen.offered and not seen.calls("read_file", path)]:
@@ -229,13 +231,15 @@ def _verify(seen: Transcript) -> Calls | Finish:
         faults = ["I found no file to verify"]
     if faults:
         listed = "\n".join(f"- {fault}" for fault in faults)
-        return Finish(response=f"Issues:\n{listed}", summary=short(listed, 300), verdict="issues", issues=listed)
+        return ScriptedFinish(
+            response=f"Issues:\n{listed}", summary=short(listed, 300), verdict="issues", issues=listed
+        )
     ran = {path for path in changes for run in seen.calls("check", path) if run.ok}
     listed = "\n".join(
         f"- {f'ran `python {path}`' if path in ran else f'read `{path}`'}: it {_describe(tasks) or 'can be read'}"
         for path, tasks in changes.items()
     )
-    return Finish(response=f"{VERIFIED}\n{listed}", summary=short(listed, 300), verdict="verified")
+    return ScriptedFinish(response=f"{VERIFIED}\n{listed}", summary=short(listed, 300), verdict="verified")
 
 
 def _fault(seen: Transcript, path: str, tasks: Sequence[Task]) -> str:
@@ -255,16 +259,16 @@ def _fault(seen: Transcript, path: str, tasks: Sequence[Task]) -> str:
     return "" if is_right else f"`{path}` is not so that it {_describe(tasks)}"
 
 
-def _chores(seen: Transcript) -> Calls | Finish:
+def _chores(seen: Transcript) -> Calls | ScriptedFinish:
     """Look through the files of this cycle; what the model wrote needs no tidying."""
     if unread := [path for path in seen.changed if "read_file" in seen.offered and not seen.calls("read_file", path)]:
         return [("read_file", {"path": path}) for path in unread]
     looked = ", ".join(f"`{path}`" for path in seen.changed) or "the workspace"
     text = f"Looked through {looked}: I found nothing to tidy."
-    return Finish(response=text, summary=text)
+    return ScriptedFinish(response=text, summary=text)
 
 
-def _reflect(seen: Transcript) -> Calls | Finish:
+def _reflect(seen: Transcript) -> Calls | ScriptedFinish:
     """Record one lesson."""
     request = seen.request() or "nothing in words"
     proof = next((text for text in reversed(seen.texts) if text.startswith(VERIFIED)), "")
@@ -275,8 +279,8 @@ def _reflect(seen: Transcript) -> Calls | Finish:
     if "learn" in seen.offered and not tries:
         return [("learn", {"title": short(request, 50), "lesson": lesson})]
     if tries and not tries[-1].ok:
-        return Finish(response=f"I could not record my lesson ({short(tries[-1].content, 150)}): {lesson}")
-    return Finish(response=f"{LEARNED} {lesson}")
+        return ScriptedFinish(response=f"I could not record my lesson ({short(tries[-1].content, 150)}): {lesson}")
+    return ScriptedFinish(response=f"{LEARNED} {lesson}")
 
 
 _PHASES = {
@@ -298,7 +302,7 @@ _FILLERS = frozenset(("please", "then", "and", "to", "now", "you"))
 _VALUES: dict[str, Any] = {"true": True, "false": False, "none": None, "null": None}
 
 
-def _workflow_calls(seen: Transcript) -> Calls | Finish | None:
+def _workflow_calls(seen: Transcript) -> Calls | ScriptedFinish | None:
     """What a speaker of a workflow is asked for, once: by name, as `planner hands off to executor`, or as the first."""
     if "handoff" not in seen.offered:
         return None
@@ -316,7 +320,9 @@ def _workflow_calls(seen: Transcript) -> Calls | Finish | None:
     if calls:
         return calls
     done = [done.content.rstrip(".") for done in seen.done if done.tool in ("handoff", "finish", "set_context")]
-    return Finish(response=f"This is {seen.agent}. As you asked: {short('; '.join(done), 400)}.") if done else None
+    return (
+        ScriptedFinish(response=f"This is {seen.agent}. As you asked: {short('; '.join(done), 400)}.") if done else None
+    )
 
 
 def _arguments(tool: str, found: re.Match[str]) -> dict[str, Any]:

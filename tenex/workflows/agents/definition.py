@@ -15,7 +15,7 @@ from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.agent import Link as LinkRule
-from tenex.core.verdicts import Question, Verdict, call_now
+from tenex.core.verdicts import FunctionQuestion, Verdict, call_now
 from tenex.core.workflow.rounds import plain
 
 from .blueprint import Blueprint, check_types, read_class
@@ -129,7 +129,7 @@ def agent_at(agent: PhasedAgent, agent_state: AgentPhaseState, conversation: Pha
 
 def ask_now(function: str, given: str, code: Any, call: Callable[[], Any]) -> Verdict:
     """Call a function of an agent where it may run: in a task of its own, never in a decision."""
-    return call_now(Question(function=function, given=given, code=code, call=call))
+    return call_now(FunctionQuestion(function=function, given=given, code=code, call=call))
 
 
 def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool = False) -> Program:

@@ -35,7 +35,7 @@ from tenex.core.signals import (
     Who,
 )
 from tenex.core.state.mission import UNKNOWN_KIND, Mission
-from tenex.core.verdicts import Question, answer, digest
+from tenex.core.verdicts import FunctionQuestion, answer, digest
 
 PROGRAM = "the program"
 """Who pauses a mission that cannot go on by the code there is now."""
@@ -104,7 +104,9 @@ def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
         return
     call = partial(_call, rule.begin, text)
     name = f"begin of the mission {workflow}"
-    found = answer(draft.state.verdicts, Question(function=name, given=digest(text), code=rule.begin, call=call))
+    found = answer(
+        draft.state.verdicts, FunctionQuestion(function=name, given=digest(text), code=rule.begin, call=call)
+    )
     if found.kind:
         failed = f"its `begin` failed with {found.kind}. The author of its code has to fix that."
         draft.add(m.MissionRefused, workflow=workflow)

@@ -1,7 +1,7 @@
 """A mission's graph: its nodes and edges, read from the classes and checked, and its values as the journal has them.
 
 The edges are what `run` is annotated to return: `Review | End[str]`, `"Review" | End[str]`, a whole annotation in
-quotes or `Annotated[Review, "a draft is there"]`. The graph's own nodes are known wherever they were defined.
+quotes or `Annotated[Review, "a draft is there"]`. The graph's own nodes are known in whatever module they were defined.
 """
 
 import inspect

@@ -193,7 +193,7 @@ CURRENT: ContextVar[GraphRunContext[Any, Any] | None] = ContextVar("tenex_node",
 def durable(
     *, replay: ReplayName = "once", name: str | None = None
 ) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
-    """Make an async function a durable step wherever a node calls it; elsewhere it is what it was.
+    """Make an async function a durable step when a node calls it; called elsewhere it is unchanged.
 
     Args:
         replay: as for `GraphRunContext.step`.

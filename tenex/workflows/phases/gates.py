@@ -37,7 +37,7 @@ def leaving(conversation: Conversation, target: str, rules: Policy) -> str | Non
 def open_gates(conversation: Conversation, rules: Policy) -> tuple[Phase, ...]:
     """The gates in the way of END; reflection is none where all who have yet to reflect have left the roster."""
     left = bool(yet_to_reflect(conversation, rules))
-    return tuple(gate for gate in conversation.open_gates if left or gate is not Phase.REFLECTION)
+    return tuple(gate for gate in conversation.unmet_gates if left or gate is not Phase.REFLECTION)
 
 
 def _person_after_plan(conversation: Conversation) -> bool:
