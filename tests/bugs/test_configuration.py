@@ -10,13 +10,13 @@ from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import model_server
 from tests.repository.tree import ROOT, named
 from tests.service.kit import tenex
-from tests.service.loopback import minded, serving, settled
+from tests.service.loopback import folder_with_model, serving, settled
 
 
 async def test_B17_what_is_configured_is_what_live_conversations_meet(tmp_path: Path) -> None:
     """The queue was tied to another object than the one that served, so it never held anything back."""
     async with embedded_relay() as url, model_server(lambda request: Answer(text="no decision")) as server:
-        folder = minded(tmp_path / "data", url, server, "[limits]\nrouting_attempts = 2\n")
+        folder = folder_with_model(tmp_path / "data", url, server, "[limits]\nrouting_attempts = 2\n")
         async with serving(folder, server) as process:
             name = await folder.write("hello")
             await settled(folder, name, "waiting")

@@ -23,7 +23,7 @@ from tests.fakes.modelserver import model_server, text_of
 from tests.fakes.python_agents import ScriptedModel, calls, results
 from tests.service import person
 from tests.service.kit import of_kind
-from tests.service.loopback import MODEL, minded
+from tests.service.loopback import MODEL, folder_with_model
 
 from .test_python_agents import rests, serving
 
@@ -106,7 +106,7 @@ async def test_the_shipped_critic_plans_in_a_private_state_and_publishes_only_it
     assert main(["--data", str(data), "agents", "add", "--like", "critic"]) == 0
     async with embedded_relay() as url, model_server(objects) as server:
         monkeypatch.setenv("LOCAL_KEY", server.key)
-        folder = minded(data, url, server)
+        folder = folder_with_model(data, url, server)
         settings = load(None, data, env={"TENEX_MODELS__DEFAULT": MODEL}, parse_key=parse_public_key)
         async with open_application(settings) as app, asyncio.TaskGroup() as group:
             group.create_task(app.serve())

@@ -52,7 +52,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     async def hold() -> Finished:
         async with embedded_relay() as url:
             folder = Folder(data, url)
-            async with daemon(folder, ready=False) as process:  # with all it loads: what it says is looked through
+            async with daemon(folder, ready=False) as process:  # a test searches its whole log
                 await process.until("runtime.ready")
                 name = await folder.write(WORDS)
                 await folder.until(name, "ended")

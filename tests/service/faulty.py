@@ -1,7 +1,7 @@
 """A daemon with a fault of a chosen kind: `python -m tests.service.faulty DATA MARKS KIND`.
 
-    stuck   its mind writes the file `held` into MARKS and blocks the whole loop until there is a file `go`
-    away    its mind cannot be reached until there is a file `go`
+    stuck   its model writes the file `held` into MARKS and blocks the whole loop until there is a file `go`
+    away    its model cannot be reached until there is a file `go`
     hung    while there is a file `hang`, its disk takes no flush and gives no answer; it writes the file `held`
 
 It waits for relays a second where others wait a quarter of a minute, so that a deaf one is soon found out.

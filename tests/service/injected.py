@@ -2,7 +2,7 @@
 
 strace counts for each thread and each call by itself: of the threads, the first to make its n-th call is met; so the
 disk's work is in one. Given a path, only calls that name it, or a descriptor of it, are counted. Programs that the
-daemon starts are let go of.
+daemon starts are not traced.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Point:
     where: str = ""
     """Below the data folder, `<id>` for the conversation's own; empty: anywhere."""
     fault: str = "signal=KILL"
-    """As strace's `inject=` says it."""
+    """In the syntax of strace's `inject=`."""
     rotates: bool = False
     """Journals go on in another file whenever the view is written."""
 
@@ -87,11 +87,11 @@ class Talk:
     folder: Folder
     sent: list[str]
     _writing: asyncio.Task[None] | None = None
-    """What is being written is written once, also where a daemon dies meanwhile and nobody waits any more."""
+    """The message being written; written once, also where a daemon dies meanwhile."""
 
     @classmethod
     async def begin(cls, folder: Folder) -> "Talk":
-        """The first message stands on the relay before there is a daemon."""
+        """The first message is on the relay before there is a daemon."""
         return cls(folder, [await folder.write(TALK[0])])
 
     @property

@@ -52,11 +52,11 @@ class Folder:
         self.marks = data.parent / f"{data.name}-marks"
         self.marks.mkdir()
         self.file = made.config
-        # a mind of a test is not trusted like the offline model, so `check` has to be switched on by the operator
+        # a test's model is not trusted like the offline model, so `check` has to be switched on by the operator
         self.file.write_text(f'{self.file.read_text()}\n[tools]\ncheck = "on"\n{settings}')
         ring = KeyRing(data / "keys")
         self.owner, self.project = ring.get("owner"), ring.get("project")
-        self.voices = {ring.get(name).public for name in ring.names() if name != "owner"}
+        self.public_keys = {ring.get(name).public for name in ring.names() if name != "owner"}
 
     @property
     def workspace(self) -> Path:
@@ -74,11 +74,11 @@ class Folder:
             return []
 
     def state(self, name: str) -> Conversation:
-        """Where a conversation stands on disk."""
+        """The state of a conversation on disk."""
         return fold(ConversationId(name), self.records(name))
 
     def view(self, name: str) -> dict[str, Any]:
-        """What `conversation.json` says."""
+        """The content of `conversation.json`."""
         view: dict[str, Any] = json.loads((self.conversation(name) / "conversation.json").read_text())
         return view
 
@@ -122,8 +122,8 @@ class Forked:
         """Start a module's `main`, with its stderr to be read."""
         child, reading = await asyncio.to_thread(begin, words, environment(**env), ROOT)
         stderr = asyncio.StreamReader(_LINE)
-        said = os.fdopen(reading, "rb", 0)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stderr), said)
+        pipe = os.fdopen(reading, "rb", 0)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stderr), pipe)
         return cls(child, stderr)
 
     @property
@@ -190,14 +190,14 @@ class Process:
             async with asyncio.timeout(PATIENCE), self._changed:
                 await self._changed.wait_for(lambda: found() or self._reading.done())
         except TimeoutError:
-            raise AssertionError(f"no {event} within {PATIENCE} s; it said:\n{self.said}") from None
+            raise AssertionError(f"no {event} within {PATIENCE} s; its stderr:\n{self.stderr}") from None
         log = found()
-        assert log is not None, f"it ended without {event}; it said:\n{self.said}"
+        assert log is not None, f"it ended without {event}; its stderr:\n{self.stderr}"
         return log
 
     @property
-    def said(self) -> str:
-        """Everything it has said on stderr."""
+    def stderr(self) -> str:
+        """Everything it has written to stderr."""
         return "\n".join(self.lines)
 
     @property
@@ -275,11 +275,11 @@ async def daemon(folder: Folder, *, ready: bool = True, **env: str) -> AsyncIter
 
 @asynccontextmanager
 async def ordered(
-    folder: Folder, moment: Moment = "never", at: int = 1, *, hold: bool = False, tool: str = "", mind: str = "offline"
+    folder: Folder, moment: Moment = "never", at: int = 1, *, hold: bool = False, tool: str = "", model: str = "offline"
 ) -> AsyncIterator[Process]:
     """The daemon with orders (`moments`), once it is ready."""
     orders = Orders(
-        data=str(folder.data), marks=str(folder.marks), moment=moment, at=at, hold=hold, tool=tool, mind=mind
+        data=str(folder.data), marks=str(folder.marks), moment=moment, at=at, hold=hold, tool=tool, model=model
     )
     async with forked(["tests.service.moments", orders.dumps()]) as process:
         await process.until("runtime.ready")
@@ -298,17 +298,17 @@ async def tenex_here(*words: str | Path, **env: str) -> tuple[int, str, str]:
 
     def run() -> tuple[int, str, str]:
         streams = [BytesIO(), BytesIO()]
-        out, said = (TextIOWrapper(stream, "utf-8", write_through=True) for stream in streams)
-        with redirect_stdout(out), redirect_stderr(said), patch.dict(os.environ, environment(**env), clear=True):
+        out, err = (TextIOWrapper(stream, "utf-8", write_through=True) for stream in streams)
+        with redirect_stdout(out), redirect_stderr(err), patch.dict(os.environ, environment(**env), clear=True):
             code = main(list(map(str, words)))
-        told = [stream.getvalue().decode() for stream in streams]
-        return code, told[0], told[1]
+        texts = [stream.getvalue().decode() for stream in streams]
+        return code, texts[0], texts[1]
 
     return await asyncio.to_thread(run)
 
 
 def phases(view: dict[str, Any]) -> list[str]:
-    """The phases entered, as the view tells them."""
+    """The phases entered, by the view."""
     return [transition["to"] for transition in view["phaseTransitions"]]
 
 

@@ -1,4 +1,4 @@
-"""A daemon whose minds sit behind HTTP on loopback: how it is configured, and what both sides counted."""
+"""A daemon whose models answer over HTTP on loopback: how it is configured, and what both sides counted."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
@@ -24,10 +24,10 @@ QUICK = """
 retry_delays = [0.05, 0.1, 0.2]
 hold_for = 1
 """
-"""The retry table in a tenth of the time nobody waits for in a test."""
+"""The retry table, short enough for tests."""
 
 
-def minded(data: Path, relay: str, server: ModelServer, settings: str = "") -> Folder:
+def folder_with_model(data: Path, relay: str, server: ModelServer, settings: str = "") -> Folder:
     """A data folder that knows the server as the provider `local`."""
     provider = f'\n[models.providers.local]\nkind = "openai"\nbase_url = "{server.url}"\napi_key_env = "LOCAL_KEY"\n'
     price = f'[models.prices."{MODEL}"]\ninput = {INPUT}\noutput = {OUTPUT}\n'
@@ -50,7 +50,7 @@ async def settled(folder: Folder, name: str, status: str = "ended", *, messages:
         nonlocal seen
         size = _size(folder, name)
         if size == seen:
-            return None  # reading it all again would tell the same
+            return None  # unchanged since the last look
         seen = size
         records = folder.records(name)
         if len(of_kind(records, r.MessageRecorded)) < messages:

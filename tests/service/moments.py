@@ -37,7 +37,7 @@ from tenex.store.disk import Disk
 from tenex.store.journal import FileJournal
 from tenex.tools.registry import ToolRegistry
 
-from . import minds
+from . import scripted_models
 
 Moment = Literal[
     "never", "route", "model", "tool", "tool done", "append", "torn append", "appended", "publish", "published"
@@ -60,7 +60,7 @@ class Orders:
     at: int = 1
     hold: bool = False
     tool: str = ""
-    mind: str = "offline"
+    model: str = "offline"
     one_thread: bool = False
     """The disk's work is done in one thread, so that who counts a thread's calls counts all."""
     rotates: bool = False
@@ -84,7 +84,7 @@ class Moments:
         self._seen: Counter[str] = Counter()
 
     def is_now(self, moment: Moment) -> bool:
-        """Count the moment; tell whether it is the one of the orders."""
+        """Count the moment; return whether it is the one of the orders."""
         self._seen[moment] += 1
         return self._orders.moment == moment and self._seen[moment] == self._orders.at
 
@@ -114,7 +114,7 @@ class Moments:
 
 
 class Watched:
-    """A mind whose questions are moments."""
+    """A model whose requests are moments."""
 
     def __init__(self, inner: Model, moments: Moments) -> None:
         self._inner, self._moments = inner, moments
@@ -185,8 +185,8 @@ def main() -> int:
         _replace(journal, "FILE_BYTES", 1)
         _replace(journal, "PER_CHECKPOINT", 0)
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
-    mind: Model = OfflineModel() if orders.mind == "offline" else minds.MINDS[orders.mind]()
-    return 0 if serve(settings, model=Watched(mind, moments)) else FORCED
+    model: Model = OfflineModel() if orders.model == "offline" else scripted_models.SCRIPTED_MODELS[orders.model]()
+    return 0 if serve(settings, model=Watched(model, moments)) else FORCED
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What is promised of a conversation, held against what its daemons left: on disk, on the relay, in the tools' notes.
 
 Call it when the conversation has come to rest and the last daemon has stopped; who died on the way, and with what on
-disk, is told with `survey`.
+disk, comes from `survey`.
 """
 
 import re
@@ -47,7 +47,7 @@ ROWS: Final = (
     "select kind, value, id from facets join conversations on conversation = number",
     MESSAGES,
 )
-"""All that the index says of journals; its own numbers and the cursors aside, which no journal knows."""
+"""All that the index derives from journals: without its own numbers and cursors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ async def check(
         deaths: what each daemon that died had left, in order.
         way: the phases it has to have entered.
         messages: the ids of what people wrote; None: the first alone.
-        quarrels: how often the disk has said no; each may leave a torn tail.
+        quarrels: how many disk operations were refused; each may leave a torn tail.
     """
     records = folder.records(name)
     _check_journal(folder, name, records, deaths)
@@ -126,22 +126,22 @@ def _check_journal(folder: Folder, name: str, records: list[Record], deaths: Seq
 
 
 def _check_messages(records: list[Record], messages: Sequence[str]) -> None:
-    """Each was taken in once, and something was said after it."""
+    """Each was taken in once, and something was sent after it."""
     wrote = of_kind(records, r.MessageRecorded)
     assert Counter(record.event_id for record in wrote) == Counter(messages)
-    said = of_kind(records, r.MessageSent)
+    sent = of_kind(records, r.MessageSent)
     for record in wrote:
-        assert any(word.seq > record.seq for word in said), f"{record.event_id} was not answered"
+        assert any(word.seq > record.seq for word in sent), f"{record.event_id} was not answered"
 
 
 async def _check_relay(folder: Folder, records: list[Record]) -> None:
-    """What people see: exactly what the journal says was said, once each."""
-    said = [event for record in of_kind(records, r.MessageSent) for event in record.events]
-    seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
-    assert Counter(event["id"] for event in seen) == Counter(event.id for event in said)
-    assert {event["id"]: event["content"] for event in seen} == {event.id: event.content for event in said}
+    """What people see: exactly the messages of the journal, once each."""
+    sent = [event for record in of_kind(records, r.MessageSent) for event in record.events]
+    seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys))
+    assert Counter(event["id"] for event in seen) == Counter(event.id for event in sent)
+    assert {event["id"]: event["content"] for event in seen} == {event.id: event.content for event in sent}
     words = Counter((record.speaker, record.run, record.text) for record in of_kind(records, r.MessageSent))
-    assert max(words.values()) == 1, f"said again: {words.most_common(1)}"
+    assert max(words.values()) == 1, f"sent again: {words.most_common(1)}"
 
 
 def _check_executions(folder: Folder, name: str, records: list[Record], deaths: Sequence[Survived]) -> None:
@@ -177,7 +177,7 @@ def _check_steps(folder: Folder, name: str, records: list[Record], deaths: Seque
 
 
 async def _check_books(folder: Folder, name: str) -> None:
-    """The checks an operator has find nothing, and the index says what one made anew says."""
+    """The checks an operator has find nothing, and the index equals a rebuilt one."""
     conversations = folder.data / "conversations"
     disk, clock = Disk(), SystemClock()
     try:
@@ -195,7 +195,7 @@ async def _check_books(folder: Folder, name: str) -> None:
 
 
 def rows(index: Path) -> Iterator[tuple[Any, ...]]:
-    """Everything an index says of journals."""
+    """Every row an index derives from journals."""
     with closing(sqlite3.connect(f"file:{index}?mode=ro", uri=True)) as connection:
         for number, query in enumerate(ROWS):
             for row in connection.execute(query):
@@ -203,7 +203,7 @@ def rows(index: Path) -> Iterator[tuple[Any, ...]]:
 
 
 def _check_files(folder: Folder, name: str, torn: int) -> None:
-    """Nothing stands about: no half file, no lock of a program that died, no socket."""
+    """No stray files: no half file, no lock of a program that died, no socket."""
     here = folder.data / "conversations"
     found = {path.name for path in here.iterdir()}
     assert found == {name, "_daemon", ".lock", "index.sqlite"}, found

@@ -31,7 +31,7 @@ async def publish(url: str, *events: Wire) -> None:
 
 
 async def stored(url: str, **wanted: Any) -> list[Wire]:
-    """Everything a relay keeps that matches, oldest first; a `_` in a name stands for the `#` of a tag's filter."""
+    """Everything a relay keeps that matches, oldest first; a `_` in a name means the `#` of a tag's filter."""
     filters = {name.replace("_", "#"): value for name, value in wanted.items()}
     found: list[Wire] = []
     async with asyncio.timeout(60), connect(url, max_size=None, proxy=None) as socket:
@@ -43,7 +43,7 @@ async def stored(url: str, **wanted: Any) -> list[Wire]:
 
 
 async def until(holds: Callable[[], Any], within: float = 60.0) -> Any:
-    """Return what `holds` gives, once it gives something; it looks at files of another process, which tell nobody."""
+    """Return what `holds` gives, once it gives something; it polls, as files of another process notify no one."""
     async with asyncio.timeout(within):
         while not (found := holds()):
             await asyncio.sleep(0.02)

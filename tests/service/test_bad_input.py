@@ -1,4 +1,4 @@
-"""Bad input of every kind: a sentence that says what is wrong, where, and what to do; and nothing else suffers."""
+"""Bad input of every kind: the error names what is wrong, where, and what to do; and nothing else suffers."""
 
 import json
 import os
@@ -52,13 +52,13 @@ NAMES = (
 # ---- what the operator got wrong --------------------------------------------------------------------------------
 
 
-async def test_every_fault_of_a_broken_configuration_is_told_at_once(tmp_path: Path) -> None:
+async def test_every_fault_of_a_broken_configuration_is_reported_at_once(tmp_path: Path) -> None:
     """Ten faults, ten lines, each with the file and the setting; exit code 3, and nothing was made."""
     file = tmp_path / "tenex.toml"
     file.write_text(FAULTS)
-    code, out, said = await tenex("run", "--data", tmp_path)
+    code, out, err = await tenex("run", "--data", tmp_path)
     assert (code, out) == (3, "")
-    lines = [line for line in said.splitlines() if line.startswith("  - ")]
+    lines = [line for line in err.splitlines() if line.startswith("  - ")]
     assert len(lines) == len(NAMES)
     for name in NAMES:
         assert any(line.startswith(f"  - {file}: {name}: ") for line in lines), name
@@ -66,56 +66,57 @@ async def test_every_fault_of_a_broken_configuration_is_told_at_once(tmp_path: P
     assert not (tmp_path / "keys").exists()
 
 
-async def test_toml_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+async def test_invalid_toml_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").write_text("[relays]\nurls = [\n")
-    code, _, said = await tenex("run", "--data", tmp_path)
+    code, _, err = await tenex("run", "--data", tmp_path)
     assert code == 3
-    assert "line 3" in said or "end of document" in said
-    assert "Traceback" not in said
+    assert "line 3" in err or "end of document" in err
+    assert "Traceback" not in err
 
 
 async def test_a_missing_project_key_is_not_made_in_passing(folder: Folder) -> None:
-    """People would write to a stranger: the daemon does not start, and says what makes one."""
-    (folder.data / "keys" / "project.nsec").unlink()
-    code, _, said = await tenex("run", "--data", folder.data)
+    """The daemon does not start, and the error names the command that makes one."""
+    for key in (folder.data / "keys").iterdir():
+        key.unlink()
+    code, _, err = await tenex("run", "--data", folder.data)
     assert code == 3
     advice = f"`tenex --data {folder.data} init` makes one"
-    assert f"{folder.data / 'keys' / 'project.nsec'}: there is no key for project; {advice}" in said
-    assert not (folder.data / "keys" / "project.nsec").exists()
+    assert f"{folder.data / 'keys' / 'project.nsec'}: there is no key for project; {advice}" in err
+    assert not list((folder.data / "keys").iterdir())
 
 
-async def test_all_faults_of_keys_are_told_together_and_no_secret_is(folder: Folder) -> None:
+async def test_all_faults_of_keys_are_reported_together_without_a_secret(folder: Folder) -> None:
     """One that others may read, one that holds something else."""
     open_key, broken = (folder.data / "keys" / f"{name}.nsec" for name in ("project", "executor"))
     secret = open_key.read_text().strip()
     open_key.chmod(0o644)
     broken.write_text("nsec1nonsense\n")
-    code, _, said = await tenex("run", "--data", folder.data)
+    code, _, err = await tenex("run", "--data", folder.data)
     assert code == 3
-    assert f"{open_key}: others may read this key (mode 0644); run `chmod 600 {open_key}`" in said
-    assert f"{broken}: holds no nsec1 key" in said
-    assert secret not in said
-    assert "nonsense" not in said
+    assert f"{open_key}: others may read this key (mode 0644); run `chmod 600 {open_key}`" in err
+    assert f"{broken}: holds no nsec1 key" in err
+    assert secret not in err
+    assert "nonsense" not in err
 
 
-async def test_a_broken_agent_is_told_with_its_file(folder: Folder) -> None:
+async def test_a_broken_agent_is_reported_with_its_file(folder: Folder) -> None:
     (folder.data / "agents" / "mine.md").write_text(
         "---\nname: Mine\nkind: expert\nrole: builds\nuse_when: always\ntools: [teleport]\n---\nBe.\n"
     )
-    code, _, said = await tenex("run", "--data", folder.data)
+    code, _, err = await tenex("run", "--data", folder.data)
     assert code == 3
-    assert str(folder.data / "agents" / "mine.md") in said
-    assert "teleport" in said
+    assert str(folder.data / "agents" / "mine.md") in err
+    assert "teleport" in err
 
 
 async def test_a_workspace_that_holds_the_keys_is_refused(folder: Folder) -> None:
     folder.file.write_text(f'{folder.file.read_text()}\n[paths]\nworkspace = "."\n')
-    code, _, said = await tenex("run", "--data", folder.data)
+    code, _, err = await tenex("run", "--data", folder.data)
     assert code == 3
-    assert "contains the keys folder" in said
+    assert "contains the keys folder" in err
 
 
-# ---- what stands on disk ----------------------------------------------------------------------------------------
+# ---- files on disk -----------------------------------------------------------------------------------------------
 
 
 async def test_a_damaged_journal_is_left_alone_and_the_others_run(folder: Folder) -> None:
@@ -144,7 +145,7 @@ async def test_a_damaged_journal_is_left_alone_and_the_others_run(folder: Folder
     assert str(journal) in (folder.conversation(bad) / "QUARANTINED").read_text()
 
 
-async def test_a_folder_where_a_journal_should_be_stops_nobody_else(folder: Folder) -> None:
+async def test_a_folder_where_a_journal_should_be_stops_no_other_conversation(folder: Folder) -> None:
     name = "ab" * 32
     (folder.conversation(name) / "journal.jsonl").mkdir(parents=True)
     async with daemon(folder) as process:
@@ -238,7 +239,7 @@ def hostile(folder: Folder) -> dict[str, Any]:
     }
 
 
-async def test_forgeries_and_odd_shapes_are_dropped_and_good_words_heard(tmp_path: Path) -> None:
+async def test_forgeries_and_odd_shapes_are_dropped_and_valid_messages_answered(tmp_path: Path) -> None:
     """Live and stored alike: none starts a conversation, none ends the daemon, and the owner is answered."""
     async with FaultRelay() as relay:
         folder = Folder(tmp_path / "data", relay.url)
@@ -266,7 +267,7 @@ async def test_forgeries_and_odd_shapes_are_dropped_and_good_words_heard(tmp_pat
             second = await folder.write("Create bye.py that prints bye")
             await folder.until(second, "ended")
             assert await process.stop() == 0
-            assert "evil" not in process.said
+            assert "evil" not in process.stderr
             assert not [log for log in process.logs if log["level"] in ("error", "critical")]
             assert [log["verdict"] for log in process.logs if log["event"] == "message.received"] == ["admitted"] * 2
     conversations = {path.name for path in (folder.data / "conversations").iterdir() if len(path.name) == 64}
@@ -275,8 +276,8 @@ async def test_forgeries_and_odd_shapes_are_dropped_and_good_words_heard(tmp_pat
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "live"])
-async def test_a_megabyte_of_content_makes_nobody_deaf(tmp_path: Path, stored: bool) -> None:
-    """Genuine, from the owner, and far beyond every limit: refused with a reason; the next words are heard."""
+async def test_a_megabyte_of_content_does_not_stop_the_subscription(tmp_path: Path, stored: bool) -> None:
+    """Genuine, from the owner, and far beyond every limit: refused with a reason; the next message is answered."""
     async with FaultRelay() as relay:
         folder = Folder(tmp_path / "data", relay.url)
         huge = person.note(folder.owner, "x" * 1024 * 1024, ["p", folder.project.public])

@@ -1,4 +1,4 @@
-"""One system call of the real daemon fails, and the next ones do not: it says so, holds, and goes on by itself."""
+"""One system call of the real daemon fails, and the next ones do not: it logs that, holds, and goes on by itself."""
 
 import os
 import signal
@@ -29,28 +29,28 @@ SWEEP = [
     ("fdatasync", WAL, EIO, 1),
     ("pwrite64", WAL, ENOSPC, 9),
 ]
-"""Calls, where, what is said of them, and every how many-th."""
+"""Calls, where, the words of their reason, and every how many-th."""
 
 
 async def fail_and_go_on(folder: Folder, point: Point) -> bool:
-    """The talk comes to its end in the same process, and nothing is done twice, for nobody has died.
+    """The talk comes to its end in the same process, and nothing is done twice, for no process has died.
 
     Returns:
         Whether the daemon came to that call.
     """
     talk = await Talk.begin(folder)
     async with injected(folder, point, talk.name) as tracer:
-        assert await talk.finish_or(tracer), tracer.said
+        assert await talk.finish_or(tracer), tracer.stderr
         (pid,) = children(tracer.pid)
         os.kill(pid, signal.SIGTERM)
-        assert await tracer.ended() == 0, tracer.said
+        assert await tracer.ended() == 0, tracer.stderr
         was_met = "(INJECTED)" in (folder.marks / "trace").read_text()
-        frozen = [log["reason"] for log in tracer.logs if log["event"] == "conversation.suspended"]
-        assert "Traceback" not in tracer.said, tracer.said
+        suspended = [log["reason"] for log in tracer.logs if log["event"] == "conversation.suspended"]
+        assert "Traceback" not in tracer.stderr, tracer.stderr
     if point.where == JOURNAL:
         word = dict((EIO, ENOSPC))[point.fault]
-        assert len(frozen) == was_met, tracer.said
-        assert all(word in reason for reason in frozen)
+        assert len(suspended) == was_met, tracer.stderr
+        assert all(word in reason for reason in suspended)
     elif was_met:  # a view or an index that the disk did not take in the end is made at the next start
         async with ordered(folder) as again:
             assert await again.stop() == 0
@@ -60,8 +60,8 @@ async def fail_and_go_on(folder: Folder, point: Point) -> bool:
 
 
 @pytest.mark.parametrize("point", QUICK, ids=str)
-async def test_a_call_that_fails_once_is_told_and_outlived(folder: Folder, point: Point) -> None:
-    """The disk says no once; the conversation freezes, is read again, and goes on where it was."""
+async def test_a_call_that_fails_once_is_logged_and_outlived(folder: Folder, point: Point) -> None:
+    """The disk refuses once; the conversation is suspended, read again, and goes on where it was."""
     assert await fail_and_go_on(folder, point), "it never came to that call"
 
 

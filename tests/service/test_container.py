@@ -108,7 +108,7 @@ def test_two_stages_of_one_base_and_no_compiler_in_the_second() -> None:
     assert not re.search(r"gcc|build-essential|-dev\b", runtime)
 
 
-def test_it_runs_as_nobody_in_particular_on_one_volume() -> None:
+def test_it_runs_as_any_user_on_one_volume() -> None:
     """A number, so that engines which forbid root can see that it is not; the volume is the data folder."""
     assert value_of("USER") == "10001:10001"
     assert value_of("VOLUME") == "/data"
@@ -152,9 +152,9 @@ def test_compose_agrees_with_image_and_settings() -> None:
 
 
 def test_commands_in_comments_exist() -> None:
-    """What the two files tell a person to type: `tenex X --option`."""
-    told = (ROOT / "Dockerfile").read_text() + (ROOT / "config" / "compose.yaml").read_text()
-    lines = re.findall(r"^#.*\btenex (init|status|run)\b *([^#\n]*)", told, re.MULTILINE)
+    """The commands the two files give: `tenex X --option`."""
+    text = (ROOT / "Dockerfile").read_text() + (ROOT / "config" / "compose.yaml").read_text()
+    lines = re.findall(r"^#.*\btenex (init|status|run)\b *([^#\n]*)", text, re.MULTILINE)
     assert lines
     for command, rest in lines:
         options = {option for param in getattr(load_command(command), "params", ()) for option in param.opts}
@@ -203,7 +203,7 @@ def test_the_steps_of_the_build_by_hand(source: Path, tmp_path: Path) -> None:
     check = json.loads(value_of("HEALTHCHECK").split(" CMD ")[1])[1:]
     data.mkdir()
     assert run(program, "init", "--relay", "ws://127.0.0.1:9") == 0
-    assert run(program, *check) == 1, "nobody is there yet"
+    assert run(program, *check) == 1, "nothing listens there yet"
     daemon = subprocess.Popen([program, *json.loads(value_of("CMD"))], cwd=data, env=env, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + PATIENCE

@@ -62,8 +62,8 @@ async def connected(path: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asy
 
 async def line(reader: asyncio.StreamReader) -> dict[str, Any]:
     async with asyncio.timeout(60):
-        told: dict[str, Any] = json.loads(await reader.readline())
-    return told
+        answer: dict[str, Any] = json.loads(await reader.readline())
+    return answer
 
 
 async def test_a_question_is_answered(path: Path) -> None:
@@ -92,7 +92,7 @@ async def test_a_refusal_comes_out_as_the_error_it_was(path: Path, kind: str, er
 
 
 @pytest.mark.parametrize("verb", ["fail", "strange"])
-async def test_a_fault_of_ours_is_said_and_survived(path: Path, verb: str) -> None:
+async def test_an_internal_error_is_reported_and_survived(path: Path, verb: str) -> None:
     """An exception, or a result that is no JSON: an error for this one, and the next is served."""
     with pytest.raises(TenexError, match="internal error"):
         await ask(path, verb)
@@ -143,7 +143,7 @@ async def test_half_a_line_and_a_hang_up_are_nothing(path: Path) -> None:
 
 
 async def test_clients_are_bounded_in_number(path: Path) -> None:
-    """One too many is told so; when one leaves there is room again."""
+    """One too many is refused with a reason; when one leaves there is room again."""
     idle = [await asyncio.open_unix_connection(path) for _ in range(CLIENTS)]
     for reader, writer in idle:
         writer.write(b'{"do":"echo"}\n')
@@ -162,7 +162,7 @@ async def test_clients_are_bounded_in_number(path: Path) -> None:
 
 
 async def test_clients_are_bounded_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that says nothing is hung up on, and a handler that takes too long is given up."""
+    """A silent client is disconnected, and a handler that takes too long is given up."""
 
     async def never(_: dict[str, Any]) -> Any:
         await asyncio.Event().wait()
@@ -178,7 +178,7 @@ async def test_clients_are_bounded_in_time(tmp_path: Path, monkeypatch: pytest.M
 
 
 async def test_a_client_that_does_not_read_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer larger than what the kernel keeps for it holds nobody up."""
+    """An answer larger than what the kernel keeps for it delays no other client."""
 
     async def much(_: dict[str, Any]) -> Any:
         return "x" * 4_000_000
@@ -193,8 +193,8 @@ async def test_a_client_that_does_not_read_is_dropped(tmp_path: Path, monkeypatc
             assert await ask(path, "echo") == {}
 
 
-def test_nobody_but_the_owner_may_connect(path: Path) -> None:
-    """The mode keeps others out; where that does not hold, the kernel says who asks."""
+def test_only_the_owner_may_connect(path: Path) -> None:
+    """The mode keeps others out; where that does not hold, the kernel gives the client's user."""
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -213,8 +213,8 @@ async def test_another_user_is_refused(tmp_path: Path) -> None:
             "/usr/bin/python3", "-c", script, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
         )
         async with asyncio.timeout(60):
-            told, _ = await process.communicate()
-    assert "belongs to user 0, and you are 65534" in json.loads(told)["error"]
+            answer, _ = await process.communicate()
+    assert "belongs to user 0, and you are 65534" in json.loads(answer)["error"]
 
 
 async def test_a_socket_that_was_left_is_replaced_and_ours_is_removed(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_a_socket_that_was_left_is_replaced_and_ours_is_removed(tmp_path: 
 
 
 async def test_a_socket_that_is_in_use_is_not_taken(path: Path) -> None:
-    """Two daemons with folders of their own and one socket: the second says whose it is."""
+    """Two daemons with folders of their own and one socket: the second names the one that has it."""
     with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
         async with control_socket(path, HANDLERS):
             pass
@@ -280,8 +280,8 @@ async def test_leaving_does_not_wait_for_clients(tmp_path: Path) -> None:
     writer.close()
 
 
-async def test_nobody_there_is_an_os_error(tmp_path: Path) -> None:
-    """No socket, a stale one, and one that never answers: three errors one can tell apart."""
+async def test_an_unanswered_connection_is_an_os_error(tmp_path: Path) -> None:
+    """No socket, a stale one, and one that never answers: three distinct errors."""
     path = tmp_path / "tenex.sock"
     with pytest.raises(FileNotFoundError):
         await ask(path, "echo")
@@ -294,10 +294,10 @@ async def test_nobody_there_is_an_os_error(tmp_path: Path) -> None:
             await ask(path, "echo", patience=0.05)
 
 
-@pytest.mark.parametrize("told", [b"", b"hello\n", b"[]\n", b'{"ok":true}\n', b'{"result":1}\n', b'{"ok":tr'])
-async def test_somebody_else_at_the_other_end_is_an_os_error(tmp_path: Path, told: bytes) -> None:
+@pytest.mark.parametrize("answer", [b"", b"hello\n", b"[]\n", b'{"ok":true}\n', b'{"result":1}\n', b'{"ok":tr'])
+async def test_somebody_else_at_the_other_end_is_an_os_error(tmp_path: Path, answer: bytes) -> None:
     async def other(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(told)
+        writer.write(answer)
         writer.close()
 
     path = tmp_path / "tenex.sock"

@@ -12,11 +12,11 @@ from .conftest import Finished
 from .kit import FULL_CYCLE, TENEX, Folder, daemon, ordered, phases, running, tenex_here
 
 
-async def test_show_tells_the_phases_and_words_of_the_file(finished: Finished) -> None:
-    """What `show` draws from the journal is what `conversation.json` says."""
+async def test_show_prints_the_phases_and_messages_of_the_file(finished: Finished) -> None:
+    """What `show` draws from the journal equals `conversation.json`."""
     view = finished.folder.view(finished.name)
-    code, out, said = await tenex_here("conversations", "show", finished.name[:8], "--data", finished.folder.data)
-    assert (code, said) == (0, "")
+    code, out, err = await tenex_here("conversations", "show", finished.name[:8], "--data", finished.folder.data)
+    assert (code, err) == (0, "")
     assert re.findall(r"^== \S+ (\w+) → (\w+)", out, re.MULTILINE) == [
         (transition["from"], transition["to"]) for transition in view["phaseTransitions"]
     ]
@@ -63,12 +63,12 @@ async def test_list_shows_the_newest_first_and_paths_lead_there(folder: Folder) 
 
 
 async def test_it_looks_while_the_daemon_works(folder: Folder) -> None:
-    """Reading takes no lock and disturbs nobody."""
+    """Reading takes no lock and disturbs no writer."""
     async with ordered(folder, "model", 2, hold=True) as process:
         name = await folder.write("Create hello.py that prints hello")
         await person.until((folder.marks / "held").exists)
-        code, out, said = await tenex_here("conversations", "show", name, "--data", folder.data)
-        assert (code, said) == (0, "")
+        code, out, err = await tenex_here("conversations", "show", name, "--data", folder.data)
+        assert (code, err) == (0, "")
         assert "chat → execute" in out
         assert "active in execute" in out
         code, out, _ = await tenex_here("conversations", "list", "--data", folder.data)
@@ -79,7 +79,7 @@ async def test_it_looks_while_the_daemon_works(folder: Folder) -> None:
 
 
 async def test_a_quarantined_conversation_is_listed_with_its_fault(finished: Finished, tmp_path: Path) -> None:
-    """`list` says so and goes on; `show` says where; nothing is changed."""
+    """`list` reports it and goes on; `show` names the line; nothing is changed."""
     data = tmp_path / "data"
     shutil.copytree(finished.folder.data, data)
     (data / "conversations" / "index.sqlite").unlink()
@@ -94,10 +94,10 @@ async def test_a_quarantined_conversation_is_listed_with_its_fault(finished: Fin
     (row,) = json.loads(out)
     assert (code, row["id"], row["status"]) == (0, finished.name, "quarantined")
     assert str(journal) in row["fault"]
-    code, _, said = await tenex_here("conversations", "show", finished.name, "--data", data)
+    code, _, err = await tenex_here("conversations", "show", finished.name, "--data", data)
     assert code == 4
-    assert f"{journal}: line " in said
-    assert "Traceback" not in said
+    assert f"{journal}: line " in err
+    assert "Traceback" not in err
     assert journal.read_bytes() == damaged
 
 
@@ -109,23 +109,23 @@ async def test_a_quarantined_conversation_is_listed_with_its_fault(finished: Fin
         (["path", "../.."], "No conversation begins with ../.."),
     ],
 )
-async def test_an_id_that_is_not_one_is_told(tmp_path: Path, words: list[str], sentence: str) -> None:
+async def test_an_invalid_id_is_refused(tmp_path: Path, words: list[str], sentence: str) -> None:
     for end in "12":
         (tmp_path / "conversations" / ("abc" + end * 61)).mkdir(parents=True)
         (tmp_path / "conversations" / ("abc" + end * 61) / "journal.jsonl").touch()
-    code, out, said = await tenex_here("conversations", *words, "--data", tmp_path)
+    code, out, err = await tenex_here("conversations", *words, "--data", tmp_path)
     assert (code, out) == (2, "")
-    assert sentence in said
+    assert sentence in err
 
 
-async def test_an_empty_folder_has_none_and_says_so(tmp_path: Path) -> None:
-    code, out, said = await tenex_here("conversations", "list", "--data", tmp_path)
+async def test_an_empty_folder_lists_no_conversations(tmp_path: Path) -> None:
+    code, out, err = await tenex_here("conversations", "list", "--data", tmp_path)
     assert (code, out) == (0, "")
-    assert "no conversations" in said
+    assert "no conversations" in err
     assert await tenex_here("conversations", "list", "--json", "--data", tmp_path) == (0, "[]\n", "")
-    code, _, said = await tenex_here("conversations", "show", "--data", tmp_path)
+    code, _, err = await tenex_here("conversations", "show", "--data", tmp_path)
     assert code == 2
-    assert "no conversations" in said
+    assert "no conversations" in err
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ async def test_an_empty_folder_has_none_and_says_so(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-async def test_where_the_conversations_cannot_be_read_each_command_says_so(tmp_path: Path, words: list[str]) -> None:
+async def test_each_command_reports_conversations_that_cannot_be_read(tmp_path: Path, words: list[str]) -> None:
     """As for another user, or where something else has the folder's name."""
     (tmp_path / "conversations").write_text("")
-    code, out, said = await tenex_here("conversations", *words, "--data", tmp_path)
+    code, out, err = await tenex_here("conversations", *words, "--data", tmp_path)
     assert (code, out) == (4, "")
-    assert f"{tmp_path}/conversations cannot be read: Not a directory. Look who owns it" in said
+    assert f"{tmp_path}/conversations cannot be read: Not a directory. Look who owns it" in err

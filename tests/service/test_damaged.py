@@ -1,4 +1,4 @@
-"""The real daemon on damaged files: what is whole goes on, who writes into the rest is told, and no byte is changed."""
+"""The real daemon on damaged files: what is whole goes on, users of the rest are notified, and no byte is changed."""
 
 import asyncio
 import hashlib
@@ -17,7 +17,7 @@ from tenex.core import records as r
 from . import person
 from .conftest import Finished
 from .kit import Folder, daemon, of_kind, tenex
-from .test_disk import complaints, notices, status, until_told, whole
+from .test_disk import complaints, notices, status, until_notified, whole
 
 Spoil = Callable[[Path], object]
 
@@ -70,7 +70,7 @@ PASSABLE: dict[str, Spoil] = {
     "an index of noise": lambda data: spoilt_index(data / "conversations"),
     "no head of the checkpoints": lambda data: (data / "checkpoints/HEAD").write_bytes(b"\x00"),
     "an emptied lock": lambda data: (data / "conversations/.lock").write_bytes(b""),
-    "a socket nobody listens at": left_socket,
+    "a socket without a listener": left_socket,
     "an empty folder of a conversation": lambda data: (data / "conversations" / ("e" * 64)).mkdir(),
 }
 """What must not keep a daemon from starting, nor a new conversation from its end."""
@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[Spoil, int, str]] = {
     "an empty key": (lambda data: (data / "keys/project.nsec").write_bytes(b""), 3, "keys/project.nsec"),
     "a folder for a key": (lambda data: as_folder(data / "keys/project.nsec"), 3, "keys/project.nsec"),
 }
-"""Without these there is nothing to serve or nobody to speak: one sentence, and nothing is changed."""
+"""Without these there is nothing to serve: one sentence, and nothing is changed."""
 
 
 def bytes_of(data: Path) -> dict[str, str]:
@@ -104,7 +104,7 @@ async def goes_on(folder: Folder, spoils: list[Spoil]) -> None:
         await folder.until(new, "ended")
         assert (await status(folder))["conversations"]["suspended"] == []
         assert await process.stop() == 0
-    assert "Traceback" not in process.said
+    assert "Traceback" not in process.stderr
     await whole(folder, new, 1)
 
 
@@ -114,15 +114,15 @@ async def test_whatever_is_damaged_beside_conversations_a_new_one_comes_to_its_e
     lessons = worked_in.data / "conversations/_daemon/journal.jsonl"
     await goes_on(worked_in, together)
     assert (lessons.parent / "QUARANTINED").exists()
-    code, said = await complaints(worked_in)
+    code, err = await complaints(worked_in)
     assert code == 4
     for place in ("_daemon/journal.jsonl", "index.sqlite"):
-        assert place in said
+        assert place in err
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", PASSABLE)
-async def test_each_damage_beside_conversations_stops_nobody(worked_in: Folder, name: str) -> None:
+async def test_each_damage_beside_conversations_stops_no_conversation(worked_in: Folder, name: str) -> None:
     await goes_on(worked_in, [PASSABLE[name]])
 
 
@@ -133,16 +133,16 @@ async def test_what_a_daemon_cannot_do_without_is_refused_in_a_sentence(worked_i
     spoil, expected, words = REFUSED[name]
     spoil(worked_in.data)
     before = bytes_of(worked_in.data)
-    code, _, said = await tenex("run", "--data", worked_in.data)
-    assert code == expected, said
-    assert words in said
-    assert "Traceback" not in said
+    code, _, err = await tenex("run", "--data", worked_in.data)
+    assert code == expected, err
+    assert words in err
+    assert "Traceback" not in err
     after = bytes_of(worked_in.data)
     assert {path: after.get(path) for path in before} == before
 
 
-async def test_who_writes_into_a_damaged_conversation_is_told_once_and_heard_after_the_mend(folder: Folder) -> None:
-    """The answer stands in the thread, a restart says the same event, and the message is taken in when it can be."""
+async def test_a_message_to_a_damaged_conversation_is_refused_once_and_taken_after_the_repair(folder: Folder) -> None:
+    """The answer is in the thread, a restart sends the same event, and the message is taken in when it can be."""
     async with daemon(folder) as process:
         name = await folder.write("Create one.py that prints one")
         await folder.until(name, "ended")
@@ -153,16 +153,16 @@ async def test_who_writes_into_a_damaged_conversation_is_told_once_and_heard_aft
     damaged = path.read_bytes()
     async with daemon(folder) as process:
         refused = await folder.write("Create two.py that prints two", to=name)
-        await until_told(folder, refused)
+        await until_notified(folder, refused)
         again = await folder.write("Are you there?", to=name)
         other = await folder.write("Create three.py that prints three")
         await folder.until(other, "ended")
         (marked,) = (await status(folder))["conversations"]["quarantined"]
         assert marked["id"] == name
         assert "line " in marked["why"]
-        code, said = await complaints(folder)
+        code, err = await complaints(folder)
         assert code == 4
-        assert "in quarantine" in said
+        assert "in quarantine" in err
         assert await process.stop() == 0
     assert path.read_bytes() == damaged
     (word,) = await notices(folder)
@@ -193,7 +193,7 @@ async def _answered(folder: Folder, name: str, messages: set[str]) -> bool:
 
 @pytest.mark.soak
 async def test_a_conversation_is_taken_up_again_beside_a_running_daemon_when_its_files_are_back(folder: Folder) -> None:
-    """Put back from a copy: the next message is heard, and the one that was refused before it."""
+    """Restored from a copy: the next message is taken, and the one that was refused before it."""
     async with daemon(folder) as process:
         name = await folder.write("Create one.py that prints one")
         await folder.until(name, "ended")
@@ -203,7 +203,7 @@ async def test_a_conversation_is_taken_up_again_beside_a_running_daemon_when_its
     path.write_bytes(good[: len(good) // 2] + b"\x00" * 200 + good[len(good) // 2 :])
     async with daemon(folder) as process:
         refused = await folder.write("Create two.py that prints two", to=name)
-        await until_told(folder, refused)
+        await until_notified(folder, refused)
         path.write_bytes(good)
         again = await folder.write("Are you there?", to=name)
         assert await _answered(folder, name, {refused, again})
@@ -218,16 +218,16 @@ async def test_the_advice_for_a_damaged_conversation_works_as_it_is_printed(work
     (name,) = (path.name for path in (worked_in.data / "conversations").iterdir() if len(path.name) == 64)
     flip(worked_in.conversation(name) / "journal.jsonl")
     async with daemon(worked_in) as process:
-        await until_told(worked_in, await worked_in.write("Are you there?", to=name))
+        await until_notified(worked_in, await worked_in.write("Are you there?", to=name))
         (word,) = await notices(worked_in)
         assert await process.stop() == 0
     words = {"doctor": ["doctor"], "status": ["status"], "verify": ["conversations", "verify"]}
-    told = word["content"]
+    advice = word["content"]
     if source != "message":
         _, out, err = await tenex(*words[source], TENEX_DATA=str(worked_in.data))
-        told = " ".join((out + err).split())
-    (command, *_) = re.findall(r"`tenex (conversations rebuild [^`]*)`", told)
-    code, _, said = await tenex(*command.split(), TENEX_DATA=str(worked_in.data))
-    assert code == 0, said
-    code, _, said = await tenex("conversations", "verify", TENEX_DATA=str(worked_in.data))
-    assert code == 0, said
+        advice = " ".join((out + err).split())
+    (command, *_) = re.findall(r"`tenex (conversations rebuild [^`]*)`", advice)
+    code, _, err = await tenex(*command.split(), TENEX_DATA=str(worked_in.data))
+    assert code == 0, err
+    code, _, err = await tenex("conversations", "verify", TENEX_DATA=str(worked_in.data))
+    assert code == 0, err

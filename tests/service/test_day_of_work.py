@@ -17,7 +17,7 @@ from tests.fakes.modelscripts import Asked, Team, diligent, straight
 from tests.fakes.modelserver import ModelServer, model_server
 
 from .kit import Folder, phases, tenex
-from .loopback import agree, billed, minded, rounded, serving, settled, spent
+from .loopback import agree, billed, folder_with_model, rounded, serving, settled, spent
 
 WAY = ["execute", "verification", "execute", "verification", "chores", "reflection"]
 SETTINGS = "[shutdown]\ndeadline = 3\n"
@@ -40,18 +40,18 @@ class Thinking:
 
 async def day_of_work(tmp_path: Path, relay: str, count: int, most: float, *, hour: float) -> None:
     """Hold so many conversations to their end, with a restart after half of the answers."""
-    mind = Thinking(seed=count, most=most)
+    model = Thinking(seed=count, most=most)
     files = [f"note-{number:02}.txt" for number in range(1, count + 1)]
-    async with model_server(mind) as server:
-        folder = minded(tmp_path / "data", relay, server, SETTINGS)
+    async with model_server(model) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server, SETTINGS)
         async with serving(folder, server) as process:
             names = [await folder.write(f"Please write {file}.") for file in files]
             await server.until(lambda s: len(s.delivered()) >= 10 * count, within=hour)
-            mind.is_stuck = True
+            model.is_stuck = True
             await server.until(lambda s: s.at_once >= min(8, count), within=hour)
             code = await process.stop()
             assert code == 5, "answers that never come are cut off at the deadline"
-        mind.is_stuck = False
+        model.is_stuck = False
         cut = [exchange for exchange in server.exchanges if exchange.outcome == "cut"]
         assert cut
         agree(server, [usage for name in names for usage in spent(folder.records(name))])
@@ -78,11 +78,11 @@ async def check_books(folder: Folder, server: ModelServer, names: list[str]) -> 
     views = [folder.view(name)["usage"] for name in names]
     summed = {key: sum(usage[key] for usage in views) for key in views[0]}
     assert rounded(summed) == billed(server.delivered())
-    code, out, said = await tenex("conversations", "stats", "--json", "--data", folder.data)
-    assert code == 0, said
+    code, out, err = await tenex("conversations", "stats", "--json", "--data", folder.data)
+    assert code == 0, err
     stats = json.loads(out)
     assert rounded(stats["total"]["usage"]) == billed(server.delivered())
-    assert {told["id"]: told["usage"]["calls"] for told in stats["conversations"]} == {
+    assert {row["id"]: row["usage"]["calls"] for row in stats["conversations"]} == {
         name: folder.view(name)["usage"]["calls"] for name in names
     }
 

@@ -35,8 +35,8 @@ def printed(file: Path) -> str:
 
 async def test_the_demo_makes_what_it_is_asked_for_and_leaves_a_story(tmp_path: Path) -> None:
     """Exit code 0; the program runs; phases and turns can be followed on the screen and in the file it names."""
-    code, out, said = await tenex("demo", "--data", tmp_path)
-    assert code == 0, said
+    code, out, err = await tenex("demo", "--data", tmp_path)
+    assert code == 0, err
     assert printed(tmp_path / "workspace" / "hello.py") == "hello\n"
     (view,) = views(tmp_path)
     assert phases(view) == FULL_CYCLE
@@ -57,9 +57,9 @@ async def test_the_demo_makes_what_it_is_asked_for_and_leaves_a_story(tmp_path: 
 
 
 async def test_its_log_is_json_without_words_or_keys(tmp_path: Path) -> None:
-    """`tenex.log`, 0600: one object a line, and neither what was said nor a secret."""
-    code, _, said = await tenex("demo", "--data", tmp_path, "--message", "Create zebra.py that prints xylophone")
-    assert code == 0, said
+    """`tenex.log`, 0600: one object a line, and neither messages nor a secret."""
+    code, _, err = await tenex("demo", "--data", tmp_path, "--message", "Create zebra.py that prints xylophone")
+    assert code == 0, err
     log = tmp_path / "tenex.log"
     text = log.read_text()
     events = [json.loads(line)["event"] for line in text.splitlines()]
@@ -70,7 +70,7 @@ async def test_its_log_is_json_without_words_or_keys(tmp_path: Path) -> None:
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-async def test_where_it_would_wait_for_a_person_it_asks_and_says_so(tmp_path: Path) -> None:
+async def test_where_it_would_wait_for_a_user_it_asks(tmp_path: Path) -> None:
     """Exit code 6 and the question, for scripts that cannot answer."""
     code, out, _ = await tenex("demo", "--data", tmp_path, "--message", "What do you think?")
     assert code == WAITING
@@ -101,8 +101,8 @@ async def test_a_second_demo_on_the_same_folder_is_a_second_conversation(tmp_pat
     assert (await tenex("demo", "--data", tmp_path))[0] == 0
     first = views(tmp_path)[0]
     keys = {name: KeyRing(tmp_path / "keys").get(name).public for name in KeyRing(tmp_path / "keys").names()}
-    code, _, said = await tenex("demo", "--data", tmp_path, "--message", "Change hello to goodbye in hello.py")
-    assert code == 0, said
+    code, _, err = await tenex("demo", "--data", tmp_path, "--message", "Change hello to goodbye in hello.py")
+    assert code == 0, err
     assert printed(tmp_path / "workspace" / "hello.py") == "goodbye\n"
     assert views(tmp_path)[0] == first
     assert [view["status"] for view in views(tmp_path)] == ["ended", "ended"]
@@ -110,10 +110,10 @@ async def test_a_second_demo_on_the_same_folder_is_a_second_conversation(tmp_pat
 
 
 async def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path, relay: str) -> None:
-    code, _, said = await tenex("demo", "--data", tmp_path, "--port", relay.rpartition(":")[2])
+    code, _, err = await tenex("demo", "--data", tmp_path, "--port", relay.rpartition(":")[2])
     assert code == 2
-    assert "cannot start on port" in said
-    assert "Traceback" not in said
+    assert "cannot start on port" in err
+    assert "Traceback" not in err
 
 
 async def test_a_folder_in_use_is_a_sentence(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ async def test_a_folder_in_use_is_a_sentence(tmp_path: Path) -> None:
 
     (tmp_path / "conversations").mkdir()
     with FolderLock(tmp_path / "conversations"):
-        code, _, said = await tenex("demo", "--data", tmp_path)
+        code, _, err = await tenex("demo", "--data", tmp_path)
     assert code == 4
-    assert re.search(r"is in use by process \d+", said)
-    assert "Traceback" not in said
+    assert re.search(r"is in use by process \d+", err)
+    assert "Traceback" not in err
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here; `tenex demo` is tested without it")
@@ -144,7 +144,7 @@ def test_make_demo_is_that_command() -> None:
 
 
 def test_a_demo_that_was_killed_goes_on_in_the_next_and_that_is_shown(tmp_path: Path) -> None:
-    """`kill -9` in mid-work: the next demo in that folder says what it goes on with, and shows it to the end."""
+    """`kill -9` in mid-work: the next demo in that folder names what it resumes, and shows it to the end."""
     words = [sys.executable, "-m", "tenex.cli.main", "demo", "--data", str(tmp_path)]
     with subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment()

@@ -1,6 +1,6 @@
-"""A disk that is full, read-only or out of descriptors, under the real daemon: told to people, and got over alone.
+"""A disk that is full, read-only or out of descriptors, under the real daemon: reported and recovered from.
 
-Where nothing may be mounted, the limit on the size of files stands in for the full disk: every write that grows a file
+Where nothing may be mounted, the limit on the size of files replaces the full disk: every write that grows a file
 fails, too. For root the power to ignore permissions is taken from the daemon, so that a mode means something.
 """
 
@@ -78,12 +78,12 @@ def room(folder: Folder) -> Iterator[Room]:
 
 
 async def notices(folder: Folder, about: str = "storage") -> list[person.Wire]:
-    """What the project has said about messages it could not take in."""
-    said = await person.stored(folder.url, authors=[folder.project.public], kinds=[1])
-    return [event for event in said if ["error", about] in event["tags"]]
+    """The project's notices about messages it could not take in."""
+    sent = await person.stored(folder.url, authors=[folder.project.public], kinds=[1])
+    return [event for event in sent if ["error", about] in event["tags"]]
 
 
-async def until_told(folder: Folder, *messages: str) -> None:
+async def until_notified(folder: Folder, *messages: str) -> None:
     """Wait until each of these messages has been answered with such a word."""
     async with asyncio.timeout(60):
         while True:
@@ -101,8 +101,8 @@ async def status(folder: Folder) -> dict[str, Any]:
 
 async def complaints(folder: Folder) -> tuple[int, str]:
     """The doctor's exit code, and what is not well."""
-    code, out, said = await tenex_here("doctor", "--data", folder.data, "--json")
-    assert "Traceback" not in said
+    code, out, err = await tenex_here("doctor", "--data", folder.data, "--json")
+    assert "Traceback" not in err
     found = [one for one in json.loads(out)["findings"] if one["level"] == "fault"]
     return code, "\n".join(f"{one['location']}: {one['message']}" for one in found)
 
@@ -111,11 +111,11 @@ async def whole(folder: Folder, name: str, messages: int) -> None:
     """Every message was taken in once, and the journal has no fault."""
     wrote = of_kind(folder.records(name), r.MessageRecorded)
     assert len({record.event_id for record in wrote}) == len(wrote) == messages
-    code, out, said = await tenex_here("conversations", "verify", name, "--data", folder.data)
-    assert code == 0, out + said
+    code, out, err = await tenex_here("conversations", "verify", name, "--data", folder.data)
+    assert code == 0, out + err
 
 
-async def test_a_full_disk_is_told_to_people_and_operator_and_got_over_without_a_restart(
+async def test_a_full_disk_is_reported_to_users_and_operator_and_recovered_without_a_restart(
     folder: Folder, room: Room
 ) -> None:
     async with daemon(folder) as process:
@@ -124,14 +124,14 @@ async def test_a_full_disk_is_told_to_people_and_operator_and_got_over_without_a
         room.fill(process.pid)
         again = await folder.write("Create two.py that prints two", to=old)
         new = await folder.write("Create three.py that prints three")
-        await until_told(folder, again, new)
+        await until_notified(folder, again, new)
         report = await status(folder)
         assert {one["id"] for one in report["conversations"]["suspended"]} == {old, new}
         whys = [one["why"] for one in report["conversations"]["suspended"]]
         assert all("No space left" in why or "File too large" in why for why in whys), whys
-        code, said = await complaints(folder)
+        code, err = await complaints(folder)
         assert code == 4
-        assert all(f"conversation {name}: suspended since" in said for name in (old, new))
+        assert all(f"conversation {name}: suspended since" in err for name in (old, new))
         room.free(process.pid)
         await folder.until(old, "ended", cycle=2)
         await folder.until(new, "ended")
@@ -141,12 +141,12 @@ async def test_a_full_disk_is_told_to_people_and_operator_and_got_over_without_a
     await whole(folder, new, 1)
     assert len(await notices(folder)) == 2
     assert (folder.workspace / "two.py").exists()
-    assert "Traceback" not in process.said
+    assert "Traceback" not in process.stderr
 
 
 @pytest.mark.soak
 async def test_a_daemon_that_starts_on_a_full_disk_goes_on_once_there_is_room(folder: Folder, room: Room) -> None:
-    """It has no index and may open no journal; it stands, says so, and begins by itself."""
+    """It has no index and may open no journal; it waits, reports that, and begins by itself."""
     async with daemon(folder) as process:
         old = await folder.write("Create one.py that prints one")
         await folder.until(old, "ended")
@@ -162,12 +162,12 @@ async def test_a_daemon_that_starts_on_a_full_disk_goes_on_once_there_is_room(fo
     async with starting as process:
         await process.until("runtime.ready")
         again = await folder.write("Create two.py that prints two", to=old)
-        await until_told(folder, again)
+        await until_notified(folder, again)
         room.free(process.pid)
         await folder.until(old, "ended", cycle=2)
         assert await process.stop() == 0
     await whole(folder, old, 2)
-    assert "Traceback" not in process.said
+    assert "Traceback" not in process.stderr
 
 
 @asynccontextmanager
@@ -192,7 +192,7 @@ async def test_a_folder_that_became_read_only_stops_what_is_new_and_nothing_else
         conversations.chmod(0o500)
         try:
             new = await folder.write("Create three.py that prints three")
-            await until_told(folder, new)
+            await until_notified(folder, new)
             await folder.write("Create two.py that prints two", to=old)
             await folder.until(old, "ended", cycle=2)
             assert [one["id"] for one in (await status(folder))["conversations"]["suspended"]] == [new]
@@ -215,7 +215,7 @@ async def test_a_conversation_that_may_not_be_written_at_a_start_waits_and_is_no
         async with bound_by_modes(folder) as process:
             again = await folder.write("Create two.py that prints two", to=old)
             new = await folder.write("Create three.py that prints three")
-            await until_told(folder, again)
+            await until_notified(folder, again)
             await folder.until(new, "ended")
             report = await status(folder)
             assert [one["id"] for one in report["conversations"]["suspended"]] == [old]
@@ -230,14 +230,14 @@ async def test_a_conversation_that_may_not_be_written_at_a_start_waits_and_is_no
 
 @pytest.mark.soak
 async def test_without_free_descriptors_the_daemon_waits_and_then_goes_on(folder: Folder) -> None:
-    """Its sockets stay open, so it hears; a journal it has to open it cannot."""
+    """Its sockets stay open, so it receives; a journal it has to open it cannot."""
     async with daemon(folder) as process:
         old = await folder.write("Create one.py that prints one")
         await folder.until(old, "ended")
         many, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, most))
         new = await folder.write("Create three.py that prints three")
-        await until_told(folder, new)
+        await until_notified(folder, new)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (many, most))
         await folder.until(new, "ended")
         await folder.write("Create two.py that prints two", to=old)

@@ -1,4 +1,4 @@
-"""No room where agents work, or where what they change is kept: who has to know is told, and the daemon goes on.
+"""No room where agents work, or where what they change is kept: that is reported, and the daemon goes on.
 
 Where nothing may be mounted, the daemon is refused the folder instead, without root's power to ignore permissions.
 """
@@ -51,7 +51,7 @@ async def warnings(folder: Folder) -> dict[str, str]:
 
 
 @pytest.mark.soak
-async def test_no_room_in_the_workspace_is_told_to_the_agent_and_by_it_to_the_person(folder: Folder) -> None:
+async def test_no_room_in_the_workspace_is_reported_to_the_agent_and_by_it_to_the_user(folder: Folder) -> None:
     async with bound_by_modes(folder) as process:
         with no_room(folder.workspace) as is_mounted:
             name = await folder.write("Create two.py that prints two")
@@ -62,18 +62,18 @@ async def test_no_room_in_the_workspace_is_told_to_the_agent_and_by_it_to_the_pe
         assert not any(call.ok for call in failed)
         reason = "the disk is full; nothing was changed" if is_mounted else "the system does not permit it"
         assert all(reason in call.content for call in failed)
-        said = [record.text for record in of_kind(folder.records(name), r.MessageSent)]
-        assert reason in said[-1]
+        sent = [record.text for record in of_kind(folder.records(name), r.MessageSent)]
+        assert reason in sent[-1]
         await folder.write("Create two.py that prints two", to=name)
         await folder.until(name, "ended")
         assert await process.stop() == 0
-    assert "Traceback" not in process.said
+    assert "Traceback" not in process.stderr
     await whole(folder, name, 2)
     assert (folder.workspace / "two.py").exists()
 
 
 @pytest.mark.soak
-async def test_no_room_for_checkpoints_is_told_to_the_operator_and_work_goes_on(folder: Folder) -> None:
+async def test_no_room_for_checkpoints_is_reported_to_the_operator_and_work_goes_on(folder: Folder) -> None:
     """What cannot be undone is still done; each change that was not kept is an error in the log."""
     async with bound_by_modes(folder) as process:
         first = await folder.write("Create one.py that prints one")
@@ -91,7 +91,7 @@ async def test_no_room_for_checkpoints_is_told_to_the_operator_and_work_goes_on(
         await folder.until(third, "ended")
         assert len([log for log in process.logs if log["event"] == "checkpoint.failed"]) == len(logs), "there is room"
         assert await process.stop() == 0
-    assert "Traceback" not in process.said
+    assert "Traceback" not in process.stderr
     await whole(folder, name, 1)
     assert {path.name for path in folder.workspace.glob("*.py")} == {"one.py", "two.py", "three.py"}
 

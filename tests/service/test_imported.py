@@ -49,9 +49,9 @@ async def test_a_conversation_from_elsewhere_is_inert_until_somebody_writes(tmp_
         if way == "copied":
             shutil.copytree(there.conversation(name), here.conversation(name))
         else:
-            code, _, said = await tenex("conversations", "import", file, "--data", here.data)
-            assert code == 0, said
-            assert "nothing runs" in said
+            code, _, err = await tenex("conversations", "import", file, "--data", here.data)
+            assert code == 0, err
+            assert "nothing runs" in err
         before, sent = len(named.events()), spoken(relay_here, here, name)
         async with daemon(here) as process:
             await folder_rests(here)
@@ -68,7 +68,7 @@ async def test_a_conversation_from_elsewhere_is_inert_until_somebody_writes(tmp_
 
 def spoken(relay: FaultRelay, folder: Folder, name: str) -> list[str]:
     """The messages that a folder's keys sent in a thread, each copy."""
-    return [one["id"] for one in relay.events() if one["pubkey"] in folder.voices and name in str(one["tags"])]
+    return [one["id"] for one in relay.events() if one["pubkey"] in folder.public_keys and name in str(one["tags"])]
 
 
 async def folder_rests(folder: Folder) -> None:

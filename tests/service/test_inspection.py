@@ -36,7 +36,7 @@ async def finished_once(folder: Folder) -> tuple[str, list[person.Wire]]:
 
 async def sent(folder: Folder) -> list[person.Wire]:
     """Every message of the daemon that the relay keeps."""
-    return await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
+    return await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys))
 
 
 async def goes_on(folder: Folder, name: str, before: list[person.Wire], *, cycle: int) -> None:
@@ -282,7 +282,7 @@ async def test_a_file_of_an_older_program_is_imported_by_a_command(folder: Folde
     assert [record.source for record in of_kind(records, r.JournalRebuilt)] == [file.name]
     assert not file.exists()
     assert json.loads((folder.conversation(root["id"]) / file.name).read_text()) == old
-    answers = await person.stored(folder.url, kinds=[1111], authors=sorted(folder.voices))
+    answers = await person.stored(folder.url, kinds=[1111], authors=sorted(folder.public_keys))
     assert answers
     assert all(["E", root["id"]] in [tag[:2] for tag in event["tags"]] for event in answers)
     assert (await verified(folder))[0] == 0

@@ -37,7 +37,7 @@ SWEEP: list[tuple[Moment, int]] = [
 
 async def died(process: Process) -> None:
     """Wait until it has died as ordered."""
-    assert await process.ended() == -signal.SIGKILL, process.said
+    assert await process.ended() == -signal.SIGKILL, process.stderr
 
 
 async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
@@ -49,14 +49,14 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     async with ordered(folder) as second:
         await folder.until(name, "ended")
         assert await second.stop() == 0
-        assert not [log for log in second.logs if log["level"] == "error"], second.said
+        assert not [log for log in second.logs if log["level"] == "error"], second.stderr
     await check(folder, name, [death])
     assert (folder.workspace / "hello.py").read_text() == 'print("hello")\n'
 
 
 @pytest.mark.parametrize(("moment", "at"), QUICK)
 async def test_a_killed_daemon_goes_on_where_it_was(folder: Folder, moment: Moment, at: int) -> None:
-    """Nothing is lost, said twice or done twice, whatever the moment."""
+    """Nothing is lost, sent twice or done twice, whatever the moment."""
     await kill_and_go_on(folder, moment, at)
 
 
@@ -91,22 +91,23 @@ async def test_a_daemon_that_dies_again_and_again_still_arrives(folder: Folder) 
     assert lives >= 3
     async with daemon(folder) as last:
         assert await last.stop() == 0
-    said = {event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events}
-    assert {event["id"] for event in await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))} == said
+    sent = {event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events}
+    stored = await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys))
+    assert {event["id"] for event in stored} == sent
 
 
 @pytest.mark.parametrize(("moment", "content"), [("tool", "The cat is here.\n"), ("tool done", "The dog is here.\n")])
-async def test_an_edit_that_was_cut_off_is_told_as_unknown_and_not_repeated(
+async def test_an_edit_that_was_cut_off_is_reported_as_unknown_and_not_repeated(
     folder: Folder, moment: Moment, content: str
 ) -> None:
-    """`edit_file` may not run twice: the agent is told that nobody knows how it ended, and looks for itself."""
+    """`edit_file` may not run twice: its result is reported as unknown, and the agent reads the file."""
     pets = folder.workspace / "pets.txt"
     pets.write_text("The cat is here.\n")
-    async with ordered(folder, moment, tool="edit_file", mind="editor") as first:
+    async with ordered(folder, moment, tool="edit_file", model="editor") as first:
         name = await folder.write("Change cat to dog in pets.txt")
         await died(first)
     assert [tool for _, tool, _ in folder.executions()] == ["read_file", "edit_file"]
-    async with ordered(folder, mind="editor") as second:
+    async with ordered(folder, model="editor") as second:
         state = await folder.until(name, "waiting")
         assert await second.stop() == 0
     records = folder.records(name)
@@ -134,7 +135,7 @@ async def test_a_plain_kill_from_outside_while_an_agent_thinks(folder: Folder) -
 
 
 async def test_what_was_written_while_no_daemon_ran_is_answered(folder: Folder) -> None:
-    """Also after a first life so short that nothing had been noted: the relay keeps what we owe an answer."""
+    """Also after a first life so short that nothing had been noted: the relay keeps what is unanswered."""
     async with daemon(folder) as first:
         await first.until("relay.connected")
         first.signal(signal.SIGKILL)
@@ -145,8 +146,8 @@ async def test_what_was_written_while_no_daemon_ran_is_answered(folder: Folder) 
         assert await second.stop() == 0
 
 
-async def test_a_lost_index_loses_nobody(folder: Folder) -> None:
-    """It is a cache: without it the daemon knows its conversations, and since when it owes answers."""
+async def test_a_lost_index_loses_no_conversation(folder: Folder) -> None:
+    """It is a cache: without it the daemon knows its conversations, and since when answers are due."""
     async with daemon(folder) as first:
         name = await folder.write(REQUEST)
         await folder.until(name, "ended")

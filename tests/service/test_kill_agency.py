@@ -24,7 +24,7 @@ You take part. You are in your phase {{{{ phase }}}}.
 """
 
 QUICK: list[tuple[Moment, int]] = [("tool done", 1), ("torn append", 7)]
-"""In the work of whoever was called, and in the write that hands its end back."""
+"""In the work of the called agent, and in the write that hands its end back."""
 
 SWEEP: list[tuple[Moment, int]] = [
     *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 20)),
@@ -38,14 +38,14 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     agents = folder.data / "agents"
     (agents / "executor.md").write_text(HEAD.format(name="Executor", more="agents: [planner]\n"))
     (agents / "planner.md").write_text(HEAD.format(name="Planner", more=""))
-    async with ordered(folder, moment, at, mind="household") as first:
+    async with ordered(folder, moment, at, model="household") as first:
         name = await folder.write("Build it")
         await died(first)
     death = survey(folder, name)
-    async with ordered(folder, mind="household") as second:
+    async with ordered(folder, model="household") as second:
         await folder.until(name, "ended")
         assert await second.stop() == 0
-        assert not [log for log in second.logs if log["level"] == "error"], second.said
+        assert not [log for log in second.logs if log["level"] == "error"], second.stderr
     await check(folder, name, [death])
     records = folder.records(name)
     moved = Counter((rec.agent, rec.source, rec.target) for rec in of_kind(records, r.AgentPhaseChanged))
@@ -55,15 +55,15 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     assert [record.agent for record in called] == ["planner"]
     answers = of_kind(records, r.ToolCallCompleted, lambda record: record.tool == "ask_planner")
     assert [(record.ok, record.content) for record in answers] == [(True, "planner is done")]
-    standings = folder.state(name).agent_states
-    assert {agent: agent_state.phase for agent, agent_state in standings.items()} == {"executor": "built"}
+    states = folder.state(name).agent_states
+    assert {agent: agent_state.phase for agent, agent_state in states.items()} == {"executor": "built"}
     for agent in ("executor", "planner"):
         assert (folder.workspace / f"{agent}.txt").read_text() == "as it was agreed\n"
 
 
 @pytest.mark.parametrize(("moment", "at"), QUICK)
-async def test_whoever_works_at_another_s_call_goes_on_where_it_stood(folder: Folder, moment: Moment, at: int) -> None:
-    """Nobody is called twice, no step is taken twice, and all stand where they would have stood."""
+async def test_a_called_agent_resumes_its_work_after_a_kill(folder: Folder, moment: Moment, at: int) -> None:
+    """No agent is called twice, no step is taken twice, and every agent has the state of an undisturbed run."""
     await kill_and_go_on(folder, moment, at)
 
 

@@ -54,14 +54,14 @@ async def kill_and_go_on(folder: Folder, point: Point) -> bool:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)  # it may still meet its point while it stops
         code = await tracer.ended()
-        assert code in (0, -signal.SIGKILL), tracer.said
+        assert code in (0, -signal.SIGKILL), tracer.stderr
         if code:
             deaths.append(survey(folder, talk.name))
     if deaths:
         async with ordered(folder) as second:
             await talk.finish()
             assert await second.stop() == 0
-            assert not [log for log in second.logs if log["level"] == "error"], second.said
+            assert not [log for log in second.logs if log["level"] == "error"], second.stderr
     await check(folder, talk.name, deaths, way=WAY, messages=talk.sent)
     assert (folder.workspace / "hello.py").read_text() == 'print("hello")\n'
     return bool(deaths)
@@ -69,7 +69,7 @@ async def kill_and_go_on(folder: Folder, point: Point) -> bool:
 
 @pytest.mark.parametrize("point", QUICK, ids=str)
 async def test_a_daemon_killed_at_a_system_call_goes_on(folder: Folder, point: Point) -> None:
-    """Nothing is lost, said twice or done twice."""
+    """Nothing is lost, sent twice or done twice."""
     assert await kill_and_go_on(folder, point), "it never came to that call"
 
 

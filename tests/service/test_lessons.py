@@ -11,8 +11,8 @@ WORK = "Create zebra.py that prints xylophone"
 
 
 async def listed(folder: Folder, *words: str) -> list[dict[str, Any]]:
-    code, out, said = await tenex("agents", "lessons", "list", "--json", "--data", folder.data, *words)
-    assert code == 0, said
+    code, out, err = await tenex("agents", "lessons", "list", "--json", "--data", folder.data, *words)
+    assert code == 0, err
     found: list[dict[str, Any]] = json.loads(out)
     return found
 
@@ -24,8 +24,8 @@ def shown(lesson: dict[str, Any]) -> str:
 
 async def prompt(folder: Folder, agent: str, conversation: str) -> str:
     words = ("agents", "show", agent, "--prompt", "--conversation", conversation, "--phase", "execute")
-    code, out, said = await tenex(*words, "--data", folder.data)
-    assert code == 0, said
+    code, out, err = await tenex(*words, "--data", folder.data)
+    assert code == 0, err
     return out
 
 
@@ -53,14 +53,14 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
         folder.file.write_text(folder.file.read_text().replace("[people]\n", "[people]\nshare_lessons = true\n"))
         assert shown(one) in await prompt(folder, "executor", own)
 
-        code, out, said = await tenex("agents", "lessons", "remove", str(one["number"]), "--data", folder.data)
+        code, out, err = await tenex("agents", "lessons", "remove", str(one["number"]), "--data", folder.data)
         assert (code, out) == (0, f"removed: {one['number']}  executor  {one['title']}\n")
-        assert "The running daemon no longer shows it to agents" in said
+        assert "The running daemon no longer shows it to agents" in err
         assert one not in await listed(folder)
         assert shown(one) not in await prompt(folder, "executor", name)
-        code, _, said = await tenex("agents", "lessons", "remove", str(one["number"]), "--data", folder.data)
+        code, _, err = await tenex("agents", "lessons", "remove", str(one["number"]), "--data", folder.data)
         advice = f"`tenex --data {folder.data} agents lessons list` shows all."
-        assert (code, said) == (2, f"tenex: There is no lesson {one['number']}; {advice}\n")
+        assert (code, err) == (2, f"tenex: There is no lesson {one['number']}; {advice}\n")
         assert await process.stop() == 0
 
     remove = ("agents", "lessons", "remove", str(other["number"]), "--json", "--data", folder.data)
@@ -75,7 +75,7 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
 
 async def test_without_a_folder_there_are_no_lessons_and_none_is_made(folder: Folder) -> None:
     empty = folder.data.parent / "empty"
-    code, out, said = await tenex("agents", "lessons", "list", "--data", empty)
-    assert (code, out, said) == (0, "", "There are no lessons.\n")
+    code, out, err = await tenex("agents", "lessons", "list", "--data", empty)
+    assert (code, out, err) == (0, "", "There are no lessons.\n")
     assert (await tenex("agents", "lessons", "remove", "1", "--data", empty))[0] == 2
     assert not empty.exists()

@@ -1,4 +1,4 @@
-"""The life of a service: what the daemon tells a service manager, what signals do to it, what its files look like."""
+"""What the daemon reports to a service manager, what signals do to it, and its files' modes."""
 
 import asyncio
 import fcntl
@@ -26,20 +26,20 @@ WATCHDOG = 0.4
 
 
 class Manager:
-    """A service manager of the test's own: a socket that daemons tell how they fare."""
+    """A service manager of the test's own: the socket daemons notify."""
 
     def __init__(self, path: Path) -> None:
         self.address = str(path)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._socket.bind(self.address)
-        self.heard: list[dict[str, str]] = []
+        self.received: list[dict[str, str]] = []
 
     async def next(self, patience: float = PATIENCE) -> dict[str, str]:
         """The next message, as a mapping."""
         async with asyncio.timeout(patience):
             words = await asyncio.get_running_loop().sock_recv(self._socket, 65536)
         message = dict(line.split("=", 1) for line in words.decode().splitlines())
-        self.heard.append(message)
+        self.received.append(message)
         return message
 
     async def until(self, found: Callable[[dict[str, str]], bool]) -> dict[str, str]:
@@ -49,7 +49,7 @@ class Manager:
                 pass
         return message
 
-    async def told(self, **words: str) -> dict[str, str]:
+    async def expect(self, **words: str) -> dict[str, str]:
         """Wait for a message that holds these words."""
         return await self.until(lambda message: words.items() <= message.items())
 
@@ -76,30 +76,30 @@ def usec(seconds: float) -> str:
     return str(int(seconds * 1e6))
 
 
-async def test_the_whole_life_is_told_to_the_service_manager(folder: Folder, manager: Manager) -> None:
+async def test_every_change_of_state_is_reported_to_the_service_manager(folder: Folder, manager: Manager) -> None:
     """READY, then pets of the watchdog with a status for people; RELOADING with its time, READY again; STOPPING."""
     async with daemon(folder, NOTIFY_SOCKET=manager.address, WATCHDOG_USEC=usec(WATCHDOG)) as process:
         first = await manager.next()
-        assert first["READY"] == "1", "nothing is said before it serves"
+        assert first["READY"] == "1", "no notification before it serves"
         assert "relays connected: " in first["STATUS"]
         began = time.monotonic()
         for _ in range(3):
-            await manager.told(WATCHDOG="1")
+            await manager.expect(WATCHDOG="1")
         assert time.monotonic() - began < 3 * WATCHDOG, "petted at half of its time"
-        while not any(message.get("STATUS", "").endswith("relays connected: 1 of 1") for message in manager.heard):
+        while not any(message.get("STATUS", "").endswith("relays connected: 1 of 1") for message in manager.received):
             await manager.next()
 
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         process.signal(signal.SIGHUP)
-        reloading = await manager.told(RELOADING="1")
+        reloading = await manager.expect(RELOADING="1")
         assert before <= int(reloading["MONOTONIC_USEC"]) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        await manager.told(READY="1")
+        await manager.expect(READY="1")
 
         process.signal(signal.SIGTERM)
-        stopping = await manager.told(STOPPING="1")
+        stopping = await manager.expect(STOPPING="1")
         assert int(stopping["EXTEND_TIMEOUT_USEC"]) > 8_000_000, "more than the deadline of shutdown"
         assert await process.ended() == 0
-    assert not any("READY" in message for message in manager.heard[manager.heard.index(stopping) :])
+    assert not any("READY" in message for message in manager.received[manager.received.index(stopping) :])
 
 
 async def test_an_abstract_address_and_a_watchdog_of_somebody_else(folder: Folder, tmp_path: Path) -> None:
@@ -110,15 +110,15 @@ async def test_an_abstract_address_and_a_watchdog_of_somebody_else(folder: Folde
         async with daemon(folder, NOTIFY_SOCKET=f"@{name}", WATCHDOG_USEC=usec(0.02), WATCHDOG_PID="1") as process:
             await process.until("relay.connected")
             assert await process.stop() == 0
-        heard = []
+        received = []
         while True:
             try:
-                heard.append(listening.recv(65536).decode())
+                received.append(listening.recv(65536).decode())
             except BlockingIOError:
                 break
-    assert heard[0].startswith("READY=1\nSTATUS=")
-    assert any(message.startswith("STOPPING=1\n") for message in heard)
-    assert not any("WATCHDOG" in message for message in heard)
+    assert received[0].startswith("READY=1\nSTATUS=")
+    assert any(message.startswith("STOPPING=1\n") for message in received)
+    assert not any("WATCHDOG" in message for message in received)
 
 
 async def test_a_loop_that_hangs_is_silent(folder: Folder, manager: Manager) -> None:
@@ -127,18 +127,18 @@ async def test_a_loop_that_hangs_is_silent(folder: Folder, manager: Manager) -> 
     env = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": usec(WATCHDOG)}
     async with running(words, **env) as process:
         await process.until("runtime.ready")
-        await manager.told(WATCHDOG="1")
+        await manager.expect(WATCHDOG="1")
         await folder.write("Create hello.py that prints hello")
         await person.until((folder.marks / "held").exists)
         manager.drain()
         with pytest.raises(TimeoutError):  # a pet that was on its way has been drained
             await manager.next(patience=2.5 * WATCHDOG)
         (folder.marks / "go").touch()
-        await manager.told(WATCHDOG="1")
+        await manager.expect(WATCHDOG="1")
         assert await process.stop() == 0
 
 
-async def test_a_loop_that_is_ended_by_the_watchdog_says_where_it_hung(folder: Folder) -> None:
+async def test_a_loop_that_is_ended_by_the_watchdog_logs_where_it_hung(folder: Folder) -> None:
     """SIGABRT, as systemd sends it: the log ends with the stack, and the next start goes on with the work."""
     words = [sys.executable, "-m", "tests.service.faulty", str(folder.data), str(folder.marks), "stuck"]
     async with running(words) as process:
@@ -147,87 +147,87 @@ async def test_a_loop_that_is_ended_by_the_watchdog_says_where_it_hung(folder: F
         await person.until((folder.marks / "held").exists)
         process.signal(signal.SIGABRT)
         assert await process.ended() == -signal.SIGABRT
-        assert "Fatal Python error: Aborted" in process.said
-        assert "faulty.py" in process.said
+        assert "Fatal Python error: Aborted" in process.stderr
+        assert "faulty.py" in process.stderr
     async with daemon(folder) as process:
         await folder.until(name, "ended")
         assert await process.stop() == 0
 
 
 async def test_a_manager_that_is_gone_changes_nothing(folder: Folder, tmp_path: Path) -> None:
-    """It is said once in the log; the daemon works on."""
-    async with daemon(folder, NOTIFY_SOCKET=str(tmp_path / "nobody"), WATCHDOG_USEC=usec(0.05)) as process:
+    """It is logged once; the daemon works on."""
+    async with daemon(folder, NOTIFY_SOCKET=str(tmp_path / "absent"), WATCHDOG_USEC=usec(0.05)) as process:
         name = await folder.write("Create hello.py that prints hello")
         await folder.until(name, "ended")
         assert await process.stop() == 0
     assert process.events().count("notify.failed") == 1
 
 
-async def test_a_stop_in_stages_is_told_while_steps_end(folder: Folder, manager: Manager) -> None:
+async def test_a_stop_in_stages_is_reported_while_steps_end(folder: Folder, manager: Manager) -> None:
     """STOPPING comes at once, pets go on while a step under way is waited for, and what it gave is kept."""
     orders = Orders(data=str(folder.data), marks=str(folder.marks), moment="model", at=2, hold=True)
     env = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": usec(WATCHDOG)}
     async with forked(["tests.service.moments", orders.dumps()], **env) as process:
-        await manager.told(READY="1")
+        await manager.expect(READY="1")
         name = await folder.write("Create hello.py that prints hello")
         await person.until((folder.marks / "held").exists)
         before = len(folder.records(name))
         process.signal(signal.SIGTERM)
-        await manager.told(STOPPING="1", STATUS="stopping in stages")
+        await manager.expect(STOPPING="1", STATUS="stopping in stages")
         for _ in range(3):
-            await manager.told(WATCHDOG="1")
+            await manager.expect(WATCHDOG="1")
         (folder.marks / "go").touch()
         assert await process.ended() == 0
     assert len(folder.records(name)) > before
 
 
 async def test_a_broken_configuration_is_refused_whole_and_work_goes_on(folder: Folder, manager: Manager) -> None:
-    """Every fault is in the log, READY is said all the same, `tenex status` remembers; mended, it is taken."""
+    """Every fault is in the log, READY is sent all the same, `tenex status` remembers; once corrected, it is taken."""
     whole = folder.file.read_text()
     async with daemon(folder, NOTIFY_SOCKET=manager.address) as process:
-        await manager.told(READY="1")
+        await manager.expect(READY="1")
         folder.file.write_text(whole + "\n[nonsense]\nx = 1\n[limits]\nsteps_per_run = 'many'\n")
         process.signal(signal.SIGHUP)
-        await manager.told(RELOADING="1")
-        await manager.told(READY="1")
+        await manager.expect(RELOADING="1")
+        await manager.expect(READY="1")
         refused = await process.until("configuration.refused")
         assert len(refused["faults"]) == 2
         assert "nonsense" in str(refused["faults"])
         assert "steps_per_run" in str(refused["faults"])
-        code, told, said = await tenex("status", "--data", folder.data, "--json")
+        code, out, err = await tenex("status", "--data", folder.data, "--json")
         assert code == 0
-        assert "steps_per_run" in said, "the file on disk is broken, and who asks is told"
-        assert json.loads(told)["configuration"]["refused"] == refused["faults"]
+        assert "steps_per_run" in err, "the file on disk is broken, and `tenex status` reports it"
+        assert json.loads(out)["configuration"]["refused"] == refused["faults"]
         name = await folder.write("Create hello.py that prints hello")
         await folder.until(name, "ended")
 
         folder.file.write_text(whole)
         process.signal(signal.SIGHUP)
-        await manager.told(RELOADING="1")
-        await manager.told(READY="1")
+        await manager.expect(RELOADING="1")
+        await manager.expect(READY="1")
         await process.until("configuration.reloaded")
-        _, told, _ = await tenex("status", "--data", folder.data, "--json")
-        assert json.loads(told)["configuration"]["refused"] == []
+        _, out, _ = await tenex("status", "--data", folder.data, "--json")
+        assert json.loads(out)["configuration"]["refused"] == []
         assert await process.stop() == 0
 
 
 async def test_many_reloads_in_a_row_are_one_at_a_time(folder: Folder, manager: Manager) -> None:
     """RELOADING and READY alternate, whatever signals come."""
     async with daemon(folder, NOTIFY_SOCKET=manager.address) as process:
-        await manager.told(READY="1")
+        await manager.expect(READY="1")
         for _ in range(20):
             process.signal(signal.SIGHUP)
         assert await process.stop() == 0
     while "STOPPING" not in (message := await manager.next()):
         pass
-    turns = [next(iter(m)) for m in manager.heard if "READY" in m or "RELOADING" in m][1:]
+    turns = [next(iter(m)) for m in manager.received if "READY" in m or "RELOADING" in m][1:]
     pairs = list(zip(turns[::2], turns[1::2], strict=False))
     assert pairs == [("RELOADING", "READY")] * len(pairs)
     assert message["STATUS"] == "stopping in stages"
 
 
 async def test_a_terminal_that_is_closed_stops_it_in_stages(folder: Folder) -> None:
-    """SIGHUP meant this first: with nobody to read its log, a daemon in the foreground ends as by Ctrl-C."""
+    """SIGHUP meant this first: with no terminal to read its log, a daemon in the foreground ends as by Ctrl-C."""
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
         *TENEX,

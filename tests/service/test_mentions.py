@@ -5,7 +5,7 @@ from .kit import Folder, daemon
 
 
 async def test_an_owner_who_names_the_project_in_the_text_is_answered(folder: Folder) -> None:
-    """A relay cannot be asked for what stands in a text; so the notes of those who may talk here are read."""
+    """A relay cannot be asked for a text's content; so the notes of those who may talk here are read."""
     async with daemon(folder):
         word = f"nostr:{folder.project.npub} create hello.py that prints hello"
         note = person.note(folder.owner, word)

@@ -10,8 +10,8 @@ from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
 
 from .kit import ROOT, of_kind
-from .loopback import minded, serving, settled
-from .mentioned import heard, put
+from .loopback import folder_with_model, serving, settled
+from .workflow_kit import delivered_events, put
 
 SHIPPED = ROOT / "config" / "workflows"
 ASKS = """
@@ -40,7 +40,7 @@ def example() -> str:
 
 
 def replies(request: Json) -> Answer:
-    """The planner plans, the expert approves, the executor writes a file and says so."""
+    """The planner plans, the expert approves, the executor writes a file and reports it."""
     asked = Asked(request)
     if "Ask the person" in asked.words and "ask" in asked.tools:
         return calls(("ask", {"question": "Which colour?"}))
@@ -58,16 +58,16 @@ def replies(request: Json) -> Answer:
 
 async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay: str) -> None:
     async with model_server(replies) as server:
-        folder = minded(tmp_path / "data", relay, server)
+        folder = folder_with_model(tmp_path / "data", relay, server)
         put(folder, "built.py", example())
         shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
         async with serving(folder, server) as process:
             name = await folder.write("@built hello.py")
             await settled(folder, name)
-            said = [event["content"] for event in await heard(folder, name)]
+            sent = [event["content"] for event in await delivered_events(folder, name)]
             assert await process.stop() == 0
         delivered = server.delivered()
-    assert said[-1].endswith("Its result: It is built. (built)")
+    assert sent[-1].endswith("Its result: It is built. (built)")
     assert (folder.workspace / "hello.py").read_text() == "print('hello')\n"
     agents = [Asked(exchange.request).agent for exchange in delivered]
     assert agents == ["planner", "planner", "security-expert", "security-expert", "executor", "executor"]
@@ -79,15 +79,15 @@ async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay
 
 async def test_what_gives_no_answer_fails_the_step_with_a_sentence(tmp_path: Path, relay: str) -> None:
     async with model_server(replies) as server:
-        folder = minded(tmp_path / "data", relay, server)
+        folder = folder_with_model(tmp_path / "data", relay, server)
         put(folder, "asks.py", ASKS)
         put(folder, "broken.toml", "x")
         async with serving(folder, server) as process:
             names = {who: await folder.write(f"@asks {who}") for who in ("ghost", "planner", "broken")}
             for name in names.values():
                 await settled(folder, name)
-            said = {who: (await heard(folder, name))[-1]["content"] for who, name in names.items()}
+            sent = {who: (await delivered_events(folder, name))[-1]["content"] for who, name in names.items()}
             assert await process.stop() == 0
-    assert "There is no agent and no workflow of speakers ghost. There are: " in said["ghost"]
-    assert "planner asks a user, for whom a node cannot answer: Which colour?" in said["planner"]
-    assert "The workflow broken is disabled: " in said["broken"]
+    assert "There is no agent and no workflow of speakers ghost. There are: " in sent["ghost"]
+    assert "planner asks a user, for whom a node cannot answer: Which colour?" in sent["planner"]
+    assert "The workflow broken is disabled: " in sent["broken"]

@@ -16,8 +16,8 @@ from tests.workflows.mission_kit import competition
 
 from . import person
 from .kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
-from .mentioned import begin, heard, key_of, put, tags
 from .moments import Moment
+from .workflow_kit import begin, delivered_events, key_of, put, tags
 
 WORKFLOWS = ROOT / "config" / "workflows"
 TALLY = '''"""Writes lines, one a step, each when it is let."""
@@ -107,7 +107,7 @@ async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(fol
             await folder.until(one, "ended")
         await folder.write("And now?", to=name)
         await person.until(lambda: len(of_kind(folder.records(name), r.Ended)) == 2)
-        events = await heard(folder, name)
+        events = await delivered_events(folder, name)
         profiles = await person.stored(folder.url, kinds=[0], authors=[key_of(folder, "mission")])
         assert await process.stop() == 0
     assert {event["pubkey"] for event in events} == {key_of(folder, "mission")}
@@ -120,7 +120,7 @@ async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(fol
     assert json.loads(profiles[0]["content"])["about"].startswith("A mission in five phases")
     assert len(list((folder.workspace / "submissions").iterdir())) == 1
     assert lines(folder) == ["0 two words", "1 two words", "2 two words"]
-    assert "`lines`: input should be a valid integer" in (await heard(folder, wrong))[0]["content"]
+    assert "`lines`: input should be a valid integer" in (await delivered_events(folder, wrong))[0]["content"]
     assert folder.view(beside)["workflow"]["closeReason"] == "asked"
     await check_commands(folder, name)
 
@@ -166,12 +166,12 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     KeyRing(folder.data / "keys").get_or_create("tally")  # it has to exist before it can be mentioned
     async with ordered(folder, moment, at) as first:
         name = await begin(folder, "x", "tally")
-        assert await first.ended() == -signal.SIGKILL, first.said
+        assert await first.ended() == -signal.SIGKILL, first.stderr
     durable = {step.step for step in of_kind(folder.records(name), r.StepCompleted)}
     ran = runs(folder)
     async with ordered(folder) as second:
         state = await folder.until(name, "ended")
-        events = await heard(folder, name)
+        events = await delivered_events(folder, name)
         assert await second.stop() == 0
     assert lines(folder) == ["0 x", "1 x", "2 x"]
     assert len(runs(folder)) - len(ran) == 3 - len(durable), "what had returned did not run again"
@@ -188,11 +188,11 @@ async def test_a_mission_whose_file_is_gone_after_a_kill_waits_until_it_is_back(
     key = KeyRing(folder.data / "keys").get_or_create("tally").public
     async with ordered(folder, "append", 6) as first:
         name = await begin(folder, "x", "tally")
-        assert await first.ended() == -signal.SIGKILL, first.said
+        assert await first.ended() == -signal.SIGKILL, first.stderr
     (folder.data / "config" / "workflows" / "tally.py").unlink()
     async with ordered(folder) as second:
         assert "no workflow tally is configured any more" in paused_why(await folder.until(name, "waiting"))
-        assert (await heard(folder, name))[-1]["pubkey"] == key, "it still uses its own key"
+        assert (await delivered_events(folder, name))[-1]["pubkey"] == key, "it still uses its own key"
         put(folder, "tally.py", TALLY)
         await reload(second)
         await go_on(folder, name, 0)
@@ -238,7 +238,7 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         assert state.mission is not None
         assert (state.mission.outcome, state.mission.result) == ("finished", 3)
         assert lines(folder) == ["0 slow", "1 slow", "2 slow"]
-        sent = " ".join(event["content"] for event in await heard(folder, name))
+        sent = " ".join(event["content"] for event in await delivered_events(folder, name))
         for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has fixed"):
             assert part in sent
         first = of_kind(folder.records(name), r.StepCompleted)[0].seq
@@ -353,8 +353,8 @@ async def test_errors_and_pauses_are_sentences_in_the_thread_and_tracebacks_in_t
         (folder.workspace / "broken").touch()
         paused = await folder.write("@faulty paused")
         await folder.until(paused, "waiting")
-        last = {kind: (await heard(folder, name))[-1]["content"] for kind, name in names.items()}
-        pause = (await heard(folder, paused))[-1]["content"]
+        last = {kind: (await delivered_events(folder, name))[-1]["content"] for kind, name in names.items()}
+        pause = (await delivered_events(folder, paused))[-1]["content"]
         failed = [log for log in process.logs if log["event"] == "node.failed"]
         assert await process.stop() == 0
     again = "The author of its code has to fix that; then mention @faulty in a new note."

@@ -14,7 +14,7 @@ from tests.fakes.modelserver import Exchange, ModelServer, model_server
 
 from . import person
 from .kit import ROOT, Folder, phases, tenex
-from .loopback import QUICK, agree, billed, minded, priced, rounded, serving, settled, spent
+from .loopback import QUICK, agree, billed, folder_with_model, priced, rounded, serving, settled, spent
 
 WISH, IDEA, CHOICE = "I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."
 WAY = ["brainstorm", "plan", "execute", "verification", "execute", "verification", "chores", "reflection"]
@@ -22,7 +22,7 @@ WAY = ["brainstorm", "plan", "execute", "verification", "execute", "verification
 
 
 def fragment(phase: str) -> str:
-    """What a phase's file says."""
+    """The text of a phase's file."""
     return (ROOT / "prompts" / "phases" / f"{phase}.md").read_text().strip()
 
 
@@ -63,7 +63,7 @@ async def through_all_phases(folder: Folder, server: ModelServer, **env: str) ->
 async def held(request: pytest.FixtureRequest, tmp_path: Path, relay: str) -> Any:
     """The folder, the server and the name of a conversation that was held through all seven phases."""
     async with model_server(Team(all_phases)) as server:
-        folder = minded(tmp_path / "data", relay, server)
+        folder = folder_with_model(tmp_path / "data", relay, server)
         name = await through_all_phases(folder, server, TENEX_MODELS__STREAM=str(request.param).lower())
         assert {exchange.stream for _, exchange in of_agents(server)} == {request.param}
         yield folder, server, name
@@ -82,16 +82,16 @@ async def test_a_team_of_models_goes_through_all_seven_phases(held: tuple[Folder
 
 
 def check_agents(server: ModelServer) -> None:
-    """Each agent was told its phase and no other, whence it came, and what was handed to it."""
+    """Each agent's prompt has its phase and no other, whence it came, and what was handed to it."""
     seen = of_agents(server)
     assert {asked.phase for asked, _ in seen} == {*WAY, "chat"}
     lines = {phase: set(fragment(phase).splitlines()) for phase in [str(phase) for phase in Phase]}
     for asked, _ in seen:
         here = asked.phase
         assert fragment(here) in asked.system
-        told = set(asked.system.splitlines())
+        prompt = set(asked.system.splitlines())
         for other in lines:
-            assert other == here or not [line for line in (lines[other] - lines[here]) & told if line], other
+            assert other == here or not [line for line in (lines[other] - lines[here]) & prompt if line], other
         sections = own_sections(asked.agent)
         assert [phase for phase, text in sections.items() if text in asked.system] == [here] * (here in sections)
     # the way of the phases, run by run: each run is one agent in one phase, its first request has no step yet
@@ -148,12 +148,12 @@ def check_router(server: ModelServer) -> None:
 
 
 async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
-    """The server's log, the journal, the view, the tags on the relay and the statistics say the same."""
+    """The server's log, the journal, the view, the tags on the relay and the statistics agree."""
     view = folder.view(name)
     agree(server, spent(folder.records(name)))
     assert rounded(view["usage"]) == billed(server.delivered())
     # the relay: each run's completion carries what the run cost; the router never speaks
-    ours = await person.stored(folder.url, authors=sorted(folder.voices), kinds=[1])
+    ours = await person.stored(folder.url, authors=sorted(folder.public_keys), kinds=[1])
     tags = [{tag[0]: tag[1] for tag in event["tags"] if tag[0].startswith("llm-")} for event in ours]
     tagged = [tag for tag in tags if tag]
     worked = [exchange for _, exchange in of_agents(server)]
@@ -164,8 +164,8 @@ async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
         assert int(tag["llm-total-tokens"]) == prompt + completion
         assert round(float(tag["llm-cost-usd"]), 8) == round(priced(1, prompt, completion)["costUsd"], 8)
     # the statistics: by agent, by phase, by model
-    code, out, said = await tenex("conversations", "stats", name, "--json", "--data", folder.data)
-    assert code == 0, said
+    code, out, err = await tenex("conversations", "stats", name, "--json", "--data", folder.data)
+    assert code == 0, err
     stats = json.loads(out)
     assert rounded(stats["usage"]) == billed(server.delivered())
     by_agent: dict[str, list[Exchange]] = {"orchestrator": []}
@@ -179,9 +179,9 @@ async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
         agent: billed(exchanges) for agent, exchanges in by_agent.items()
     }
     assert set(stats["phases"]) == set(view["phaseMetrics"]) == set(by_phase)
-    for told in (stats["phases"], view["phaseMetrics"]):
-        assert sum(of["usage"]["inputTokens"] for of in told.values()) == server.tokens().input
-        assert sum(of["usage"]["outputTokens"] for of in told.values()) == server.tokens().output
+    for table in (stats["phases"], view["phaseMetrics"]):
+        assert sum(of["usage"]["inputTokens"] for of in table.values()) == server.tokens().input
+        assert sum(of["usage"]["outputTokens"] for of in table.values()) == server.tokens().output
 
 
 async def test_an_agents_question_goes_to_the_person_and_the_answer_back(tmp_path: Path, relay: str) -> None:
@@ -195,7 +195,7 @@ async def test_an_agents_question_goes_to_the_person_and_the_answer_back(tmp_pat
         return diligent(asked)
 
     async with model_server(Team(straight, asks)) as server:
-        folder = minded(tmp_path / "data", relay, server)
+        folder = folder_with_model(tmp_path / "data", relay, server)
         async with serving(folder, server) as process:
             name = await folder.write("Write note-02.txt.")
             await person.until(lambda: folder.state(name).is_parked)
@@ -219,7 +219,7 @@ model = "local:executor"
 verification = "local:strict"
 """
     async with model_server(Team(all_phases)) as server:
-        folder = minded(tmp_path / "data", relay, server, settings)
+        folder = folder_with_model(tmp_path / "data", relay, server, settings)
         special = {"TENEX_MODELS__ROUTER": "local:router", "TENEX_MODELS__PHASES__PLAN": "local:planner"}
         await through_all_phases(folder, server, **special)
         assert {e.request["model"] for e in server.exchanges if Asked(e.request).question} == {"router"}
@@ -232,17 +232,17 @@ verification = "local:strict"
 
 @pytest.mark.parametrize("lacks", ["response_format", "tool_choice"])
 async def test_a_server_that_knows_less_is_asked_in_another_way(tmp_path: Path, relay: str, lacks: str) -> None:
-    """Servers differ: where structured answers are refused, the decision comes as text, and nobody hears of it."""
+    """Servers differ: where structured answers are refused, the decision comes as text, and that is not reported."""
     team = Team(straight)
 
-    def mind(request: Json) -> Reply:
+    def model(request: Json) -> Reply:
         given = request.get(lacks)
         if given is not None and given != "auto":
             return Fails(status=400, message=f"Unrecognized request argument supplied: {lacks}")
         return team(request)
 
-    async with model_server(mind) as server:
-        folder = minded(tmp_path / "data", relay, server, QUICK)
+    async with model_server(model) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server, QUICK)
         async with serving(folder, server) as process:
             name = await folder.write("Write note-03.txt.")
             await settled(folder, name)

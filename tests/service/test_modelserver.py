@@ -23,7 +23,7 @@ MESSAGES: Any = [{"role": "user", "content": "three little words"}]
 
 
 class Replies:
-    """A mind that gives these in turn, then `ANSWER`."""
+    """A model that gives these in turn, then `ANSWER`."""
 
     def __init__(self) -> None:
         self.due: list[Reply] = []
@@ -97,7 +97,7 @@ BAD: list[tuple[Reply, type[Exception], str]] = [
 
 @pytest.mark.parametrize("bad", BAD, ids=[type(reply).__name__ for reply, _, _ in BAD])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_it_misbehaves_as_told_and_then_no_more(
+async def test_it_misbehaves_as_configured_and_then_no_more(
     server: ModelServer, client: openai.AsyncOpenAI, replies: Replies, bad: Any, stream: bool
 ) -> None:
     reply, error, outcome = bad

@@ -16,7 +16,7 @@ from tests.fakes.modelserver import ModelServer, model_server
 
 from . import person
 from .kit import Folder, of_kind, tenex_here
-from .loopback import minded, serving
+from .loopback import folder_with_model, serving
 
 MOST = 20_000
 CONVERSATIONS = 25
@@ -62,7 +62,7 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
     """All begun at once; then a kill, a restart, a look at the status, an owner, and a higher limit."""
     member = SecretKey.generate()
     async with model_server(thinking) as server:
-        folder = minded(tmp_path / "data", relay, server, LIMIT)
+        folder = folder_with_model(tmp_path / "data", relay, server, LIMIT)
         known = {"TENEX_PEOPLE__MEMBERS": json.dumps([member.npub])}
         async with serving(folder, server, **known) as process:
             asked = (folder.write(f"Question {number}?", by=member) for number in range(CONVERSATIONS))
@@ -75,14 +75,14 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
             process.signal(signal.SIGKILL)
             await process.ended()
         async with serving(folder, server, **known) as process:
-            code, told, said = await tenex_here("status", "--data", folder.data, "--json")
-            assert code == 0, said
-            today = json.loads(told)["today"]
+            code, out, err = await tenex_here("status", "--data", folder.data, "--json")
+            assert code == 0, err
+            today = json.loads(out)["today"]
             assert today["tokens"] == spent, "what the day has cost is known after a restart"
             (near,) = today["people"]
             assert (near["npub"], near["who"], near["tokens"]) == (member.npub, "member", spent)
-            _, told, _ = await tenex_here("status", "--data", folder.data)
-            assert f"member {member.npub}" in told
+            _, out, _ = await tenex_here("status", "--data", folder.data)
+            assert f"member {member.npub}" in out
             late = await folder.write("One more?", by=member)
             (state,) = await at_rest(folder, [late])
             assert is_on_hold(state)
@@ -101,7 +101,7 @@ async def test_an_owner_is_answered_before_a_members_burst(tmp_path: Path, relay
     """The provider takes one call at a time, and the member's conversations have begun when the owner writes."""
     member = SecretKey.generate()
     async with model_server(thinking) as server:
-        folder = minded(tmp_path / "data", relay, server)
+        folder = folder_with_model(tmp_path / "data", relay, server)
         text = folder.file.read_text()
         folder.file.write_text(
             text.replace("[models.providers.local]\n", "[models.providers.local]\nconcurrency = 1\n")
@@ -121,7 +121,7 @@ async def test_an_owner_is_answered_before_a_members_burst(tmp_path: Path, relay
 async def test_a_call_that_a_member_stops_counts_for_the_day(tmp_path: Path, relay: str) -> None:
     member = SecretKey.generate()
     async with model_server(lambda _: Answer(text="Yes.", delay=60)) as server:
-        folder = minded(tmp_path / "data", relay, server)
+        folder = folder_with_model(tmp_path / "data", relay, server)
         async with serving(folder, server, TENEX_PEOPLE__MEMBERS=json.dumps([member.npub])) as process:
             name = await folder.write("Question?", by=member)
             await person.until(lambda: server.exchanges)
@@ -129,6 +129,6 @@ async def test_a_call_that_a_member_stops_counts_for_the_day(tmp_path: Path, rel
             await person.until(lambda: of_kind(folder.records(name), r.ModelCallCancelled))
             (cut,) = of_kind(folder.records(name), r.ModelCallCancelled)
             assert cut.usage.tokens == cut.usage.estimated > 500, "the request, which the server had read"
-            _, told, _ = await tenex_here("status", "--data", folder.data, "--json")
-            assert json.loads(told)["today"]["tokens"] == cut.usage.tokens
+            _, out, _ = await tenex_here("status", "--data", folder.data, "--json")
+            assert json.loads(out)["today"]["tokens"] == cut.usage.tokens
             assert await process.stop() == 0

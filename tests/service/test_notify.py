@@ -1,4 +1,4 @@
-"""Whom the daemon tells how it fares, as the service manager's variables say."""
+"""Whom the daemon notifies, by the service manager's variables."""
 
 import os
 
@@ -25,18 +25,18 @@ OURS, OTHER = str(os.getpid()), "1"
         ({"WATCHDOG_USEC": "60000000"}, False, None),
     ],
 )
-def test_the_environment_says_who_listens(
+def test_the_environment_names_the_listener(
     environment: dict[str, str], is_connected: bool, watchdog: float | None
 ) -> None:
     notifier = Notifier.from_environment(environment, os.getpid())
     assert (notifier.is_connected, notifier.watchdog) == (is_connected, watchdog)
 
 
-async def test_nothing_is_done_where_nobody_listens() -> None:
-    """No word, no task that stays, no look at how things stand."""
+async def test_nothing_is_done_without_a_listener() -> None:
+    """No notification, no task that stays, no look at the status."""
 
     def line() -> str:
-        raise AssertionError("nobody asked")
+        raise AssertionError("not to be called")
 
     notifier = Notifier()
     notifier.ready("well")

@@ -21,9 +21,9 @@ from tests.tools.conftest import needs_bubblewrap
 
 from . import person
 from .kit import ROOT, Folder, of_kind, tenex_here
-from .loopback import minded, serving, settled
+from .loopback import folder_with_model, serving, settled
 
-SECRET = "nobody-is-to-read-4711"
+SECRET = "not-to-be-read-4711"
 STATES = '''"""A state of an operator, as people of Proxy Base Agent write one."""
 from tenex.output_states import AgentState, FencedFreeformStateMachine, StateMachine
 
@@ -46,7 +46,7 @@ class Critique(AgentState):
 
     @property
     def state_prompt(self) -> str:
-        return f"Say what may go wrong, between {self.delimiters[0]} and {self.delimiters[1]}."
+        return f"Name what may go wrong, between {self.delimiters[0]} and {self.delimiters[1]}."
 '''
 OUTPUT = "output: {plan: ['states.py:Critique'], act: [tool_call, python], min: 1, max: 2}"
 PROGRAM = """import os, time
@@ -72,22 +72,22 @@ SPOILT = f"{SECRET} outside of any state, then {call('complete', response='not t
 LAST = critique("it is done") + call("complete", response="The answer is 42.", summary="done")
 
 
-class Mind:
+class StateModel:
     """An orchestrator that plans, executes and waits; an executor that runs where it may not, and where it may."""
 
     def __call__(self, request: Json) -> Answer:
         asked = Asked(request)
         if asked.question is not None:
             return decision(request, self.route(len(asked.question["turns"])))
-        said = [text_of(message) for message in request["messages"] if message["role"] == "assistant"]
+        sent = [text_of(message) for message in request["messages"] if message["role"] == "assistant"]
         refused = '<note title="Refused">' in text_of(request["messages"][-1])
         if asked.phase == "plan":
             return Answer(
                 text=critique("planned") + call("complete", response="A plan.", summary="planned") if refused else FIRST
             )
-        if len(said) >= 2:
+        if len(sent) >= 2:
             return Answer(text=LAST if refused else SPOILT)
-        return Answer(text=SECOND if said else FIRST)
+        return Answer(text=SECOND if sent else FIRST)
 
     @staticmethod
     def route(turns: int) -> Json:
@@ -123,12 +123,12 @@ async def _listen(socket: ClientConnection, frames: list[str]) -> None:
 
 
 @needs_bubblewrap
-async def test_1_2_a_conversation_by_states_outlives_a_kill_and_tells_nobody_its_thoughts(
+async def test_1_2_a_conversation_by_states_outlives_a_kill_and_publishes_no_thoughts(
     tmp_path: Path, relay: str
 ) -> None:
-    """Refused where nothing may run, run once in the sandbox, killed, told so, repaired, and answered."""
-    async with model_server(Mind()) as server, overheard(relay) as frames:
-        folder = minded(tmp_path / "data", relay, server)
+    """Refused where nothing may run, run once in the sandbox, killed, informed of it, repaired, and answered."""
+    async with model_server(StateModel()) as server, overheard(relay) as frames:
+        folder = folder_with_model(tmp_path / "data", relay, server)
         settings = folder.file.read_text()
         folder.file.write_text(settings.replace('kind = "openai"', 'kind = "openai"\ngrammar = "structural_tag"'))
         put(folder)
@@ -158,7 +158,7 @@ async def test_1_2_a_conversation_by_states_outlives_a_kill_and_tells_nobody_its
     assert frames
     critiques = [one for one in seen if one["kind"] == "closed" and one["state"] == "critique"]
     assert {(one["emoji"], one["color"], one["conversation"]) for one in critiques} == {("🔍", "dim red", name)}
-    assert SECRET in critiques[-1]["text"], "whoever looks on at this machine sees it"
+    assert SECRET in critiques[-1]["text"], "the operator of this machine sees it"
     assert SECRET not in "".join(frames) + json.dumps(stored), "nothing private is on a relay, not for a moment"
     assert server.refused == []
 
@@ -173,7 +173,7 @@ def check_requests(exchanges: Any) -> None:
     assert [engine.accepts(FIRST) for engine in grammars] == [False, True], "the phase is in the grammar"
     assert [engine.accepts(LAST) for engine in grammars] == [True, True]
     assert all("tools" not in one.request for one in asked)
-    assert ["Critique: Say what may go wrong" in one.system for one in asked] == [True] * len(asked)
+    assert ["Critique: Name what may go wrong" in one.system for one in asked] == [True] * len(asked)
     assert "```python" not in planning[0].system
     after_the_kill = executing[1].request["messages"]
     assert text_of(after_the_kill[-2]) == FIRST.removesuffix("```").rstrip() + "\n```", "its words, from the journal"
@@ -214,10 +214,10 @@ async def test_a_fault_of_the_front_matter_is_named_before_anything_runs(
 ) -> None:
     folder = Folder(tmp_path / "data", "ws://127.0.0.1:9")
     put(folder, output)
-    code, _, said = await tenex_here("config", "check", "--data", folder.data)
+    code, _, err = await tenex_here("config", "check", "--data", folder.data)
     assert code == 3
-    assert sentence in " ".join(said.split())
-    assert "executor.md:" in said
+    assert sentence in " ".join(err.split())
+    assert "executor.md:" in err
 
 
 REPORTER = '''
@@ -258,7 +258,7 @@ async def test_an_agent_in_python_answers_by_states_and_people_read_its_readable
     """A class's `output`, a machine as a graph, a wrong answer asked for again, and the form people are shown."""
     left = ['<report>{"risk": 1}</report>', '<report>{"risk": "none"}</report>']
 
-    def mind(request: Json) -> Answer:
+    def model(request: Json) -> Answer:
         asked = Asked(request)
         if asked.question is None:
             return Answer(text=left.pop(0))
@@ -266,8 +266,8 @@ async def test_an_agent_in_python_answers_by_states_and_people_read_its_readable
             return decision(request, {"agents": ["USER"], "reason": "the person has the word"})
         return decision(request, {"agents": ["reporter"], "reason": "it is wanted"})
 
-    async with model_server(mind) as server:
-        folder = minded(tmp_path / "data", relay, server)
+    async with model_server(model) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
         (folder.data / "agents" / "reporter.py").write_text(REPORTER)
         async with serving(folder, server) as process:
             name = await folder.write("What may go wrong?")

@@ -33,14 +33,14 @@ async def test_a_refused_answer_is_shown_and_goes_to_the_relays_that_the_message
             await person.publish(relay.url, asked)
             await folder.until(name, "waiting")
             await person.until(lambda: answers() and not folder.state(name).outbox)
-            _, told, _ = await tenex("status", "--data", folder.data)
+            _, out, _ = await tenex("status", "--data", folder.data)
             assert await process.stop() == 0
-        said = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
-        assert answers() == said
+        sent = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
+        assert answers() == sent
         refusals = folder.view(name)["refusals"]
-        assert {one["eventId"] for one in refusals} == set(said)
+        assert {one["eventId"] for one in refusals} == set(sent)
         assert all((one["relay"], one["reason"], one["isDelivered"]) == (relay.url, WHY, True) for one in refusals)
-        assert [line for line in told.splitlines() if "REFUSED" in line and WHY in line and name[:8] in line], told
+        assert [line for line in out.splitlines() if "REFUSED" in line and WHY in line and name[:8] in line], out
 
 
 async def test_an_answer_that_no_relay_takes_stays_in_the_readable_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The real program with journals that go on in another file at every moment of rest: nobody notices."""
+"""The real program with journals that go on in another file at every moment of rest: no one notices."""
 
 import asyncio
 import json
@@ -56,13 +56,13 @@ def only_one(data: Path) -> Path:
     return folder
 
 
-async def told(data: Path, *words: str) -> str:
-    code, out, said = await tenex_here("conversations", *words, "--data", data)
-    assert code == 0, said
+async def run_conversations(data: Path, *words: str) -> str:
+    code, out, err = await tenex_here("conversations", *words, "--data", data)
+    assert code == 0, err
     return out
 
 
-async def test_a_conversation_of_many_files_is_told_counted_and_gone_on_with_as_one(tmp_path: Path) -> None:
+async def test_a_conversation_of_many_files_is_shown_counted_and_resumed_as_one(tmp_path: Path) -> None:
     folder = await demo(tmp_path, "Write hello.py that prints hello")
     name = ConversationId(folder.name)
     files = segments.numbers(folder)
@@ -81,12 +81,12 @@ async def test_a_conversation_of_many_files_is_told_counted_and_gone_on_with_as_
         ((length,),) = index.execute("select bytes from conversations").fetchall()
     assert length == segments.stat_all(str(folder))[0], "a start would read it once more"
 
-    story = await told(tmp_path, "show", name)
+    story = await run_conversations(tmp_path, "show", name)
     places = [story.index(turn["completions"][0]["text"].splitlines()[0]) for turn in shown["orchestratorTurns"]]
-    assert places == sorted(places), "all files are told, in order"
-    stats = json.loads(await told(tmp_path, "stats", name, "--json"))
+    assert places == sorted(places), "all files are shown, in order"
+    stats = json.loads(await run_conversations(tmp_path, "stats", name, "--json"))
     assert stats["turns"] == sum(isinstance(record, r.TurnOpened) for record in records)
     assert stats["usage"]["calls"] == shown["usage"]["calls"]
-    assert json.loads(await told(tmp_path, "show", name, "--json")) == shown
-    (row,) = json.loads(await told(tmp_path, "list", "--json"))
+    assert json.loads(await run_conversations(tmp_path, "show", name, "--json")) == shown
+    (row,) = json.loads(await run_conversations(tmp_path, "list", "--json"))
     assert (row["id"], row["status"]) == (name, "ended")

@@ -12,11 +12,11 @@ from tenex.nostr.keys import KeyRing, SecretKey
 from . import person
 from .conftest import WORDS, Finished
 from .kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex
-from .minds import SECRET
+from .scripted_models import SECRET
 
 
 def test_a_conversation_runs_to_its_end_and_a_stranger_can_follow_it(finished: Finished) -> None:
-    """`conversation.json` alone tells which phases followed, why, who worked and what came of it."""
+    """`conversation.json` alone shows which phases followed, why, who worked and what came of it."""
     view = finished.folder.view(finished.name)
     assert view["status"] == "ended"
     assert phases(view) == FULL_CYCLE
@@ -57,10 +57,10 @@ def test_logs_are_json_without_words_or_keys(finished: Finished) -> None:
     """Not on a terminal each line is an object; what a person wrote and every secret stay out."""
     for line in finished.log:
         assert {"timestamp", "level", "event", "logger"} <= set(json.loads(line)), line
-    said = "\n".join(finished.log)
+    output = "\n".join(finished.log)
     ring = KeyRing(finished.folder.data / "keys")
     for secret in ["xylophone", "nsec1", *(ring.get(key).nsec for key in ring.names())]:
-        assert secret not in said
+        assert secret not in output
     assert {"runtime.ready", "relay.connected", "tool.returned", "runtime.stopped"} <= finished.events
 
 
@@ -72,11 +72,11 @@ async def test_words_are_cut_at_debug_and_keys_are_never_logged(folder: Folder) 
         await folder.until(name, "ended")
         assert await process.stop() == 0
         assert any(log["level"] == "debug" for log in process.logs)
-        assert "xylophone " * 21 not in process.said
-        assert "nsec1" not in process.said
+        assert "xylophone " * 21 not in process.stderr
+        assert "nsec1" not in process.stderr
 
 
-def test_nobody_else_may_read_what_is_on_disk(finished: Finished) -> None:
+def test_no_other_user_may_read_what_is_on_disk(finished: Finished) -> None:
     """Files 0600, folders 0700, all that is ours, whatever the umask."""
     data = finished.folder.data
     ours = [*(data / "conversations").rglob("*"), *(data / "keys").rglob("*"), finished.folder.file]
@@ -87,10 +87,10 @@ def test_nobody_else_may_read_what_is_on_disk(finished: Finished) -> None:
 async def test_a_second_daemon_on_the_folder_is_refused_and_the_first_goes_on(folder: Folder) -> None:
     """Exit code 4, and a sentence that names the process that has it."""
     async with daemon(folder) as first:
-        code, out, said = await tenex("run", "--data", folder.data)
+        code, out, err = await tenex("run", "--data", folder.data)
         assert (code, out) == (4, "")
-        assert "is in use by process" in said
-        assert "Traceback" not in said
+        assert "is in use by process" in err
+        assert "Traceback" not in err
         name = await folder.write("Create hello.py that prints hello")
         await folder.until(name, "ended")
         assert await first.stop() == 0
@@ -98,10 +98,10 @@ async def test_a_second_daemon_on_the_folder_is_refused_and_the_first_goes_on(fo
         assert await third.stop() == 0
 
 
-async def test_the_gate_holds_against_a_mind_that_names_forbidden_tools(folder: Folder) -> None:
+async def test_the_gate_holds_against_a_model_that_names_forbidden_tools(folder: Folder) -> None:
     """`chat` cannot read the workspace and `plan` cannot write it, whatever the model asks for."""
     (folder.workspace / "secret.txt").write_text(SECRET)
-    async with ordered(folder, mind="trespasser") as process:
+    async with ordered(folder, model="trespasser") as process:
         name = await folder.write("What is in the safe?")
         await folder.until(name, "waiting")
         assert await process.stop() == 0
@@ -129,10 +129,10 @@ async def test_a_stranger_is_never_answered(folder: Folder) -> None:
         await folder.until(after, "ended")
         assert await process.stop() == 0
         assert {log["verdict"] for log in process.logs if log["event"] == "message.received"} == {"admitted"}
-        assert "evil" not in process.said
+        assert "evil" not in process.stderr
     assert not folder.conversation(theirs).exists()
     assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "hello.py"]
-    assert await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices), _e=[theirs]) == []
+    assert await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys), _e=[theirs]) == []
     assert of_kind(folder.records(name), r.MessageRecorded, lambda record: record.author == stranger.public) == []
 
 
@@ -141,8 +141,8 @@ async def test_a_data_folder_that_cannot_be_made_is_a_sentence(command: str, tmp
     """Not a trace: what is wrong, and where."""
     file = tmp_path / "file"
     file.write_text("")
-    code, _, said = await tenex(command, "--data", file)
+    code, _, err = await tenex(command, "--data", file)
     assert code == 3
-    assert f"{file}" in said
-    assert "cannot be made" in said
-    assert "unexpected" not in said
+    assert f"{file}" in err
+    assert "cannot be made" in err
+    assert "unexpected" not in err

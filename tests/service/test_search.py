@@ -11,9 +11,9 @@ from .kit import Folder, daemon, ordered, tenex_here
 
 
 async def search(folder: Folder, *words: str) -> list[dict[str, Any]]:
-    """What a search finds; it must say nothing beside that."""
-    code, out, said = await tenex_here("conversations", "search", *words, "--json", "--data", folder.data)
-    assert (code, said) == (0, "")
+    """What a search finds; its stderr must be empty."""
+    code, out, err = await tenex_here("conversations", "search", *words, "--json", "--data", folder.data)
+    assert (code, err) == (0, "")
     found: list[dict[str, Any]] = json.loads(out)
     return found
 
@@ -43,7 +43,7 @@ async def test_words_are_found_while_the_daemon_works_and_when_it_has_stopped(fo
 
 
 @pytest.mark.soak
-async def test_what_a_killed_daemon_had_heard_is_found_all_the_same(folder: Folder) -> None:
+async def test_what_a_killed_daemon_had_received_is_found_all_the_same(folder: Folder) -> None:
     async with ordered(folder, "model", 2, hold=True) as process:
         name = await folder.write("Create zebra.py that prints xylophone")
         await person.until((folder.marks / "held").exists)

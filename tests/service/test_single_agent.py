@@ -11,7 +11,7 @@ from tests.fakes.modelserver import model_server
 
 from . import person
 from .kit import Folder, daemon, of_kind, tenex
-from .loopback import MODEL, agree, minded, serving, settled, spent
+from .loopback import MODEL, agree, folder_with_model, serving, settled, spent
 
 ALONE = '\n[conversations]\nagent = "executor"\n'
 
@@ -30,7 +30,7 @@ def model(request: Json) -> Reply:
 
 async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_path: Path, relay: str) -> None:
     async with model_server(model) as server:
-        folder = minded(tmp_path / "data", relay, server, ALONE)
+        folder = folder_with_model(tmp_path / "data", relay, server, ALONE)
         async with serving(folder, server) as process:
             name = await folder.write("hello")
             await settled(folder, name, "waiting", messages=1)
@@ -56,7 +56,7 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
     assert folder.view(name)["agent"] == "executor"
     assert "# The conversation" in server.exchanges[0].system
     assert "phase" not in server.exchanges[0].system.replace("There are no phases here", "").replace("your phase", "")
-    written = [event for event in await person.stored(relay, _e=[name]) if event["pubkey"] in folder.voices]
+    written = [event for event in await person.stored(relay, _e=[name]) if event["pubkey"] in folder.public_keys]
     assert [event["content"] for event in written] == ["executor has answered"] * 2 + [
         "slowly done",
         "executor has answered",
@@ -77,7 +77,7 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
 @pytest.mark.parametrize("name", ["executer", "orchestrator"])
 async def test_an_agent_that_is_none_is_a_fault_of_the_settings(tmp_path: Path, relay: str, name: str) -> None:
     async with model_server(model) as server:
-        folder = minded(tmp_path / "data", relay, server, f'\n[conversations]\nagent = "{name}"\n')
+        folder = folder_with_model(tmp_path / "data", relay, server, f'\n[conversations]\nagent = "{name}"\n')
     for words in (["config", "check"], ["run"]):
         code, _, errors = await tenex(*words, "--data", folder.data, TENEX_MODELS__DEFAULT=MODEL, LOCAL_KEY="k")
         assert code == 3

@@ -61,34 +61,25 @@ async def test_a_hang_up_before_it_is_ready_is_a_reload_after_it(folder: Folder,
 def test_signals_are_noted_while_libraries_are_loaded() -> None:
     """Before there is a loop; afterwards they mean what they meant before."""
     before = [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)]
-    with _early_signals() as heard:
+    with _early_signals() as received:
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert heard == [signal.SIGHUP, signal.SIGTERM]
+        assert received == [signal.SIGHUP, signal.SIGTERM]
     assert [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)] == before
 
 
 async def test_a_folder_that_was_mistyped_is_not_made(tmp_path: Path) -> None:
     """All faults at once, and nothing on disk."""
-    code, _, said = await tenex("run", "--data", tmp_path / "typo")
+    code, _, err = await tenex("run", "--data", tmp_path / "typo")
     assert code == 3
-    assert "people.owners: no one may talk here" in said
-    assert "project.nsec: there is no key for project" in said
+    assert "people.owners: no one may talk here" in err
+    assert "project.nsec: there is no key for project" in err
     assert not (tmp_path / "typo").exists()
-
-
-async def test_without_the_projects_key_no_other_is_made(folder: Folder) -> None:
-    for key in (folder.data / "keys").iterdir():
-        key.unlink()
-    code, _, said = await tenex("run", "--data", folder.data)
-    assert code == 3
-    assert "project.nsec: there is no key for project" in said
-    assert not list((folder.data / "keys").iterdir())
 
 
 @pytest.mark.parametrize("name", ["owner", "project"])
 async def test_no_agent_speaks_with_the_key_of_somebody_else(folder: Folder, name: str) -> None:
-    """`keys/owner.nsec` is a person's, and whoever has it speaks as them; neither a start nor a reload permits it."""
+    """`keys/owner.nsec` is a user's, and an agent with it would write as them; no start or reload permits it."""
     file = folder.data / "agents" / f"{name}.md"
     async with daemon(folder) as process:
         file.write_text(HELPER)
@@ -97,12 +88,12 @@ async def test_no_agent_speaks_with_the_key_of_somebody_else(folder: Folder, nam
         assert str(file) in str(refused["faults"])
         assert await process.stop() == 0
     for command in (["run"], ["config", "check"], ["doctor"]):
-        code, told, said = await tenex(*command, "--data", folder.data)
+        code, out, err = await tenex(*command, "--data", folder.data)
         assert code == 3
-        assert f"{name} cannot be an agent's slug" in told + said
+        assert f"{name} cannot be an agent's slug" in out + err
 
 
-async def test_what_an_agent_had_begun_is_said_though_it_has_been_removed(folder: Folder) -> None:
+async def test_what_an_agent_had_begun_is_sent_though_it_has_been_removed(folder: Folder) -> None:
     """Its run was open when the daemon died; at the next start there is no such agent, and its words still come."""
     (folder.data / "agents" / "helper.md").write_text(HELPER)
     async with ordered(folder, "model", hold=True) as process:
@@ -117,5 +108,5 @@ async def test_what_an_agent_had_begun_is_said_though_it_has_been_removed(folder
     async with daemon(folder) as process:
         await folder.until(asked["id"], "waiting")
         assert await process.stop() == 0
-    said = await person.stored(folder.url, kinds=[1], authors=[helper.public])
-    assert len(said) == 1
+    sent = await person.stored(folder.url, kinds=[1], authors=[helper.public])
+    assert len(sent) == 1

@@ -21,7 +21,7 @@ ASKING = "Create a script that prints hello; ask me which name it should have"
 
 
 async def hold(folder: Folder) -> str:
-    """Have a conversation begin, and wait until the daemon stands still in the middle of it."""
+    """Have a conversation begin, and wait until the daemon waits in the middle of it."""
     name = await folder.write(REQUEST)
     await person.until((folder.marks / "held").exists)
     return name
@@ -33,7 +33,7 @@ async def begin_to_stop(process: Process) -> None:
 
 
 def is_free(folder: Folder) -> bool:
-    """Whether nobody holds the folder."""
+    """Whether no process holds the folder."""
     with (folder.data / "conversations" / ".lock").open("r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,22 +112,22 @@ async def test_what_comes_while_it_stops_is_taken_in_by_the_next_start(folder: F
     assert len(of_kind(records, r.QuestionAnswered)) == 1
 
 
-async def test_what_was_said_is_delivered_before_it_ends(folder: Folder) -> None:
+async def test_messages_are_delivered_before_it_ends(folder: Folder) -> None:
     """The outbox is flushed: words that are durable reach the relay, though no step begins any more."""
     async with ordered(folder, "publish", 1, hold=True) as process:
         name = await hold(folder)
         await begin_to_stop(process)
         (folder.marks / "go").touch()
         assert await process.ended() == 0
-    said = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
-    seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
-    assert said
-    assert sorted(event["id"] for event in seen) == sorted(said)
+    sent = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
+    seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys))
+    assert sent
+    assert sorted(event["id"] for event in seen) == sorted(sent)
     assert folder.state(name).outbox == {}
     await finish(folder, name)
 
 
-async def test_a_step_that_takes_too_long_is_cut_off_and_still_owed(folder: Folder) -> None:
+async def test_a_step_that_takes_too_long_is_cut_off_and_still_pending(folder: Folder) -> None:
     """Past the deadline the exit code is 5; what was cut off is pending on disk, and the next start goes on with it."""
     folder.file.write_text(f"{folder.file.read_text()}\n[shutdown]\ndeadline = 0.3\n")
     async with ordered(folder, "model", 2, hold=True) as process:
@@ -176,7 +176,7 @@ async def test_a_parked_question_survives_a_stop_and_is_answered_after_it(folder
 
 
 async def test_a_relay_that_never_answers_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    """What it is owed waits on disk: exit code 0, far before the deadline; the next start sends the same bytes."""
+    """What it has not received waits on disk: exit code 0 in time, and the next start sends the same bytes."""
     async with FaultRelay() as relay:
         accept = relay.on_event
 
@@ -192,20 +192,20 @@ async def test_a_relay_that_never_answers_does_not_hold_up_the_end(tmp_path: Pat
             assert await process.stop() == 0
             assert process.logs[-1]["rested"] is True
         state = folder.state(name)
-        owed = {event.id for row in state.outbox.values() for event in row.events}
-        assert owed
+        undelivered = {event.id for row in state.outbox.values() for event in row.events}
+        assert undelivered
         relay.on_event = accept
         await finish(folder, name)
-        copies = [event for event in relay.events() if event["id"] in owed]
-        assert {event["id"] for event in copies} == owed
-        assert len(copies) > len(owed)
+        copies = [event for event in relay.events() if event["id"] in undelivered]
+        assert {event["id"] for event in copies} == undelivered
+        assert len(copies) > len(undelivered)
         for event in copies:
             assert copies[[copy["id"] for copy in copies].index(event["id"])] == event, "one id, two contents"
     assert folder.state(name).outbox == {}
 
 
 async def test_sigterm_while_no_relay_is_there_ends_it_too(folder: Folder) -> None:
-    """A relay that is away holds up nothing but what is owed to it."""
+    """A relay that is away holds up nothing but what is undelivered to it."""
     folder.file.write_text(folder.file.read_text().replace(folder.url, "ws://127.0.0.1:9"))
     async with daemon(folder) as process:
         assert await process.stop() == 0

@@ -66,11 +66,11 @@ class Terminal:
         try:
             screen: str = await until(held)
         except TimeoutError:
-            raise AssertionError(f"the screen says:\n{self.screen()}") from None
+            raise AssertionError(f"the screen shows:\n{self.screen()}") from None
         return screen
 
     async def shows(self, *words: str) -> str:
-        """Wait until all of these stand on the screen."""
+        """Wait until all of these are on the screen."""
         return await self.until(lambda screen: all(word in screen for word in words))
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ def chat(data: Path, *more: str) -> list[str]:
 
 
 async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, folder: Folder) -> None:
-    """As in the demo, and in the order of the journal: the words of reflection stand before the end."""
+    """As in the demo, and in the order of the journal: the words of reflection come before the end."""
     async with daemon(folder) as process:
         terminal.start(*chat(folder.data))
         await terminal.shows("Connected to", "you ›")
@@ -48,7 +48,7 @@ async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, 
 async def test_the_end_and_whose_turn_it_is_are_shown_of_a_daemon_elsewhere(
     terminal: Terminal, folder: Folder, tmp_path: Path
 ) -> None:
-    """There is no socket: the project's own events tell."""
+    """There is no socket: the project's own events report it."""
     other = Folder(tmp_path / "other", folder.url)
     async with daemon(other, TENEX_PEOPLE__OWNERS=json.dumps([folder.owner.npub])) as process:
         terminal.start(*chat(folder.data, "--to", npub(other.project.public)))
@@ -74,7 +74,7 @@ async def test_a_strangers_words_are_marked(terminal: Terminal, folder: Folder) 
         assert npub(STRANGER.public)[:16] in line
         terminal.type("And you?")
         replies = await terminal.until(lambda screen: screen.count("Project Manager") > 1)
-        assert "nobody has answered" not in replies
+        assert "No answer within" not in replies
         newest = (await person.stored(folder.url, authors=[folder.owner.public], kinds=[1]))[-1]
         assert words["id"] not in [tag[1] for tag in newest["tags"]]
         assert STRANGER.public not in [tag[1] for tag in newest["tags"]]

@@ -8,7 +8,7 @@ from tests.fakes.modelscripts import Asked, decision
 from tests.fakes.modelserver import model_server
 
 from . import test_terminal
-from .loopback import minded, serving
+from .loopback import folder_with_model, serving
 from .test_output_states import call, critique, put
 from .test_terminal import Terminal
 
@@ -18,8 +18,8 @@ terminal = test_terminal.terminal
 WHOLE = critique("all is well now") + call("complete", response="The answer is 42.", summary="done")
 
 
-def mind(request: Json) -> Reply:
-    """An executor that answers, then falls silent within its thought, until somebody tells it to carry on."""
+def model(request: Json) -> Reply:
+    """An executor that answers, then falls silent within its thought, until a user asks it to carry on."""
     asked = Asked(request)
     if asked.question is not None:
         turns = len(asked.question["turns"])
@@ -37,8 +37,8 @@ def mind(request: Json) -> Reply:
 async def test_thoughts_are_seen_as_they_are_written_and_go_when_they_are_stopped(
     terminal: Terminal, tmp_path: Path, relay: str
 ) -> None:
-    async with model_server(mind) as server:
-        folder = minded(tmp_path / "data", relay, server)
+    async with model_server(model) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
         put(folder)
         async with serving(folder, server) as process:
             terminal.start(sys.executable, "-m", "tenex.cli.main", "chat", "--data", str(folder.data))

@@ -63,7 +63,7 @@ async def ended(folder: Folder, name: str) -> None:
 
 async def sent(folder: Folder) -> list[Wire]:
     """What ours have published."""
-    return await person.stored(folder.url, kinds=[1, 11, 1111], authors=sorted(folder.voices))
+    return await person.stored(folder.url, kinds=[1, 11, 1111], authors=sorted(folder.public_keys))
 
 
 async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_again(folder: Folder) -> None:

@@ -32,9 +32,9 @@ def is_stopped(pid: int) -> bool:
 async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed_does_not(
     folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGSTOP is no death: whoever wrote now would have the stopped one write over it when it goes on.
+    """SIGSTOP is no death: a second writer would have the stopped one write over it when it goes on.
 
-    Nor is an order left with it, which it would carry out long after somebody was told that it did not answer.
+    Nor is an order left with it, which it would carry out long after the user was informed that it did not answer.
     """
     monkeypatch.setattr("tenex.cli.daemon.ALIVE", 0.2)
     async with daemon(folder) as first:
@@ -51,13 +51,13 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
         rebuild = ("conversations", "rebuild", name, "--from", "conversation.json", "--force")
         both = (rebuild, ("conversations", "import", packed))
         refused = [await tenex_here(*words, "--data", folder.data) for words in both]
-        for code, out, said in [*started, *refused]:
-            assert (code, re.sub(r"^Model: .*\n", "", out)) == (4, ""), said  # the demo's first line names its model
-            assert f"is in use by process {first.pid}. Stop that one" in said
+        for code, out, err in [*started, *refused]:
+            assert (code, re.sub(r"^Model: .*\n", "", out)) == (4, ""), err  # the demo's first line names its model
+            assert f"is in use by process {first.pid}. Stop that one" in err
         for words in (("rollback", name, "--to", "5", "--yes"), ("fork", name, "--at", "5")):
-            code, out, said = await tenex_here("conversations", *words, "--data", folder.data)
-            assert (code, out) == (1, ""), said
-            assert "no answer within 0.2 s. Nothing was done." in said
+            code, out, err = await tenex_here("conversations", *words, "--data", folder.data)
+            assert (code, out) == (1, ""), err
+            assert "no answer within 0.2 s. Nothing was done." in err
         assert content(folder) == before
 
         os.kill(first.pid, signal.SIGCONT)
@@ -84,10 +84,10 @@ async def test_of_two_that_start_at_once_one_serves(folder: Folder) -> None:
         (loser,) = done
         assert loser.result() == 4
         serving = other if ends[loser] is one else one
-        assert f"is in use by process {serving.pid}" in ends[loser].said
+        assert f"is in use by process {serving.pid}" in ends[loser].stderr
         await folder.until(name, "ended")
         serving.signal(signal.SIGTERM)
         assert [await end for end in ends if end is not loser] == [0]
-    said = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
-    seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
-    assert sorted(event["id"] for event in seen) == sorted(said)
+    sent = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
+    seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys))
+    assert sorted(event["id"] for event in seen) == sorted(sent)

@@ -1,4 +1,4 @@
-"""What a client that nobody here wrote hears while a real daemon works, and what the relay keeps of it: nothing."""
+"""What an independent client receives while a real daemon works, and that the relay keeps nothing of it."""
 
 import asyncio
 import json
@@ -29,9 +29,9 @@ TALE = ["Once", "Once upon", "Once upon a time."]
 
 @dataclass
 class Teller:
-    """A mind that tells a tale part by part, each when it has been heard."""
+    """A model that writes a story part by part, each once the last was received."""
 
-    heard: list[asyncio.Event] = field(default_factory=lambda: [asyncio.Event() for _ in TALE])
+    received: list[asyncio.Event] = field(default_factory=lambda: [asyncio.Event() for _ in TALE])
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
@@ -41,10 +41,10 @@ class Teller:
             done = bool(json.loads(note.text)["turns"])
             route = {"agents": ["USER" if done else "executor"], "reason": "a tale"} | ({} if done else PHASE)
             return ModelStep(text=json.dumps(route), model="teller", usage=usage)
-        for part, heard in zip(TALE, self.heard, strict=True):
+        for part, received in zip(TALE, self.received, strict=True):
             on_text(part)
             async with asyncio.timeout(60):
-                await heard.wait()
+                await received.wait()
         return ModelStep(text=f"{TALE[-1]} The end.", model="teller", usage=usage)
 
 
@@ -52,12 +52,12 @@ PHASE = {"phase": "execute"}
 
 
 @asynccontextmanager
-async def serving(data: Path, url: str, owner: str, mind: Teller, mode: str = "auto") -> AsyncIterator[Application]:
-    """The daemon as `tenex run` puts it together, with a mind of ours."""
+async def serving(data: Path, url: str, owner: str, model: Teller, mode: str = "auto") -> AsyncIterator[Application]:
+    """The daemon as `tenex run` puts it together, with a model of the test."""
     made = prepare(data, owner, [url])
     relays = {"relays": {"typing_indicators": mode}}
     settings = load(made.config, data, env={}, parse_key=parse_public_key, overrides=relays)
-    async with open_application(settings, model=mind) as app, asyncio.TaskGroup() as group:
+    async with open_application(settings, model=model) as app, asyncio.TaskGroup() as group:
         ready = asyncio.Event()
 
         async def up() -> None:
@@ -72,14 +72,14 @@ async def serving(data: Path, url: str, owner: str, mind: Teller, mode: str = "a
             app.runtime.stop()
 
 
-def of(heard: list[dict[str, Any]], key: str, *kinds: int) -> list[dict[str, Any]]:
-    """What one key said, in the order in which it came."""
-    return [event for event in heard if event["pubkey"] == key and event["kind"] in kinds]
+def of(received: list[dict[str, Any]], key: str, *kinds: int) -> list[dict[str, Any]]:
+    """The events of one key, in the order in which they came."""
+    return [event for event in received if event["pubkey"] == key and event["kind"] in kinds]
 
 
-async def hear_out(alice: Person, mind: Teller, key: str, kind: int, answer: int) -> list[dict[str, Any]]:
-    """Listen to the whole tale, letting the mind go on with each part that has come; what its agent was heard say."""
-    for number, gate in enumerate(mind.heard, 1):
+async def receive_all(alice: Person, model: Teller, key: str, kind: int, answer: int) -> list[dict[str, Any]]:
+    """Receive the whole story, letting the model go on with each part that has come; returns its agent's events."""
+    for number, gate in enumerate(model.received, 1):
         await alice.until(partial(_has, key=key, kind=kind, times=number))
         gate.set()
     await alice.until(partial(_has, key=key, kind=answer, times=1))
@@ -87,12 +87,12 @@ async def hear_out(alice: Person, mind: Teller, key: str, kind: int, answer: int
     return of(alice.received, key, TYPING, kind, STOPPED, answer)
 
 
-def _has(heard: list[dict[str, Any]], *, key: str, kind: int, times: int) -> bool:
-    return len(of(heard, key, kind)) >= times
+def _has(received: list[dict[str, Any]], *, key: str, kind: int, times: int) -> bool:
+    return len(of(received, key, kind)) >= times
 
 
-def _is_idle(heard: list[dict[str, Any]]) -> bool:
-    return any(event["kind"] == OPERATIONS and not _tags(event, "p") for event in heard)
+def _is_idle(received: list[dict[str, Any]]) -> bool:
+    return any(event["kind"] == OPERATIONS and not _tags(event, "p") for event in received)
 
 
 def _tags(event: dict[str, Any], name: str) -> list[str]:
@@ -100,25 +100,25 @@ def _tags(event: dict[str, Any], name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("form", "kind", "answer"), [(1, SINCE, 1), (11, SO_FAR, 1111)])
-async def test_a_client_hears_typing_text_and_stop_and_then_the_answer(
+async def test_a_client_receives_typing_text_and_stop_and_then_the_answer(
     relay: str, tmp_path: Path, form: int, kind: int, answer: int
 ) -> None:
     """In this order, from the agent itself, and nothing of the run after its answer; the relay keeps just that."""
-    mind, keys = Teller(), sdk.Keys.generate()
-    async with serving(tmp_path, relay, keys.public_key().to_bech32(), mind) as app, person(relay, keys) as alice:
+    model, keys = Teller(), sdk.Keys.generate()
+    async with serving(tmp_path, relay, keys.public_key().to_bech32(), model) as app, person(relay, keys) as alice:
         executor = app.rules.roster[Slug("executor")].pubkey
-        event = alice.event(form, "Tell me a tale", ["p", app.project.public])
+        event = alice.event(form, "Write me a story", ["p", app.project.public])
         root = str(event.id().to_hex())
         await alice.listen(kinds=[*EPHEMERAL_KINDS, answer], _e=[root])
         await alice.publish(event)
-        said = await hear_out(alice, mind, executor, kind, answer)
+        sent = await receive_all(alice, model, executor, kind, answer)
 
-        assert [event["kind"] for event in said] == [TYPING, kind, kind, kind, STOPPED, answer]
-        texts = [event["content"] for event in said if event["kind"] == kind]
+        assert [event["kind"] for event in sent] == [TYPING, kind, kind, kind, STOPPED, answer]
+        texts = [event["content"] for event in sent if event["kind"] == kind]
         assert texts == (["Once", " upon", " a time."] if kind == SINCE else TALE)
-        assert said[0]["content"] == "Executor is typing"
-        assert ["phase", "execute"] in said[0]["tags"]
-        assert said[-1]["content"] == "Once upon a time. The end."
+        assert sent[0]["content"] == "Executor is typing"
+        assert ["phase", "execute"] in sent[0]["tags"]
+        assert sent[-1]["content"] == "Once upon a time. The end."
 
         active = [_tags(event, "p") for event in alice.received if event["kind"] == OPERATIONS]
         assert [executor] in active
@@ -129,7 +129,7 @@ async def test_a_client_hears_typing_text_and_stop_and_then_the_answer(
         assert [event["content"] for event in kept] == ["Once upon a time. The end."]
 
 
-async def test_the_owner_hears_that_the_project_is_there(relay: str, tmp_path: Path) -> None:
+async def test_the_owner_receives_the_project_status(relay: str, tmp_path: Path) -> None:
     """Kind 24010 is found by the owner's key and names who to write to."""
     keys = sdk.Keys.generate()
     async with person(relay, keys) as alice:
@@ -141,36 +141,36 @@ async def test_the_owner_hears_that_the_project_is_there(relay: str, tmp_path: P
             assert _tags(status, "agent")[0] == app.project.public
             assert set(_tags(status, "agent")) == {app.project.public, *(a.pubkey for a in app.rules.roster.values())}
             await app.reload()
-            await alice.until(lambda heard: len(heard) == 2)
+            await alice.until(lambda received: len(received) == 2)
 
 
 async def test_off_is_silent(relay: str, tmp_path: Path) -> None:
     """An operator who wants none has none: only the answer comes."""
-    mind, keys = Teller(), sdk.Keys.generate()
-    for gate in mind.heard:  # slow enough to be heard of, where anything is
+    model, keys = Teller(), sdk.Keys.generate()
+    for gate in model.received:  # slow enough to be reported, if anything is
         asyncio.get_running_loop().call_later(10 * GRACE, gate.set)
     async with (
-        serving(tmp_path, relay, keys.public_key().to_bech32(), mind, "off") as app,
+        serving(tmp_path, relay, keys.public_key().to_bech32(), model, "off") as app,
         person(relay, keys) as alice,
     ):
-        event = alice.event(1, "Tell me a tale", ["p", app.project.public])
+        event = alice.event(1, "Write me a story", ["p", app.project.public])
         await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[str(event.id().to_hex())])
         await alice.publish(event)
-        await alice.until(lambda heard: [e for e in heard if e["kind"] == 1])
+        await alice.until(lambda received: [e for e in received if e["kind"] == 1])
         assert [event["kind"] for event in alice.received] == [1]
 
 
-async def test_a_stop_is_heard_before_what_is_said_of_it(relay: str, tmp_path: Path) -> None:
+async def test_a_stop_is_received_before_its_notice(relay: str, tmp_path: Path) -> None:
     """`/stop` in the middle of a text: typing ends, and nothing more of it comes."""
-    mind, keys = Teller(), sdk.Keys.generate()
-    async with serving(tmp_path, relay, keys.public_key().to_bech32(), mind) as app, person(relay, keys) as alice:
+    model, keys = Teller(), sdk.Keys.generate()
+    async with serving(tmp_path, relay, keys.public_key().to_bech32(), model) as app, person(relay, keys) as alice:
         executor = app.rules.roster[Slug("executor")].pubkey
-        event = alice.event(1, "Tell me a tale", ["p", app.project.public])
+        event = alice.event(1, "Write me a story", ["p", app.project.public])
         root = str(event.id().to_hex())
         await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[root])
         await alice.publish(event)
-        await alice.until(lambda heard: of(heard, executor, SINCE))
+        await alice.until(lambda received: of(received, executor, SINCE))
         await alice.write("/stop", ["e", root, relay, "root"], ["p", app.project.public])
         await alice.until(_is_idle)
-        whispers = [event["kind"] for event in of(alice.received, executor, TYPING, SINCE, STOPPED)]
-        assert whispers == [TYPING, SINCE, STOPPED]
+        statuses = [event["kind"] for event in of(alice.received, executor, TYPING, SINCE, STOPPED)]
+        assert statuses == [TYPING, SINCE, STOPPED]

@@ -28,7 +28,7 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 
 
 def directives() -> dict[str, list[str]]:
-    """What the unit says: the name of a directive, and its values in order."""
+    """The directives of the unit, each with its values in order."""
     found: dict[str, list[str]] = defaultdict(list)
     for line in UNIT.read_text().splitlines():
         name, equals, value = line.partition("=")
@@ -75,9 +75,9 @@ def test_it_agrees_with_the_program() -> None:
     assert unit["ExecStart"] == ["/opt/tenex/bin/tenex run"]
     assert int(unit["TimeoutStopSec"][0]) > Settings().shutdown.deadline + CLOSING
     assert int(unit["WatchdogSec"][0]) > 2 * STATUS_EVERY
-    never_mended = {error.exit_code for error in (UsageError, ConfigurationError, StoreError)}
-    assert {int(code) for code in unit["RestartPreventExitStatus"][0].split()} == never_mended
-    assert unit["KillMode"] == ["mixed"], "programs under way are not to be told to stop with the daemon"
+    permanent = {error.exit_code for error in (UsageError, ConfigurationError, StoreError)}
+    assert {int(code) for code in unit["RestartPreventExitStatus"][0].split()} == permanent
+    assert unit["KillMode"] == ["mixed"], "programs under way are not to get the daemon's signal"
     assert unit["UMask"] == ["0077"]
     assert all(unit[name] == ["tenex"] for name in ("User", "Group", "StateDirectory"))
 
@@ -110,7 +110,7 @@ def _permitted(names: list[str]) -> set[str]:
 
 
 def test_what_would_break_the_sandbox_is_not_set() -> None:
-    """The kernel lets nobody mount a /proc of their own where parts of ours are covered, as these do."""
+    """The kernel lets no one mount a /proc of their own where parts of ours are covered, as these do."""
     covering = {"ProtectKernelTunables", "ProtectKernelLogs", "ProcSubset", "PrivateUsers"}
     assert covering & directives().keys() == set()
     assert "user" in directives()["RestrictNamespaces"][0].split()
@@ -134,6 +134,6 @@ async def test_its_command_runs_in_its_environment(folder: Folder, tmp_path: Pat
     env = {"STATE_DIRECTORY": str(folder.data), "NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "60000000"}
     async with running(words, **env) as process:
         async with asyncio.timeout(int(directives()["TimeoutStartSec"][0])):
-            await manager.told(READY="1")
+            await manager.expect(READY="1")
         assert await process.stop() == 0
     manager.close()

@@ -12,7 +12,7 @@ from tests.fakes.modelscripts import Team, straight, swift
 from tests.fakes.modelserver import model_server
 
 from .kit import of_kind
-from .loopback import minded, serving, settled
+from .loopback import folder_with_model, serving, settled
 
 
 @pytest.mark.parametrize(("answer", "waived"), [("Yes, please.", True), ("ok wait", False)])
@@ -30,7 +30,7 @@ async def test_only_a_clear_yes_to_the_question_skips_a_check(
         return straight(question)
 
     async with model_server(Team(router, swift)) as server:
-        folder = minded(tmp_path / "data", relay, server)
+        folder = folder_with_model(tmp_path / "data", relay, server)
         async with serving(folder, server) as process:
             name = await folder.write("Write note-09.txt, a parser that can skip blank lines.")
             await settled(folder, name, "waiting")

@@ -29,7 +29,7 @@ from .kit import Folder
 AGENTS = ("alice", "bob", "carol", "generic", "legal", "billing", "triage", "security", "reviewer", "intake", "oncall")
 CALLS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("custom", "triage"): ("escalate_to_security", {}),
-    ("flag-mended", "triage"): ("set_context", {"key": "urgent", "value": True}),
+    ("flag-fixed", "triage"): ("set_context", {"key": "urgent", "value": True}),
     ("flag", "triage"): ("set_context", {"key": "urgent", "value": True}),
     ("branches", "triage"): ("set_context", {"key": "domain", "value": "legal"}),
     ("branches", "legal"): ("delete_context", {"key": "domain"}),
@@ -48,8 +48,8 @@ def examples() -> Iterator[tuple[str, TransitionGraph, list[str], str]]:
     yield "custom", page.custom(), ["triage", "security", "triage"], "triage_complete"
     yield "flag", page.flag(), ["intake", "triage", *["oncall"] * 8], "max_turns"
     rules = page.flag().transitions
-    mended = TransitionGraph("intake", [rules[3], *rules[:3], rules[4]], TerminateTarget("fall_through"), 10)
-    yield "flag-mended", mended, ["intake", "triage", "oncall"], "paged"
+    fixed = TransitionGraph("intake", [rules[3], *rules[:3], rules[4]], TerminateTarget("fall_through"), 10)
+    yield "flag-fixed", fixed, ["intake", "triage", "oncall"], "paged"
     yield "branches", page.branches(), ["triage", "legal"], "done"
     yield (
         "combined",
@@ -70,7 +70,7 @@ def examples() -> Iterator[tuple[str, TransitionGraph, list[str], str]]:
 
 
 class Players:
-    """A mind that makes the calls of the table, each in its agent's first round, and says who it is."""
+    """A model that makes the calls of the table, each in its agent's first round, and names itself."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
@@ -91,7 +91,7 @@ def write(folder: Folder, made: Iterable[tuple[str, TransitionGraph, list[str], 
     for place in (agents, workflows):
         place.mkdir(parents=True, exist_ok=True)
     for name in AGENTS:
-        text = f"---\nname: {name.title()}\nrole: speaks\nkind: worker\nuse_when: the rules say so\n---\nSpeak.\n"
+        text = f"---\nname: {name.title()}\nrole: speaks\nkind: worker\nuse_when: the rules choose it\n---\nSpeak.\n"
         (agents / f"{name}.md").write_text(text)
     for name, graph, speakers, _ in made:
         participants = list(dict.fromkeys([*speakers, *Workflow(graph=graph).everybody]))
@@ -99,24 +99,24 @@ def write(folder: Folder, made: Iterable[tuple[str, TransitionGraph, list[str], 
         (workflows / f"{name}.json").write_text(json.dumps(graph.to_dict() | table))
 
 
-async def begin(folder: Folder, name: str, mind: Players, text: str = "") -> str:
+async def begin(folder: Folder, name: str, model: Players, text: str = "") -> str:
     """Mention a workflow in a new note; returns the conversation."""
-    text = text or f"Please begin {name}, number {len(mind.names)}."
+    text = text or f"Please begin {name}, number {len(model.names)}."
     note = person.note(folder.owner, text, ["p", KeyRing(folder.data / "keys").get(name).public])
-    mind.names[str(note["id"])] = name
+    model.names[str(note["id"])] = name
     await person.publish(folder.url, note)
     return str(note["id"])
 
 
 def delivered(folder: Folder, conversation: str) -> bool:
-    """Whether a relay has taken all that was said."""
+    """Whether a relay has taken every message."""
     return not folder.state(conversation).outbox
 
 
 @asynccontextmanager
-async def serving(folder: Folder, mind: Players) -> AsyncIterator[None]:
-    """The daemon in this process, with that mind."""
-    async with open_application(load(None, folder.data, env={}, parse_key=parse_public_key), model=mind) as app:
+async def serving(folder: Folder, model: Players) -> AsyncIterator[None]:
+    """The daemon in this process, with that model."""
+    async with open_application(load(None, folder.data, env={}, parse_key=parse_public_key), model=model) as app:
         task = asyncio.create_task(app.serve())
         yield
         app.runtime.stop()
@@ -128,33 +128,33 @@ async def test_every_example_speaks_in_order_and_ends_for_its_reason(
 ) -> None:
     monkeypatch.setattr(TransitionRegistry, "_default", TransitionRegistry())
     folder = Folder(tmp_path / "data", relay)
-    mind = Players()
+    model = Players()
     made = list(examples())
     wanted = {name: (speakers, reason) for name, _, speakers, reason in made}
     write(folder, made)
-    async with serving(folder, mind):
+    async with serving(folder, model):
         ring = KeyRing(folder.data / "keys")
         agents = {ring.get(name).public: name for name in AGENTS}
         for name in wanted:
-            await begin(folder, name, mind)
-        for conversation, name in mind.names.items():
+            await begin(folder, name, model)
+        for conversation, name in model.names.items():
             await folder.until(conversation, "ended")
             await person.until(partial(delivered, folder, conversation))
             events = await person.stored(folder.url, _e=[conversation], kinds=[1])
-            said = [event for event in events if event["pubkey"] != folder.owner.public]
-            spoken = [agents[PublicKey(e["pubkey"])] for e in said if str(e["content"]).endswith(" speaks")]
-            reasons = [tag[1] for event in said for tag in event["tags"] if tag[0] == "close-reason"]
+            sent = [event for event in events if event["pubkey"] != folder.owner.public]
+            spoken = [agents[PublicKey(e["pubkey"])] for e in sent if str(e["content"]).endswith(" speaks")]
+            reasons = [tag[1] for event in sent for tag in event["tags"] if tag[0] == "close-reason"]
             assert (spoken, reasons) == (wanted[name][0], [wanted[name][1]]), name
 
 
 async def test_the_mission_of_agent_k_s_page_goes_through_its_phases(tmp_path: Path, relay: str) -> None:
-    folder, mind = Folder(tmp_path / "data", relay), Players()
+    folder, model = Folder(tmp_path / "data", relay), Players()
     write(folder, [])
     page, workflows = inspect.getsource(agent_k), folder.data / "config" / "workflows"
     (workflows / "agent-k.py").write_text(page)
     (workflows / "agent-k-idle.py").write_text(page.replace('return ["titanic"]', "return []"))
-    async with serving(folder, mind):
-        wins, ends = await begin(folder, "agent-k", mind), await begin(folder, "agent-k-idle", mind)
+    async with serving(folder, model):
+        wins, ends = await begin(folder, "agent-k", model), await begin(folder, "agent-k-idle", model)
         for name in (wins, ends):
             await folder.until(name, "ended")
     phases = ["discovery", "research", "prototype", "evolution", "submission"]
@@ -177,10 +177,10 @@ async def test_1_3_a_a_torn_line_and_a_torn_view_stop_no_workflow_not_even_their
     tmp_path: Path, relay: str
 ) -> None:
     """There one torn line of one channel keeps the whole hub from opening."""
-    folder, mind = Folder(tmp_path / "data", relay), Players()
+    folder, model = Folder(tmp_path / "data", relay), Players()
     write(folder, [one for one in examples() if one[0] == "sequence"])
-    async with serving(folder, mind):
-        torn, broken = await begin(folder, "sequence", mind), await begin(folder, "sequence", mind)
+    async with serving(folder, model):
+        torn, broken = await begin(folder, "sequence", model), await begin(folder, "sequence", model)
         for name in (torn, broken):
             await folder.until(name, "ended")
     journal = folder.conversation(torn) / "journal.jsonl"
@@ -189,8 +189,8 @@ async def test_1_3_a_a_torn_line_and_a_torn_view_stop_no_workflow_not_even_their
     (folder.conversation(torn) / "conversation.json").write_bytes(b'{"id": ')
     journal = folder.conversation(broken) / "journal.jsonl"
     journal.write_bytes(journal.read_bytes().replace(b"RoundClosed", b"RoundClose", 1))
-    async with serving(folder, mind):
-        healthy = await begin(folder, "sequence", mind)
+    async with serving(folder, model):
+        healthy = await begin(folder, "sequence", model)
         for name in (healthy, torn):
             state = await folder.until(name, "ended")
             assert state.workflow is not None

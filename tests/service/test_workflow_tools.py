@@ -11,8 +11,8 @@ from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
 
 from .kit import ROOT, Folder, of_kind
-from .loopback import minded, serving, settled
-from .mentioned import put
+from .loopback import folder_with_model, serving, settled
+from .workflow_kit import put
 
 TRIAGE = """
 from tenex.workflows.speakers import Finish, Handoff, delete_context, set_context
@@ -23,7 +23,7 @@ class Triage(BaseAgent):
     __system_message__ = "You sort tickets."
     in_phases = ["execute"]
 
-    @tool("Say what the ticket is about")
+    @tool("Classify what the ticket is about")
     def classify(self, domain: str) -> str:
         delete_context("stale")
         set_context(domain=domain)
@@ -51,7 +51,7 @@ class {name}(BaseAgent):
     __system_message__ = "You are a specialist."
     in_phases = ["execute"]
 """
-DESK = """
+SUPPORT = """
 initial_speaker = "triage"
 default_target = { name = "terminate", args = { reason = "done" } }
 max_turns = 8
@@ -98,17 +98,17 @@ def made(folder: Folder) -> None:
     (folder.data / "agents" / "triage.py").write_text(TRIAGE)
     for name in ("Security", "Legal"):
         (folder.data / "agents" / f"{name.lower()}.py").write_text(SPECIALIST.format(name=name))
-    put(folder, "desk.toml", DESK)
+    put(folder, "support.toml", SUPPORT)
 
 
 async def test_a_users_tool_hands_over_ends_the_workflow_and_sets_its_variables(tmp_path: Path, relay: str) -> None:
     async with model_server(replies) as server:
-        folder = minded(tmp_path / "data", relay, server)
+        folder = folder_with_model(tmp_path / "data", relay, server)
         made(folder)
         async with serving(folder, server) as process:
             names = {}
-            for words in ("classify security", "dispatch Legal", "dispatch nobody", "done", "broken"):
-                names[words] = await folder.write(f"@desk CALL {words}")
+            for words in ("classify security", "dispatch Legal", "dispatch ghost", "done", "broken"):
+                names[words] = await folder.write(f"@support CALL {words}")
             for name in names.values():
                 await settled(folder, name)
             assert await process.stop() == 0
@@ -126,8 +126,8 @@ async def test_a_users_tool_hands_over_ends_the_workflow_and_sets_its_variables(
     assert context("classify security") == {"domain": "security"}
     assert speakers("dispatch Legal") == ["triage", "legal"], "the handoff shadows the rule of its own tool"
     assert context("dispatch Legal") == {"stale": True, "sent": True}
-    assert speakers("dispatch nobody") == ["triage", "security"], "a refused handoff leaves it to the rules"
-    (result,) = of_kind(folder.records(names["dispatch nobody"]), r.ToolCallCompleted)
+    assert speakers("dispatch ghost") == ["triage", "security"], "a refused handoff leaves it to the rules"
+    (result,) = of_kind(folder.records(names["dispatch ghost"]), r.ToolCallCompleted)
     assert "refused: those who take part are triage, security, legal" in result.content
     assert (speakers("done"), reason("done")) == (["triage"], "solved")
     assert (context("broken"), reason("broken")) == ({"stale": True}, "done"), "a tool that fails changes nothing"

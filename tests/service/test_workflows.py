@@ -1,4 +1,4 @@
-"""A workflow over a relay: whoever mentions it begins it, its speakers follow its rules, its end bears the reason."""
+"""A workflow over a relay: a mention begins it, its participants follow its rules, its end has the reason."""
 
 import json
 import shutil
@@ -13,8 +13,8 @@ from tenex.nostr.keys import KeyRing
 
 from . import person
 from .kit import ROOT, Folder, Process, daemon, of_kind, ordered, tenex
-from .mentioned import begin, heard, key_of, put, tags
 from .moments import Moment
+from .workflow_kit import begin, delivered_events, key_of, put, tags
 
 SHIPPED = ROOT / "config" / "workflows"
 LINE = """
@@ -50,11 +50,11 @@ def speakers(folder: Folder, name: str) -> list[str]:
     return [record.speaker for record in of_kind(folder.records(name), r.RoundClosed)]
 
 
-async def test_who_mentions_it_begins_it_and_hears_every_speaker_and_the_end(folder: Folder) -> None:
+async def test_a_mention_begins_it_and_every_message_and_the_end_are_delivered(folder: Folder) -> None:
     async with daemon(folder) as process:
         name = await begin(folder, REQUEST, "line")
         await folder.until(name, "ended")
-        events = await heard(folder, name)
+        events = await delivered_events(folder, name)
         profiles = await person.stored(folder.url, kinds=[0], authors=[key_of(folder, "line")])
         assert await process.stop() == 0
     ring = KeyRing(folder.data / "keys")
@@ -67,8 +67,8 @@ async def test_who_mentions_it_begins_it_and_hears_every_speaker_and_the_end(fol
     view = folder.view(name)["workflow"]
     assert (view["name"], view["next"], view["turnCount"], view["closeReason"]) == ("line", None, 3, "done")
     for words in (["verify"], ["stats"], ["show", name], ["replay", name]):
-        code, out, said = await tenex("conversations", *words, "--json", "--data", folder.data)
-        assert code == 0, said
+        code, out, err = await tenex("conversations", *words, "--json", "--data", folder.data)
+        assert code == 0, err
         assert json.loads(out), words
     code, out, _ = await tenex("conversations", "show", name, "--data", folder.data)
     assert code == 0
@@ -82,7 +82,7 @@ async def test_an_offline_speaker_hands_over_and_finishes_where_it_is_asked(fold
         asked = "planner hands off to security-expert, security-expert finishes the workflow"
         name = await begin(folder, asked, "line")
         await folder.until(name, "ended")
-        last = (await heard(folder, name))[-1]
+        last = (await delivered_events(folder, name))[-1]
     assert speakers(folder, name) == ["planner", "security-expert"]
     assert tags(last)["close-reason"] == "asked"
 
@@ -113,16 +113,16 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
         assert await process.stop() == 0
     async with ordered(folder, moment, at) as first:
         name = await begin(folder, REQUEST, "line")
-        assert await first.ended() == -signal.SIGKILL, first.said
+        assert await first.ended() == -signal.SIGKILL, first.stderr
     async with ordered(folder) as second:
         await folder.until(name, "ended")
-        events = await heard(folder, name)
+        events = await delivered_events(folder, name)
         assert await second.stop() == 0
     assert speakers(folder, name) == ["planner", "executor", "security-expert"]
     assert len(events) == len({(event["pubkey"], event["content"]) for event in events}) == 4
     assert len(of_kind(folder.records(name), r.WorkflowClosed)) == 1
     changes = [key for key, tool, _ in folder.executions() if tool == "write_file"]
-    assert len(set(changes)) == 1, "the round went on: its call was not made anew"
+    assert len(set(changes)) == 1, "the round went on: its call was not made again"
 
 
 async def reloaded(process: Process) -> None:
@@ -141,13 +141,13 @@ async def test_a_workflow_with_a_fault_is_disabled_and_the_others_go_on(folder: 
         used = await begin(folder, REQUEST, "line")
         for name in (refused, also, used):
             await folder.until(name, "ended")
-        (said,) = await heard(folder, refused)
-        assert said["content"].startswith("The workflow broken is disabled: ")
-        assert "broken.toml: ghost takes part, and is no agent here." in said["content"]
-        assert str(folder.data) not in said["content"], "where files are is nobody's business but the operator's"
-        assert tags(said)["error"] == "workflow"
-        (said,) = await heard(folder, also)
-        assert "twice.toml: transitions[2].then must be a target" in said["content"]
+        (sent,) = await delivered_events(folder, refused)
+        assert sent["content"].startswith("The workflow broken is disabled: ")
+        assert "broken.toml: ghost takes part, and is no agent here." in sent["content"]
+        assert str(folder.data) not in sent["content"], "paths are for the operator only"
+        assert tags(sent)["error"] == "workflow"
+        (sent,) = await delivered_events(folder, also)
+        assert "twice.toml: transitions[2].then must be a target" in sent["content"]
         assert speakers(folder, used) == ["planner", "executor", "security-expert"]
         code, out, _ = await tenex("status", "--data", folder.data)
         assert "the workflow broken is disabled" in out
@@ -193,20 +193,20 @@ async def test_it_is_stopped_gone_back_in_and_branched_off(folder: Folder) -> No
         name = await begin(folder, REQUEST, "line")
         await folder.until(name, "ended")
         rounds = of_kind(folder.records(name), r.RoundClosed)
-        code, out, said = await tenex(
+        code, out, err = await tenex(
             "conversations", "rollback", name, "--to", str(rounds[0].seq), "--yes", "--json", "--data", folder.data
         )
-        assert code == 0, out + said
+        assert code == 0, out + err
         state = await folder.until(name, "waiting")
         assert state.workflow is not None
         assert (state.workflow.expected, state.workflow.is_closed) == ("executor", False)
         await folder.write("/continue", to=name)
         await folder.until(name, "ended")
         assert speakers(folder, name) == ["planner", "executor", "security-expert", "executor", "security-expert"]
-        code, out, said = await tenex(
+        code, out, err = await tenex(
             "conversations", "fork", name, "--at", str(rounds[1].seq), "--json", "--data", folder.data
         )
-        assert code == 0, out + said
+        assert code == 0, out + err
         fork = json.loads(out)["id"]
         await folder.until(fork, "waiting")
         await folder.write("/continue", to=fork)
@@ -224,7 +224,7 @@ async def test_a_workflow_is_checked_drawn_and_run_from_a_terminal(tmp_path: Pat
     code, out, _ = await tenex("graph", "show", str(SHIPPED / "draft-and-review.toml"), "--data", data)
     assert code == 0
     assert out.startswith("stateDiagram-v2")
-    code, out, said = await tenex(
+    code, out, err = await tenex(
         "graph",
         "run",
         str(SHIPPED / "draft-and-review.toml"),
@@ -235,10 +235,10 @@ async def test_a_workflow_is_checked_drawn_and_run_from_a_terminal(tmp_path: Pat
         "--data",
         data,
     )
-    assert code == 0, said
+    assert code == 0, err
     assert "has ended: asked" in " ".join(out.split())
-    code, _, said = await tenex("graph", "check", "ghost", "--data", data)
-    assert (code, "There is no workflow 'ghost'" in said) == (2, True)
+    code, _, err = await tenex("graph", "check", "ghost", "--data", data)
+    assert (code, "There is no workflow 'ghost'" in err) == (2, True)
 
 
 VARIABLES = """
@@ -275,14 +275,14 @@ async def test_a_person_sets_variables_at_the_beginning_and_by_a_command(folder:
         assert (await folder.until(name, "waiting")).workflow is not None
         await folder.write("go on", to=name)
         await folder.until(name, "ended")
-        said = [event["content"] for event in await heard(folder, name)]
-        refusal = (await heard(folder, wrong))[0]["content"]
+        sent = [event["content"] for event in await delivered_events(folder, name)]
+        refusal = (await delivered_events(folder, wrong))[0]["content"]
         assert await process.stop() == 0
     assert (folder.view(at_once)["workflow"]["closeReason"], speakers(folder, at_once)) == ("approved", ["planner"])
     assert refusal.startswith('The workflow asks cannot begin: approved must be true or false, and "yes" is a text.')
-    assert any("/set NAME=VALUE" in text for text in said)
-    assert "There is no variable colour in this workflow. There are: approved." in said
-    assert "approved = true. It counts from now on." in said
+    assert any("/set NAME=VALUE" in text for text in sent)
+    assert "There is no variable colour in this workflow. There are: approved." in sent
+    assert "approved = true. It counts from now on." in sent
     assert folder.view(name)["workflow"]["closeReason"] == "approved"
     code, out, failed = await tenex(
         "graph", "run", "asks", "--message", "think", "--set", "approved=true", "--port", "0", "--data", folder.data

@@ -1,6 +1,6 @@
 """Ten thousand turns of one conversation through the daemon itself: neither memory, nor time, nor what is read grows.
 
-Everything is real but the relay, which takes what is published at once, and the mind, which answers at once.
+Everything is real but the relay, which takes what is published at once, and the model, which answers at once.
 """
 
 import asyncio
@@ -86,12 +86,12 @@ async def command(*words: str | Path) -> tuple[str, float]:
     )
     try:
         async with asyncio.timeout(5 * LONGEST):
-            out, said = await process.communicate()
+            out, err = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    assert process.returncode == 0, f"{words}: {(said or out).decode()}"
+    assert process.returncode == 0, f"{words}: {(err or out).decode()}"
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return out.decode(), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -28,8 +28,8 @@ async def begin(folder: Folder, text: str, name: str) -> str:
     return str(note["id"])
 
 
-async def heard(folder: Folder, name: str) -> list[dict[str, Any]]:
-    """What the relay keeps of what ours said in a thread, in order."""
+async def delivered_events(folder: Folder, name: str) -> list[dict[str, Any]]:
+    """The events of our keys that the relay keeps of a thread, in order."""
     await person.until(lambda: not folder.state(name).outbox)
     return [event for event in await person.stored(folder.url, _e=[name]) if event["pubkey"] != folder.owner.public]
 

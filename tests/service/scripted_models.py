@@ -1,4 +1,4 @@
-"""Minds written for these tests: they do what a model should not."""
+"""Models written for these tests: they do what a model should not."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import Model, OnText, ignore_text
 
 SECRET = "the-combination-is-4711"
-"""What stands in the workspace's `secret.txt`; nobody in chat may learn it."""
+"""The content of the workspace's `secret.txt`, which no agent in chat may read."""
 
 
 class Trespasser:
@@ -19,9 +19,9 @@ class Trespasser:
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
-            return _says(json.dumps(_route(request)))
+            return _answer(json.dumps(_route(request)))
         if any(isinstance(entry, CallResult) for entry in request.entries):
-            return _says("I have tried.")
+            return _answer("I have tried.")
         if request.phase is Phase.CHAT:
             return _calls("read_file", path="secret.txt")
         return _calls("write_file", path="planned.txt", content="written in plan")
@@ -35,14 +35,14 @@ class Editor:
         if request.purpose == "route":
             question = _question(request)
             if question["turns"]:
-                return _says(json.dumps({"agents": ["USER"], "reason": "the person is next"}))
-            return _says(json.dumps({"agents": ["executor"], "phase": "execute", "reason": "an edit"}))
+                return _answer(json.dumps({"agents": ["USER"], "reason": "the person is next"}))
+            return _answer(json.dumps({"agents": ["executor"], "phase": "execute", "reason": "an edit"}))
         results = [entry for entry in request.entries if isinstance(entry, CallResult)]
         if len(results) == 1:
             return _calls("edit_file", path="pets.txt", old="cat", new="dog")
         if len(results) < 3:
             return _calls("read_file", path="pets.txt")
-        return _says(f"It now says: {results[-1].content}")
+        return _answer(f"It is now: {results[-1].content}")
 
 
 class Household:
@@ -51,11 +51,11 @@ class Household:
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
-            return _says(json.dumps(self.route(request)))
+            return _answer(json.dumps(self.route(request)))
         if request.phase is Phase.VERIFICATION:
             return _calls("complete", response="It works", verdict="verified")
         if request.phase is not Phase.EXECUTE:
-            return _says(f"{request.agent} has done {request.phase}")
+            return _answer(f"{request.agent} has done {request.phase}")
         steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
         writes = {"path": f"{request.agent}.txt", "content": "as it was agreed\n"}
         ways: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -68,7 +68,7 @@ class Household:
             ],
         }
         way = ways[request.agent]
-        return _calls(way[steps][0], **way[steps][1]) if steps < len(way) else _says(f"{request.agent} is done")
+        return _calls(way[steps][0], **way[steps][1]) if steps < len(way) else _answer(f"{request.agent} is done")
 
     @staticmethod
     def route(request: ModelRequest) -> dict[str, Any]:
@@ -80,7 +80,11 @@ class Household:
         return {"agents": ["executor"], "phase": way[question["phase"]], "reason": "it is next"}
 
 
-MINDS: Mapping[str, Callable[[], Model]] = {"trespasser": Trespasser, "editor": Editor, "household": Household}
+SCRIPTED_MODELS: Mapping[str, Callable[[], Model]] = {
+    "trespasser": Trespasser,
+    "editor": Editor,
+    "household": Household,
+}
 
 
 def _route(request: ModelRequest) -> dict[str, Any]:
@@ -98,7 +102,7 @@ def _question(request: ModelRequest) -> dict[str, Any]:
     return question
 
 
-def _says(text: str) -> ModelStep:
+def _answer(text: str) -> ModelStep:
     return ModelStep(text=text, model="script", usage=Usage(input_tokens=1, output_tokens=1))
 
 

@@ -1,4 +1,4 @@
-"""A key that was wrong and is mended while the daemon runs: a reload is enough, and nobody has to ask again."""
+"""A wrong key that is corrected while the daemon runs: a reload is enough, no message need be sent again."""
 
 import signal
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.fakes.modelserver import model_server
 
 from . import person
 from .kit import daemon
-from .loopback import MODEL, minded, settled
+from .loopback import MODEL, folder_with_model, settled
 
 PATIENT = """
 [limits]
@@ -19,7 +19,7 @@ hold_for = 3600
 
 async def test_held_work_goes_on_as_soon_as_the_right_key_has_been_read(tmp_path: Path, relay: str) -> None:
     async with model_server(Team(straight, swift)) as server:
-        folder = minded(tmp_path / "data", relay, server, PATIENT)
+        folder = folder_with_model(tmp_path / "data", relay, server, PATIENT)
         stored = folder.data / "keys" / "local.api-key"
         stored.touch(0o600)
         stored.write_text("sk-a-wrong-one")
