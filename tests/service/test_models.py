@@ -198,7 +198,7 @@ async def test_an_agents_question_goes_to_the_person_and_the_answer_back(tmp_pat
         folder = folder_with_model(tmp_path / "data", relay, server)
         async with serving(folder, server) as process:
             name = await folder.write("Write note-02.txt.")
-            await person.until(lambda: folder.state(name).is_parked)
+            await person.until(lambda: (state := folder.state(name)).is_parked and not state.outbox)
             so_far = len(server.exchanges)
             question = [e for e in await person.stored(relay, kinds=[1]) if e["content"] == "Which colour?"]
             assert len(question) == 1
