@@ -28,9 +28,9 @@ async def test_B24_a_model_that_is_none_stops_the_start_and_is_not_replaced(tmp_
     """A name no one knew was answered by whatever model came first."""
     code, _, _ = await tenex("init", "--dir", tmp_path, "--json")
     assert code == 0
-    code, _, message = await tenex("run", "--data", tmp_path, TENEX_MODELS__DEFAULT="nobody:nothing")
+    code, _, message = await tenex("run", "--data", tmp_path, TENEX_MODELS__DEFAULT="acme:nothing")
     assert code == 3
-    assert "nobody" in message
+    assert "acme" in message
     assert "models.default" in message
     assert "Traceback" not in message
 

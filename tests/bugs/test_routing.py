@@ -91,7 +91,7 @@ def test_B08_a_corrected_decision_is_a_decision_like_any_other() -> None:
 
 
 def test_B08_END_after_a_correction_ends() -> None:
-    scenario = scenario_at(Phase.CHAT, Router({"agents": ["nobody"], "reason": "x"}, ENDS)).settle()
+    scenario = scenario_at(Phase.CHAT, Router({"agents": ["stranger"], "reason": "x"}, ENDS)).settle()
     assert scenario.conversation.status == "ended"
 
 

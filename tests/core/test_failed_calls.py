@@ -110,11 +110,11 @@ def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
 
 
 def test_a_held_run_states_why_and_when_it_goes_on() -> None:
-    gone = ModelFailed(key=NO_KEY, message="nobody listens at 127.0.0.1:9", retryable=True)
+    gone = ModelFailed(key=NO_KEY, message="no server listens at 127.0.0.1:9", retryable=True)
     scenario = Scenario(
         to_execute, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=()))
     ).converse("build it")
-    assert "nobody listens at 127.0.0.1:9" in scenario.sent_texts()[-1]
+    assert "no server listens at 127.0.0.1:9" in scenario.sent_texts()[-1]
     scenario.user_writes("/status")
     assert "Executor: its model cannot be reached; the next try is in 300 s" in scenario.sent_texts()[-1]
 

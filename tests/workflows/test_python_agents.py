@@ -160,7 +160,7 @@ def test_a_class_that_derives_from_an_agent_has_what_that_has() -> None:
             return "I doubt it."
 
     plan, gather = calls("create_plan", topic="tea", approach="books"), calls("gather_data", query="q")
-    model = ScriptedModel(script(plan, gather, calls("analyze"), "I begin anew."))
+    model = ScriptedModel(script(plan, gather, calls("analyze"), "I start again."))
     agent = Careful(model=model, data=["one", "two"])
     ran(agent, "Research")
     assert model.tools == [["create_plan"], ["gather_data"], ["analyze"], ["create_plan"]]

@@ -40,7 +40,7 @@ CHECKS: Final = (
     Check(name="relays", examine=relays.relays, timeout=30),
     Check(name="models", examine=configuration.models, timeout=90),
     Check(name="sandbox", examine=machine.sandbox, timeout=20),
-    Check(name="git", examine=machine.git, timeout=15),
+    Check(name="git", examine=machine.git, timeout=45),
 )
 
 MAX_FINDINGS: Final = 40
