@@ -15,7 +15,7 @@ from tenex.configuration.build import Configuration, StaticContext, configure
 from tenex.configuration.models import is_offline
 from tenex.configuration.output_states import outputs_of
 from tenex.core import records as r
-from tenex.core.config import Kind, Policy, Role
+from tenex.core.config import AgentKind, Policy, Role
 from tenex.core.context.window import request_tokens
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.agent_phases import ask_what_is_offered
@@ -94,7 +94,7 @@ async def preview(
     known = _sample(configuration.rules, message) if conversation is None else await _read(where, conversation)
     usual = definition.phases[:1] if conversation is None else ()
     there = _in_phase(known, phase or next(iter(usual), known.phase), configuration.rules)
-    if definition.kind is Kind.ORCHESTRATOR:
+    if definition.kind is AgentKind.ORCHESTRATOR:
         return Preview(request=await _question(there, configuration), models=settings.models.for_router())
     chain = settings.models.for_agent(slug, there.phase, definition.model or None)
     request = await _first_step(there, Slug(slug), configuration)
