@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
-from tenex.core.phases import Phase
 
 from . import output
 from .lookup import find, read_records
@@ -91,12 +90,11 @@ def _all_as_json(found: AllStats) -> dict[str, Any]:
 
 def as_text(stats: "Stats") -> str:
     """Figures as tables."""
-    from tenex.store.stats import dearest_first
+    from tenex.store.stats import dearest_first, in_order
 
     phases = [
         (phase, str(p.visits), str(p.turns), _duration(p.working), _duration(p.duration), *_figures(p.spending))
-        for phase in Phase
-        if (p := stats.phases.get(phase)) is not None
+        for phase, p in in_order(stats.phases)
     ]
     spent = ("calls", "in", "out", "cost")
     tables = [output.table(("phase", "visits", "turns", "at work", "in all", *spent), phases)] if phases else []

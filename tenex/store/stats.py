@@ -88,7 +88,8 @@ class Stats:
     duration: int = 0
     working: int = 0
     spending: Spending = field(default_factory=Spending)
-    phases: dict[Phase, PhaseStats] = field(default_factory=dict)
+    phases: dict[str, PhaseStats] = field(default_factory=dict)
+    """By `State.place`: without phases it is the agent or workflow that the conversation is with."""
     models: dict[str, Spending] = field(default_factory=dict)
     agents: dict[str, Spending] = field(default_factory=dict)
 
@@ -111,12 +112,18 @@ class Stats:
                 stats.ended += c.cycle != over
             over = 0 if isinstance(record, RolledBack) else c.cycle if isinstance(record, r.Ended) else over
             stats._count(c, record)
-            stats._spend(c.phase, record)
-            before = c.phase
+            stats._spend(c.place, record)
+            before = c.place
             c.apply(record)
             # by a transition, because a new cycle begins in chat, or because the conversation was rolled back
-            if c.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
-                stats._phase(c.phase).visits += 1
+            if c.place != before and not isinstance(record, ConversationForked | StateSnapshot):
+                stats._phase(c.place).visits += 1
+        if c.place.startswith("@"):  # the phases on the way to its agent or workflow took nothing
+            stats.phases = {
+                place: one
+                for place, one in stats.phases.items()
+                if place == c.place or one.duration or one.turns or one.spending.usage.calls
+            }
         return stats
 
     def merge(self, other: "Stats") -> None:
@@ -137,9 +144,9 @@ class Stats:
     def _pass(self, c: Conversation, record: r.Record) -> None:
         """Count the time since the last record, by the conversation's state in it."""
         if isinstance(record, ConversationForked | StateSnapshot):
-            self._phase(record.state.phase).visits = 1
+            self._phase(record.state.place).visits = 1
             return
-        phase = self._phase(c.phase)
+        phase = self._phase(c.place)
         if isinstance(record, r.ConversationStarted):
             phase.visits = 1
             return
@@ -156,14 +163,14 @@ class Stats:
             phase.working += passed
             self.working += passed
 
-    def _phase(self, phase: Phase) -> PhaseStats:
-        return self.phases.setdefault(phase, PhaseStats())
+    def _phase(self, place: str) -> PhaseStats:
+        return self.phases.setdefault(place, PhaseStats())
 
     def _count(self, c: Conversation, record: r.Record) -> None:
         match record:
-            case r.TurnOpened(phase=phase):
+            case r.TurnOpened():
                 self.turns += 1
-                self._phase(phase).turns += 1
+                self._phase(c.place).turns += 1
             case r.ToolCallStarted():
                 self.tool_calls += 1
             case r.RunStarted(parent=parent) if parent is not None:  # a sub-agent is called like a tool
@@ -197,16 +204,16 @@ class Stats:
                 self.steps += 1
                 self.step_failures += not ok
 
-    def _spend(self, phase: Phase, record: r.Record) -> None:
+    def _spend(self, place: str, record: r.Record) -> None:
         usage = cost_of(record)
         if not usage.calls:
             return
-        self._add(phase, usage, model_of(record) or UNNAMED, spender_of(record))
+        self._add(place, usage, model_of(record) or UNNAMED, spender_of(record))
 
-    def _add(self, phase: Phase, usage: Usage, model: str, agent: str) -> None:
+    def _add(self, place: str, usage: Usage, model: str, agent: str) -> None:
         for spending in (
             self.spending,
-            self._phase(phase).spending,
+            self._phase(place).spending,
             self.models.setdefault(model, Spending()),
             self.agents.setdefault(agent, Spending()),
         ):
@@ -267,11 +274,17 @@ def as_json(stats: Stats) -> dict[str, Any]:
                 "turns": found.turns,
                 "usage": _spending(found.spending),
             }
-            for phase, found in sorted(stats.phases.items(), key=lambda item: list(Phase).index(item[0]))
+            for phase, found in in_order(stats.phases)
         },
         "models": _by_cost(stats.models),
         "agents": _by_cost(stats.agents),
     }
+
+
+def in_order(phases: dict[str, PhaseStats]) -> list[tuple[str, PhaseStats]]:
+    """The phases in their order, then the agents and workflows by name."""
+    order = {str(phase): number for number, phase in enumerate(Phase)}
+    return sorted(phases.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))
 
 
 def _by_cost(spendings: dict[str, Spending]) -> dict[str, Any]:

@@ -274,6 +274,14 @@ class State:
         return self.workflow is None and not self.agent
 
     @property
+    def place(self) -> str:
+        """The phase; in a conversation without phases `@` and the agent or workflow that it is with."""
+        if self.mission is not None and self.mission.is_alone:
+            return f"@{self.mission.workflow}"
+        name = self.agent if self.workflow is None else self.workflow.slug
+        return f"@{name}" if name else str(self.phase)
+
+    @property
     def position(self) -> str:
         """The phase, if there are phases, and the cycle, as part of a sentence."""
         return f"in {self.phase}, cycle {self.cycle}" if self.has_phases else f"in cycle {self.cycle}"
