@@ -219,7 +219,8 @@ def status(draft: Transaction) -> str:
         lines.append(f"Open gates: {', '.join(state.unmet_gates)}")
     tokens = state.usage.input_tokens + state.usage.output_tokens
     cost = f", ${state.usage.cost_usd:.4f}" if state.usage.cost_usd is not None else ""
-    lines.append(f"Used so far: {tokens:,} tokens{cost}")
+    cached = f" ({state.usage.cache_read_tokens:,} of them cached)" if state.usage.cache_read_tokens else ""
+    lines.append(f"Used so far: {tokens:,} tokens{cached}{cost}")
     return "\n".join(lines)
 
 

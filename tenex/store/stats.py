@@ -19,6 +19,8 @@ from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 
+from .view_json import usage_json
+
 UNNAMED: Final = "unknown"
 """The model of a call whose model is not recorded."""
 
@@ -302,12 +304,4 @@ def dearest_first(spendings: dict[str, Spending]) -> list[tuple[str, Spending]]:
 
 
 def _spending(spending: Spending) -> dict[str, Any]:
-    usage = spending.usage
-    return {
-        "calls": usage.calls,
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "costUsd": usage.cost_usd,
-        "unpricedCalls": spending.unpriced,
-        **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
-    }
+    return {**usage_json(spending.usage), "unpricedCalls": spending.unpriced}

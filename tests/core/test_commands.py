@@ -10,6 +10,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.commands import HELP, NAMES, Command, parse
 from tenex.core.config import Role
+from tenex.core.messages import Usage
 from tenex.core.phases import Phase
 from tests.fakes.scenario import (
     ALICE,
@@ -351,6 +352,14 @@ def test_status_shows_the_phase_the_work_the_gates_and_what_was_used() -> None:
     assert "Executor: waits for your answer" in status(parked())
     assert "I wait for you.\nOpen gates: verification, chores, reflection\nUsed so far: " in status(waiting())
     assert "This cycle has ended." in status(ended())
+
+
+def test_status_names_tokens_that_a_prompt_cache_held() -> None:
+    cached = dataclasses.replace(reply("done"), usage=Usage(input_tokens=3_000, cache_read_tokens=2_500))
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), lambda _conversation, _call: cached)
+    scenario.user_writes("I want something nice")
+    scenario.settle(1)
+    assert " tokens (2,500 of them cached)" in status(scenario)
 
 
 def test_status_changes_nothing_but_the_outbox() -> None:
