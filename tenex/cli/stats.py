@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.phases import Phase
 
 from . import output
 from .lookup import find, read_records
@@ -90,11 +91,14 @@ def _all_as_json(found: AllStats) -> dict[str, Any]:
 
 def as_text(stats: "Stats") -> str:
     """Figures as tables."""
-    from tenex.store.stats import dearest_first, in_order
+    from tenex.store.stats import dearest_first
 
+    order = list(map(str, Phase))
+    names = sorted(stats.places, key=lambda name: (order.index(name) if name in order else len(order), name))
+    places = [(name, stats.places[name]) for name in names]
     phases = [
-        (phase, str(p.visits), str(p.turns), _duration(p.working), _duration(p.duration), *_figures(p.spending))
-        for phase, p in in_order(stats.phases)
+        (name, str(p.visits), str(p.turns), _duration(p.working), _duration(p.duration), *_figures(p.spending))
+        for name, p in places
     ]
     spent = ("calls", "in", "cached", "out", "cost")
     tables = [output.table(("phase", "visits", "turns", "at work", "in all", *spent), phases)] if phases else []

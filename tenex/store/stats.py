@@ -60,6 +60,14 @@ class PhaseStats:
     turns: int = 0
     spending: Spending = field(default_factory=Spending)
 
+    def merge(self, other: "PhaseStats") -> None:
+        """Take what the phase has taken elsewhere in."""
+        self.visits += other.visits
+        self.duration += other.duration
+        self.working += other.working
+        self.turns += other.turns
+        self.spending.merge(other.spending)
+
 
 @dataclass(slots=True, kw_only=True)
 class Stats:
@@ -90,8 +98,9 @@ class Stats:
     duration: int = 0
     working: int = 0
     spending: Spending = field(default_factory=Spending)
-    phases: dict[str, PhaseStats] = field(default_factory=dict)
-    """By `State.place`: without phases it is the agent or workflow that the conversation is with."""
+    phases: dict[Phase, PhaseStats] = field(default_factory=dict)
+    places: dict[str, PhaseStats] = field(default_factory=dict)
+    """The same by `State.place`: conversations without phases are added up by agent or workflow."""
     models: dict[str, Spending] = field(default_factory=dict)
     agents: dict[str, Spending] = field(default_factory=dict)
 
@@ -114,18 +123,17 @@ class Stats:
                 stats.ended += c.cycle != over
             over = 0 if isinstance(record, RolledBack) else c.cycle if isinstance(record, r.Ended) else over
             stats._count(c, record)
-            stats._spend(c.place, record)
-            before = c.place
+            stats._spend(c.phase, record)
+            before = c.phase
             c.apply(record)
             # by a transition, because a new cycle begins in chat, or because the conversation was rolled back
-            if c.place != before and not isinstance(record, ConversationForked | StateSnapshot):
-                stats._phase(c.place).visits += 1
-        if c.place.startswith("@"):  # the phases on the way to its agent or workflow took nothing
-            stats.phases = {
-                place: one
-                for place, one in stats.phases.items()
-                if place == c.place or one.duration or one.turns or one.spending.usage.calls
-            }
+            if c.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
+                stats._phase(c.phase).visits += 1
+        for phase, found in stats.phases.items():
+            if not c.place.startswith("@"):
+                stats.places[str(phase)] = deepcopy(found)
+            elif found.turns or found.duration:  # not the phase in which every conversation begins
+                stats.places.setdefault(c.place, PhaseStats()).merge(found)
         return stats
 
     def merge(self, other: "Stats") -> None:
@@ -134,21 +142,18 @@ class Stats:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.spending.merge(other.spending)
         for phase, theirs in other.phases.items():
-            ours = self.phases.setdefault(phase, PhaseStats())
-            ours.visits += theirs.visits
-            ours.duration += theirs.duration
-            ours.working += theirs.working
-            ours.turns += theirs.turns
-            ours.spending.merge(theirs.spending)
+            self.phases.setdefault(phase, PhaseStats()).merge(theirs)
+        for place, theirs in other.places.items():
+            self.places.setdefault(place, PhaseStats()).merge(theirs)
         _merge(self.models, other.models)
         _merge(self.agents, other.agents)
 
     def _pass(self, c: Conversation, record: r.Record) -> None:
         """Count the time since the last record, by the conversation's state in it."""
         if isinstance(record, ConversationForked | StateSnapshot):
-            self._phase(record.state.place).visits = 1
+            self._phase(record.state.phase).visits = 1
             return
-        phase = self._phase(c.place)
+        phase = self._phase(c.phase)
         if isinstance(record, r.ConversationStarted):
             phase.visits = 1
             return
@@ -165,14 +170,14 @@ class Stats:
             phase.working += passed
             self.working += passed
 
-    def _phase(self, place: str) -> PhaseStats:
-        return self.phases.setdefault(place, PhaseStats())
+    def _phase(self, phase: Phase) -> PhaseStats:
+        return self.phases.setdefault(phase, PhaseStats())
 
     def _count(self, c: Conversation, record: r.Record) -> None:
         match record:
-            case r.TurnOpened():
+            case r.TurnOpened(phase=phase):
                 self.turns += 1
-                self._phase(c.place).turns += 1
+                self._phase(phase).turns += 1
             case r.ToolCallStarted():
                 self.tool_calls += 1
             case r.RunStarted(parent=parent) if parent is not None:  # a sub-agent is called like a tool
@@ -206,16 +211,16 @@ class Stats:
                 self.steps += 1
                 self.step_failures += not ok
 
-    def _spend(self, place: str, record: r.Record) -> None:
+    def _spend(self, phase: Phase, record: r.Record) -> None:
         usage = cost_of(record)
         if not usage.calls:
             return
-        self._add(place, usage, model_of(record) or UNNAMED, spender_of(record))
+        self._add(phase, usage, model_of(record) or UNNAMED, spender_of(record))
 
-    def _add(self, place: str, usage: Usage, model: str, agent: str) -> None:
+    def _add(self, phase: Phase, usage: Usage, model: str, agent: str) -> None:
         for spending in (
             self.spending,
-            self._phase(place).spending,
+            self._phase(phase).spending,
             self.models.setdefault(model, Spending()),
             self.agents.setdefault(agent, Spending()),
         ):
@@ -276,17 +281,11 @@ def as_json(stats: Stats) -> dict[str, Any]:
                 "turns": found.turns,
                 "usage": _spending(found.spending),
             }
-            for phase, found in in_order(stats.phases)
+            for phase, found in sorted(stats.phases.items(), key=lambda item: list(Phase).index(item[0]))
         },
         "models": _by_cost(stats.models),
         "agents": _by_cost(stats.agents),
     }
-
-
-def in_order(phases: dict[str, PhaseStats]) -> list[tuple[str, PhaseStats]]:
-    """The phases in their order, then the agents and workflows by name."""
-    order = {str(phase): number for number, phase in enumerate(Phase)}
-    return sorted(phases.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))
 
 
 def _by_cost(spendings: dict[str, Spending]) -> dict[str, Any]:

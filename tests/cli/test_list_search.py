@@ -125,9 +125,9 @@ def test_a_conversation_without_phases_is_listed_with_its_agent_or_workflow(tmp_
     assert "@executor" in shown
     assert "execute " not in shown
     assert listed(tenex, tmp_path, "--phase", "execute") == []
-    stats = json.loads(tenex("conversations", "stats", "--json", "--data", tmp_path).stdout)["total"]
-    assert {place: one["turns"] for place, one in stats["phases"].items()} == {"@executor": 1, f"@{NAME}": 3}
-    assert "@executor" in tenex("conversations", "stats", "1111", "--data", tmp_path).stdout
+    stats = tenex("conversations", "stats", "--data", tmp_path).stdout.splitlines()
+    table = [line.split()[:3] for line in stats[stats.index("") + 1 :]]
+    assert table[1 : table.index([])] == [["@executor", "1", "1"], [f"@{NAME}", "1", "3"]]
 
 
 @pytest.mark.parametrize("has_index", [True, False])
