@@ -29,9 +29,7 @@ def evaluate(
     *,
     files: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="FILE", help="Scenarios: YAML files, or names of shipped ones; default: all shipped."
-        ),
+        typer.Argument(metavar="FILE", help="Scenarios: YAML files, or names of shipped ones; default: all shipped."),
     ] = None,
     models: Annotated[
         list[str] | None,
