@@ -115,7 +115,7 @@ def _consequences(  # noqa: C901 one case a signal: flat, and complete
 ) -> list[Record]:
     match signal:
         case Opened() | ClockJumped():
-            _process_noticed(draft, signal)
+            _on_restart_or_clock_jump(draft, signal)
         case MessageReceived():
             on_message(draft, signal)
         case ModelAnswered(key=key, step=step):
@@ -182,8 +182,8 @@ def cost_of_call(signal: Signal) -> ModelCallInterrupted | None:
     return ModelCallInterrupted(run=run, usage=usage, model=model) if usage.tokens or usage.cost_usd else None
 
 
-def _process_noticed(draft: Transaction, signal: Opened | ClockJumped) -> None:
-    """Note what matters to work that is pending; where nothing is, no time is waited for."""
+def _on_restart_or_clock_jump(draft: Transaction, signal: Opened | ClockJumped) -> None:
+    """Record the time that pending work has missed; without pending work nothing waits for a time."""
     if not pending(draft.state):
         return
     if isinstance(signal, ClockJumped):
