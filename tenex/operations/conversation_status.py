@@ -40,6 +40,7 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
         "title": _short(c.title, TITLE_CHARACTERS),
         "status": c.status,
         "phase": c.phase,
+        "place": c.place,
         "cycle": c.cycle,
         "updatedAt": iso(c.updated_at),
         "undelivered": sum(len(row.open) for row in c.outbox.values()),

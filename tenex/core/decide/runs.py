@@ -333,7 +333,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         _after(draft, run)
         return
     question, limits = draft.state.question, draft.rules.limits
-    tries = run.attempt if run else (question.tries if question else 0)
+    tries = draft.state.failed_tries(run)
     is_last, asked = tries >= len(limits.retry_delays), failure.retry_after or 0
     is_reported = run.outage_reported if run else (question.outage_reported if question else False)
     is_reported = is_reported or any(

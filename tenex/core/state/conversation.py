@@ -323,6 +323,12 @@ class State:
         """The open runs of the sub-agents that a run has called."""
         return tuple(other for other in self.runs.values() if other.parent == run)
 
+    def failed_tries(self, run: Run | None) -> int:
+        """How often the present model call of a run has failed in transport; with None that of the router."""
+        if run is not None:
+            return run.attempt
+        return self.question.tries if self.question is not None else 0
+
     @property
     def unanswered(self) -> tuple[Message, ...]:
         """A user's messages of this cycle that no agent has been shown."""
