@@ -247,7 +247,7 @@ class State:
     """The newest messages, whole, across cycles."""
     recent_size: Restored[int] = field(default=0, compare=False)
     """About the bytes of `recent`. This, `earlier`, `decisions` and `window` are not compared, because a snapshot
-    written before there were any lacks them; so no rule of the conversation may depend on them."""
+    written before there were any lacks them; so no decision may depend on them."""
     earlier: Restored[tuple[Message, ...]] = field(default=(), compare=False)
     """Users' messages before these, each cut to a line: the first ones and the newest."""
     decisions: Restored[tuple[Decision, ...]] = field(default=(), compare=False)
