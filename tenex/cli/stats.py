@@ -93,10 +93,12 @@ def as_text(stats: "Stats") -> str:
     """Figures as tables."""
     from tenex.store.stats import dearest_first
 
+    order = list(map(str, Phase))
+    names = sorted(stats.places, key=lambda name: (order.index(name) if name in order else len(order), name))
+    places = [(name, stats.places[name]) for name in names]
     phases = [
-        (phase, str(p.visits), str(p.turns), _duration(p.working), _duration(p.duration), *_figures(p.spending))
-        for phase in Phase
-        if (p := stats.phases.get(phase)) is not None
+        (name, str(p.visits), str(p.turns), _duration(p.working), _duration(p.duration), *_figures(p.spending))
+        for name, p in places
     ]
     spent = ("calls", "in", "cached", "out", "cost")
     tables = [output.table(("phase", "visits", "turns", "at work", "in all", *spent), phases)] if phases else []

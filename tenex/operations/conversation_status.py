@@ -17,6 +17,12 @@ QUESTION_CHARACTERS: Final = 300
 """Of a question to a user: enough to recognise it."""
 
 
+def is_idle(conversation: Conversation) -> bool:
+    """Whether nothing happens before a user writes, or a model can be reached again."""
+    is_held = any(run.is_held for run in conversation.runs.values())
+    return conversation.status in ("waiting", "ended") or conversation.is_parked or is_held
+
+
 def conversation_status(conversation: Conversation, now: Millis) -> dict[str, Any]:
     """One conversation; `kind` is held, limited (by a limit of the day), parked, or its status.
 
@@ -34,6 +40,7 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
         "title": _short(c.title, TITLE_CHARACTERS),
         "status": c.status,
         "phase": c.phase,
+        "place": c.place,
         "cycle": c.cycle,
         "updatedAt": iso(c.updated_at),
         "undelivered": sum(len(row.open) for row in c.outbox.values()),
