@@ -307,7 +307,7 @@ class State:
     @property
     def is_talk(self) -> bool:
         """Whether it is in a phase in which nothing is made."""
-        return self.has_phases and self.phase in TALK_PHASES
+        return self.has_phases and not self.has_mission and self.phase in TALK_PHASES
 
     @property
     def position(self) -> str:
