@@ -6,7 +6,7 @@ from typing import Any
 
 Answer = dict[str, Any]
 
-CYCLE = ["execute", "verification", "chores", "reflection"]
+CYCLE = ["execute", "verification", "chores", "reflection", "reflection"]
 """The phases of a request that is understood, built, tested, tidied and looked back on."""
 
 
@@ -49,7 +49,8 @@ def is_complete(answer: Answer) -> bool:
 
 def closed(cycle: int = 1) -> Callable[[Sequence[Answer]], bool]:
     """Ask whether that many cycles have been looked back on."""
-    return lambda answers: sum(is_complete(a) and value(a, "phase") == "reflection" for a in answers) == cycle
+    wanted = cycle * CYCLE.count("reflection")
+    return lambda answers: sum(is_complete(a) and value(a, "phase") == "reflection" for a in answers) == wanted
 
 
 def answered(root: str) -> Callable[[Sequence[Answer]], bool]:

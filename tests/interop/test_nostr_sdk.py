@@ -122,8 +122,8 @@ async def test_a_reply_of_the_old_convention_is_received_in_its_thread(relay: st
         await alice.until(lambda received: any(map(is_complete, received)))
         reply = await alice.write(HELLO, ["e", root], ["e", alice.received[-1]["id"]])
         await alice.until(closed())
-        assert [root_of(answer) for answer in alice.received] == [root] * 5
-        assert [parent_of(answer) for answer in alice.received] == [root, *[reply] * 4]
+        assert [root_of(answer) for answer in alice.received] == [root] * 6
+        assert [parent_of(answer) for answer in alice.received] == [root, *[reply] * 5]
 
 
 async def test_a_mention_in_the_text_goes_straight_to_the_agent(relay: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tenex.core.decide.turns import (
     wait_at_limit,
 )
 from tenex.core.ids import Millis, Slug
-from tenex.core.messages import ModelStep
+from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import parse
 
@@ -22,7 +22,7 @@ from .routing import Accepted, Rejected, check
 
 BY_RULE = "rule"
 """`Routed.by` of a decision that was taken without a model."""
-NO_STEP = ModelStep(text="")
+NO_STEP = ModelStep(usage=NO_USAGE)
 
 
 def answered(draft: Transaction, step: ModelStep) -> None:
