@@ -13,7 +13,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from .files_read import LARGEST_FILE, as_text
-from .tool import Refusal, Tool, boolean, in_thread, object_schema, string
+from .tool import Refusal, Tool, blocking_body, boolean, object_schema, string
 from .workspace import Workspace, digest
 from .write_policy import check_chores
 
@@ -86,7 +86,7 @@ def write_file_tool(workspace: Workspace) -> Tool:
         ),
         access=Access.CHANGE,
         replay=Replay.IDEMPOTENT,
-        body=in_thread(write),
+        body=blocking_body(write),
     )
 
 
@@ -139,7 +139,7 @@ def edit_file_tool(workspace: Workspace) -> Tool:
         ),
         access=Access.CHANGE,
         replay=Replay.ONCE,
-        body=in_thread(edit),
+        body=blocking_body(edit),
     )
 
 
@@ -171,7 +171,7 @@ def move_file_tool(workspace: Workspace) -> Tool:
         ),
         access=Access.CHANGE,
         replay=Replay.ONCE,
-        body=in_thread(move),
+        body=blocking_body(move),
     )
 
 
@@ -202,7 +202,7 @@ def delete_file_tool(workspace: Workspace) -> Tool:
         parameters=object_schema({"path": string("The file or empty folder, relative to the workspace.")}),
         access=Access.CHANGE,
         replay=Replay.ONCE,
-        body=in_thread(delete),
+        body=blocking_body(delete),
     )
 
 

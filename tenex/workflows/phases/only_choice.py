@@ -10,7 +10,7 @@ Each is checked like an answer of the router. The router is asked where a messag
 where an agent has failed, where several agents could work, and about a request's first phase and a plan. (ADR 38.)
 """
 
-from tenex.core.config import Agent, Kind, Policy
+from tenex.core.config import Agent, AgentKind, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.ids import Slug
@@ -103,7 +103,7 @@ def only_agent(conversation: Conversation, phase: Phase, rules: Policy) -> Agent
     there = [
         agent
         for agent in rules.routable.values()
-        if agent.kind is Kind.WORKER and (not agent.phases or phase in agent.phases)
+        if agent.kind is AgentKind.WORKER and (not agent.phases or phase in agent.phases)
     ]
     if len(there) > 1 and phase in (Phase.VERIFICATION, Phase.CHORES):
         built = {slug for turn in conversation.turns if turn.phase is Phase.EXECUTE for slug in turn.agents}
