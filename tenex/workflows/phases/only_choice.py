@@ -7,7 +7,7 @@
     reflection         goes on to END
 
 Each is checked like an answer of the router. The router is asked where a message has come that no agent has been shown,
-where an agent has failed, where several agents could work, and about a request's first phase and a plan. (ADR 34.)
+where an agent has failed, where several agents could work, and about a request's first phase and a plan. (ADR 35.)
 """
 
 from tenex.core.config import Agent, AgentKind, Policy
