@@ -134,7 +134,6 @@ class Executors:
         on_text: OnText,
         paid: Callable[[Usage, str], None],
     ) -> Signal:
-        await asyncio.sleep(0)  # messages of the same decision are published before the request is built
         try:
             priority = self.daily.priority(caller.person)
             asked = replace(request(), person=caller.person, priority=priority, on_cancelled=paid)
