@@ -3,7 +3,6 @@
 Broad `except` on purpose: an internal error in an executor becomes a failure signal and does not end the daemon.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial

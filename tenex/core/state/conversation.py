@@ -262,8 +262,9 @@ class State:
     @property
     def on_behalf_of(self) -> PublicKey:
         """The user whose message began the cycle; who wrote last where the cycle began without one."""
-        wrote = (*self.messages[:1], *(m for m in reversed(self.recent) if m.role is not None))
-        return wrote[0].author if wrote else self.starter
+        if self.messages:
+            return self.messages[0].author
+        return next((m.author for m in reversed(self.recent) if m.role is not None), self.starter)
 
     @property
     def has_phases(self) -> bool:
