@@ -23,6 +23,7 @@ from tenex.tools.check import CheckPolicy
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.process import DiskReserve
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.search_conversation import PastMessages
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import has_git
 from tenex.tools.shell import ShellPolicy, ShellRules
@@ -59,6 +60,8 @@ class StaticContext:
     workspace: Workspace
     has_sandbox: bool
     """Bubblewrap works on this machine."""
+    past_messages: PastMessages | None = None
+    """What agents may search; None in a preview."""
     model: Model | None = None
     """In place of the configured ones; not trusted like the offline model."""
     pace: Pace | None = None
@@ -168,6 +171,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         tools=tools.rules(),
         project=project,
         only_agent=only_agent(settings, library),
+        routes_by_rule=settings.conversations.route_by_rule,
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),
         workflows=configured(found, keys),
@@ -281,6 +285,7 @@ def _tools(
         ToolDependencies(
             workspace=ground.workspace,
             lessons=ground.book,
+            past_messages=ground.past_messages,
             check=check,
             shell=shell,
             has_sandbox=ground.has_sandbox,

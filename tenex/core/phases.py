@@ -63,6 +63,8 @@ def way(start: Phase, goal: Phase) -> tuple[Phase, ...]:
     return ways[goal]
 
 
+TALK_PHASES = frozenset({Phase.CHAT, Phase.BRAINSTORM})
+"""In which nothing is made: what they use does not count against the limits of a cycle."""
 QUALITY_PHASES = (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION)
 """The gates a cycle that executed must pass, in order."""
 
@@ -71,7 +73,7 @@ class Access(StrEnum):
     """What a tool does to the world, and so where it may be used."""
 
     SPEAK = "speak"
-    """`complete`, `ask`: words to people and to the daemon."""
+    """`complete`, `ask`: words to users and to the daemon; `search_conversation`: words of theirs, read again."""
     READ = "read"
     """Reads the workspace."""
     CHANGE = "change"

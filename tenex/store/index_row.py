@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tenex.core.config import Role
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.messages import Usage
@@ -78,6 +79,8 @@ class News:
     """Slugs and keys of those who were set to work or addressed."""
     phases: tuple[Phase, ...] = ()
     """Those it has been in."""
+    people: tuple[tuple[Role, PublicKey], ...] = ()
+    """The users who wrote in it, each with what they might do then; not those whose words a fork began with."""
 
 
 def summarise(conversation: Conversation, length: int) -> Row:
@@ -103,6 +106,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
     messages: list[IndexedMessage] = []
     agents: list[str] = []
     phases: list[Phase] = []
+    people: list[tuple[Role, PublicKey]] = []
 
     def add(record: Record, name: str, text: str) -> None:
         messages.append(IndexedMessage(seq=record.seq, at=record.at, name=name, text=text))
@@ -119,9 +123,11 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 events.append(record.event_id)
                 add(record, record.name, record.text)
                 agents += record.addressed
+                people.append((record.role, record.author))
             case CommandGiven():
                 events.append(record.event_id)
                 add(record, record.name, f"/{record.command} {record.argument}".rstrip())
+                people.append((record.role, record.author))
             case MessageSent():
                 events += (event.id for event in record.events)
                 if record.purpose != "announcement":  # that only names a phase
@@ -145,4 +151,5 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
         messages=tuple(messages),
         agents=tuple(dict.fromkeys(agents)),
         phases=tuple(dict.fromkeys(phases)),
+        people=tuple(dict.fromkeys(people)),
     )

@@ -25,6 +25,7 @@ from tenex.core import records as r
 from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
 from tenex.core.context.prompt_lookup import prompted
 from tenex.core.context.transcript import entries_for
+from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide, next_question
 from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
@@ -81,14 +82,18 @@ def agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: Iterable[str] = 
     )
 
 
-def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Policy:
-    """The roster of the tests: a project manager, a planner, two executors and an expert."""
+def rules(*, limits: Limits | None = None, gates: GateRules | None = None, routes_by_rule: bool = False) -> Policy:
+    """The roster of the tests: a project manager, a planner, two executors and an expert; the router chooses each step.
+
+    With `routes_by_rule` a step that leaves one choice is taken without it.
+    """
     people = [agent("project-manager"), agent("planner"), agent("executor"), agent("helper")]
     people.append(agent("security", AgentKind.EXPERT))
     return Policy(
         roster={member.slug: member for member in people},
         tools=TOOLS,
         project=agent("orchestrator", AgentKind.ORCHESTRATOR, ()),
+        routes_by_rule=routes_by_rule,
         limits=limits or Limits(),
         gates=gates or GateRules(),
     )
@@ -127,6 +132,7 @@ class Scenario:
         self.crash_at: tuple[int, str] | None = None
         self.crashed = 0
         self.backlog: list[Signal] = []
+        self.budget = CONTEXT_TOKENS
         self.answers_at_once = True
         """Whether functions that a decision depends on are called before anything else happens."""
 
@@ -178,7 +184,7 @@ class Scenario:
         if isinstance(record, r.RunStarted):
             twin = self.conversation.fork()
             twin.apply(record)
-            entries = entries_for(twin, twin.runs[record.run])
+            entries = entries_for(twin, twin.runs[record.run], self.budget)
             return dataclasses.replace(record, digest="d", system="You are an agent.", entries=entries)
         if isinstance(record, r.PromptRerendered):
             return prompted(self.conversation, record, _shown)
@@ -463,7 +469,9 @@ def step_until(scenario: Scenario, holds: Callable[[Scenario], bool]) -> None:
 def check_invariants(scenario: Scenario) -> None:
     """What holds of any conversation at any moment, however bad its models are."""
     conversation, records = scenario.conversation, [record for decision in scenario.journal for record in decision]
-    assert scenario.refold() == conversation, "state is nothing but a fold"
+    again = scenario.refold()
+    assert again == conversation, "state is nothing but a fold"
+    assert (again.window, again.earlier) == (conversation.window, conversation.earlier), "what is not compared, too"
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     _check_phases(records)
     _check_reflections(records)

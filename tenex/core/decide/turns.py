@@ -14,6 +14,7 @@ from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.mode import mode_of
 from tenex.core.port_values import Handoff
+from tenex.core.routing import RoutingDecision
 from tenex.core.state.run import CallState, Completion, Run
 
 from .agent_phases import sync_agent_state
@@ -70,9 +71,13 @@ def too_many_turns(draft: Transaction) -> tuple[str, str] | None:
 
 
 def spent(draft: Transaction) -> tuple[str, str] | None:
-    """The limit of the cycle or the conversation that is reached, and the sentence about it."""
+    """The limit of the cycle or the conversation that is reached, and the sentence about it.
+
+    In chat and brainstorm only the conversation's limit stops: a long talk is one cycle.
+    """
     state, limits = draft.state, draft.rules.limits
-    return _over("cycle", "This cycle", state.cycle_usage, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
+    used = NO_USAGE if state.is_talk else state.cycle_usage - state.talk_usage
+    return _over("cycle", "This cycle", used, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
         "conversation",
         "This conversation",
         state.usage - state.granted,
@@ -167,6 +172,7 @@ def finish_run(
     announce: bool = True,
     usage: Usage = NO_USAGE,
     model: str = "",
+    hand_over: RoutingDecision | None = None,
 ) -> None:
     """Count an agent's completion, once; close the turn if it was the last. `usage` is of a call without an answer.
 
@@ -192,6 +198,7 @@ def finish_run(
         error=error,
         usage=usage,
         model=model,
+        hand_over=hand_over,
     )
     if run.parent is not None:
         _hand_back(draft, run, outcome, f"[{verdict}] {text}" if verdict else text or error)

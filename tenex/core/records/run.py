@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from tenex.core.config import Replay
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug
-from tenex.core.messages import NO_USAGE, Entry, ModelStep, Shown, Usage
+from tenex.core.messages import NO_USAGE, ModelStep, StartEntry, Usage
 from tenex.core.phases import Phase
+from tenex.core.routing import RoutingDecision
 from tenex.core.workflow.rounds import Route
 
 from .base import Record
@@ -32,7 +33,7 @@ class RunStarted(Record):
     system: str | None = None
     forgets: tuple[str, ...] = ()
     """Digests whose prompts are forgotten with this: state is bounded, and the next record that needs one holds it."""
-    entries: tuple[Entry | Shown, ...] = ()
+    entries: tuple[StartEntry, ...] = ()
     parent: RunId | None = None
     """The run that called it, by its call `call`; None for an agent of the turn."""
     call: CallId | None = None
@@ -199,3 +200,5 @@ class RunEnded(Record):
     error: str = ""
     usage: Usage = NO_USAGE
     model: str = ""
+    hand_over: RoutingDecision | None = None
+    """Where its agent wants the work to go on; it was permitted when the run ended."""

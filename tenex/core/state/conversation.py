@@ -13,11 +13,12 @@ from tenex.core import records as r
 from tenex.core.context.window import PastCycle
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage
-from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.verdicts import Verdict
 
 from .agent import AgentPhaseState
+from .memory import Decision, Window
 from .mission import Mission
 from .run import Message, OrchestratorTurn, Question, Run
 from .undecided import Undecided
@@ -25,8 +26,8 @@ from .workflow import WorkflowSession
 
 CYCLE_MESSAGES = 30
 """Messages of a cycle the router is shown, and turns: more would only push out the newest in its window."""
-RECENT = 40
-"""Messages kept for the agents' context, across cycles."""
+CYCLE_BLOCK = 10
+"""Messages, or turns, that leave the cycle together: between, the router's questions begin with the same ones."""
 SEEN = 512
 """Event ids kept against a message that arrives twice; the index remembers the older ones."""
 ROUTER_LESSONS = 10
@@ -109,6 +110,14 @@ def _newest(items: tuple[T, ...], item: T) -> tuple[tuple[T, ...], int]:
     return (items[BLOCK:], BLOCK) if len(items) >= 2 * BLOCK else (items, 0)
 
 
+def of_cycle(items: tuple[T, ...], item: T, first: int = 0) -> tuple[T, ...]:
+    """The newest items of a cycle with one more, the `first` of them whatever follows."""
+    items = (*items, item)
+    if len(items) <= CYCLE_MESSAGES:
+        return items
+    return (*items[:first], *items[first + CYCLE_BLOCK :])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseMetrics:
     """What a phase has taken so far: finished stays, ms, model calls and what they cost."""
@@ -184,6 +193,9 @@ class State:
     touched: Restored[frozenset[str]] = frozenset()
     read_files: Restored[Mapping[str, str]] = field(default_factory=dict)
     cycle_usage: Restored[Usage] = NO_USAGE
+    talk_usage: Restored[Usage] = field(default=NO_USAGE, compare=False)
+    """What of it does not count against the limits of a cycle: of talk, and with one agent alone of earlier messages.
+    A snapshot written before it was counted lacks it; then all of it counts."""
 
     # since a user last spoke
     turns_since_user: Reset[int] = 0
@@ -232,6 +244,16 @@ class State:
     answered: Restored[int] = 0
     """The seq of the newest message that an agent was shown before its run ended."""
     recent: Restored[tuple[Message, ...]] = ()
+    """The newest messages, whole, across cycles."""
+    recent_size: Restored[int] = field(default=0, compare=False)
+    """About the bytes of `recent`. This, `earlier`, `decisions` and `window` are not compared, because a snapshot
+    written before there were any lacks them; so no decision may depend on them."""
+    earlier: Restored[tuple[Message, ...]] = field(default=(), compare=False)
+    """Users' messages before these, each cut to a line: the first ones and the newest."""
+    decisions: Restored[tuple[Decision, ...]] = field(default=(), compare=False)
+    """What users decided: their answers to questions, the gates they gave up, the plans they approved."""
+    window: Restored[Window] = field(default_factory=Window, compare=False)
+    """What the newest run of a turn's own agents was shown of the conversation."""
     seen: Kept[dict[str, None]] = field(default_factory=dict)
     past: Restored[tuple[PastCycle, ...]] = ()
     """What stays of the cycles that are over."""
@@ -281,6 +303,11 @@ class State:
             return f"@{self.mission.workflow}"
         name = self.agent if self.workflow is None else self.workflow.slug
         return f"@{name}" if name else str(self.phase)
+
+    @property
+    def is_talk(self) -> bool:
+        """Whether it is in a phase in which nothing is made."""
+        return self.has_phases and not self.has_mission and self.phase in TALK_PHASES
 
     @property
     def position(self) -> str:
