@@ -78,12 +78,10 @@ def write_file_tool(workspace: Workspace) -> Tool:
     return Tool(
         name="write_file",
         description=(
-            "Writes a whole text file, with the folders it needs. A file that already exists must have been read "
-            "before; for small changes use `edit_file`."
+            "Writes a whole text file, with the folders it needs. A file that exists must have been read before; for "
+            "small changes use `edit_file`."
         ),
-        parameters=object_schema(
-            {"path": string("The file, relative to the workspace."), "content": string("The file's whole content.")}
-        ),
+        parameters=object_schema({"path": string("Relative to the workspace."), "content": string("All of it.")}),
         access=Access.CHANGE,
         replay=Replay.IDEMPOTENT,
         body=in_thread(write),
@@ -131,11 +129,11 @@ def edit_file_tool(workspace: Workspace) -> Tool:
         description="Replaces a passage of a file you have read. The passage must occur exactly once.",
         parameters=object_schema(
             {
-                "path": string("The file, relative to the workspace."),
-                "old": string("The passage as it is in the file, letter for letter.", min_length=1),
+                "path": string("Relative to the workspace."),
+                "old": string("The passage, letter for letter.", min_length=1),
                 "new": string("The replacement; empty removes the passage."),
             },
-            {"all": boolean("Replace every occurrence, not only a single one.")},
+            {"all": boolean("Replace every occurrence.")},
         ),
         access=Access.CHANGE,
         replay=Replay.ONCE,
@@ -165,8 +163,8 @@ def move_file_tool(workspace: Workspace) -> Tool:
         ),
         parameters=object_schema(
             {
-                "path": string("The file, relative to the workspace."),
-                "to": string("Its new path, relative to the workspace."),
+                "path": string("Relative to the workspace."),
+                "to": string("The new path."),
             }
         ),
         access=Access.CHANGE,
@@ -195,11 +193,8 @@ def delete_file_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="delete_file",
-        description=(
-            "Deletes one file, or a folder that is empty. A text file must have been read before; files that are no "
-            "text need not."
-        ),
-        parameters=object_schema({"path": string("The file or empty folder, relative to the workspace.")}),
+        description=("Deletes one file, or a folder that is empty. A text file must have been read before."),
+        parameters=object_schema({"path": string("Relative to the workspace.")}),
         access=Access.CHANGE,
         replay=Replay.ONCE,
         body=in_thread(delete),

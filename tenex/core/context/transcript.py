@@ -45,8 +45,12 @@ FILES = 200
 """Names of changed files an agent is given: a run that changed more has moved a tree, and can list it."""
 
 
-def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKENS) -> tuple[Entry | Shown, ...]:
-    """What an agent is shown when its run begins: what was written, the hand-off, what it is asked to do.
+def entries_for(
+    conversation: Conversation, run: Run, budget: int = CONTEXT_TOKENS, phase: Sequence[Note] = ()
+) -> tuple[Entry | Shown, ...]:
+    """What an agent is shown when its run begins: what was written, the phase, the hand-off, what it is asked to do.
+
+    What only grows comes first, so that providers cache it.
 
     In this order of importance, and then in order of time: the request that began the cycle, what no one has answered
     yet; all that was written in this phase of this cycle; the user's other messages of the cycle;
@@ -60,11 +64,12 @@ def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKE
         conversation: As it is with the run in it.
         run: The run that begins.
         budget: Estimated tokens of a whole request; the entries take `START` of them at most.
+        phase: The notes on the phase, which are part of the instructions and no part of `START`.
     """
     room = int(budget * BYTES_PER_TOKEN * START)
     at_most = room // 4
     if run.parent is not None:
-        return entries_of_called(conversation, run, _files(conversation.touched, at_most // 8))
+        return (*phase, *entries_of_called(conversation, run, _files(conversation.touched, at_most // 8)))
     room -= sum(map(entry_weight, _notes(conversation, run, at_most, None))) + MARKS
     summed = room // 6 if conversation.turns or conversation.past else 0
     choice = _choose(conversation, run, room - summed)
@@ -75,7 +80,7 @@ def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKE
         if place and message.seq == request:
             entries.append(Note(title="A new request", text="What is above belongs to earlier work, which is done."))
         entries.append(Shown(seq=message.seq, limit=choice.limits[message.seq]))
-    return (*entries, *_notes(conversation, run, at_most, choice))
+    return (*entries, *phase, *_notes(conversation, run, at_most, choice))
 
 
 @dataclass(frozen=True, slots=True)
