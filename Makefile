@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
 
-.PHONY: help demo test lint format bench soak mutants clean
+.PHONY: help demo test lint format eval bench soak mutants clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -41,6 +41,9 @@ lint: $(DEV)  ## check style, types and layers
 format: $(DEV)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+eval: $(BASE)  ## run the shipped scenarios with scripted models; ARGS=--json for programs
+	$(BIN)/tenex eval $(ARGS)
 
 bench: $(DEV)  ## measure against the budgets of the design; ARGS=--quick for fewer turns
 	$(BIN)/python -m tests.benchmarks $(ARGS)

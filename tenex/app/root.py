@@ -66,6 +66,7 @@ async def open_application(
     pace: Pace | None = None,
     lines_dropped: Callable[[], int] = int,
     shown: Shown = iter,
+    wrap_model: Callable[[Model], Model] = lambda model: model,
 ) -> AsyncIterator["Application"]:
     """Put a daemon together; on leaving, every file is closed and the folder's lock is released.
 
@@ -76,13 +77,14 @@ async def open_application(
         pace: slows the offline model down, for a demonstration.
         lines_dropped: how many lines of the log were dropped.
         shown: shows how far the reading of journals is, where the index has to be rebuilt.
+        wrap_model: wraps the model that is asked, to record or replace what it answers.
 
     Raises:
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
         StoreLocked: another daemon holds the folder.
     """
     async with AsyncExitStack() as stack:
-        app = Application(settings, stack, model)
+        app = Application(settings, stack, model, wrap_model)
         app._make_folders()
         await app._open_store(lines_dropped)
         await app._configure(pace)
@@ -96,8 +98,14 @@ async def open_application(
 class Application:
     """A daemon. The steps make its parts in the order below; only callbacks use later parts."""
 
-    def __init__(self, settings: Settings, stack: AsyncExitStack, model: Model | None) -> None:
-        self.settings, self.stack, self.model = settings, stack, model
+    def __init__(
+        self,
+        settings: Settings,
+        stack: AsyncExitStack,
+        model: Model | None,
+        wrap_model: Callable[[Model], Model],
+    ) -> None:
+        self.settings, self.stack, self.model, self.wrap_model = settings, stack, model, wrap_model
         self.clock, self.spawn = SystemClock(), TaskFactory()
         self.places = resolve_paths(settings)
         self.ring = KeyRing(self.places.keys)
@@ -213,9 +221,10 @@ class Application:
 
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
         first, current, clock = self.first, self.current, self.clock
+        model = self.wrap_model(current)
         self.daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
         self.asker = Asker(
-            model=current,
+            model=model,
             tools=current,
             prompter=current,
             rules=current.rules,
@@ -224,7 +233,7 @@ class Application:
         )
         executors = Executors(
             clock=clock,
-            model=current,
+            model=model,
             tools=current,
             prompter=current,
             missions=current,

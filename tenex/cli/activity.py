@@ -51,19 +51,20 @@ def spinner() -> str:
 
 def toolbar(status: Mapping[str, Any], age: float = 0.0) -> str:
     """The status bar for a conversation's status (of `conversation_status`, with `usage`), `age` seconds later."""
+    place = status.get("place") or status["phase"]  # a running daemon of an older version sends no place
     if status["status"] == "ended":
         return f"{HAS_ENDED} · {_usage(status['usage'])} · {NEXT_CYCLE}"
     if "turn" in status:
         runs = " · ".join(f"{run['agent']} {_state(run)}" for run in status.get("runs", ()))
-        return f"{spinner()} {status['phase']} · {runs} · {int(status['turn']['seconds'] + age)} s"
+        return f"{spinner()} {place} · {runs} · {int(status['turn']['seconds'] + age)} s"
     if "router" in status:
         state = "decides who is next" if status["router"]["state"] == "model" else _state(status["router"])
-        return f"{spinner()} {status['phase']} · the orchestrator {state}"
+        return f"{spinner()} {place} · the orchestrator {state}"
     if status["status"] == "active":
         mission = status.get("mission")
-        position = f"{mission['workflow']}: {mission['node']}" if mission else status["phase"]
+        position = f"{mission['workflow']}: {mission['node']}" if mission else place
         return f"{spinner()} {position}"
-    return f"{status['phase']} · {YOUR_TURN} · {_usage(status['usage'])}"
+    return f"{place} · {YOUR_TURN} · {_usage(status['usage'])}"
 
 
 def _state(run: Mapping[str, Any]) -> str:

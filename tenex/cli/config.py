@@ -74,7 +74,7 @@ def _check_with_agents(settings: "Settings") -> None:
     from tenex.configuration.agents import only_agent
     from tenex.configuration.models import build_model_client
     from tenex.configuration.workflows import load_workflows
-    from tenex.core.config import Kind
+    from tenex.core.config import AgentKind
     from tenex.settings import resolve_paths
 
     from .agents import load_agents
@@ -88,7 +88,7 @@ def _check_with_agents(settings: "Settings") -> None:
         if faults:
             raise ConfigurationError(faults)
 
-    workers = [slug for slug, agent in library.definitions.items() if agent.kind is not Kind.ORCHESTRATOR]
+    workers = [slug for slug, agent in library.definitions.items() if agent.kind is not AgentKind.ORCHESTRATOR]
     _check_each(
         lambda: refuse(load_workflows(settings, resolve_paths(settings), workers).faults),
         lambda: only_agent(settings, library),

@@ -64,6 +64,8 @@ def list_(
 
 def _cell(row: dict[str, Any], name: str) -> str:
     value = str(row.get(name) or "")
+    if name == "phase" and "with" in row:
+        return f"@{row['with']}"
     if name == "id":
         return value[:12]
     return value[:19].replace("T", " ") if name == "updated" else output.shorten(value)

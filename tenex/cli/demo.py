@@ -22,6 +22,7 @@ from tenex.core.errors import OperatorError, UsageError
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest
 from tenex.core.phases import Phase
+from tenex.operations.conversation_status import is_idle
 from tenex.operations.transcript import Line, TranscriptRenderer
 
 from .activity import DaemonWatch, toolbar
@@ -229,7 +230,7 @@ class _Demo:
             if isinstance(record, r.MessageSent):
                 self._last_text = record.text
         self._feed.queue(lines)
-        if _is_idle(conversation):
+        if is_idle(conversation):
             self._may_be_idle.set()
 
     def _show_other(self, conversation: Conversation, records: Sequence[r.Record], lines: Sequence[Line]) -> None:
@@ -258,9 +259,9 @@ class _Demo:
             await self._may_be_idle.wait()
             self._may_be_idle.clear()
             conversation = self._conversation
-            if conversation is None or conversation.id != client.root or not _is_idle(conversation):
+            if conversation is None or conversation.id != client.root or not is_idle(conversation):
                 continue
-            if not all(_is_idle(other) for other in self._others.values()):
+            if not all(is_idle(other) for other in self._others.values()):
                 continue
             while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
                 await asyncio.sleep(0.05)
@@ -308,12 +309,6 @@ class _Demo:
 
 async def _pace(_: ModelRequest) -> None:
     await asyncio.sleep(PACE)
-
-
-def _is_idle(conversation: Conversation) -> bool:
-    """Whether nothing happens before a user writes, or a model can be reached again."""
-    is_held = any(run.is_held for run in conversation.runs.values())
-    return conversation.status in ("waiting", "ended") or conversation.is_parked or is_held
 
 
 @asynccontextmanager

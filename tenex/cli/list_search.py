@@ -100,10 +100,12 @@ async def rows(folder: "ConversationFolder", wanted: "Filter", limit: int = -1) 
 
 
 def _row(row: "Row") -> dict[str, Any]:
+    is_phase = not row.place.startswith("@")
     return {
         "id": row.id,
         "status": row.status,
-        "phase": row.phase,
+        "phase": row.place if is_phase else None,
+        **({} if is_phase else {"with": row.place.removeprefix("@")}),
         "cycle": row.cycle,
         "title": row.title,
         "created": iso_time(row.started),
@@ -212,7 +214,8 @@ def as_text(found: list["Found"]) -> str:
 
 def _lines(found: "Found") -> Iterator[str]:
     row = found.row
-    yield f"{row.id[:12]}  {row.status} in {row.phase}  {local_time(row.updated)}  {output.shorten(row.title)}"
+    where = f"{'with' if row.place.startswith('@') else 'in'} {row.place}"
+    yield f"{row.id[:12]}  {row.status} {where}  {local_time(row.updated)}  {output.shorten(row.title)}"
     for each in found.excerpts:
         sender = each.name or "title"
         yield f"    {local_time(each.at)}  {sender}: {' '.join(_excerpt(each, *MARKS).split())}"

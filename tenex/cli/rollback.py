@@ -182,7 +182,7 @@ async def _ask_or_run(
 def _service(folder: "ConversationFolder", disk: "Disk", settings: "Settings", where: "ProjectPaths") -> Any:
     from tenex.configuration.agents import PROJECT
     from tenex.configuration.build import shadow_of
-    from tenex.core.config import Agent, Kind
+    from tenex.core.config import Agent, AgentKind
     from tenex.core.ids import Slug
     from tenex.nostr.compose import NostrSealer
     from tenex.nostr.keys import KeyRing
@@ -191,7 +191,7 @@ def _service(folder: "ConversationFolder", disk: "Disk", settings: "Settings", w
     from tenex.tools.workspace import Workspace
 
     key = KeyRing(where.keys).get(PROJECT).public
-    project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=Kind.ORCHESTRATOR)
+    project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)
     workspace = Workspace(where.workspace)
     sealer = NostrSealer(settings.relays.urls)
     return RollbackService(

@@ -93,12 +93,14 @@ def as_text(stats: "Stats") -> str:
     """Figures as tables."""
     from tenex.store.stats import dearest_first
 
+    order = list(map(str, Phase))
+    names = sorted(stats.places, key=lambda name: (order.index(name) if name in order else len(order), name))
+    places = [(name, stats.places[name]) for name in names]
     phases = [
-        (phase, str(p.visits), str(p.turns), _duration(p.working), _duration(p.duration), *_figures(p.spending))
-        for phase in Phase
-        if (p := stats.phases.get(phase)) is not None
+        (name, str(p.visits), str(p.turns), _duration(p.working), _duration(p.duration), *_figures(p.spending))
+        for name, p in places
     ]
-    spent = ("calls", "in", "out", "cost")
+    spent = ("calls", "in", "cached", "out", "cost")
     tables = [output.table(("phase", "visits", "turns", "at work", "in all", *spent), phases)] if phases else []
     for head, spendings in (("model", stats.models), ("agent", stats.agents)):
         if spendings:
@@ -117,6 +119,8 @@ def _totals(stats: "Stats") -> Iterator[str]:
     yield f"{count(usage.calls, 'model call')}, {tokens}, {_cost(stats.spending)}"
     if usage.estimated:
         yield f"  of them {count(usage.estimated, 'token')} estimated, because the server did not report them"
+    if usage.cache_read_tokens or usage.cache_write_tokens:
+        yield f"  prompt cache: {usage.cache_read_tokens:,} of the tokens in read, {usage.cache_write_tokens:,} written"
     refused = f"{count(stats.rejections, 'routing answer')} refused, {count(stats.useless, 'useless answer')}"
     yield f"  of them {refused}; {count(stats.failures, 'failed try', 'failed tries')}"
     yield f"{count(stats.tool_calls, 'tool call')}, {stats.tool_failures} failed, {stats.tool_refusals} refused"
@@ -127,9 +131,10 @@ def _totals(stats: "Stats") -> Iterator[str]:
         yield f"{count(stats.restarts, 'restart')} in the middle of work"
 
 
-def _figures(spending: "Spending") -> tuple[str, str, str, str]:
+def _figures(spending: "Spending") -> tuple[str, ...]:
     usage = spending.usage
-    return (f"{usage.calls:,}", f"{usage.input_tokens:,}", f"{usage.output_tokens:,}", _cost(spending))
+    tokens = (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
+    return (f"{usage.calls:,}", *(f"{number:,}" for number in tokens), _cost(spending))
 
 
 def _cost(spending: "Spending") -> str:

@@ -227,11 +227,11 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
 
 
 def _place(one: dict[str, Any]) -> str:
-    """The current phase, the speaker of a workflow, or the node of a mission."""
+    """The current phase or the only agent, the speaker of a workflow, or the node of a mission."""
     if "speaker" in (workflow := one.get("workflow", {})):
         return f"{workflow['name']}: {workflow['speaker']}"
     mission = one.get("mission")
-    return f"{mission['workflow']}: {mission['node']}" if mission else str(one["phase"])
+    return f"{mission['workflow']}: {mission['node']}" if mission else str(one.get("place") or one["phase"])
 
 
 def _turn(one: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ settings + what stays -> a Configuration, or every fault at once
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tenex.core.config import Agent, Kind, PeerGroup, Policy
+from tenex.core.config import Agent, AgentKind, PeerGroup, Policy
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Missions, Model
@@ -148,7 +148,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     staff = load_agent_set(ground.places)
     library = staff.library
     model = ground.model or build_model_client(settings, ground.places, library, ground.pace, ground.on_progress)
-    workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
+    workers = [slug for slug, known in library.definitions.items() if known.kind is not AgentKind.ORCHESTRATOR]
     read = load_workflows(settings, ground.places, workers)
     log_findings(read)
     found, unusable = read.found, disabled(read, [*library.definitions])
@@ -164,7 +164,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         model=settings.models.for_router()[0],
     )
     rules = Policy(
-        roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
+        roster={slug: agent for slug, agent in roster.items() if agent.kind is not AgentKind.ORCHESTRATOR},
         tools=tools.rules(),
         project=project,
         only_agent=only_agent(settings, library),

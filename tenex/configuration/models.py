@@ -136,7 +136,12 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
         if given is not None and given.grammar != "none" and kind in WITHOUT_GRAMMAR:
             faults.append(f"models.providers.{name}.grammar: the kind {kind} takes none; remove it")
     prices = {
-        name: Price(input=price.input, output=price.output, cached_input=price.cached_input)
+        name: Price(
+            input=price.input,
+            output=price.output,
+            cached_input=price.cached_input,
+            cache_write=price.cache_write,
+        )
         for name, price in models.prices.items()
     }
     config = ModelClientConfig(

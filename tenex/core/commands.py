@@ -39,7 +39,7 @@ class Command:
 
 
 NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "set", "quick", "skip")
-
+TAKE_ARGUMENT = ("skip", "set")
 
 UNKNOWN = "unknown"
 """The command of a message that begins with a command or a mention, and names nothing there is."""
@@ -123,7 +123,7 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
     if command.name == UNKNOWN:
         notify(draft, _unknown(draft, command.argument))
         return
-    left = "" if command.name in ("skip", "set") else command.argument
+    left = "" if command.name in TAKE_ARGUMENT else command.argument
     if left:  # words that would be lost without a sign
         notify(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
     is_starter = signal.role is Role.MEMBER and signal.message.author == draft.state.starter
@@ -219,7 +219,8 @@ def status(draft: Transaction) -> str:
         lines.append(f"Open gates: {', '.join(state.unmet_gates)}")
     tokens = state.usage.input_tokens + state.usage.output_tokens
     cost = f", ${state.usage.cost_usd:.4f}" if state.usage.cost_usd is not None else ""
-    lines.append(f"Used so far: {tokens:,} tokens{cost}")
+    cached = f" ({state.usage.cache_read_tokens:,} of them cached)" if state.usage.cache_read_tokens else ""
+    lines.append(f"Used so far: {tokens:,} tokens{cached}{cost}")
     return "\n".join(lines)
 
 

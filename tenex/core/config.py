@@ -44,7 +44,7 @@ class PeerGroup:
         return Role.GUEST if self.is_open else None
 
 
-class Kind(StrEnum):
+class AgentKind(StrEnum):
     """What an agent is for."""
 
     ORCHESTRATOR = "orchestrator"
@@ -81,7 +81,7 @@ class Agent:
     slug: Slug
     name: str
     pubkey: PublicKey
-    kind: Kind = Kind.WORKER
+    kind: AgentKind = AgentKind.WORKER
     role: str = ""
     use_when: str = ""
     phases: tuple[Phase, ...] = ()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tenex.core.state.mission import Step
 
-from .config import Role
+from .config import Replay, Role
 from .ids import ConversationId, Millis, PublicKey, RunId
 from .messages import CallRequest, Entry
 from .port_values import ExecutionContext, UnsignedEvent
@@ -64,6 +64,7 @@ class ToolCall:
     run: RunId
     request: CallRequest
     context: ExecutionContext
+    replay: Replay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,3 +114,8 @@ class Evaluate:
 
 
 Effect = Route | ModelCall | ToolCall | Publish | Timer | NodeRun | Evaluate
+
+
+def may_start_early(effect: Effect) -> bool:
+    """Whether it may start before the records that want it are durable: it changes nothing, so it can be dropped."""
+    return isinstance(effect, Route | ModelCall) or (isinstance(effect, ToolCall) and effect.replay is Replay.READ)

@@ -15,7 +15,8 @@ from .ids import CallId, Slug
 class Usage:
     """Tokens and money one model call cost; `cost_usd` is None where no price is known.
 
-    `estimated` are those of the tokens that no server reported; the cost is then an estimate too.
+    `estimated` are those of the tokens that no server reported; the cost is then an estimate too. Of `input_tokens`,
+    the provider's prompt cache held `cache_read_tokens` and stored `cache_write_tokens`.
     """
 
     input_tokens: int = 0
@@ -23,6 +24,8 @@ class Usage:
     cost_usd: float | None = None
     calls: int = 1
     estimated: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         """Sum; a cost that is unknown on both sides stays unknown."""
@@ -33,6 +36,8 @@ class Usage:
             cost_usd=sum(costs) if costs else None,
             calls=self.calls + other.calls,
             estimated=self.estimated + other.estimated,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
         )
 
     def __sub__(self, earlier: "Usage") -> "Usage":
@@ -44,6 +49,8 @@ class Usage:
             cost_usd=None if cost is None else cost - (earlier.cost_usd or 0.0),
             calls=self.calls - earlier.calls,
             estimated=self.estimated - earlier.estimated,
+            cache_read_tokens=self.cache_read_tokens - earlier.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens - earlier.cache_write_tokens,
         )
 
     @property

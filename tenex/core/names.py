@@ -3,12 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
 from .ids import PublicKey
 
 _AROUND: Final = " \t\r\n`*_~\"'“”‘’„«»()[]<>,.;:!?"
 """What may surround a name: quotes, Markdown, punctuation."""
+_AFTER: Final = " \t\r\n,:;"
+"""What may follow the name of whom a message begins with."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _KEY_CHARACTERS: Final = 57
@@ -61,6 +64,22 @@ def plain(written: str) -> str:
     return written.strip(_AROUND).removeprefix("nostr:").lstrip("@").strip(_AROUND)
 
 
+def without_mentions(text: str, pubkey: PublicKey, name: str) -> str:
+    """The text without the mentions of a key at its ends; within the text the name replaces them.
+
+    A text of nothing else is unchanged. Mentions are npub and nprofile (NIP-19); their checksums are not checked.
+    """
+    if ("npub1" not in text and "nprofile1" not in text) or not _HEX.fullmatch(pubkey):
+        return text
+    parts = _mentions_of(pubkey).split(text)
+    if len(parts) == 1 or not "".join(parts).strip(_AROUND):
+        return text
+    first = next(index for index, part in enumerate(parts) if part.strip(_AFTER))
+    last = next(index for index, part in reversed([*enumerate(parts)]) if part.strip())
+    rest = name.join(parts[first : last + 1]).strip()
+    return rest.lstrip(_AFTER) if first else rest
+
+
 def is_mention(word: str) -> bool:
     """Whether a word calls someone by name."""
     return word.strip(_AROUND).startswith("@")
@@ -85,8 +104,19 @@ def _is_key(word: str, pubkey: PublicKey) -> bool:
 
 def _npub(pubkey: PublicKey) -> str:
     """A public key as npub (NIP-19), without the checksum at its end."""
-    bits = int(pubkey, 16) << 4  # 256 bits, filled up to groups of five
-    return "npub1" + "".join(_BECH32[bits >> shift & 31] for shift in range(255, -1, -5))
+    return "npub1" + _bech32(int(pubkey, 16) << 4, 260)  # 256 bits, filled up to groups of five
+
+
+def _bech32(bits: int, count: int) -> str:
+    return "".join(_BECH32[bits >> shift & 31] for shift in range(count - 5, -1, -5))
+
+
+@lru_cache(maxsize=8)  # the project's key does not change while a daemon runs
+def _mentions_of(pubkey: PublicKey) -> re.Pattern[str]:
+    # an nprofile begins with the key in practice: type 0, length 32, and the key without its last two bits
+    profile = "nprofile1" + _bech32((32 << 256 | int(pubkey, 16)) >> 2, 270)
+    word = rf"[{_BECH32}]"
+    return re.compile(rf"(?<![A-Za-z0-9])(?:nostr:|@)?(?:{_npub(pubkey)}{word}{{6}}|{profile}{word}+)(?![a-z0-9])")
 
 
 def _kebab(words: str) -> str:

@@ -98,11 +98,14 @@ class ModelClient:
         answer = self._config.max_output_tokens or LONG_ANSWER
         prices = [price for name in names if (price := self._price(name)) is not None]
 
-        def usage(held: int, answer: int) -> Usage:
-            costs = [(held * price.input + answer * price.output) / MILLION for price in prices]
+        def usage(held: int, answer: int, *, most: bool) -> Usage:
+            costs = [
+                (held * max(price.input, (price.cache_write or 0.0) * most) + answer * price.output) / MILLION
+                for price in prices
+            ]
             return Usage(input_tokens=held, output_tokens=answer, cost_usd=max(costs, default=None))
 
-        return Quote(least=usage(held, 0), most=usage(UNCERTAIN * held, answer))
+        return Quote(least=usage(held, 0, most=False), most=usage(UNCERTAIN * held, answer, most=True))
 
     def _price(self, name: str) -> Price | None:
         if name not in self._prices:

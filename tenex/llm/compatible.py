@@ -19,6 +19,12 @@ from pydantic_ai.usage import RequestUsage
 MOST: Final = 2**53
 """Tokens: what JSON numbers hold exactly; a larger count is a server's mistake."""
 
+_CACHED: Final = {
+    "cached_tokens": ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens"),
+    "cache_write_tokens": ("cache_creation_input_tokens",),
+}
+"""OpenAI's names of the tokens that a cache held and stored, and those of DeepSeek, Moonshot and LiteLLM."""
+
 _NO_TAGS: Final = ModelProfile(thinking_tags=("<tenex-thought>", "</tenex:thought>"))
 """Tags that no model writes, so that the library never splits a text."""
 
@@ -65,7 +71,11 @@ def readable_usage(usage: CompletionUsage | None) -> CompletionUsage | None:
     sent = _count(given.get("prompt_tokens")) or max(0, total - written)
     for name in ("prompt_tokens_details", "completion_tokens_details"):
         details = given.get(name)
-        given[name] = {key: _count(value) for key, value in details.items()} if isinstance(details, dict) else None
+        given[name] = {key: _count(value) for key, value in details.items()} if isinstance(details, dict) else {}
+    for name, others in _CACHED.items():
+        given["prompt_tokens_details"][name] = max(
+            _count(given["prompt_tokens_details"].get(name)), *(_count(given.get(other)) for other in others)
+        )
     counts = {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
     return CompletionUsage.model_validate({**given, **counts})
 

@@ -62,11 +62,16 @@ class ProviderConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """US dollars per million tokens; `cached_input` None means: as much as any other input."""
+    """US dollars per million tokens.
+
+    `cached_input` is for tokens that the provider's prompt cache held, `cache_write` for those it stored; None means:
+    as much as any other input.
+    """
 
     input: float
     output: float
     cached_input: float | None = None
+    cache_write: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

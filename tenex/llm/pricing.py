@@ -39,7 +39,7 @@ def bill_for(config: ModelClientConfig, name: str) -> Bill:
 
 
 def usage_of(used: "RequestUsage", model: str, bill: Bill, sent: int = 0, written: int = 0) -> Usage:
-    """Our usage of one call; cached tokens are part of the input. Negative counts and costs become 0.
+    """Our usage of one call; tokens that a cache held or stored are part of the input. Negative counts become 0.
 
     `sent` and `written` are estimates that replace counts the server did not report.
     """
@@ -47,12 +47,14 @@ def usage_of(used: "RequestUsage", model: str, bill: Bill, sent: int = 0, writte
     if any(missing):
         used = copy(used)
         used.input_tokens, used.output_tokens = missing[0] or used.input_tokens, missing[1] or used.output_tokens
-    cost = bill(used, model)
+    cost, (read, stored) = bill(used, model), _cached(used)
     return Usage(
         input_tokens=max(0, used.input_tokens),
         output_tokens=max(0, used.output_tokens),
         cost_usd=None if cost is None else max(0.0, cost),
         estimated=sum(missing),
+        cache_read_tokens=read,
+        cache_write_tokens=stored,
     )
 
 
@@ -70,10 +72,11 @@ def price_of(config: ModelClientConfig, name: str) -> Price | None:
         listed = model.get_prices(datetime.now(UTC))
     except (LookupError, ValueError):
         return None
-    found = [_base(getattr(listed, f"{part}_mtok", None)) for part in ("input", "output", "cache_read")]
-    if found[0] is None or found[1] is None:
+    parts = ("input", "output", "cache_read", "cache_write")
+    given, answered, read, stored = (_base(getattr(listed, f"{part}_mtok", None)) for part in parts)
+    if given is None or answered is None:
         return None
-    return Price(input=found[0], output=found[1], cached_input=found[2])
+    return Price(input=given, output=answered, cached_input=read, cache_write=stored)
 
 
 def _set_price(config: ModelClientConfig, name: str) -> Price | None:
@@ -92,11 +95,18 @@ def _is_own_machine(provider: ProviderConfig, model: str) -> bool:
     return provider.protocol == "ollama" and not hosted
 
 
+def _cached(usage: "RequestUsage") -> tuple[int, int]:
+    """The tokens of the input that a cache held and stored; more than the input there cannot be."""
+    read = max(0, min(usage.cache_read_tokens, usage.input_tokens))
+    return read, max(0, min(usage.cache_write_tokens, usage.input_tokens - read))
+
+
 def _cost(price: Price, usage: "RequestUsage") -> float:
-    cached = min(usage.cache_read_tokens, usage.input_tokens)
-    cached_price = price.input if price.cached_input is None else price.cached_input
-    dollars = (usage.input_tokens - cached) * price.input + cached * cached_price + usage.output_tokens * price.output
-    return dollars / MILLION
+    read, stored = _cached(usage)
+    read_price = price.input if price.cached_input is None else price.cached_input
+    store_price = price.input if price.cache_write is None else price.cache_write
+    plain = (usage.input_tokens - read - stored) * price.input + usage.output_tokens * price.output
+    return (plain + read * read_price + stored * store_price) / MILLION
 
 
 def _listed_cost(provider: ProviderConfig, model: str, usage: "RequestUsage") -> float | None:

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from time import monotonic
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from .errors import rejects_form, rejects_order, translate
 from .messages import messages
 from .overflow import overflow
 from .pricing import bill_for, usage_of
-from .providers import base_settings
+from .providers import base_settings, cache_settings
 from .rate_limit import ProviderQueue
 from .request_params import DECISION, Form, best_form, parameters
 from .response import step_of, written_tokens
@@ -131,6 +132,7 @@ class ProviderModel:
         self._bill = bill_for(config, name)
         self._maker = f"{provider.protocol}:{model.system}"
         self._marks_failures = provider.protocol in FAILURE_FLAGS
+        self._provider = provider
         self._settings = base_settings(provider, model)
         self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
         # protocols with a place of their own for thoughts, whose servers are known to use it
@@ -301,9 +303,9 @@ class ProviderModel:
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
         """Settings of one call. A routing question is asked once, so only its unchanging beginning is cached."""
         settings = ModelSettings(**self._settings, timeout=self._config.timeout)
+        settings |= cache_settings(self._provider, _cache_key(request), grows=request.purpose == "work")
         # The library would add a paragraph of its own to the prompts of some models.
         settings["framing_announcement"] = "never"
-        settings["cache"] = {"messages": request.purpose == "work"}
         if self._config.max_output_tokens is not None:
             settings["max_tokens"] = self._config.max_output_tokens
         if request.extra:
@@ -362,9 +364,16 @@ class ProviderModel:
             output_tokens=usage.output_tokens,
             cost_usd=usage.cost_usd,
             **({"estimated_tokens": usage.estimated} if usage.estimated else {}),
+            **({"cache_read_tokens": usage.cache_read_tokens} if usage.cache_read_tokens else {}),
             **({"reason": message} if message else {}),
         )
         self._observe(report)
+
+
+def _cache_key(request: ModelRequest) -> str:
+    """A key of the agent in its conversation, which gives neither away; "" where there is no conversation."""
+    who = f"{request.conversation} {request.agent}"
+    return sha256(who.encode()).hexdigest()[:32] if request.conversation else ""
 
 
 def _is_ended(response: parts.ModelResponse, model: Model[Any]) -> bool:

@@ -92,6 +92,29 @@ def base_settings(config: ProviderConfig, model: Model[Any]) -> ModelSettings:
     return ModelSettings() if has_own or "max_retries" in model.unsupported_settings else ModelSettings(max_retries=0)
 
 
+def cache_settings(config: ProviderConfig, cache_key: str, *, grows: bool) -> ModelSettings:
+    """Settings by which a provider caches the beginning of a prompt: its tools and system prompt, and what `grows`.
+
+    OpenAI sends prompts of one `cache_key` to the same machine. Other servers may refuse the key, and Anthropic's own
+    automatic breakpoint: behind another address the last block of the messages is marked.
+    """
+    settings: dict[str, Any] = {"cache": {"messages": grows}}
+    if config.protocol == "anthropic" and not _is_vendor(config):
+        settings = {
+            "anthropic_cache_tool_definitions": True,
+            "anthropic_cache_instructions": True,
+            "anthropic_cache_messages": grows,
+        }
+    elif cache_key and config.protocol in ("openai", "openai-responses") and _is_vendor(config):
+        settings["openai_prompt_cache_key"] = cache_key
+    return cast("ModelSettings", settings)
+
+
+def _is_vendor(config: ProviderConfig) -> bool:
+    """Whether the address is that of the vendor whose protocol it is."""
+    return not config.base_url or urlsplit(config.base_url).hostname == urlsplit(_ADDRESSES[config.protocol]).hostname
+
+
 def _compatible_profile() -> ModelProfile:
     """What every compatible server takes: older ones know only `max_tokens`."""
     from pydantic_ai.profiles.openai import OpenAIModelProfile

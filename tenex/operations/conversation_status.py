@@ -10,10 +10,17 @@ from tenex.core.ids import Millis
 from tenex.core.pending import pending
 from tenex.core.state.mission import Mission
 from tenex.core.state.run import Call, CallState, Retry, Run
+from tenex.store.view_json import usage_json
 
 TITLE_CHARACTERS: Final = 80
 QUESTION_CHARACTERS: Final = 300
 """Of a question to a user: enough to recognise it."""
+
+
+def is_idle(conversation: Conversation) -> bool:
+    """Whether nothing happens before a user writes, or a model can be reached again."""
+    is_held = any(run.is_held for run in conversation.runs.values())
+    return conversation.status in ("waiting", "ended") or conversation.is_parked or is_held
 
 
 def conversation_status(conversation: Conversation, now: Millis) -> dict[str, Any]:
@@ -33,6 +40,7 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
         "title": _short(c.title, TITLE_CHARACTERS),
         "status": c.status,
         "phase": c.phase,
+        "place": c.place,
         "cycle": c.cycle,
         "updatedAt": iso(c.updated_at),
         "undelivered": sum(len(row.open) for row in c.outbox.values()),
@@ -56,14 +64,7 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
 
 def usage(conversation: Conversation) -> dict[str, Any]:
     """What a conversation's models have taken so far; the cost is None where no price is known."""
-    spent = conversation.usage
-    return {
-        "calls": spent.calls,
-        "inputTokens": spent.input_tokens,
-        "outputTokens": spent.output_tokens,
-        "costUsd": spent.cost_usd,
-        **({"estimatedTokens": spent.estimated} if spent.estimated else {}),
-    }
+    return usage_json(conversation.usage)
 
 
 def is_settled(conversation: Conversation) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -14,6 +14,7 @@ from tenex.core.commands import parse
 from tenex.core.config import PeerGroup, Role
 from tenex.core.errors import InvalidEvent, StoreDamaged
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.names import without_mentions
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpose
@@ -51,6 +52,10 @@ class Participants:
     def name(self, pubkey: PublicKey) -> str:
         """The name to show."""
         return self.names.get(pubkey) or self.agents.get(pubkey) or f"person-{pubkey[:8]}"
+
+    def without_project(self, text: str) -> str:
+        """A user's text as the daemon records it."""
+        return without_mentions(text, self.project, self.name(self.project))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +318,8 @@ def _received(
     role = participants.users.role(event.pubkey) or else_role
     if inbound is None or role is None or (inbound.by_machine and not inbound.mentions):
         return None
-    command = parse(event.content)
+    inbound = replace(inbound, text=participants.without_project(inbound.text))
+    command = parse(inbound.text)
     common: dict[str, Any] = {
         "seq": 0,
         "at": Millis(event.created_at * 1000),
@@ -328,7 +334,7 @@ def _received(
         return CommandGiven(**common, command=command.name, argument=command.argument), inbound
     mentions = (participants.agents.get(key) for key in inbound.mentions)
     addressed = tuple(dict.fromkeys(slug for slug in mentions if slug is not None))
-    return MessageRecorded(**common, text=event.content, addressed=addressed, reply_to=inbound.reply_to), inbound
+    return MessageRecorded(**common, text=inbound.text, addressed=addressed, reply_to=inbound.reply_to), inbound
 
 
 def _sent(event: Event, participants: Participants, phase: Phase = Phase.CHAT) -> MessageSent:

@@ -15,7 +15,7 @@ from tenex.configuration.build import Configuration, StaticContext, configure
 from tenex.configuration.models import is_offline
 from tenex.configuration.output_states import outputs_of
 from tenex.core import records as r
-from tenex.core.config import Kind, Policy, Role
+from tenex.core.config import AgentKind, Policy, Role
 from tenex.core.context.window import request_tokens
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.agent_phases import ask_what_is_offered
@@ -28,7 +28,7 @@ from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.phases import Phase, way
 from tenex.core.ports import OnText, PublishOutcome, UnsignedEvent, ignore_text
-from tenex.core.verdicts import Unanswered, Verdict, call_now
+from tenex.core.verdicts import Unanswered, Verdict
 from tenex.llm.config import split_name
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.output_states import in_states
@@ -36,6 +36,7 @@ from tenex.prompting import PromptLibrary
 from tenex.runtime.clock import SystemClock
 from tenex.runtime.daily_limits import DailyLimits
 from tenex.runtime.executors import Executors
+from tenex.runtime.functions import FunctionCalls
 from tenex.runtime.outbox import Outbox
 from tenex.settings import ProjectPaths, Settings, resolve_paths
 from tenex.store.disk import Disk
@@ -94,7 +95,7 @@ async def preview(
     known = _sample(configuration.rules, message) if conversation is None else await _read(where, conversation)
     usual = definition.phases[:1] if conversation is None else ()
     there = _in_phase(known, phase or next(iter(usual), known.phase), configuration.rules)
-    if definition.kind is Kind.ORCHESTRATOR:
+    if definition.kind is AgentKind.ORCHESTRATOR:
         return Preview(request=await _question(there, configuration), models=settings.models.for_router())
     chain = settings.models.for_agent(slug, there.phase, definition.model or None)
     request = await _first_step(there, Slug(slug), configuration)
@@ -200,6 +201,7 @@ async def _first_step(there: Conversation, agent: Slug, configuration: Configura
 def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
     """The agent's turn, as soon as the functions have answered on which its state and its tools depend."""
     verdicts: dict[str, Verdict] = {}
+    functions = FunctionCalls()
     while True:
         draft = Transaction(there, rules, SystemClock().now())
         draft.state.verdicts = verdicts
@@ -207,7 +209,7 @@ def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
             open_turn(draft, [agent], REASON)
             ask_what_is_offered(draft)
         except Unanswered as missing:
-            verdict = call_now(missing.question)
+            verdict = functions.verdict(missing.question)
             verdicts = {**verdicts, verdict.key: verdict}
         else:
             return draft

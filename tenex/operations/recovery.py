@@ -40,6 +40,7 @@ from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, name_in
 from tenex.nostr.subscriptions import KINDS
+from tenex.nostr.threading import read_event
 from tenex.settings import ProjectPaths, Settings
 from tenex.store.atomic_folder import create, indexed_events, put_back, renew, stamp
 from tenex.store.disk import Disk
@@ -109,7 +110,7 @@ class Recovery:
 
         Raises:
             UsageError: the journal is whole, or can be continued, and `force` was not given; or there is no such
-                conversation.
+                conversation, or the id is that of another event in its thread.
             StoreDamaged: neither the journal nor the readable file can be read.
             RelayUnavailable: no relay answered.
             StoreError: the disk did not take it.
@@ -212,7 +213,18 @@ class Recovery:
                 lost.append(f"what else {url} keeps: it did not send all of it; once it does, rebuild with --force")
             for event in found:
                 events.setdefault(event.id, (event, url))
+        if conversation in events:
+            _refuse_part_of_thread(conversation, *events[conversation])
         return messages_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
+
+
+def _refuse_part_of_thread(conversation: ConversationId, event: Event, relay: str) -> None:
+    inbound = read_event(event, (), {}, relay, None)
+    if inbound is not None and inbound.conversation != conversation:
+        raise UsageError(
+            f"The event {conversation} began no conversation; it is part of {inbound.conversation}. "
+            "Nothing was changed. Give that id."
+        )
 
 
 def rebuilt_records(

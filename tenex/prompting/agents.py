@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tenex.core.config import Agent, Kind, ToolRule
+from tenex.core.config import Agent, AgentKind, ToolRule
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import Program
@@ -62,7 +62,7 @@ class AgentDefinition:
     slug: Slug
     name: str
     role: str
-    kind: Kind
+    kind: AgentKind
     use_when: str = ""
     phases: tuple[Phase, ...] = ()
     """Where it usually works; empty means anywhere."""
@@ -169,7 +169,7 @@ def read_agent(
 
 
 def _check_orchestrator(reader: FrontMatterReader, front: FrontMatter) -> None:
-    for key in WORKER_KEYS if front.kind is Kind.ORCHESTRATOR else ():
+    for key in WORKER_KEYS if front.kind is AgentKind.ORCHESTRATOR else ():
         if getattr(front, key):
             reader.fault((key,), f"an orchestrator has no {key}: it routes and never works. Remove them.")
 

@@ -37,7 +37,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from tenex.core.config import Kind
+from tenex.core.config import AgentKind
 from tenex.core.phases import Phase
 from tenex.core.state.agent import fits
 from tenex.core.workflow.rounds import faults_of_value
@@ -78,8 +78,8 @@ def choices(word: str, known: Iterable[str]) -> str:
 
 
 def _kind(word: object) -> object:
-    if isinstance(word, str) and word.lower() not in [*Kind]:
-        raise ValueError(f"{word!r} is not a kind of agent. {choices(word, Kind)}")
+    if isinstance(word, str) and word.lower() not in [*AgentKind]:
+        raise ValueError(f"{word!r} is not a kind of agent. {choices(word, AgentKind)}")
     return word.lower() if isinstance(word, str) else word
 
 
@@ -227,7 +227,7 @@ class FrontMatter(Table):
 
     name: Line
     role: Line
-    kind: Annotated[Kind, BeforeValidator(_kind)]
+    kind: Annotated[AgentKind, BeforeValidator(_kind)]
     use_when: OneLine = Field("", validate_default=True)
     in_phases: tuple[Annotated[Phase, BeforeValidator(_phase)], ...] = ()
     model: OneLine = ""
@@ -242,7 +242,7 @@ class FrontMatter(Table):
     @field_validator("use_when")
     @classmethod
     def _needed_for_routing(cls, text: str, info: ValidationInfo) -> str:
-        if not text and info.data.get("kind") not in (None, Kind.ORCHESTRATOR):
+        if not text and info.data.get("kind") not in (None, AgentKind.ORCHESTRATOR):
             raise PydanticCustomError("missing", "missing")
         return text
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from tenex.core.config import Kind
+from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.graph import END
 from tenex.core.ids import Slug
@@ -89,12 +89,12 @@ class PromptLibrary:
     @property
     def orchestrator(self) -> AgentDefinition:
         """The agent that routes."""
-        return next(agent for agent in self.definitions.values() if agent.kind is Kind.ORCHESTRATOR)
+        return next(agent for agent in self.definitions.values() if agent.kind is AgentKind.ORCHESTRATOR)
 
     @property
     def roster(self) -> tuple[AgentDefinition, ...]:
         """The workers and experts, with those that only other agents call."""
-        return tuple(agent for agent in self.definitions.values() if agent.kind is not Kind.ORCHESTRATOR)
+        return tuple(agent for agent in self.definitions.values() if agent.kind is not AgentKind.ORCHESTRATOR)
 
     def system_prompt(
         self,
@@ -115,7 +115,7 @@ class PromptLibrary:
         `position` is its own phase and state, for an agent whose text is a template.
         """
         definition = self.definitions.get(slug)
-        if definition is None or definition.kind is Kind.ORCHESTRATOR:
+        if definition is None or definition.kind is AgentKind.ORCHESTRATOR:
             raise InternalError(f"There is no worker or expert {slug!r} to write a prompt for.")
         if position is not None and (definition.is_templated or is_template(definition.program)):
             own = {p: rendered(text, position, phase) for p, text in definition.in_phase.items() if p is phase}
@@ -217,7 +217,7 @@ def _read_agents(
             found[definition.slug] = definition
     if len(faults) > known:
         return found  # a file that could not be read may be the one that seems missing
-    routers = [agent for agent in found.values() if agent.kind is Kind.ORCHESTRATOR]
+    routers = [agent for agent in found.values() if agent.kind is AgentKind.ORCHESTRATOR]
     if not routers:
         faults.append("No agent is of kind orchestrator. Give one of them `kind: orchestrator`.")
     elif len(routers) > 1:
@@ -247,7 +247,7 @@ def _linked(found: Mapping[Slug, AgentDefinition], faults: list[str]) -> dict[Sl
                 faults.append(f"{where}: there is no agent {str(link.agent)!r}. {choices(link.agent, known)}")
             elif link.agent == slug:
                 faults.append(f"{where}: an agent cannot be its own sub-agent. Remove it.")
-            elif callee.kind is Kind.ORCHESTRATOR:
+            elif callee.kind is AgentKind.ORCHESTRATOR:
                 faults.append(f"{where}: {link.agent} is an orchestrator and cannot be a sub-agent. Remove it.")
             else:
                 about = f"Asks {callee.name}, who {callee.role}. Use it when {callee.use_when}."
@@ -302,7 +302,7 @@ def _read_templates(builtin: Traversable | Path, faults: list[str]) -> Templates
     return templates
 
 
-def _sample(kind: Kind) -> AgentDefinition:
+def _sample(kind: AgentKind) -> AgentDefinition:
     return AgentDefinition(slug=Slug("sample"), name="Sample", role="is a sample", kind=kind, body="Be a sample.")
 
 
@@ -315,7 +315,7 @@ def _agent_samples() -> list[dict[str, Any]]:
     samples: list[dict[str, Any]] = []
     for phase, guide in _sample_guides().items():
         everything = render.agent_values(
-            replace(_sample(Kind.WORKER), in_phase={phase: "Instructions for this phase."}),
+            replace(_sample(AgentKind.WORKER), in_phase={phase: "Instructions for this phase."}),
             guide,
             previous=Phase.CHAT,
             tools=("complete", "ask"),
@@ -326,14 +326,14 @@ def _agent_samples() -> list[dict[str, Any]]:
         )
         samples += [{**everything, "place": place, "name": "sample"} for place in render.PLACES]
         samples.append({**everything, "is_note": True})
-        samples += [render.agent_values(_sample(Kind.EXPERT), guide, tools=(), project_name="")]
+        samples += [render.agent_values(_sample(AgentKind.EXPERT), guide, tools=(), project_name="")]
     return samples
 
 
 def _router_samples() -> list[dict[str, Any]]:
     return [
         render.router_values(
-            _sample(Kind.ORCHESTRATOR),
+            _sample(AgentKind.ORCHESTRATOR),
             _sample_guides(),
             transitions=PHASE_TRANSITIONS,
             project_name="sample",

@@ -1,14 +1,17 @@
 """One conversation's actor: the only writer of its journal.
 
     signals -> decide, seal, apply -> append (durable) -> notify observers -> reconcile
+                               meanwhile: start model calls and tools that only read
 
-All records of one decision are one append. After a failed append the content of the file is unknown, so the actor is
-suspended: it shows no state, keeps its signals, and starts no effect before it has read the journal again.
+All records of one decision are one append. The next decision, what is published and every effect that changes something
+wait for it; model calls and tools that only read do not. After a failed append the content of the file is unknown, so
+these are cancelled and the actor is suspended: it shows no state, keeps its signals, and starts no effect before it has
+read the journal again.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -19,8 +22,8 @@ from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.context.prompt_lookup import prompted
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.dispatch import decide, unwanted_cost
-from tenex.core.effects import Effect
+from tenex.core.decide.dispatch import cost_of_call, decide, unwanted_cost
+from tenex.core.effects import Effect, Key
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
@@ -262,10 +265,11 @@ class ConversationActor:
         batch = list(islice(self._inbox, self._batch))
         self._durable.clear()
         decisions = self._decide(self._state, batch)
+        wanted = pending(self._state)
         if all(isinstance(signal, Published) for signal in batch) and not self._is_stopping:
             self._deferred.extend(decisions)
         else:
-            await self._append(self._state, [*self._deferred, *decisions])
+            await self._append(self._state, [*self._deferred, *decisions], wanted)
             self._deferred.clear()
         self._reopen_backoff, self._batch, self._failures = REOPEN_BACKOFF[0], BATCH, 0
         self.suspended_since = Millis(0)
@@ -275,7 +279,7 @@ class ConversationActor:
             self._acknowledge(signal)
         self._inflight = []
         if not self._look_at_clock():  # else timers would start with the old clock
-            self._reconciler.reconcile(pending(self._state))
+            self._reconciler.reconcile(wanted)
         return False
 
     def _acknowledge(self, signal: Signal) -> None:
@@ -333,14 +337,36 @@ class ConversationActor:
                 return prompted(state, record, self._deps.prompter.work)
         return record
 
-    async def _append(self, state: Conversation, decisions: Sequence[Sequence[r.Record]]) -> None:
+    async def _append(
+        self, state: Conversation, decisions: Sequence[Sequence[r.Record]], wanted: Mapping[Key, Effect]
+    ) -> None:
         if not decisions:
             return
         assert self._journal is not None
         self._unobserved = written = [record for decision in decisions for record in decision]
-        await self._journal.append(decisions)
+        try:
+            if not self.suspended_since:  # each try of a disk that fails would cost a model call
+                self._reconciler.start_early(wanted)
+            await self._journal.append(decisions)
+        except Exception:
+            await self._cancel_early()
+            raise
+        self._reconciler.confirm_early()
         self._unobserved = []
         self._notify_observers(state, written)
+
+    async def _cancel_early(self) -> None:
+        """Cancel what started early; of its results only the cost is kept, since the records may not be durable."""
+        keys = await self._reconciler.cancel_early()
+        signals = list(self._inbox) if keys else []
+        for signal in signals:
+            self._inbox.popleft()
+            kept: Signal | None = signal
+            if getattr(signal, "key", None) in keys:
+                self._release(signal)
+                kept = cost_of_call(signal)
+            if kept is not None:
+                self._inbox.append(kept)
 
     def _notify_observers(self, state: Conversation, written: Sequence[r.Record]) -> None:
         _log_notable(self.id, written)
@@ -353,7 +379,7 @@ class ConversationActor:
 
     async def _flush(self, state: Conversation) -> None:
         waiting, self._deferred = self._deferred, []
-        await self._append(state, waiting)
+        await self._append(state, waiting, {})
 
     def _show_soon(self) -> None:
         """Schedule the readable view; changes until then are included."""

@@ -3,13 +3,15 @@
 Level-triggered: it remembers no events, so restart and stop need no code of their own. A task ends in exactly one
 signal or is cancelled because its result is no longer wanted. A mission's node keeps running while its steps change: it
 gets the newest value of its effect each time.
+
+Some effects start early, while the append of the records that want them is under way; they are cancelled if it fails.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
-from tenex.core.effects import Effect, Key, NodeRun, Publish, Timer, Work
+from tenex.core.effects import Effect, Key, NodeRun, Publish, Timer, Work, may_start_early
 from tenex.core.ports import NodeTask
 from tenex.core.signals import Signal
 
@@ -32,6 +34,8 @@ class Reconciler:
         self._nodes: dict[Key, NodeTask] = {}
         self._finished: set[Key] = set()
         """Tasks whose signal is undecided: they must not start again."""
+        self._early: set[Key] = set()
+        """Tasks that started for records which are not known to be durable."""
         self.is_draining = False
         """While draining, only publishes start; running steps may finish."""
 
@@ -47,15 +51,37 @@ class Reconciler:
             self._discard(key).cancel()
         for key, effect in wanted.items():
             if key not in self._running and (not self.is_draining or isinstance(effect, Publish)):
-                name = f"{self._name} {key.work} {key.seq} {key.part}".rstrip()
-                if isinstance(effect, Timer):
-                    self._timers.add(key)
-                task = self._prepare(effect)
-                if isinstance(effect, NodeRun) and isinstance(task, NodeTask):
-                    self._nodes[key] = task
-                self._running[key] = self._spawn(name, self._run(key, task))
+                self._start(effect)
             elif isinstance(effect, NodeRun) and key in self._nodes:
                 self._nodes[key].see(effect)
+
+    def start_early(self, wanted: Mapping[Key, Effect]) -> None:
+        """Start what is missing and may start before the records that want it are durable."""
+        for key, effect in wanted.items():
+            if key not in self._running and not self.is_draining and may_start_early(effect):
+                self._early.add(key)
+                self._start(effect)
+
+    def confirm_early(self) -> None:
+        """The records are durable: what started early runs on like any other task."""
+        self._early.clear()
+
+    async def cancel_early(self) -> frozenset[Key]:
+        """Cancel what started early, wait until it has ended, and return the keys: they may get another meaning."""
+        keys = frozenset(self._early)
+        self._early.clear()
+        await _cancel([self._discard(key) for key in keys if key in self._running])
+        return keys
+
+    def _start(self, effect: Effect) -> None:
+        key = effect.key
+        name = f"{self._name} {key.work} {key.seq} {key.part}".rstrip()
+        if isinstance(effect, Timer):
+            self._timers.add(key)
+        task = self._prepare(effect)
+        if isinstance(effect, NodeRun) and isinstance(task, NodeTask):
+            self._nodes[key] = task
+        self._running[key] = self._spawn(name, self._run(key, task))
 
     async def _run(self, key: Key, task: Task) -> None:
         signal = await task()
@@ -96,7 +122,12 @@ class Reconciler:
         self._timers.clear()
         self._nodes.clear()
         self._finished.clear()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        self._early.clear()
+        await _cancel(tasks)
+
+
+async def _cancel(tasks: Collection["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

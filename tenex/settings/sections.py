@@ -144,6 +144,7 @@ class ModelPrice(Section):
     input: Dollars
     output: Dollars
     cached_input: Dollars | None = None
+    cache_write: Dollars | None = None
 
 
 class Models(Section):

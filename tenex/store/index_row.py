@@ -35,7 +35,8 @@ class Row:
     settled: bool
     """Nothing is in flight: a start need not read it."""
     status: str
-    phase: str
+    place: str
+    """As `State.place`."""
     cycle: int
     title: str
     started: Millis
@@ -87,7 +88,7 @@ def summarise(conversation: Conversation, length: int) -> Row:
         seq=conversation.next_seq - 1,
         settled=conversation.status in ("waiting", "ended") and not pending(conversation),
         status="waiting" if conversation.is_parked else conversation.status,
-        phase=conversation.phase.value,
+        place=conversation.place,
         cycle=conversation.cycle,
         title=conversation.title,
         started=conversation.started_at,

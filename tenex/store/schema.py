@@ -20,7 +20,7 @@ from .atomic import FILE_MODE, make_folder
 from .index_row import IndexedMessage, Known, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Of the tables; an index of another version is deleted and rebuilt."""
 
 BUSY_MS: Final = 5_000
@@ -32,7 +32,7 @@ UNKNOWN_LENGTH: Final = -1
 _TABLES: Final = f"""
 create table conversations (
     number integer primary key, id text not null unique, bytes integer not null, seq integer not null,
-    settled integer not null, status text not null, phase text not null, cycle integer not null, title text not null,
+    settled integer not null, status text not null, place text not null, cycle integer not null, title text not null,
     started integer not null, updated integer not null, spending text not null
 );
 create index newest on conversations (updated);
@@ -52,7 +52,7 @@ pragma user_version = {VERSION};
 
 _MOST: Final = 2**63 - 1
 
-COLUMNS: Final = "id, bytes, seq, settled, status, phase, cycle, title, started, updated, spending"
+COLUMNS: Final = "id, bytes, seq, settled, status, place, cycle, title, started, updated, spending"
 
 _CHANGED: Final = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS.split(", ")[1:])
 _PUT: Final = (
@@ -215,7 +215,7 @@ def _write(connection: sqlite3.Connection, batch: Batch) -> None:
                 row.seq,
                 row.settled,
                 row.status,
-                row.phase,
+                row.place,
                 _storable(row.cycle),
                 clean(row.title),
                 _storable(row.started),
@@ -254,14 +254,14 @@ def _storable(number: int) -> int:
 
 def row_of(values: Iterable[Any]) -> Row:
     """A row of `COLUMNS` as a value."""
-    name, length, seq, settled, status, phase, cycle, title, started, updated, spending = values
+    name, length, seq, settled, status, place, cycle, title, started, updated, spending = values
     return Row(
         id=ConversationId(name),
         bytes=length,
         seq=seq,
         settled=bool(settled),
         status=status,
-        phase=phase,
+        place=place,
         cycle=cycle,
         title=title,
         started=Millis(started),

@@ -120,7 +120,7 @@ def search(connection: sqlite3.Connection, match: str, filter_: Filter, limit: i
 
 def _which(filter_: Filter) -> tuple[list[str], list[Any]]:
     """Conditions on `conversations c`, and their values."""
-    plain = {"c.status = ?": filter_.status, "c.phase = ?": filter_.phase}
+    plain = {"c.status = ?": filter_.status, "c.place = ?": filter_.phase}
     clauses = [clause for clause, value in plain.items() if value]
     values: list[Any] = [value for value in plain.values() if value]
     for kind, value in (("phase", filter_.was_in), ("agent", filter_.agent)):

@@ -19,6 +19,8 @@ from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 
+from .view_json import usage_json
+
 UNNAMED: Final = "unknown"
 """The model of a call whose model is not recorded."""
 
@@ -58,6 +60,14 @@ class PhaseStats:
     turns: int = 0
     spending: Spending = field(default_factory=Spending)
 
+    def merge(self, other: "PhaseStats") -> None:
+        """Take what the phase has taken elsewhere in."""
+        self.visits += other.visits
+        self.duration += other.duration
+        self.working += other.working
+        self.turns += other.turns
+        self.spending.merge(other.spending)
+
 
 @dataclass(slots=True, kw_only=True)
 class Stats:
@@ -89,6 +99,8 @@ class Stats:
     working: int = 0
     spending: Spending = field(default_factory=Spending)
     phases: dict[Phase, PhaseStats] = field(default_factory=dict)
+    places: dict[str, PhaseStats] = field(default_factory=dict)
+    """The same by `State.place`: conversations without phases are added up by agent or workflow."""
     models: dict[str, Spending] = field(default_factory=dict)
     agents: dict[str, Spending] = field(default_factory=dict)
 
@@ -117,6 +129,11 @@ class Stats:
             # by a transition, because a new cycle begins in chat, or because the conversation was rolled back
             if c.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
                 stats._phase(c.phase).visits += 1
+        for phase, found in stats.phases.items():
+            if not c.place.startswith("@"):
+                stats.places[str(phase)] = deepcopy(found)
+            elif found.turns or found.duration:  # not the phase in which every conversation begins
+                stats.places.setdefault(c.place, PhaseStats()).merge(found)
         return stats
 
     def merge(self, other: "Stats") -> None:
@@ -125,12 +142,9 @@ class Stats:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.spending.merge(other.spending)
         for phase, theirs in other.phases.items():
-            ours = self.phases.setdefault(phase, PhaseStats())
-            ours.visits += theirs.visits
-            ours.duration += theirs.duration
-            ours.working += theirs.working
-            ours.turns += theirs.turns
-            ours.spending.merge(theirs.spending)
+            self.phases.setdefault(phase, PhaseStats()).merge(theirs)
+        for place, theirs in other.places.items():
+            self.places.setdefault(place, PhaseStats()).merge(theirs)
         _merge(self.models, other.models)
         _merge(self.agents, other.agents)
 
@@ -289,12 +303,4 @@ def dearest_first(spendings: dict[str, Spending]) -> list[tuple[str, Spending]]:
 
 
 def _spending(spending: Spending) -> dict[str, Any]:
-    usage = spending.usage
-    return {
-        "calls": usage.calls,
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "costUsd": usage.cost_usd,
-        "unpricedCalls": spending.unpriced,
-        **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
-    }
+    return {**usage_json(spending.usage), "unpricedCalls": spending.unpriced}

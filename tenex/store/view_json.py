@@ -137,10 +137,10 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         "metadata": {"readFiles": dict(c.read_files), "changedFiles": sorted(c.touched), "address": dict(c.address)},
         "undelivered": sum(len(row.open) for row in c.outbox.values()),
         "phaseMetrics": {
-            phase: {"visits": m.visits, "durationMs": m.duration, "usage": _usage(m.usage)}
+            phase: {"visits": m.visits, "durationMs": m.duration, "usage": usage_json(m.usage)}
             for phase, m in phase_metrics(c).items()
         },
-        "usage": _usage(c.usage),
+        "usage": usage_json(c.usage),
     }
     if c.refusals:
         head["refusals"] = [_refusal(one) for one in c.refusals]
@@ -290,11 +290,17 @@ def _message(message: Message) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value}
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def usage_json(usage: Usage) -> dict[str, Any]:
+    """What model calls have taken, as JSON: counts that few servers give only where they are not 0."""
+    rare = {
+        "estimatedTokens": usage.estimated,
+        "cacheReadTokens": usage.cache_read_tokens,
+        "cacheWriteTokens": usage.cache_write_tokens,
+    }
     return {
         "calls": usage.calls,
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "costUsd": usage.cost_usd,
-        **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
+        **{name: count for name, count in rare.items() if count},
     }

@@ -69,6 +69,9 @@ class Meter:
         self._runs = counter("runs_ended", "Runs of agents that ended.", "agent", "outcome")
         self._calls = counter("model_calls", "Model calls that ended.", *spender, "outcome")
         self._tokens = counter("model_tokens", "Tokens, of failed and refused calls too.", *spender, "direction")
+        self._cached = counter(
+            "model_cache_tokens", "Tokens of the input that a prompt cache held or stored.", *spender, "work"
+        )
         self._cost = counter("model_cost_usd", "US dollars, where the price is known.", *spender)
         self._unpriced = counter("model_calls_unpriced", "Model calls whose price is not known.", "model")
         self._tool_calls = counter("tool_calls", "Tool calls that ran.", "tool", "ok")
@@ -183,6 +186,9 @@ class Meter:
         self._calls.labels(*who, outcome).inc(number)
         self._tokens.labels(*who, "input").inc(max(0, usage.input_tokens))
         self._tokens.labels(*who, "output").inc(max(0, usage.output_tokens))
+        for work, tokens in (("read", usage.cache_read_tokens), ("write", usage.cache_write_tokens)):
+            if tokens > 0:  # most providers report none
+                self._cached.labels(*who, work).inc(tokens)
         if usage.cost_usd is not None and usage.cost_usd >= 0:  # a counter must not decrease
             self._cost.labels(*who).inc(usage.cost_usd)
         elif usage.input_tokens or usage.output_tokens:

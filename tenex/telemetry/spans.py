@@ -67,6 +67,8 @@ def _usage(interval: Interval) -> Attributes:
     usage: Attributes = {
         "gen_ai.usage.input_tokens": interval.usage.input_tokens,
         "gen_ai.usage.output_tokens": interval.usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": interval.usage.cache_read_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": interval.usage.cache_write_tokens,
     }
     return usage if interval.usage.cost_usd is None else {**usage, "tenex.cost_usd": interval.usage.cost_usd}
 

@@ -10,7 +10,7 @@ from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
-from .tool import Refusal, Tool, in_thread, integer, object_schema, string
+from .tool import Refusal, Tool, blocking_body, integer, object_schema, string
 from .workspace import Workspace, digest
 
 LARGEST_FILE: Final = 16 * 1024 * 1024
@@ -77,7 +77,7 @@ def read_file_tool(workspace: Workspace) -> Tool:
         ),
         access=Access.READ,
         replay=Replay.READ,
-        body=in_thread(read),
+        body=blocking_body(read),
     )
 
 
@@ -138,5 +138,5 @@ def list_files_tool(workspace: Workspace) -> Tool:
         ),
         access=Access.READ,
         replay=Replay.READ,
-        body=in_thread(listing),
+        body=blocking_body(listing),
     )

@@ -12,7 +12,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from .files_read import VISITED, as_text, fits
-from .tool import Refusal, Tool, boolean, in_thread, object_schema, string
+from .tool import Refusal, Tool, blocking_body, boolean, object_schema, string
 from .workspace import Workspace
 
 LARGEST_SEARCHED: Final = 1024 * 1024
@@ -109,7 +109,7 @@ def search_files_tool(workspace: Workspace, *, deadline: float = DEADLINE) -> To
         ),
         access=Access.READ,
         replay=Replay.READ,
-        body=in_thread(search),
+        body=blocking_body(search),
     )
 
 

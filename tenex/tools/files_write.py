@@ -13,7 +13,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from .files_read import LARGEST_FILE, as_text
-from .tool import Refusal, Tool, boolean, in_thread, object_schema, string
+from .tool import Refusal, Tool, blocking_body, boolean, object_schema, string
 from .workspace import Workspace, digest
 from .write_policy import check_chores
 
@@ -84,7 +84,7 @@ def write_file_tool(workspace: Workspace) -> Tool:
         parameters=object_schema({"path": string("Relative to the workspace."), "content": string("All of it.")}),
         access=Access.CHANGE,
         replay=Replay.IDEMPOTENT,
-        body=in_thread(write),
+        body=blocking_body(write),
     )
 
 
@@ -137,7 +137,7 @@ def edit_file_tool(workspace: Workspace) -> Tool:
         ),
         access=Access.CHANGE,
         replay=Replay.ONCE,
-        body=in_thread(edit),
+        body=blocking_body(edit),
     )
 
 
@@ -169,7 +169,7 @@ def move_file_tool(workspace: Workspace) -> Tool:
         ),
         access=Access.CHANGE,
         replay=Replay.ONCE,
-        body=in_thread(move),
+        body=blocking_body(move),
     )
 
 
@@ -197,7 +197,7 @@ def delete_file_tool(workspace: Workspace) -> Tool:
         parameters=object_schema({"path": string("Relative to the workspace.")}),
         access=Access.CHANGE,
         replay=Replay.ONCE,
-        body=in_thread(delete),
+        body=blocking_body(delete),
     )
 
 

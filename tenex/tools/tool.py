@@ -78,7 +78,7 @@ def boolean(description: str) -> dict[str, Any]:
     return {"type": "boolean", "description": description}
 
 
-def in_thread(work: Callable[[Mapping[str, Any], ExecutionContext], ToolResult]) -> Body:
+def blocking_body(work: Callable[[Mapping[str, Any], ExecutionContext], ToolResult]) -> Body:
     """The body of a tool whose work blocks."""
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:

@@ -170,7 +170,8 @@ class LocalRun(ConversationActor):
                     error = f"{type(fault).__name__}: {words_of(fault)}"
                     raise InternalError(f"Work failed with {error}. What is journaled stays.") from fault
             await self._cancel()
-            await self._append(state, self._decide(state, tuple(self._inbox)))  # cancelled work reports its cost
+            # cancelled work reports its cost
+            await self._append(state, self._decide(state, tuple(self._inbox)), {})
             await self._show(state)
         finally:
             await self._cancel()

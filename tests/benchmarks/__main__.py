@@ -15,10 +15,10 @@ from pathlib import Path
 
 import structlog
 
-from . import appends, crowd, events, programs, start, turns
+from . import appends, calls, crowd, events, programs, start, turns
 from .rig import Row, floor, table
 
-ROWS = ("turns", "appends", "events", "crowd", "start", "help")
+ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "help")
 
 
 async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> list[Row]:
@@ -27,6 +27,8 @@ async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> 
     for name in chosen:
         print(f"measuring: {name} ...", file=sys.stderr, flush=True)
         match name:
+            case "calls":
+                rows += await calls.measure(place / "calls")
             case "turns":
                 rows += await turns.measure(place / "turns", counts, lambda: floor(place))
             case "appends":

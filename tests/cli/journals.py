@@ -1,6 +1,7 @@
 """Folders of conversations for the tests of commands."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from tenex.core.conversation import fold
@@ -34,7 +35,4 @@ def renamed(name: ConversationId, decisions: list[tuple[Record, ...]]) -> list[t
     first, *others = decisions
     began = first[0]
     assert isinstance(began, ConversationStarted)
-    changed = ConversationStarted(
-        seq=began.seq, at=began.at, id=name, title=began.title, starter=began.starter, address=began.address
-    )
-    return [(changed, *first[1:]), *others]
+    return [(replace(began, id=name), *first[1:]), *others]

@@ -21,7 +21,9 @@ from tenex.store.index import Index
 from tenex.store.journal_reader import JOURNAL, MARK
 from tenex.store.repository import ConversationFolder
 from tenex.store.view_json import SEGMENT
-from tests.fakes.scenario import Scenario, diligent, seven_phases
+from tenex.workflows.speakers import TransitionGraph
+from tests.fakes.scenario import Scenario, diligent, rules, seven_phases
+from tests.fakes.workflows import NAME, TRIO, started
 from tests.store.kit import StillClock, going_on
 from tests.store.test_stats import lived
 
@@ -107,6 +109,25 @@ def listed(tenex: Tenex, data: Path, *words: str, command: str = "list") -> list
     done = tenex("conversations", command, *words, "--json", "--data", data)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return [row["id"] for row in json.loads(done.stdout)]
+
+
+def test_a_conversation_without_phases_is_listed_with_its_agent_or_workflow(tmp_path: Path, tenex: Tenex) -> None:
+    alone = Scenario(seven_phases, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("Hello")
+    speakers = started(TransitionGraph.sequence(TRIO)).settle()
+    write_conversations(tmp_path, {ONE: renamed(ONE, alone.journal), TWO: renamed(TWO, speakers.journal)})
+    index(tmp_path)
+    done = tenex("conversations", "list", "--json", "--data", tmp_path)
+    assert {row["id"]: (row["phase"], row["with"]) for row in json.loads(done.stdout)} == {
+        ONE: (None, "executor"),
+        TWO: (None, NAME),
+    }
+    shown = tenex("conversations", "list", "--data", tmp_path).stdout
+    assert "@executor" in shown
+    assert "execute " not in shown
+    assert listed(tenex, tmp_path, "--phase", "execute") == []
+    stats = tenex("conversations", "stats", "--data", tmp_path).stdout.splitlines()
+    table = [line.split()[:3] for line in stats[stats.index("") + 1 :]]
+    assert table[1 : table.index([])] == [["@executor", "1", "1"], [f"@{NAME}", "1", "3"]]
 
 
 @pytest.mark.parametrize("has_index", [True, False])

@@ -78,6 +78,9 @@ def test_a_person_reads_sums_and_three_tables(data: Path, tenex: Tenex) -> None:
     estimated = sum(one["estimatedTokens"] for one in shown)
     assert estimated > 0
     assert f"{estimated:,} tokens estimated" in done.stdout
+    read, stored = (sum(one[key] for one in shown) for key in ("cacheReadTokens", "cacheWriteTokens"))
+    assert stored > 0
+    assert f"prompt cache: {read:,} of the tokens in read, {stored:,} written" in done.stdout
     single = tenex("conversations", "stats", TWO, "--data", data).stdout
     assert single.startswith(f"{TWO}\n1 conversation, ")
 

@@ -86,6 +86,10 @@ def test_a_reload_that_was_refused_or_left_something_for_a_restart() -> None:
     assert "  - [relays] has changed" in shown
 
 
+def test_a_conversation_without_phases_is_shown_with_its_agent() -> None:
+    assert "ab12cd34  @writer" in text(report(conversations=found(open=[conversation(place="@writer")])))
+
+
 @pytest.mark.parametrize(
     ("part", "expected"),
     [

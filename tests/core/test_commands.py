@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.commands import HELP, NAMES, Command, parse
 from tenex.core.config import Role
+from tenex.core.messages import Usage
 from tenex.core.phases import Phase
 from tests.fakes.scenario import (
     ALICE,
@@ -70,8 +72,8 @@ def ended() -> Scenario:
 STATUSES: dict[str, Callable[[], Scenario]] = {
     stage.__name__: stage for stage in (new, deciding, working, parked, waiting, fallen_back, ended)
 }
-FOR_OWNERS = {"stop", "new", "continue", "retry", "set"}
 GATES = {"quick", "skip"}
+FOR_OWNERS = set(NAMES) - GATES - {"help", "status"}
 
 
 @pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(NAMES, Role, STATUSES)))
@@ -217,7 +219,7 @@ def test_a_shown_name_of_two_words_is_a_mention_too() -> None:
 
 
 def test_help_names_every_command() -> None:
-    assert all(f"/{name}" in HELP for name in NAMES)
+    assert set(re.findall(r"^/(\w+)", HELP, re.MULTILINE)) == set(NAMES)
 
 
 # ---- stop ---------------------------------------------------------------------------------------------------------
@@ -350,6 +352,14 @@ def test_status_shows_the_phase_the_work_the_gates_and_what_was_used() -> None:
     assert "Executor: waits for your answer" in status(parked())
     assert "I wait for you.\nOpen gates: verification, chores, reflection\nUsed so far: " in status(waiting())
     assert "This cycle has ended." in status(ended())
+
+
+def test_status_names_tokens_that_a_prompt_cache_held() -> None:
+    cached = dataclasses.replace(reply("done"), usage=Usage(input_tokens=3_000, cache_read_tokens=2_500))
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), lambda _conversation, _call: cached)
+    scenario.user_writes("I want something nice")
+    scenario.settle(1)
+    assert " tokens (2,500 of them cached)" in status(scenario)
 
 
 def test_status_changes_nothing_but_the_outbox() -> None:

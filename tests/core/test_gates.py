@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenex.core.config import Kind
+from tenex.core.config import AgentKind
 from tenex.core.decide.permissions import may_use, refusal
 from tenex.core.phases import Access, Phase
 from tests.fakes.scenario import TOOLS, agent, rules
@@ -28,14 +28,14 @@ def test_a_worker_uses_what_its_phase_permits(phase: Phase, tool: str) -> None:
 
 @pytest.mark.parametrize("phase", Phase)
 def test_an_expert_changes_and_runs_nothing_in_any_phase(phase: Phase) -> None:
-    expert = agent("security", Kind.EXPERT)
+    expert = agent("security", AgentKind.EXPERT)
     used = {name for name, tool in TOOLS.items() if may_use(tool, phase, expert)}
     assert used == USES[phase] - {"write_file", "send", "check"}
 
 
 @pytest.mark.parametrize("phase", Phase)
 def test_the_orchestrator_uses_no_tool_at_all(phase: Phase) -> None:
-    assert not any(may_use(tool, phase, agent("orchestrator", Kind.ORCHESTRATOR)) for tool in TOOLS.values())
+    assert not any(may_use(tool, phase, agent("orchestrator", AgentKind.ORCHESTRATOR)) for tool in TOOLS.values())
 
 
 def test_a_tool_its_definition_does_not_name_is_not_its_own() -> None:

@@ -1,5 +1,7 @@
 """What a user writes: work, an answer to a question, or words for agents that are busy."""
 
+from dataclasses import replace
+
 import pytest
 
 from tenex.core import records as r
@@ -8,7 +10,7 @@ from tenex.core.effects import ModelCall, Work
 from tenex.core.ids import PublicKey
 from tenex.core.messages import UserText
 from tenex.core.phases import Phase
-from tenex.core.state.conversation import TITLE_CHARACTERS
+from tenex.core.state.conversation import TITLE_CHARACTERS, title_of
 from tests.fakes.scenario import (
     WAITS,
     Router,
@@ -20,6 +22,7 @@ from tests.fakes.scenario import (
     plain_model,
     reply,
     route,
+    rules,
     scenario_at,
     seven_phases,
     step_until,
@@ -219,6 +222,43 @@ def test_the_title_is_the_first_line_that_is_not_empty(text: str, title: str) ->
     assert scenario.conversation.title == title
     scenario.settle()
     check_idle(scenario)
+
+
+PROJECT_KEY = "3bf0c63fcb93463407af97a5e5ee64fa883d107ef9e558472c4eb9aaaefa459d"
+PROJECT_NPUB = "npub180cvv07tjdrrgpa0j7j7tmnyl2yr6yr7l8j4s3evf6u64th6gkwsyjh6w6"
+PROJECT_NPROFILE = (
+    "nprofile1qqsrhuxx8l9ex335q7he0f09aej04zpazpl0ne2cgukyawd24mayt8gpp4mhxue69uhhytnc9e3k7mgpz4mhxue69uhkg6nzv9ejuumpv"
+    "34kytnrdaksjlyr9p"
+)
+"""A key in the forms of NIP-19; the nprofile is the NIP's own example."""
+
+
+@pytest.mark.parametrize(
+    "mention", [f"nostr:{PROJECT_NPUB}", PROJECT_NPUB, f"@{PROJECT_NPUB}", f"nostr:{PROJECT_NPROFILE}"]
+)
+@pytest.mark.parametrize(
+    ("written", "recorded"),
+    [
+        ("{}, build it", "build it"),
+        ("build it\n{} {}", "build it"),
+        ("Hello {}, build it", "Hello Orchestrator, build it"),
+        ("{} @executor build it", "@executor build it"),
+        ("{}", "{}"),
+    ],
+)
+def test_the_projects_own_mention_is_left_out_of_the_request(mention: str, written: str, recorded: str) -> None:
+    project = replace(rules().project, pubkey=PublicKey(PROJECT_KEY))
+    scenario = Scenario(seven_phases, diligent, config=replace(rules(), project=project))
+    scenario.user_writes(written.replace("{}", mention))
+    (message,) = scenario.records(r.MessageRecorded)
+    assert message.text == recorded.replace("{}", mention)
+    assert scenario.conversation.title == title_of(message.text)
+
+
+def test_the_mention_of_another_key_is_recorded_as_it_is() -> None:
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes(f"nostr:{PROJECT_NPUB} wants this")
+    assert scenario.records(r.MessageRecorded)[0].text == f"nostr:{PROJECT_NPUB} wants this"
 
 
 STRANGE = [

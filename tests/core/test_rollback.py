@@ -16,8 +16,8 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
-from tenex.core.state.conversation import ROLLBACKS, History, State
-from tenex.core.state.rollback import OVER, STAYS, THEN, ConversationForked, RolledBack, of_fork, of_then, undone
+from tenex.core.state.conversation import ROLLBACKS, History, Kept, Reset, Restored, State
+from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.workflows.speakers import TransitionGraph
@@ -92,10 +92,11 @@ WHOLE = whole()
 LAST = WHOLE.conversation.next_seq - 1
 
 
-def test_every_field_of_the_state_is_declared_to_go_back_to_be_over_or_to_stay() -> None:
-    names = {spec.name for spec in fields(State)}
-    assert names == THEN | OVER | STAYS
-    assert len(names) == len(THEN) + len(OVER) + len(STAYS)
+def test_every_field_of_the_state_is_declared_as_restored_reset_or_kept() -> None:
+    groups = {spec.name: getattr(spec.type, "__metadata__", ()) for spec in fields(State)}
+    known = [group[int].__metadata__ for group in (Restored, Reset, Kept)]
+    lacking = [name for name, group in groups.items() if group not in known]
+    assert not lacking, f"declare what a rollback does with {lacking}: Restored[...], Reset[...] or Kept[...]"
 
 
 def spread(first: int, last: int, step: int) -> list[Any]:

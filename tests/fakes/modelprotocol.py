@@ -46,6 +46,8 @@ class Answer:
     """Input and output tokens; None: they are counted."""
     cached: int = 0
     """Input tokens of `usage` that a cache gave."""
+    stored: int = 0
+    """Input tokens of `usage` that a cache stored."""
     reports: Literal["all", "nothing", "nulls", "no total", "only total", "only output", "each chunk"] = "all"
     """What is sent of the usage; `each chunk` of a stream holds the sum so far, as some servers send it."""
     delay: float = 0.0
@@ -244,7 +246,7 @@ def _usage(request: Json, answer: Answer) -> Json:
         "prompt_tokens": inputs,
         "completion_tokens": outputs,
         "total_tokens": inputs + outputs,
-        "prompt_tokens_details": {"cached_tokens": answer.cached},
+        "prompt_tokens_details": {"cached_tokens": answer.cached, "cache_write_tokens": answer.stored},
         "completion_tokens_details": {"reasoning_tokens": len(answer.reasoning.split())},
     }
 

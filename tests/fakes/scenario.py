@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from tenex.core import records as r
-from tenex.core.config import Agent, GateRules, Kind, Limits, Policy, Replay, Role, ToolRule
+from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
 from tenex.core.context.prompt_lookup import prompted
 from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, fold
@@ -69,7 +69,7 @@ TOOLS = {
 }
 
 
-def agent(slug: str, kind: Kind = Kind.WORKER, tools: Iterable[str] = TOOLS) -> Agent:
+def agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: Iterable[str] = TOOLS) -> Agent:
     """A member of the roster with a key of its own."""
     return Agent(
         slug=Slug(slug),
@@ -84,11 +84,11 @@ def agent(slug: str, kind: Kind = Kind.WORKER, tools: Iterable[str] = TOOLS) -> 
 def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Policy:
     """The roster of the tests: a project manager, a planner, two executors and an expert."""
     people = [agent("project-manager"), agent("planner"), agent("executor"), agent("helper")]
-    people.append(agent("security", Kind.EXPERT))
+    people.append(agent("security", AgentKind.EXPERT))
     return Policy(
         roster={member.slug: member for member in people},
         tools=TOOLS,
-        project=agent("orchestrator", Kind.ORCHESTRATOR, ()),
+        project=agent("orchestrator", AgentKind.ORCHESTRATOR, ()),
         limits=limits or Limits(),
         gates=gates or GateRules(),
     )

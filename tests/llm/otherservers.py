@@ -61,7 +61,7 @@ def _events(*events: Json, named: bool) -> tuple[int, str, bytes]:
 
 def anthropic(request: Request) -> tuple[int, str, bytes]:
     """Claude: a thought with a signature and a call; a decision by the tool or as text; whole or as a stream."""
-    usage = {"input_tokens": 20, "output_tokens": 9, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 0}
+    usage = {"input_tokens": 20, "output_tokens": 9, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 20}
     head = {"id": "m", "type": "message", "role": "assistant", "model": request.body["model"], "stop_sequence": None}
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     call = {"type": "tool_use", "id": "t1", "name": "write_file", "input": {"path": "a"}}
@@ -107,7 +107,7 @@ def anthropic(request: Request) -> tuple[int, str, bytes]:
 
 def google(request: Request) -> tuple[int, str, bytes]:
     """Gemini: a call; a decision as text; whole or as a stream."""
-    usage = {"promptTokenCount": 100, "candidatesTokenCount": 9, "totalTokenCount": 109}
+    usage = {"promptTokenCount": 100, "candidatesTokenCount": 9, "totalTokenCount": 109, "cachedContentTokenCount": 70}
     part: Json = {"functionCall": {"name": "write_file", "args": {"path": "a"}}}
     if "streamGenerateContent" not in request.path:
         part = {"text": '{"agents": ["planner"], "reason": "r"}'}

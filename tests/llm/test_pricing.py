@@ -22,7 +22,11 @@ def config(**settings: object) -> ModelClientConfig:
         ("mine:gpt-4o", {"kind": "openai"}, Price(input=2.5, output=10.0, cached_input=1.25)),
         ("mine:gpt-4o", {"kind": "openai-responses"}, Price(input=2.5, output=10.0, cached_input=1.25)),
         ("mine:gpt-4o", {"kind": "openai", "base_url": "http://127.0.0.1:8000/v1"}, None),
-        ("mine:claude-sonnet-4-5", {"kind": "anthropic"}, Price(input=3.0, output=15.0, cached_input=0.3)),
+        (
+            "mine:claude-sonnet-4-5",
+            {"kind": "anthropic"},
+            Price(input=3.0, output=15.0, cached_input=0.3, cache_write=3.75),
+        ),
         ("mine:qwen3", {"kind": "ollama"}, Price(input=0.0, output=0.0)),
         ("mine:qwen3", {"kind": "ollama", "base_url": "http://10.0.0.7:11434/v1"}, Price(input=0.0, output=0.0)),
         ("mine:qwen3-cloud", {"kind": "ollama"}, None),
@@ -51,8 +55,26 @@ def test_a_call_is_billed_by_it(name: str, settings: dict[str, object], dollars:
 
 
 def test_more_cached_than_sent_is_no_negative_price() -> None:
-    odd = RequestUsage(input_tokens=10, cache_read_tokens=50)
-    assert bill_for(config(), "mine:priced")(odd, "priced") == pytest.approx(30 / 1e6)
+    odd = RequestUsage(input_tokens=10, cache_read_tokens=50, cache_write_tokens=7)
+    bill = bill_for(config(), "mine:priced")
+    assert bill(odd, "priced") == pytest.approx(30 / 1e6)
+    assert usage_of(odd, "priced", bill).cache_read_tokens == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "dollars"),
+    [
+        ("mine:priced", {"kind": "openai"}, 1000 * 3 / 1e6),
+        ("mine:claude-sonnet-4-5", {"kind": "anthropic"}, (300 * 3 + 400 * 0.3 + 300 * 3.75) / 1e6),
+        ("mine:gpt-4o", {"kind": "openai"}, (600 * 2.5 + 400 * 1.25) / 1e6),
+    ],
+)
+def test_what_a_cache_stored_is_billed_by_the_price_list(
+    name: str, settings: dict[str, object], dollars: float
+) -> None:
+    """A price without one for storing bills it as other input."""
+    stored = RequestUsage(input_tokens=1000, cache_read_tokens=400, cache_write_tokens=300)
+    assert bill_for(config(**settings), name)(stored, name.partition(":")[2]) == pytest.approx(dollars)
 
 
 def test_what_a_server_miscounts_takes_nothing_away() -> None:

@@ -482,12 +482,14 @@ async def test_a_call_that_is_cancelled_releases_everything(stream: bool) -> Non
 
 
 @BOTH
-async def test_cached_tokens_are_priced_as_such(stream: bool) -> None:
-    answer = Answer(text="Hello", usage=(1000, 100), cached=800)
-    prices = {NAME: Price(input=2.0, output=10.0, cached_input=0.5)}
+async def test_cached_tokens_are_counted_and_priced_as_such(stream: bool) -> None:
+    answer = Answer(text="Hello", usage=(1000, 100), cached=800, stored=150)
+    prices = {NAME: Price(input=2.0, output=10.0, cached_input=0.5, cache_write=3.0)}
     async with talking(lambda _request: answer, prices=prices, stream=stream) as (client, _):
         step = await client.step(work())
-    assert step.usage.cost_usd == pytest.approx((200 * 2.0 + 800 * 0.5 + 100 * 10.0) / 1_000_000)
+    assert step.usage.cost_usd == pytest.approx((50 * 2.0 + 800 * 0.5 + 150 * 3.0 + 100 * 10.0) / 1_000_000)
+    counted = (step.usage.input_tokens, step.usage.cache_read_tokens, step.usage.cache_write_tokens)
+    assert counted == (1000, 800, 150)
 
 
 async def test_one_line_is_logged_for_a_call_without_the_text() -> None:

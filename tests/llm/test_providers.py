@@ -1,16 +1,19 @@
 """Models made from configuration: every vendor, its address and key, missing packages and keys, no retries."""
 
 import builtins
+import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tenex.core.errors import ConfigurationError, ModelUnavailable
-from tenex.core.messages import UserText
+from tenex.core.ids import Slug
+from tenex.core.messages import Usage, UserText
 from tenex.core.routing import RoutingDecision, parse
 from tenex.llm.config import ModelClientConfig, ProviderConfig
-from tenex.llm.providers import base_settings, make_model, make_provider
+from tenex.llm.providers import _ADDRESSES, base_settings, make_model, make_provider
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import model_server
 
@@ -140,13 +143,61 @@ async def test_claude_is_asked_in_its_own_protocol() -> None:
     (prompt,) = first["system"]
     assert prompt["text"] == "You are a test.", "something was added to the prompt"
     assert "cache_control" in prompt, "its prompt is not cached"
-    assert "cache_control" in first, "the conversation is not cached"
+    assert "cache_control" in first["tools"][-1], "the tools are not cached"
+    assert "cache_control" in first["messages"][-1]["content"][-1], "the conversation is not cached"
+    assert "cache_control" in second["messages"][-1]["content"][-1], "what was added is not cached"
+    assert "cache_control" not in json.dumps(second["messages"][:-1]), "no marker stays behind: four are the most"
     assert (step.thinking, step.calls[0].arguments) == ("hm", {"path": "a"})
-    assert (step.usage.input_tokens, step.usage.output_tokens) == (100, 9)
+    assert step.usage == Usage(input_tokens=100, output_tokens=9, cache_read_tokens=60, cache_write_tokens=20)
     assert second["messages"][1]["content"][0] == {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     assert second["messages"][2]["content"][0]["is_error"] is True
-    assert "cache_control" not in third, "the router's question is asked once"
+    assert "cache_control" in third["system"][-1]
+    assert "cache_control" not in json.dumps(third["messages"]), "the router's question is asked once"
     assert isinstance(decision, RoutingDecision)
+
+
+async def test_anthropic_itself_is_asked_to_cache_what_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its automatic breakpoint, which moves with the conversation; other servers need not know it."""
+    async with serving(anthropic) as served:
+        monkeypatch.setitem(_ADDRESSES, "anthropic", served.url)
+        client = client_for(ProviderConfig(name="anthropic", api_key=KEY), chain=("anthropic:claude-sonnet-4-6",))
+        await client.step(work(tools=(WRITE,)))
+        await client.step(route())
+        await client.close()
+    first, second = (request.body for request in served.requests)
+    assert first["cache_control"]["type"] == "ephemeral"
+    assert "cache_control" in first["system"][-1]
+    assert "cache_control" in first["tools"][-1]
+    assert json.dumps(first).count("cache_control") <= 4, "Anthropic refuses more"
+    assert "cache_control" not in second, "the router's question is asked once"
+
+
+@pytest.mark.parametrize("kind", ["openai", "openai-responses"])
+async def test_openai_itself_gets_a_key_of_the_agent_in_its_conversation(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_request: Any) -> tuple[int, str, bytes]:
+        return 500, "application/json", b'{"error": {"message": "x"}}'
+
+    async def keys_of(config: ProviderConfig) -> list[str | None]:
+        client = client_for(config, chain=("openai:gpt-5.6",))
+        asked = [replace(work(), conversation=one, agent=Slug(two)) for one in ("a", "b") for two in ("x", "x", "y")]
+        for request in (*asked, work()):
+            with pytest.raises(ModelUnavailable):
+                await client.step(request)
+        await client.close()
+        bodies = [request.body for request in served.requests]
+        served.requests.clear()
+        return [body.get("prompt_cache_key") for body in bodies]
+
+    async with serving(failing) as served:
+        compatible = await keys_of(ProviderConfig(name="openai", kind=kind, api_key=KEY, base_url=served.url))
+        monkeypatch.setitem(_ADDRESSES, kind, served.url)
+        vendor = await keys_of(ProviderConfig(name="openai", kind=kind, api_key=KEY))
+    assert set(compatible) == {None}, "an unknown server may refuse it"
+    assert vendor[0] == vendor[1]
+    assert len({*vendor[:6]}) == 4
+    assert vendor[6] is None, "a question outside of conversations"
 
 
 async def test_gemini_is_asked_in_its_own_protocol() -> None:
@@ -161,7 +212,7 @@ async def test_gemini_is_asked_in_its_own_protocol() -> None:
     assert "gemini-2.5-pro:streamGenerateContent" in first.path
     assert first.body["generationConfig"]["maxOutputTokens"] == 500
     assert step.calls[0].arguments == {"path": "a"}
-    assert (step.usage.input_tokens, step.usage.output_tokens) == (100, 9)
+    assert step.usage == Usage(input_tokens=100, output_tokens=9, cache_read_tokens=70)
     assert second.body["generationConfig"]["responseMimeType"] == "application/json"
     assert isinstance(decision, RoutingDecision)
 

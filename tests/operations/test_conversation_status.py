@@ -1,11 +1,14 @@
 """The status of a conversation, as an operator gets it."""
 
+from dataclasses import replace
+
+from tenex.cli.activity import toolbar
 from tenex.core import records as r
 from tenex.core.conversation import fold
-from tenex.core.ids import Millis
-from tenex.operations.conversation_status import conversation_status
+from tenex.core.ids import Millis, Slug
+from tenex.operations.conversation_status import conversation_status, usage
 from tenex.workflows.speakers import TransitionGraph
-from tests.fakes.scenario import ID, Scenario, reply, rules
+from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 from tests.fakes.workflows import session, started
 
@@ -32,6 +35,13 @@ def test_a_waiting_caller_and_its_sub_agent_are_shown() -> None:
     status = conversation_status(scenario.conversation, scenario.now)
     assert [run["state"] for run in status["runs"]] == ["calling", "parked"]
     assert status["kind"] == "parked"
+
+
+def test_a_conversation_with_one_agent_is_shown_with_the_agent_in_place_of_a_phase() -> None:
+    scenario = Scenario(seven_phases, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("hello")
+    status = {**conversation_status(scenario.conversation, scenario.now), "usage": usage(scenario.conversation)}
+    assert status["place"] == "@executor"
+    assert toolbar(status).startswith("@executor · ")
 
 
 def test_a_workflow_is_shown_with_its_next_speaker_until_it_ends() -> None:

@@ -15,9 +15,35 @@ from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.phases import Phase
 from tenex.operations.prompt_preview import SAMPLE, preview
 from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.runtime import functions
 from tenex.settings import Settings, load
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import peek
+
+LOOPER = """
+import time
+from tenex.workflows.agents import BaseAgent, State, tool
+
+END = time.monotonic() + 60
+
+def loops():
+    while time.monotonic() < END:
+        pass
+    return True
+
+class Looper(BaseAgent):
+    __system_message__ = "You loop."
+    __description__ = "Loops"
+
+    @tool("Enter", condition=lambda self: loops())
+    def enter(self) -> str:
+        return "In."
+
+    @tool("Leave", condition=lambda self: True)
+    def leave(self) -> str:
+        return "Out."
+"""
+"""An agent with a condition that does not return; the bound lets a test without a time limit fail and not hang."""
 
 
 def settings(data: Path, **more: Any) -> Settings:
@@ -120,6 +146,16 @@ async def test_an_agent_that_speaks_by_states_is_shown_as_its_model_is_asked(tmp
     assert "Thinking: " in shown.request.system
     assert '"name": "..."' in shown.request.system
     assert shown.request.tools == ()
+
+
+async def test_a_condition_that_does_not_return_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "TIMEOUT", 0.1)
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "looper.py").write_text(LOOPER)
+    shown = await asyncio.wait_for(preview(settings(tmp_path), "looper", Phase.EXECUTE), 20)
+    offered = {tool.name for tool in shown.request.tools}
+    assert "enter" not in offered, "its condition gave no answer"
+    assert "leave" in offered
 
 
 def test_a_missing_agent_is_an_error(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tenex.core.phases import Phase
 from tenex.core.signals import Opened
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.embedded import embedded_relay
-from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
 from tenex.operations import recovery as module
 from tenex.operations.message_sources import RecoveredMessages, messages_of_view
 from tenex.operations.recovery import Recovery, legacy_file, rebuilt_records
@@ -83,6 +83,29 @@ async def test_a_long_thread_is_read_to_its_beginning(tmp_path: Path, relay: str
     assert {record.event_id for record in records if isinstance(record, r.MessageRecorded)} == {
         e["id"] for e in (root, *messages)
     }
+
+
+async def test_the_id_of_a_reply_makes_no_conversation(tmp_path: Path, relay: str) -> None:
+    home = Home(tmp_path / "data", relay)
+    owner, project = home.ring.get("owner"), home.ring.get("project")
+    root = person.note(owner, "begin", ["p", project.public], at=1_700_000_000)
+    middle = person.note(owner, "and", ["e", root["id"], relay, "root"], at=1_700_000_001)
+    last = person.note(
+        owner, "more", ["e", root["id"], relay, "root"], ["e", middle["id"], relay, "reply"], at=1_700_000_002
+    )
+    await person.publish(relay, root, middle, last)
+    with pytest.raises(UsageError, match=f"{middle['id']} began no conversation; it is part of {root['id']}"):
+        await home.recovery.rebuild(ConversationId(middle["id"]), "relay")
+    assert not home.folder.path(ConversationId(middle["id"])).exists()
+
+
+async def test_the_projects_own_mention_is_left_out_of_messages_of_relays(tmp_path: Path, relay: str) -> None:
+    home = Home(tmp_path / "data", relay)
+    root = person.note(home.ring.get("owner"), f"nostr:{npub(home.ring.get('project').public)}, build it")
+    await person.publish(relay, root)
+    made = await home.recovery.rebuild(ConversationId(root["id"]), "relay")
+    state = fold(made.id, await home.folder.read(made.id))
+    assert (state.title, [message.text for message in state.recent]) == ("build it", ["build it"])
 
 
 async def test_a_relay_that_is_away_is_named_among_what_is_lost(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenex.core.config import Kind
+from tenex.core.config import AgentKind
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.prompting.agents import AgentDefinition, read_agent
@@ -48,7 +48,7 @@ def valid(text: str) -> AgentDefinition:
 
 def test_every_field_is_read() -> None:
     agent = valid(FRONT + BODY)
-    assert (agent.slug, agent.name, agent.role, agent.kind) == ("reviewer", "Reviewer", "reads code", Kind.EXPERT)
+    assert (agent.slug, agent.name, agent.role, agent.kind) == ("reviewer", "Reviewer", "reads code", AgentKind.EXPERT)
     assert (agent.use_when, agent.model) == ("a change is: risky", "openai:gpt-5")
     assert agent.phases == (Phase.VERIFICATION, Phase.PLAN)
     assert agent.tools == ("read_file", "complete")
@@ -56,7 +56,7 @@ def test_every_field_is_read() -> None:
     assert agent.output is None
     assert agent.body == "You review {{ phase }}.\n\n## Style\n\nBe kind.\n\n```md\n## In plan\n```"
     member = agent.agent(PublicKey("a" * 64))
-    assert (member.slug, member.kind, member.model) == ("reviewer", Kind.EXPERT, "openai:gpt-5")
+    assert (member.slug, member.kind, member.model) == ("reviewer", AgentKind.EXPERT, "openai:gpt-5")
     assert member.tools == {"read_file", "complete"}
     assert agent.agent(PublicKey("a" * 64), "offline").model == "offline"
 
@@ -115,7 +115,7 @@ def test_an_error_is_reported_with_its_line(text: str, fault: str) -> None:
 
 
 def test_only_an_orchestrator_needs_no_use_when_and_tools_are_checked_against_a_list() -> None:
-    assert valid("---\nname: R\nrole: routes\nkind: Orchestrator\n---\nYou route.\n").kind is Kind.ORCHESTRATOR
+    assert valid("---\nname: R\nrole: routes\nkind: Orchestrator\n---\nYou route.\n").kind is AgentKind.ORCHESTRATOR
     faults: list[str] = []
     assert read_agent(Slug("r"), FRONT.replace("read_file", "other") + BODY, "r.md", None, faults) is not None
     assert faults == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.config import Kind
+from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
@@ -42,7 +42,7 @@ def test_the_built_in_agents_are_the_five_and_may_do_what_they_should(library: P
     }
     assert library.orchestrator.slug == "orchestrator"
     assert [agent.slug for agent in library.roster] == ["executor", "planner", "project-manager", "security-expert"]
-    assert [agent.slug for agent in library.roster if agent.kind is Kind.EXPERT] == ["security-expert"]
+    assert [agent.slug for agent in library.roster if agent.kind is AgentKind.EXPERT] == ["security-expert"]
     assert set(library.guides) == set(Phase)
 
 

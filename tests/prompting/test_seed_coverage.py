@@ -5,7 +5,7 @@ For readers too: left, what the seed asks for, in other words; right, the phrase
 
 import pytest
 
-from tenex.core.config import Kind
+from tenex.core.config import AgentKind
 from tenex.core.phases import Phase
 from tenex.prompting import PromptLibrary
 from tenex.prompting.markdown import sections
@@ -132,5 +132,5 @@ def test_the_usual_agents_of_a_phase_name_it(library: PromptLibrary, phase: Phas
 
 def test_experts_only_read_and_the_router_knows_what_they_are_for(library: PromptLibrary) -> None:
     changing = {"write_file", "edit_file", "move_file", "delete_file", "check", "shell"}
-    assert not [a.slug for a in library.roster if a.kind is Kind.EXPERT and changing & set(a.tools)]
+    assert not [a.slug for a in library.roster if a.kind is AgentKind.EXPERT and changing & set(a.tools)]
     assert "Ask one or two of them before or after the" in library.router_prompt(project_name="demo")

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from tenex.cli.main import COMMANDS, app, load_command
+from tenex.core.commands import NAMES
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.ports import OutgoingMessage
@@ -158,6 +159,12 @@ def test_the_table_of_the_phases_is_the_code() -> None:
     rows = dict(re.findall(r"^\| (\w+) \| ([\w, ]+) \|", text_of(ROOT / "docs" / "architecture.md"), re.MULTILINE))
     for phase in Phase:
         assert rows.get(phase) == ", ".join(PHASE_TRANSITIONS.permitted(phase)), phase
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/protocol.md"])
+def test_the_table_of_slash_commands_lists_all_of_them(name: str) -> None:
+    cells = re.findall(r"^\| (`/[^|]*)\|", text_of(ROOT / name), re.MULTILINE)
+    assert sorted(re.findall(r"`/(\w+)", "".join(cells))) == sorted(NAMES)
 
 
 def test_the_journal_line_in_the_documents_can_be_read() -> None:

@@ -1,7 +1,6 @@
 """Answers of models that are no longer awaited: not used, and their cost recorded exactly once."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,8 @@ from tenex.core.conversation import Conversation
 from tenex.core.decide.dispatch import decide
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.messages import ModelRequest, Usage
+from tenex.core.messages import ModelRequest, ModelStep, Usage
+from tenex.core.ports import OnText, ignore_text
 from tenex.core.signals import ModelCallInterrupted, Signal
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ID, reply
@@ -25,25 +25,31 @@ WORK, ROUTE_AGAIN = 2, 3
 """Which request of a conversation asks the first agent, and which asks the router after that agent's turn."""
 
 
-def answering(number: int, late: Exception | None = None) -> World:
+class LateWorld(World):
     """A world with one turn for each message, whose request `number` costs 300 tokens, or fails at that cost."""
 
-    def answer(text: str) -> Any:
-        if len(world.requests) != number:
-            return reply(text)
-        return late or replace(reply(text), usage=LATE)
+    def __init__(self, number: int, late: Exception | None) -> None:
+        super().__init__(one_turn, lambda _: reply("done"))
+        self.think = 10.0
+        self._number, self._late = number, late
 
-    def router(question: dict[str, Any]) -> Any:
-        turns, newest = question["turns"], question["messages"][-1]
-        is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
-        return answer(json.dumps({"agents": ["project-manager" if is_new else "USER"], "reason": "-"}))
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        """Think for ten seconds."""
+        is_late = len(self.requests) + 1 == self._number
+        step = await super().step(request, on_text)
+        if is_late and self._late is not None:
+            raise self._late
+        return replace(step, usage=LATE) if is_late else step
 
-    def worker(_: ModelRequest) -> Any:
-        return answer("done")
 
-    world = World(router, worker)
-    world.think = 10.0
-    return world
+def one_turn(question: dict[str, Any]) -> dict[str, Any]:
+    turns, newest = question["turns"], question["messages"][-1]
+    is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
+    return {"agents": ["project-manager" if is_new else "USER"], "reason": "-"}
+
+
+def answering(number: int, late: Exception | None = None) -> World:
+    return LateWorld(number, late)
 
 
 async def overtake(world: World, daemon: Daemon, command: str, number: int) -> None:
@@ -109,10 +115,11 @@ async def test_a_late_answer_without_a_cost_is_not_recorded() -> None:
 def test_the_cost_of_a_late_answer_is_recorded_once_when_its_append_fails(*, is_written: bool) -> None:
     """Whether or not the disk has taken it all the same."""
     world = answering(ROUTE_AGAIN)
+    world.cut_off = Usage(input_tokens=10)  # of the call that has started while the append fails
     failed: list[int] = []
 
     def fault(_: int) -> int | None:
-        is_next = len(world.requests) == ROUTE_AGAIN + 1 and not failed
+        is_next = any(isinstance(record, r.CommandGiven) for record in world.observed) and not failed
         if is_next:
             failed.append(1)
         return int(is_written) if is_next else None
@@ -120,7 +127,7 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_its_append_fails(*, is_
     world.fail_append = fault
     scenario(world, "/retry", ROUTE_AGAIN)
     assert failed
-    assert costs(world) == [(None, 300, "script")]
+    assert [cost for _, cost, _ in costs(world)] == [300, 10]
 
 
 def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it_was_written(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import PeerGroup
+from tenex.core.config import PeerGroup, Replay
 from tenex.core.conversation import Conversation, Run
 from tenex.core.errors import InternalError, ModelUnavailable
 from tenex.core.ids import ConversationId, PublicKey
@@ -84,7 +84,9 @@ async def test_a_failed_append_freezes_and_the_conversation_goes_on_after_it(fai
     book = [record for decision in world.books[next(iter(world.books))] for record in decision]
     assert [rec.seq for rec in book] == list(range(1, len(book) + 1))
     assert len([rec for rec in book if isinstance(rec, r.MessageRecorded)]) == 3
-    assert max(world.calls.values()) == 1
+    for call in (rec for rec in book if isinstance(rec, r.ToolCallStarted)):
+        # what only reads may have started before the append failed
+        assert world.calls[f"{'c' * 64}:{call.seq}"] in ((1, 2) if call.replay is Replay.READ else (1,))
 
 
 @pytest.mark.parametrize("moment", [0.02 * step for step in range(1, 40)])
@@ -268,11 +270,11 @@ async def test_messages_of_machines_are_admitted_only_with_a_mention() -> None:
 @virtual_time
 async def test_a_stop_that_comes_while_a_run_is_being_written_ends_the_run_and_not_the_daemon() -> None:
     world = World(seven_phases, worker)
-    world.append_time = 0.5
+    world.append_time, world.think = 0.5, 0.4
 
     async with world.daemon() as daemon:
         daemon.write("hello")
-        await asyncio.sleep(0.8)  # the router has answered, and its turn is on its way to the disk
+        await asyncio.sleep(0.8)  # the turn is on its way to the disk, and its agent has not answered
         daemon.write("/stop")
         await daemon.until("waiting")
         daemon.write("go on")

@@ -31,6 +31,8 @@ class VirtualDisk(Disk):
     async def run(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
         """Do work on the loop; a process that dies meanwhile may have written any part of what it was writing."""
         try:
+            if self.trouble and self.dice.random() < self.trouble:  # what has started early ends before the write fails
+                await asyncio.sleep(self.dice.choice([0.1, 5.0]))
             await asyncio.sleep(30.0 if self.dice.random() < self.slow else self.dice.uniform(0.0001, 0.003))
         except asyncio.CancelledError:
             owner = getattr(work, "__self__", None)

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.config import PeerGroup
+from tenex.core.config import PeerGroup, Replay
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.errors import AppendFailed, ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
@@ -68,7 +68,9 @@ class FaultyWorld(World):
         self.edges: set[tuple[str, str, str]] = set()
         """(agent, source, target) of every program there was."""
         self.runs: dict[str, str] = {}
-        """The run of each call, by its key."""
+        """The run of each call, by its key, once it is durable that it may start."""
+        self.keys: dict[tuple[str, str, str], str] = {}
+        """The key of each call, by (conversation, run, call)."""
         self.odds = {name: self.dice.choice([0.0, 0.0, 0.03, 0.15]) for name in FAULTS}
         self.bugs = Random(f"bugs {seed}") if seed % 3 == 1 else None
         """Draws faults of our own in what an actor calls itself; the other worlds stay as they always were."""
@@ -80,10 +82,10 @@ class FaultyWorld(World):
         self.live()
         self.events: dict[str, InboundMessage] = {}
         """Everything users wrote, as relays keep it."""
-        self.hung: set[tuple[str, str]] = set()
-        """(conversation, run) of the calls that never return."""
-        self.returned: set[tuple[str, str, str]] = set()
-        """(conversation, run, call) whose result is durable."""
+        self.hung: set[str] = set()
+        """The keys of the calls that never return."""
+        self.returned: set[str] = set()
+        """The keys of the calls whose result is durable."""
         self.tokens = itertools.count(1)
         self.paid: dict[int, tuple[str, int]] = {}
         """The conversation and the life of each answer that cost something, by its tokens, which no other has."""
@@ -195,9 +197,10 @@ class FaultyWorld(World):
             if isinstance(record, r.MessageRecorded | r.CommandGiven):
                 self.places[record.event_id] = ConversationId(conversation)
             if isinstance(record, r.ToolCallStarted):
-                self.runs[f"{conversation}:{record.seq}"] = record.run
-            if isinstance(record, r.ToolCallCompleted):
-                self.returned.add((conversation, record.run, record.call))
+                key = self.keys[conversation, record.run, record.call] = f"{conversation}:{record.seq}"
+                self.runs[key] = record.run
+            if isinstance(record, r.ToolCallCompleted) and (conversation, record.run, record.call) in self.keys:
+                self.returned.add(self.keys[conversation, record.run, record.call])
             if self.errands is not None:
                 self.errands.note(conversation, record)
 
@@ -266,13 +269,15 @@ class FaultyWorld(World):
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Work for a while; the effect is counted before the result is known."""
-        run = self.runs[context.idempotency_key]
-        done = (context.conversation_id, run, context.call_id)
-        self.must(done not in self.returned, f"{name} ran again after its result was durable: {done}")
-        self.calls[f"{name} {context.idempotency_key}"] += 1
+        key = context.idempotency_key
+        self.must(key not in self.returned, f"{name} ran again after its result was durable: {key}")
+        if self.rules.tools[name].replay is not Replay.READ and key not in self.runs:
+            self.note(context.conversation_id, self.on_disk(context.conversation_id))
+            self.must(key in self.runs, f"{name} ran before it was durable that it may: {key}")
+        self.calls[f"{name} {key}"] += 1
         await asyncio.sleep(self.dice.choice([0.0, 0.01, 1.0]) * self.dice.random())
         if self.meets("hang"):
-            self.hung.add((context.conversation_id, run))
+            self.hung.add(key)
             await asyncio.sleep(HANG)
         if self.meets("tool bug"):
             raise RuntimeError("a fault of ours")

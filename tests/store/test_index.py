@@ -43,7 +43,7 @@ def row(
         seq=3,
         settled=settled,
         status="waiting",
-        phase="chat",
+        place="chat",
         cycle=1,
         title="t",
         started=Millis(1),

@@ -67,7 +67,7 @@ def test_a_waiting_conversation_with_nothing_in_flight_is_settled() -> None:
         seq=3,
         settled=True,
         status="waiting",
-        phase="chat",
+        place="chat",
         cycle=0,
         title="a title",
         started=Millis(1),

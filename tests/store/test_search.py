@@ -24,7 +24,7 @@ def row(conversation: ConversationId, *, status: str = "ended", phase: str = "ch
         seq=9,
         settled=True,
         status=status,
-        phase=phase,
+        place=phase,
         cycle=1,
         title="t",
         started=Millis(10),

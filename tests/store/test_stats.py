@@ -20,7 +20,7 @@ from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
 from tenex.store.stats import PhaseStats, Spending, Stats, as_json, total
 from tenex.store.view import render
-from tenex.store.view_json import _usage as usage_json
+from tenex.store.view_json import usage_json
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
@@ -33,7 +33,13 @@ def costly(seed: int) -> Callable[[Conversation, ModelCall], ModelStep | ModelFa
 
     def model(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
         number = next(numbers)
-        usage = Usage(input_tokens=number * 37 % 1009, output_tokens=number % 13, cost_usd=0.1 / (number + 3))
+        usage = Usage(
+            input_tokens=number * 37 % 1009,
+            output_tokens=number % 13,
+            cost_usd=0.1 / (number + 3),
+            cache_read_tokens=number * 37 % 1009 // 2,
+            cache_write_tokens=number % 3,
+        )
         if number % 4 == 3:
             usage = dataclasses.replace(usage, estimated=usage.tokens)
         if number % 5 == 1:

@@ -244,12 +244,18 @@ def test_the_disk_may_be_timed_from_any_thread_and_two_meters_share_nothing() ->
 
 def test_a_number_that_makes_no_sense_costs_no_conversation_and_no_sum() -> None:
     meter = Meter(Readings())
-    odd = [Usage(input_tokens=-5, cost_usd=float("nan")), Usage(output_tokens=-1, cost_usd=-1.0), Usage(input_tokens=2)]
+    odd = [
+        Usage(input_tokens=-5, cost_usd=float("nan"), cache_read_tokens=-5),
+        Usage(output_tokens=-1, cost_usd=-1.0),
+        Usage(input_tokens=2, cache_read_tokens=1, cache_write_tokens=1),
+    ]
     for seq, usage in enumerate(odd, start=1):
         step = ModelStep(model="m", usage=usage)
         record = r.ModelResponded(seq=seq, at=Millis(1), run="turn-1.x", step=step)  # type: ignore[arg-type]
         meter.on_records(Conversation(id=ID, next_seq=9), [record])
     assert total(read(meter), "tenex_model_tokens_total") == 2
+    assert total(read(meter), "tenex_model_cache_tokens_total", work="read") == 1
+    assert total(read(meter), "tenex_model_cache_tokens_total", work="write") == 1
     assert total(read(meter), "tenex_model_cost_usd_total") == 0
 
 

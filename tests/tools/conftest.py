@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tenex.core.config import Agent, Kind
+from tenex.core.config import Agent, AgentKind
 from tenex.core.ids import CallId, ConversationId, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext
@@ -37,7 +37,7 @@ class KeptLessons:
         self.by_key.setdefault(idempotency_key, lesson)
 
 
-def member(slug: str, kind: Kind = Kind.WORKER, tools: frozenset[str] = NAMED) -> Agent:
+def member(slug: str, kind: AgentKind = AgentKind.WORKER, tools: frozenset[str] = NAMED) -> Agent:
     return Agent(slug=Slug(slug), name=slug, pubkey=PublicKey("0" * 64), kind=kind, tools=tools)
 
 
@@ -54,9 +54,9 @@ ROSTER = {
     agent.slug: agent
     for agent in (
         member("executor"),
-        member("security", Kind.EXPERT),
+        member("security", AgentKind.EXPERT),
         member("bare", tools=frozenset()),
-        member("orchestrator", Kind.ORCHESTRATOR),
+        member("orchestrator", AgentKind.ORCHESTRATOR),
     )
 }
 

@@ -16,12 +16,10 @@ from .transaction import Transaction
 
 def hold(draft: Transaction, run: Run | None, reached: DayLimitReached) -> None:
     """Put a run, or the router (None), on hold until the day is over."""
-    state = draft.state
-    tries = run.attempt if run is not None else state.question.tries if state.question is not None else 0
     draft.add(
         r.RetryScheduled,
         run=run.id if run is not None else None,
-        attempt=tries,
+        attempt=draft.state.failed_tries(run),
         due=reached.until,
         message=reached.sentence,
         on_hold=True,

@@ -115,7 +115,7 @@ def _consequences(  # noqa: C901 one case a signal: flat, and complete
 ) -> list[Record]:
     match signal:
         case Opened() | ClockJumped():
-            _process_noticed(draft, signal)
+            _on_restart_or_clock_jump(draft, signal)
         case MessageReceived():
             on_message(draft, signal)
         case ModelAnswered(key=key, step=step):
@@ -125,7 +125,8 @@ def _consequences(  # noqa: C901 one case a signal: flat, and complete
             if (run := _waiting_for_model(draft, key)) is not None:
                 runs.model_failed(draft, run, signal)
         case ModelCallInterrupted(run=name, usage=usage, model=model):
-            draft.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
+            if draft.state.next_seq > 1:  # else the append of its first records failed, and they were not decided again
+                draft.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
         case DayLimitReached(key=key) if key.work is Work.MODEL:
             if (run := _waiting_for_model(draft, key)) is not None:
                 daily_limits.hold(draft, run, signal)
@@ -154,29 +155,35 @@ def unwanted_cost(conversation: Conversation, signal: Signal) -> ModelCallInterr
 
     The state does not distinguish late answers from second copies, so the caller must deliver each answer only once.
     """
-    run: RunId | None = None
     match signal:
-        case RouteAnswered(key=key, step=step):
-            usage, model = step.usage, step.model
-        case ModelAnswered(key=key, step=step, run=run):
-            usage, model = step.usage, step.model
-        case ModelFailed(key=key, run=run, usage=usage, model=model):
-            pass
         case (
             NodeReturned(key=key, spent=spent) | NodeFailed(key=key, spent=spent) | StepFinished(node=key, spent=spent)
         ):
             wants = conversation.mission.wants if conversation.mission is not None else None
             is_late = key.seq != wants
             return NodeInterrupted(spent=spent) if spent and is_late else None
+        case RouteAnswered(key=key) | ModelAnswered(key=key) | ModelFailed(key=key) if key not in pending(conversation):
+            return cost_of_call(signal)
+    return None
+
+
+def cost_of_call(signal: Signal) -> ModelCallInterrupted | None:
+    """The signal of what a model call cost, in place of its answer; None if it cost nothing or is no such call."""
+    run: RunId | None = None
+    match signal:
+        case RouteAnswered(step=step):
+            usage, model = step.usage, step.model
+        case ModelAnswered(step=step, run=run):
+            usage, model = step.usage, step.model
+        case ModelFailed(run=run, usage=usage, model=model):
+            pass
         case _:
             return None
-    if key in pending(conversation) or not (usage.tokens or usage.cost_usd):
-        return None
-    return ModelCallInterrupted(run=run, usage=usage, model=model)
+    return ModelCallInterrupted(run=run, usage=usage, model=model) if usage.tokens or usage.cost_usd else None
 
 
-def _process_noticed(draft: Transaction, signal: Opened | ClockJumped) -> None:
-    """Note what matters to work that is pending; where nothing is, no time is waited for."""
+def _on_restart_or_clock_jump(draft: Transaction, signal: Opened | ClockJumped) -> None:
+    """Record the time that pending work has missed; without pending work nothing waits for a time."""
     if not pending(draft.state):
         return
     if isinstance(signal, ClockJumped):

@@ -1,9 +1,12 @@
 """What a user's message leads to: an answer to a question, a command, or work."""
 
+from dataclasses import replace
+
 from tenex.core import records as r
 from tenex.core.commands import Command, execute_command, parse, read
 from tenex.core.ids import Millis, Slug
 from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
+from tenex.core.names import without_mentions
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import title_of
 from tenex.core.state.run import CallState, Run
@@ -18,6 +21,10 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     message, state = signal.message, draft.state
     if message.event_id in state.seen:
         return
+    if not signal.is_plain:
+        project = draft.rules.project
+        text = without_mentions(message.text, project.pubkey, project.name)
+        signal = replace(signal, message=replace(message, text=text))
     if state.status == "new":
         _start(draft, signal)
     command = read(draft, signal)

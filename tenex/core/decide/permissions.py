@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from tenex.core.config import Agent, GateRules, Kind, Policy, Role, ToolRule
+from tenex.core.config import Agent, AgentKind, GateRules, Policy, Role, ToolRule
 from tenex.core.phases import PHASE_ACCESS, Access, Phase
 from tenex.core.state import agent_tools
 from tenex.core.state.agent import AgentPhaseState
@@ -10,9 +10,9 @@ from tenex.core.state.agent import AgentPhaseState
 
 def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
     """Whether an agent may use a tool in a phase: asked when tools are listed, and again when one is called."""
-    if tool.access not in PHASE_ACCESS[phase] or agent.kind is Kind.ORCHESTRATOR:
+    if tool.access not in PHASE_ACCESS[phase] or agent.kind is AgentKind.ORCHESTRATOR:
         return False
-    if agent.kind is Kind.EXPERT and tool.access in (Access.CHANGE, Access.RUN):
+    if agent.kind is AgentKind.EXPERT and tool.access in (Access.CHANGE, Access.RUN):
         return False
     if tool.access is Access.SPEAK:
         return phase is not Phase.REFLECTION or tool.name == "complete"

@@ -5,7 +5,7 @@ one by one, so a call sees the phase and the files as the one before it left the
 is refused only when all that is before it has returned, which may yet make room for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Literal, cast
@@ -90,12 +90,14 @@ def _now(draft: Transaction, run: Run) -> Run:
 
 
 def schedule_calls(draft: Transaction, run: Run) -> None:
-    """Let the run's next calls through, refuse what the gate refuses; end it if only `complete` is left."""
+    """Decide the run's calls in their order, as far as that is possible now; end it if only `complete` is left.
+
+    A call that changes something runs alone, so while one is under way (`busy`) only reads start. Sub-agents work at
+    the same time as each other, but what comes after them, except reads, waits for them too (`waits`).
+    """
     agent = _agent(draft, run)
     busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
-    waits = (
-        busy  # also for sub-agents: those called one after another work at the same time, other calls keep the order
-    )
+    waits = busy
     beyond = {call.request.id for call in run.calls[CALLS:]}
     for call in run.open_calls:
         waits = waits or call.state is CallState.LINKED
@@ -246,20 +248,18 @@ def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> No
         values=dict(result.values),
         route=result.route,
     )
-    if result.moves:  # it went there itself: nothing is evaluated on top of it
-        agent_phases.follow(draft, run, result.moves)
-        _go_on_with_calls(draft, run)
+    after_result(draft, run, result.moves)
+
+
+def after_result(draft: Transaction, run: Run, moves: Sequence[tuple[str, str]] = ()) -> None:
+    """After a call has its result: see where the agent is, and go on with the others of its answer.
+
+    With `moves` the call itself has changed the agent's phase; then its edges are not evaluated on top of it.
+    """
+    if moves:
+        agent_phases.follow(draft, run, moves)
     else:
-        after_result(draft, run)
-
-
-def after_result(draft: Transaction, run: Run) -> None:
-    """After a call has its result: see where the agent is, and go on with the others of its answer."""
-    agent_phases.evaluate(draft, run.id)
-    _go_on_with_calls(draft, run)
-
-
-def _go_on_with_calls(draft: Transaction, run: Run) -> None:
+        agent_phases.evaluate(draft, run.id)
     run = _now(draft, run)
     if run.calls:
         schedule_calls(draft, run)
@@ -333,7 +333,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         _after(draft, run)
         return
     question, limits = draft.state.question, draft.rules.limits
-    tries = run.attempt if run else (question.tries if question else 0)
+    tries = draft.state.failed_tries(run)
     is_last, asked = tries >= len(limits.retry_delays), failure.retry_after or 0
     is_reported = run.outage_reported if run else (question.outage_reported if question else False)
     is_reported = is_reported or any(

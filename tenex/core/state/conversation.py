@@ -7,7 +7,7 @@ this, written down. Collections are replaced, never changed in place, so that a 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from tenex.core import records as r
 from tenex.core.context.window import PastCycle
@@ -143,107 +143,116 @@ class RelayRefusal:
     """Another relay has accepted what was written."""
 
 
+# What a rollback does with a field of `State`; each field is declared as one of the three. (ADR 15.)
+Restored = Annotated[T, "restored"]
+"""It gets its earlier value: what agents and the router know, and what the rules of the cycle read."""
+Reset = Annotated[T, "reset"]
+"""It gets its default: what was open then, or is open now, is over, and so are the counts since a user spoke."""
+Kept = Annotated[T, "kept"]
+"""It keeps its present value: money is spent, sent messages are delivered, and no message, id or name is used twice."""
+
+
 @dataclass(slots=True)
 class State:
     """The state of a conversation."""
 
-    id: ConversationId
-    next_seq: int = 1
-    started_at: Millis = Millis(0)
-    updated_at: Millis = Millis(0)
-    title: str = ""
-    starter: PublicKey = PublicKey("")
-    address: Mapping[str, Any] = field(default_factory=dict)
-    agent: Slug = Slug("")
+    id: Kept[ConversationId]
+    next_seq: Kept[int] = 1
+    started_at: Kept[Millis] = Millis(0)
+    updated_at: Kept[Millis] = Millis(0)
+    title: Restored[str] = ""
+    starter: Kept[PublicKey] = PublicKey("")
+    address: Kept[Mapping[str, Any]] = field(default_factory=dict)
+    agent: Kept[Slug] = Slug("")
     """The agent that answers alone, as configured when the conversation began; "" for none."""
-    status: Status = "new"
-    waiting_for: str = ""
-    phase: Phase = Phase.CHAT
-    phase_started_at: Millis = Millis(0)
-    cycle: int = 0
+    status: Restored[Status] = "new"
+    waiting_for: Restored[str] = ""
+    phase: Restored[Phase] = Phase.CHAT
+    phase_started_at: Kept[Millis] = Millis(0)
+    cycle: Restored[int] = 0
 
     # the current cycle
-    messages: tuple[Message, ...] = ()
-    turns: tuple[OrchestratorTurn, ...] = ()
-    participants: tuple[Slug, ...] = ()
-    reflected: frozenset[Slug] = frozenset()
-    executed: bool = False
-    gates_met: frozenset[Phase] = frozenset()
-    waivers: tuple[r.Waived, ...] = ()
-    wrote_since_entry: bool = False
+    messages: Restored[tuple[Message, ...]] = ()
+    turns: Restored[tuple[OrchestratorTurn, ...]] = ()
+    participants: Restored[tuple[Slug, ...]] = ()
+    reflected: Restored[frozenset[Slug]] = frozenset()
+    executed: Restored[bool] = False
+    gates_met: Restored[frozenset[Phase]] = frozenset()
+    waivers: Restored[tuple[r.Waived, ...]] = ()
+    wrote_since_entry: Restored[bool] = False
     """A user has written since the phase was entered."""
-    touched: frozenset[str] = frozenset()
-    read_files: Mapping[str, str] = field(default_factory=dict)
-    cycle_usage: Usage = NO_USAGE
+    touched: Restored[frozenset[str]] = frozenset()
+    read_files: Restored[Mapping[str, str]] = field(default_factory=dict)
+    cycle_usage: Restored[Usage] = NO_USAGE
 
     # since a user last spoke
-    turns_since_user: int = 0
-    route_streak: int = 0
-    streak_of: tuple[str, ...] = ()
+    turns_since_user: Reset[int] = 0
+    route_streak: Reset[int] = 0
+    streak_of: Reset[tuple[str, ...]] = ()
 
     # what is open
-    turn: OrchestratorTurn | None = None
-    runs: Mapping[RunId, Run] = field(default_factory=dict)
-    question: Question | None = None
-    addressed: tuple[tuple[Slug, str], ...] = ()
+    turn: Reset[OrchestratorTurn | None] = None
+    runs: Reset[Mapping[RunId, Run]] = field(default_factory=dict)
+    question: Reset[Question | None] = None
+    addressed: Reset[tuple[tuple[Slug, str], ...]] = ()
     """Agents a user mentioned who have not had their turn, with the user's name."""
-    waiver_asked: tuple[Phase, ...] = ()
+    waiver_asked: Reset[tuple[Phase, ...]] = ()
     """Gates a user is being asked to give up."""
-    waiver_asked_of: PublicKey = PublicKey("")
+    waiver_asked_of: Reset[PublicKey] = PublicKey("")
     """Who is asked; "" for any owner."""
-    waiver_declined: frozenset[Phase] = frozenset()
+    waiver_declined: Restored[frozenset[Phase]] = frozenset()
     """Gates a user was asked to give up, and would not, since someone last wrote."""
-    stopped: int = 0
-    """The seq of the newest `Stopped`: what was written before it is no reason to begin another cycle."""
-    outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
-    refusals: tuple[RelayRefusal, ...] = ()
+    stopped: Kept[int] = 0
+    """The seq of the newest `Stopped` or `RolledBack`: a message before it is no reason to begin another cycle."""
+    outbox: Kept[Mapping[int, OutboxRow]] = field(default_factory=dict)
+    refusals: Kept[tuple[RelayRefusal, ...]] = ()
     """The newest events that a relay refused for good."""
-    asks: Mapping[str, tuple[RunId, str]] = field(default_factory=dict)
+    asks: Reset[Mapping[str, tuple[RunId, str]]] = field(default_factory=dict)
     """Event id of a question we put -> the run and the call it belongs to."""
-    mission: Mission | None = None
+    mission: Restored[Mission | None] = None
     """The current mission, or the last one."""
-    refused: str = ""
+    refused: Restored[str] = ""
     """The mission that what was written here could not begin yet; "" for none."""
-    undecided: tuple[Undecided, ...] = ()
+    undecided: Reset[tuple[Undecided, ...]] = ()
     """Signals that wait for functions of operators, in order; the functions of the first are being called."""
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Reset[Mapping[str, Verdict]] = field(default_factory=dict)
     """What functions of operators have answered for the open runs, by `Verdict.key`."""
 
     # memory
-    turn_count: int = 0
-    last_turn: OrchestratorTurn | None = None
-    last_transition: r.PhaseTransition | r.HandedOff | None = None
-    unannounced: r.PhaseTransition | None = None
+    turn_count: Kept[int] = 0
+    last_turn: Restored[OrchestratorTurn | None] = None
+    last_transition: Restored[r.PhaseTransition | r.HandedOff | None] = None
+    unannounced: Reset[r.PhaseTransition | None] = None
     """The last transition, as long as no message has shown it."""
-    phase_from: Phase | None = None
-    origin: Mapping[str, Any] = field(default_factory=dict)
+    phase_from: Restored[Phase | None] = None
+    origin: Kept[Mapping[str, Any]] = field(default_factory=dict)
     """The message we answer: a user's newest."""
-    origin_at: int = 0
-    last_created_at: int = 0
-    answered: int = 0
+    origin_at: Kept[int] = 0
+    last_created_at: Kept[int] = 0
+    answered: Restored[int] = 0
     """The seq of the newest message that an agent was shown before its run ended."""
-    recent: tuple[Message, ...] = ()
-    seen: dict[str, None] = field(default_factory=dict)
-    past: tuple[PastCycle, ...] = ()
+    recent: Restored[tuple[Message, ...]] = ()
+    seen: Kept[dict[str, None]] = field(default_factory=dict)
+    past: Restored[tuple[PastCycle, ...]] = ()
     """What stays of the cycles that are over."""
-    systems: Mapping[str, str] = field(default_factory=dict)
+    systems: Kept[Mapping[str, str]] = field(default_factory=dict)
     """System prompts by their digest, the lately used last."""
-    router_lessons: tuple[str, ...] = ()
-    usage: Usage = NO_USAGE
-    granted: Usage = NO_USAGE
+    router_lessons: Kept[tuple[str, ...]] = ()
+    usage: Kept[Usage] = NO_USAGE
+    granted: Kept[Usage] = NO_USAGE
     """The sum of `usage` when a user last let the conversation go on: its own limits count from there."""
-    spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict, compare=False)
+    spending: Kept[Mapping[int, Mapping[PublicKey, Usage]]] = field(default_factory=dict, compare=False)
     """What the newest `SPENDING_DAYS` days have cost, by day since 1970 (UTC) and by `on_behalf_of`. No rule of the
     conversation reads it, and a checkpoint written before it was counted lacks it; so it is not compared."""
-    limit_reported: tuple[str, Millis] = ("", Millis(0))
+    limit_reported: Kept[tuple[str, Millis]] = ("", Millis(0))
     """The last limit of a day that users were informed of, and when that day ends."""
-    metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)
-    forked_from: ForkOrigin | None = None
-    workflow: WorkflowSession | None = None
+    metrics: Kept[Mapping[Phase, PhaseMetrics]] = field(default_factory=dict)
+    forked_from: Kept[ForkOrigin | None] = None
+    workflow: Restored[WorkflowSession | None] = None
     """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
-    agent_states: Mapping[str, AgentPhaseState] = field(default_factory=dict)
+    agent_states: Restored[Mapping[str, AgentPhaseState]] = field(default_factory=dict)
     """States of agents in their own phases, by `Run.state_key`."""
-    history: History | None = field(default_factory=History)
+    history: Kept[History | None] = field(default_factory=History)
 
     @property
     def previous_phase(self) -> Phase | None:
@@ -263,6 +272,14 @@ class State:
         A new kind without phases is excluded here. Missions need not be: they have a sender of their own.
         """
         return self.workflow is None and not self.agent
+
+    @property
+    def place(self) -> str:
+        """The phase; in a conversation without phases `@` and the agent or workflow that it is with."""
+        if self.mission is not None and self.mission.is_alone:
+            return f"@{self.mission.workflow}"
+        name = self.agent if self.workflow is None else self.workflow.slug
+        return f"@{name}" if name else str(self.phase)
 
     @property
     def position(self) -> str:
@@ -305,6 +322,12 @@ class State:
     def called_by(self, run: RunId) -> tuple[Run, ...]:
         """The open runs of the sub-agents that a run has called."""
         return tuple(other for other in self.runs.values() if other.parent == run)
+
+    def failed_tries(self, run: Run | None) -> int:
+        """How often the present model call of a run has failed in transport; with None that of the router."""
+        if run is not None:
+            return run.attempt
+        return self.question.tries if self.question is not None else 0
 
     @property
     def unanswered(self) -> tuple[Message, ...]:

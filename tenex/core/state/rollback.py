@@ -3,8 +3,9 @@
     RolledBack   what the conversation thinks is as it was after an earlier record; what happened stays a fact
     Forked       another conversation begins as this one was after a record; it shares nothing with it
 
-Every field of `State` is in exactly one of the sets below. Both records carry the state itself, so no reader needs the
-records it was folded from, which may lie in an older file of the journal, or in another conversation's. (ADR 15.)
+What a rollback does with a field of `State` is declared at the field: `Restored`, `Reset` or `Kept`. Both records
+carry the state itself, so no reader needs the records it was folded from, which may lie in an older file of the
+journal, or in another conversation's. (ADR 15.)
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,94 +20,18 @@ from tenex.core.reducers.phase_metrics import leave_phase
 from .conversation import CYCLE_MESSAGES, ForkOrigin, History, Rollback, State
 from .run import Completion, OrchestratorTurn
 
-THEN: Final = frozenset(
-    {
-        "title",
-        "phase",
-        "cycle",
-        "messages",
-        "turns",
-        "participants",
-        "reflected",
-        "executed",
-        "gates_met",
-        "waivers",
-        "wrote_since_entry",
-        "touched",
-        "read_files",
-        "waiver_declined",
-        "last_turn",
-        "last_transition",
-        "phase_from",
-        "answered",
-        "recent",
-        "past",
-        "status",
-        "waiting_for",
-        "cycle_usage",
-        "workflow",
-        "mission",
-        "refused",
-        "agent_states",
-    }
-)
-"""What goes back: what agents and the router know, and what the rules of the cycle go by."""
-
-OVER: Final = frozenset(
-    {
-        "turn",
-        "runs",
-        "question",
-        "addressed",
-        "waiver_asked",
-        "waiver_asked_of",
-        "asks",
-        "unannounced",
-        "turns_since_user",
-        "route_streak",
-        "streak_of",
-        "undecided",
-        "verdicts",
-    }
-)
-"""What was open then, or is now, is over; someone has just decided, so what counts since a user spoke is nothing."""
-
-STAYS: Final = frozenset(
-    {
-        "id",
-        "next_seq",
-        "started_at",
-        "updated_at",
-        "starter",
-        "address",
-        "agent",
-        "outbox",
-        "refusals",
-        "turn_count",
-        "origin",
-        "origin_at",
-        "last_created_at",
-        "seen",
-        "systems",
-        "router_lessons",
-        "usage",
-        "granted",
-        "spending",
-        "limit_reported",
-        "metrics",
-        "history",
-        "forked_from",
-        "phase_started_at",
-        "stopped",
-    }
-)
-"""What stays: money is spent, what was sent is delivered, no message is taken twice, no name is used twice.
-
-`stopped` is the moment of going back itself; so is `phase_started_at` where that changes the phase.
-"""
-
 CUT_OFF: Final = "the conversation goes on from before this was done"
 """What became of an agent's part in a turn that was open then."""
+
+_FIELDS: Final = {spec.name: spec for spec in fields(State)}
+
+
+def _declared_as(group: str) -> tuple[str, ...]:
+    return tuple(name for name, spec in _FIELDS.items() if group in getattr(spec.type, "__metadata__", ()))
+
+
+RESTORED: Final = _declared_as("restored")
+RESET: Final = _declared_as("reset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +68,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
     A turn that was open counts as closed: what was done in it is known, the rest as stopped. A cycle that had ended
     stays ended, and where none had begun the user's next message begins the first.
     """
-    changes: dict[str, Any] = {name: _default(name) for name in OVER}
+    changes: dict[str, Any] = {name: _default(name) for name in RESET}
     changes["agent_states"] = {name: one for name, one in then.agent_states.items() if name not in then.runs}
     if then.mission is not None:
         changes["mission"] = then.mission.at_rest(at)
@@ -173,7 +98,7 @@ def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
     """
     rest = at_rest(then, at, now.next_seq)
     carried = {spec.name: _default(spec.name) for spec in fields(State) if spec.name != "id"}
-    carried |= {name: getattr(rest, name) for name in THEN}
+    carried |= {name: getattr(rest, name) for name in RESTORED}
     if not with_files:
         carried["touched"] = then.touched | now.touched
     if then.cycle == now.cycle:  # what was spent on it is spent
@@ -242,7 +167,10 @@ def _before(state: State, records: int) -> State:
 
 
 def rolled_back(c: State, record: RolledBack) -> None:
-    """Take the state from the record; facts stay."""
+    """Take the state from the record; what is `Kept` stays, but for the metrics of a phase that is left.
+
+    `stopped` is the moment of the rollback itself.
+    """
     if c.history is not None:
         c.history = c.history.undone(
             Rollback(
@@ -256,9 +184,9 @@ def rolled_back(c: State, record: RolledBack) -> None:
         )
     if record.state.phase is not c.phase:
         leave_phase(c, record.at)
-    for name in THEN:
+    for name in RESTORED:
         setattr(c, name, getattr(record.state, name))
-    for name in OVER:
+    for name in RESET:
         setattr(c, name, _default(name))
     c.stopped = record.seq
 
@@ -310,9 +238,6 @@ def _closed(turn: OrchestratorTurn, at: Millis) -> OrchestratorTurn:
     done = (*turn.completions, *stopped)
     words = "\n".join(f"{one.agent}: {one.summary or one.text or one.error}" for one in done)
     return replace(turn, completions=done, is_completed=True, summary=words)
-
-
-_FIELDS: Final = {spec.name: spec for spec in fields(State)}
 
 
 def _default(name: str) -> Any:

@@ -10,7 +10,7 @@ shown costs nothing and leads no one astray.
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from tenex.core.config import Agent, Kind, Policy
+from tenex.core.config import Agent, AgentKind, Policy
 from tenex.core.context.window import MESSAGE_CHARACTERS
 from tenex.core.messages import AgentText, Entry, Note, ToolSpec, cut
 from tenex.core.phases import Phase
@@ -87,7 +87,7 @@ def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: 
     called = rules.roster.get(link.agent)
     if called is None:
         return f"{tool} is not there: no agent is called {link.agent} any more. Do without."
-    if agent.kind is Kind.EXPERT and called.kind is not Kind.EXPERT:
+    if agent.kind is AgentKind.EXPERT and called.kind is not AgentKind.EXPERT:
         return f"{tool} may not be called by {agent.slug}, who advises: {called.slug} may change and run things."
     above = [caller.agent for caller in chain(state, run)]
     if link.agent in above:

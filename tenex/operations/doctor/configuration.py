@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenex.configuration.agents import load_agents, only_agent, read_library
 from tenex.configuration.workflows import load_workflows
-from tenex.core.config import Kind
+from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, ModelUnavailable, TenexError
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.urls import is_loopback, normalise_url
@@ -235,7 +235,7 @@ def agents(case: Case) -> Iterator[Finding]:
 
 
 def _workflows(settings: Settings, paths: ProjectPaths, library: PromptLibrary) -> Iterator[Finding]:
-    workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
+    workers = [slug for slug, known in library.definitions.items() if known.kind is not AgentKind.ORCHESTRATOR]
     read = load_workflows(settings, paths, workers)
     if paths.workflows.exists() and not os.access(paths.workflows, os.R_OK | os.X_OK):
         yield fault("the workflows cannot be read", paths.workflows, f"chmod u+rx {paths.workflows}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tenex.configuration.agents import OWNER, PROJECT, read_library
-from tenex.core.config import Kind
+from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, StoreError
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.settings import CONFIG_NAMES, ProjectPaths
@@ -213,7 +213,7 @@ def _missing(paths: ProjectPaths, names: Iterable[str]) -> Iterator[Finding]:
     except ConfigurationError:
         return  # the check `agents` reports it
     for slug, agent in library.definitions.items():
-        if agent.kind is not Kind.ORCHESTRATOR and slug not in names:
+        if agent.kind is not AgentKind.ORCHESTRATOR and slug not in names:
             yield warning(
                 "this agent has no key; the daemon creates one when it starts",
                 paths.keys / f"{slug}{SUFFIX}",

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from tenex.core.config import Kind
+from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
@@ -22,7 +22,7 @@ from .fields import State
 SUFFIX: Final = ".py"
 _STATES: Final = "tenex.output_states."
 _SLUG: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_KINDS: Final = tuple(kind for kind in Kind if kind is not Kind.ORCHESTRATOR)
+_KINDS: Final = tuple(kind for kind in AgentKind if kind is not AgentKind.ORCHESTRATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class PythonAgent:
     """Of the classes of its file."""
     name: str
     role: str
-    kind: Kind
+    kind: AgentKind
     use_when: str
     in_phases: tuple[Phase, ...]
     tools: tuple[str, ...]
@@ -172,12 +172,12 @@ def _words(cls: type, name: str, faults: list[str]) -> tuple[str, ...]:
     return ()
 
 
-def _kind(cls: type, faults: list[str]) -> Kind:
-    word = _text(cls, "kind", faults) or str(Kind.WORKER)
+def _kind(cls: type, faults: list[str]) -> AgentKind:
+    word = _text(cls, "kind", faults) or str(AgentKind.WORKER)
     if word.lower() in _KINDS:
-        return Kind(word.lower())
+        return AgentKind(word.lower())
     faults.append(f"{cls.__name__}: `kind` is {word!r}; it must be one of {', '.join(_KINDS)}.")
-    return Kind.WORKER
+    return AgentKind.WORKER
 
 
 def _phases(cls: type, faults: list[str]) -> Iterator[Phase]:

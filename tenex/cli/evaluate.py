@@ -1,0 +1,166 @@
+"""`tenex eval`: runs scenarios against a daemon of their own, and shows what failed and what the models took."""
+
+import asyncio
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from . import output
+from .options import DataOption, JsonOption, open_settings
+
+if TYPE_CHECKING:
+    from tenex.operations.evaluation.scenario import Scenario
+    from tenex.settings import Settings
+    from tenex.settings.sections import Models
+
+    from .scenario_run import Result
+
+FAILED: Final = 1
+_HEAD: Final = ("scenario", "model", "result", "calls", "sequential", "prompt", "cached", "cost", "seconds")
+
+
+def evaluate(
+    ctx: typer.Context,
+    *,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="Scenarios: YAML files, or names of shipped ones; default: all shipped."),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help='Let this model answer, as "openai:gpt-5-mini"; several compare. Default: whom each scenario names.',
+        ),
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List the scenarios, and run none.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the data folder of each run below this new folder.")
+    ] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run scenarios: messages of a person, the answers of models, and what is expected.
+
+    Each runs on a temporary data folder with an embedded relay; the user's workspace and conversations are not touched.
+    Agents and models are those of the settings. Real models cost money. Exit code 1 where a scenario failed.
+
+    The columns: CALLS are requests to models, with the router's. SEQUENTIAL is the longest chain of calls in which each
+    began after the one before had ended. PROMPT are the tokens that models read, as the server reports or estimated
+    from the bytes. CACHED: of the bytes of requests of agents that were asked before, how many begin as an earlier
+    request did. COST counts the calls whose price is known.
+    """
+    from tenex.operations.evaluation.scenario import find, read_scenarios
+
+    scenarios = read_scenarios(find(files or ()))
+    if show_list:
+        _list(scenarios, as_json=as_json)
+        return
+    settings = open_settings(ctx, data)
+    chosen = {name: _models(settings, name) for name in models or ()}
+    with output.without_logs():
+        results = [
+            _run(scenario, chosen.get(name), name, settings, keep)
+            for scenario in scenarios
+            for name in chosen or [scenario.answered_by]
+        ]
+    if as_json:
+        output.result_json([_as_json(result) for result in results])
+    else:
+        _show(results)
+    if any(result.failures for result in results):
+        raise typer.Exit(FAILED)
+
+
+def _list(scenarios: "Sequence[Scenario]", *, as_json: bool) -> None:
+    rows = [(one.name, one.answered_by, one.about) for one in scenarios]
+    if as_json:
+        output.result_json([dict(zip(("name", "models", "about"), row, strict=True)) for row in rows])
+    else:
+        output.result(output.table(("scenario", "models", "about"), rows))
+
+
+def _models(settings: "Settings", name: str) -> "Models":
+    """The model table in which one model answers everything.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
+    from tenex.settings import resolve_paths
+    from tenex.settings.sections import PhaseModels, Provider
+
+    from .demo_model import demo_model
+
+    given = demo_model(settings, resolve_paths(settings).keys, name, in_terminal=False).overrides["models"]
+    own = {provider: Provider(**table) for provider, table in given.get("providers", {}).items()}
+    return settings.models.model_copy(
+        update={
+            "default": given["default"],
+            "router": None,
+            "phases": PhaseModels(),
+            "agents": {},
+            "providers": {**settings.models.providers, **own},
+        }
+    )
+
+
+def _run(scenario: "Scenario", models: "Models | None", name: str, settings: "Settings", keep: Path | None) -> "Result":
+    from .scenario_run import run_scenario
+
+    output.message(f"{scenario.name} ({name}) ...")
+    folder = Path(tempfile.mkdtemp(prefix="tenex-eval-"))
+    try:
+        return asyncio.run(run_scenario(scenario, settings, models, name, folder))
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            keep.mkdir(parents=True, exist_ok=True)
+            shutil.move(folder, keep / re.sub(r"[^\w.-]+", "-", f"{scenario.name}-{name}"))
+
+
+def _show(results: "Sequence[Result]") -> None:
+    rows = []
+    for one in results:
+        figures = one.figures
+        rows.append(
+            (
+                one.scenario,
+                one.model,
+                "FAILED" if one.failures else "passed",
+                f"{figures.calls:,}",
+                f"{figures.sequential_calls:,}",
+                f"{figures.prompt_tokens:,}",
+                "-" if figures.cached is None else f"{figures.cached:.0%}",
+                "-" if figures.cost is None else f"${figures.cost:.4f}",
+                f"{one.seconds:.1f}",
+            )
+        )
+    output.result(output.table(_HEAD, rows))
+    for one in results:
+        for failure in one.failures:
+            output.result(f"{one.scenario} ({one.model}): {failure}")
+    failed = sum(bool(one.failures) for one in results)
+    output.result(f"{output.count(len(results) - failed, 'passed', 'passed')}, {failed} failed")
+
+
+def _as_json(result: "Result") -> dict[str, Any]:
+    figures = result.figures
+    return {
+        "scenario": result.scenario,
+        "model": result.model,
+        "passed": not result.failures,
+        "failures": list(result.failures),
+        "calls": figures.calls,
+        "sequentialCalls": figures.sequential_calls,
+        "promptTokens": figures.prompt_tokens,
+        "cached": figures.cached,
+        "costUsd": figures.cost,
+        "seconds": round(result.seconds, 2),
+    }

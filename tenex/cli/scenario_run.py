@@ -1,0 +1,194 @@
+"""Runs a scenario: a daemon on a temporary data folder, and a person's client on an embedded relay, in this process."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenex.app import open_application
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.errors import RelayUnavailable
+from tenex.core.ports import Model
+from tenex.llm.config import OFFLINE
+from tenex.llm.scripted import OfflineModel
+from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.keys import KeyRing
+from tenex.operations.conversation_status import is_idle
+from tenex.operations.evaluation.expectations import Run, failures
+from tenex.operations.evaluation.figures import CallRecorder, Figures, figures_of
+from tenex.operations.evaluation.scenario import Scenario, Script
+from tenex.operations.evaluation.scripted import Paced, ScriptedModel
+from tenex.settings import Settings, resolve_paths
+from tenex.settings.sections import Metrics, Models, Paths, People, Relays, Traces
+
+from .nostr_client import ChatClient, connected_client
+from .provider import KEY_SUFFIX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a scenario went with a model; without failures it has passed."""
+
+    scenario: str
+    model: str
+    failures: tuple[str, ...]
+    figures: Figures
+    seconds: float
+
+
+async def run_scenario(scenario: Scenario, settings: Settings, models: Models | None, name: str, data: Path) -> Result:
+    """Run a scenario to its end.
+
+    Args:
+        scenario: what to run.
+        settings: those of the user; agents and models are taken from them, folders, keys and relays are not.
+        models: the models that answer, named `name`; None: whom the scenario names.
+        name: of the models, for the result.
+        data: an empty folder for everything the daemon writes.
+    """
+    is_real = models is not None or scenario.answered_by == "settings"
+    chosen = models or (settings.models if is_real else Models(default=OFFLINE))
+    began = time.monotonic()
+    watch = _Watch(scenario, is_real=is_real)
+    async with embedded_relay() as url:
+        own = _isolated(settings, chosen, data, url, is_real=is_real)
+        places = resolve_paths(own)
+        for file, text in scenario.files.items():
+            path = places.workspace / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        user, project = (KeyRing(places.keys).get_or_create(one) for one in ("owner", "project"))
+        async with open_application(own, observers=(watch,), wrap_model=watch.wrapped) as app:
+            ready = asyncio.Event()
+
+            async def on_ready() -> None:
+                ready.set()
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(app.serve(on_ready), name="daemon")
+                await ready.wait()
+                try:
+                    async with connected_client(url, user, project.public) as client:
+                        await _converse(scenario, client, watch)
+                except* RelayUnavailable as errors:
+                    watch.fault = str(errors.exceptions[0])
+                finally:
+                    app.runtime.stop()
+    figures = figures_of(watch.recorder.calls)
+    found = [*watch.faults(), *failures(scenario.expect, watch.run, figures, places.workspace)]
+    return Result(
+        scenario=scenario.name,
+        model=name,
+        failures=tuple(found),
+        figures=figures,
+        seconds=time.monotonic() - began,
+    )
+
+
+async def _converse(scenario: Scenario, client: ChatClient, watch: "_Watch") -> None:
+    """Send the messages, each when the work for the one before it rests, and wait for the end."""
+    try:
+        async with asyncio.timeout(scenario.timeout):
+            for number, message in enumerate(scenario.messages, 1):
+                outcome = await client.send(message)
+                if not outcome.accepted:
+                    watch.fault = f"the relay refused message {number}: {outcome.detail}"
+                    return
+                await watch.rest(number)
+                if watch.is_over:
+                    return
+    except TimeoutError:
+        watch.fault = f"not finished within {scenario.timeout:g} s, which `timeout` sets"
+
+
+class _Watch:
+    """Sees what becomes durable and what models are asked. An `Observer`."""
+
+    def __init__(self, scenario: Scenario, *, is_real: bool) -> None:
+        self.run = Run()
+        self.fault = ""
+        self.recorder: CallRecorder
+        self._scenario, self._is_real = scenario, is_real
+        self._scripts: list[ScriptedModel] = []
+        self._conversation: Conversation | None = None
+        self._received = 0
+        self._held = ""
+        self._changed = asyncio.Event()
+
+    def wrapped(self, model: Model) -> Model:
+        """The model of a run: answers that are given, then the real model, or the script."""
+        scenario, otherwise = self._scenario, model
+        if not self._is_real:
+            rest = Paced(OfflineModel()) if scenario.answered_by == "offline" else None
+            otherwise = self._scripted(scenario.script, rest)
+        self.recorder = CallRecorder(self._scripted(scenario.given, otherwise))
+        return self.recorder
+
+    def _scripted(self, script: Script, otherwise: Model | None) -> Model:
+        made = ScriptedModel(script, otherwise)
+        self._scripts.append(made)
+        return made
+
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+        """Take the records of one append."""
+        self._conversation = conversation
+        for record in records:
+            if self.is_over:
+                break
+            self.run.add(record)
+            if isinstance(record, r.MessageRecorded | r.CommandGiven):
+                self._received += 1
+            elif isinstance(record, r.RetryScheduled) and record.on_hold:
+                self._held = f"a model cannot be reached: {record.message}"
+        self.run.status = conversation.status
+        self._changed.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run ends before its last message has been worked on."""
+        most = self._scenario.turns
+        return bool(self.faults()) or (most is not None and self.run.turns >= most)
+
+    def faults(self) -> list[str]:
+        """What kept the run from going on."""
+        return [fault for fault in (*(script.missing for script in self._scripts), self._held, self.fault) if fault]
+
+    async def rest(self, messages: int) -> None:
+        """Wait until the work for so many messages rests, or the run is over."""
+        while not self.is_over and not self._rests(messages):
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _rests(self, messages: int) -> bool:
+        return self._conversation is not None and self._received >= messages and is_idle(self._conversation)
+
+
+def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_real: bool) -> Settings:
+    """The settings with folders, keys, a relay and a user of the run's own; keys of models are linked."""
+    theirs = resolve_paths(settings)
+    paths = Paths(agents=str(theirs.agents), workflows=str(theirs.workflows))
+    keys = data / paths.keys
+    keys.mkdir(mode=0o700, parents=True)
+    for file in theirs.keys.glob(f"*{KEY_SUFFIX}"):
+        (keys / file.name).symlink_to(file)
+    providers = {
+        name: one
+        if one.api_key_file is None
+        else one.model_copy(update={"api_key_file": str(theirs.data / one.api_key_file)})
+        for name, one in models.providers.items()
+    }
+    own = {
+        "paths": paths,
+        "relays": Relays(urls=[url], typing_indicators="off"),
+        "people": People(owners=[KeyRing(keys).get_or_create("owner").npub]),
+        "models": models.model_copy(update={"providers": providers}),
+        "metrics": Metrics(),
+        "traces": Traces(),
+    }
+    if not is_real:  # a script is trusted as a file of the user's
+        own["tools"] = settings.tools.model_copy(update={"check": "on"})
+    copy = settings.model_copy(update=own)
+    copy._data = data
+    return copy

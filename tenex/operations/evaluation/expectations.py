@@ -1,0 +1,106 @@
+"""Whether a run is as its scenario expects."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tenex.core import records as r
+
+from .figures import Figures
+from .scenario import REST, Expectations
+
+
+@dataclass(slots=True)
+class Run:
+    """What was seen of a conversation."""
+
+    status: str = "active"
+    turns: int = 0
+    phases: list[str] = field(default_factory=list)
+    """Of the turns, without repetition of one in a row."""
+    agents: dict[str, set[str]] = field(default_factory=dict)
+    """Who had a turn, by phase."""
+    results: dict[str, str] = field(default_factory=dict)
+    """The last result of each tool."""
+    succeeded: set[str] = field(default_factory=set)
+    replies: list[str] = field(default_factory=list)
+
+    def add(self, record: r.Record) -> None:
+        """Take a record."""
+        match record:
+            case r.TurnOpened(phase=phase, agents=agents):
+                if self.phases[-1:] != [str(phase)]:
+                    self.phases.append(str(phase))
+                self.agents.setdefault(str(phase), set()).update(map(str, agents))
+            case r.TurnClosed():
+                self.turns += 1
+            case r.ToolCallCompleted(tool=tool, ok=ok, content=content):
+                self.results[tool] = content
+                self.succeeded.update([tool] if ok else [])
+            case r.ToolCallRejected(tool=tool, sentence=sentence):
+                self.results[tool] = sentence
+            case r.MessageSent(text=text):
+                self.replies.append(text)
+
+
+def failures(expect: Expectations, run: Run, figures: Figures, workspace: Path) -> list[str]:
+    """A sentence for each expectation that does not hold."""
+    return [*_course(expect, run), *_files(expect.files, workspace), *_bounds(expect, figures)]
+
+
+def _course(expect: Expectations, run: Run) -> Iterator[str]:
+    if expect.status is not None and run.status != expect.status:
+        yield f"status is {run.status}, not {expect.status}"
+    if expect.phases is not None and not _matches(expect.phases, run.phases):
+        yield f"phases were {_listed(run.phases)}, not {_listed(expect.phases)}"
+    everyone = sorted(set().union(*run.agents.values()))
+    wanted = expect.agents if isinstance(expect.agents, dict) else {"": expect.agents}
+    for phase, agents in wanted.items():
+        there = sorted(run.agents.get(phase, ())) if phase else everyone
+        if set(agents) - set(there):
+            yield f"agents{f' in {phase}' if phase else ''} were {_listed(there)}, not {_listed(agents)}"
+    for tool in expect.tools:
+        if tool not in run.succeeded:
+            yield f"{tool} was called without success" if tool in run.results else f"{tool} was not called"
+    for tool, text in expect.results.items():
+        if text not in run.results.get(tool, ""):
+            yield f"the last result of {tool} does not contain {text!r}: {_short(run.results.get(tool, 'none'))}"
+    for text in expect.replies:
+        if not any(text in reply for reply in run.replies):
+            yield f"no reply contains {text!r}; the last: {_short(next(reversed(run.replies), 'none'))}"
+
+
+def _matches(wanted: Sequence[str], phases: Sequence[str]) -> bool:
+    pattern = "".join(r"(\w+,)*" if word == REST else f"{word}," for word in wanted)
+    return re.fullmatch(pattern, "".join(f"{phase}," for phase in phases)) is not None
+
+
+def _files(wanted: Mapping[str, str | None], workspace: Path) -> Iterator[str]:
+    for name, text in wanted.items():
+        path = workspace / name
+        content = path.read_text("utf-8", "replace") if path.is_file() else None
+        if text is None and content is not None:
+            yield f"{name} exists"
+        elif text is not None and content is None:
+            yield f"{name} does not exist"
+        elif text is not None and content is not None and text not in content:
+            yield f"{name} does not contain {text!r}: {_short(content)}"
+
+
+def _bounds(expect: Expectations, figures: Figures) -> Iterator[str]:
+    for name in ("calls", "sequential_calls", "prompt_tokens", "cost"):
+        most, found = getattr(expect, name), getattr(figures, name)
+        if most is not None and found is not None and found > most:
+            yield f"{name.replace('_', ' ')}: {found:,} of at most {most:,}"
+    if expect.cached is not None and figures.cached is not None and figures.cached < expect.cached:
+        yield f"cached: {figures.cached:.1%} of at least {expect.cached:.1%}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words) or "none"
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 100 else f"{flat[:99]}…"

@@ -1,0 +1,258 @@
+"""A scenario: a YAML file with messages of a person, answers of scripted models, and expectations.
+
+    about: A request that names a file goes to execute and through all gates.
+    messages:
+      - Create hello.py that prints hello
+    models: offline
+    expect:
+      status: ended
+      phases: [execute, verification, chores, reflection]
+      files: {hello.py: hello}
+      sequential_calls: 15
+
+`SHIPPED` is the folder of the scenarios that come with the program.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Final, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.phases import Phase
+from tenex.prompting.frontmatter import choices
+
+SHIPPED: Final = Path(__file__).parent / "scenarios"
+ROUTER: Final = "orchestrator"
+ANY: Final = "any"
+"""In a script: all agents, or all phases."""
+REST: Final = "..."
+"""In `phases`: any phases, or none."""
+_DECISION: Final = ("agents", "phase", "reason", "waive")
+_WANTED: Final[Mapping[str, str]] = {
+    "string_type": "must be text; put it in quotes",
+    "list_type": "must be a list, such as `[a, b]`",
+    "dict_type": "must be lines of `key: value`",
+    "model_type": "must be lines of `key: value`",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "too_short": "must not be empty",
+    "string_too_short": "must not be empty",
+}
+
+
+def _phase(word: str) -> str:
+    if word not in [*Phase]:
+        raise ValueError(f"{word!r} is not a phase. {choices(word, Phase)}")
+    return word
+
+
+def calls_of(answer: Any) -> list[tuple[str, dict[str, Any]]] | None:
+    """The calls of an agent's answer; None where it is a text.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(answer, str):
+        return None
+    tools = answer.items() if isinstance(answer, dict) else ()
+    calls = [(tool, one) for tool, given in tools for one in (given if isinstance(given, list) else [given])]
+    if not calls or not all(isinstance(arguments, dict) for _, arguments in calls):
+        raise ValueError("must be a text, or tools with their arguments, such as `read_file: {path: a.py}`")
+    return calls
+
+
+def decision_of(answer: Any) -> dict[str, Any]:
+    """A decision of the router: from END, USER, `phase: agents`, or its fields.
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    if answer in ("END", "USER"):
+        return {"agents": [answer]}
+    if isinstance(answer, dict) and len(answer) == 1 and "agents" not in answer:
+        ((phase, agents),) = answer.items()
+        return {"phase": _phase(phase), "agents": agents}
+    if not isinstance(answer, dict) or "agents" not in answer:
+        raise ValueError("must be END, USER, or a phase with its agents, such as `execute: executor`")
+    if unknown := [name for name in answer if name not in _DECISION]:
+        raise ValueError(f"`{unknown[0]}` is not a known key. {choices(str(unknown[0]), _DECISION)}")
+    return answer
+
+
+def _script(value: Any) -> Any:
+    """Complete a script: a list without phases is for any phase."""
+    if not isinstance(value, dict):
+        return value
+    return {agent: {ANY: given} if isinstance(given, list) else given for agent, given in value.items()}
+
+
+def _inside(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError("must be a path in the workspace, such as `pkg/module.py`")
+    return name
+
+
+Text = Annotated[str, Field(min_length=1)]
+FileName = Annotated[str, Field(min_length=1), AfterValidator(_inside)]
+PhaseName = Annotated[str, AfterValidator(_phase)]
+Step = Annotated[str, AfterValidator(lambda word: word if word == REST else _phase(word))]
+ScriptPhase = Annotated[str, AfterValidator(lambda word: word if word == ANY else _phase(word))]
+Script = Annotated[dict[str, dict[ScriptPhase, list[Any]]], BeforeValidator(_script)]
+Bound = Annotated[int, Field(ge=0)]
+
+
+class Table(BaseModel):
+    """A mapping whose keys are all known, strict about types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Expectations(Table):
+    """What must hold at the end; what is not given is not looked at."""
+
+    status: Literal["waiting", "ended"] | None = None
+    phases: list[Step] | None = None
+    """The phases in which turns were taken, in order; `...` is any number of others."""
+    agents: list[str] | dict[PhaseName, list[str]] = []
+    """Who had a turn, at least; or in which phase."""
+    tools: list[str] = []
+    """Each was called with success."""
+    results: dict[str, str] = {}
+    """The last result of a tool contains this."""
+    files: dict[FileName, str | None] = {}
+    """A file of the workspace contains this; null: there is none."""
+    replies: list[str] = []
+    """Each is in a message that the project or an agent sent."""
+    calls: Bound | None = None
+    """At most, like those below; `cached` is at least, as a fraction."""
+    sequential_calls: Bound | None = None
+    prompt_tokens: Bound | None = None
+    cost: Annotated[float, Field(ge=0)] | None = None
+    cached: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class Scenario(Table):
+    """One file."""
+
+    name: Text
+    about: str = ""
+    messages: Annotated[list[Text], Field(min_length=1)]
+    """Each is sent when the work for the one before has ended or waits for the person."""
+    files: dict[FileName, str] = {}
+    """In the workspace at the beginning."""
+    models: Literal["scripted", "offline", "settings"] | None = None
+    """Who answers: only `script`, also the offline model, or the models of the settings."""
+    script: Script = {}
+    """Answers by agent and phase, in order. Not used with real models."""
+    given: Script = {}
+    """The same, used with real models too: what they are to react to."""
+    turns: Annotated[int, Field(ge=1)] | None = None
+    """The run ends after so many turns; None: when the work for the last message has."""
+    timeout: Annotated[float, Field(gt=0)] = 600
+    """Seconds of the whole run."""
+    expect: Expectations = Expectations()
+
+    @property
+    def answered_by(self) -> Literal["scripted", "offline", "settings"]:
+        """`models`; where it is not given, the script if there is one."""
+        return self.models or ("scripted" if self.script else "settings")
+
+
+def shipped() -> list[Path]:
+    """The files of the scenarios that come with the program."""
+    return sorted(SHIPPED.glob("*.yaml"))
+
+
+def find(names: Iterable[str]) -> list[Path]:
+    """The files that are named, as paths or as names of shipped scenarios; all shipped ones where none is."""
+    own = {path.stem: path for path in shipped()}
+    return [own.get(name, Path(name)) for name in names] or list(own.values())
+
+
+def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
+    """Read files.
+
+    Raises:
+        ConfigurationError: with every fault of every file: file, line, key, what is wrong and what is allowed.
+    """
+    faults: list[str] = []
+    found = [scenario for path in paths if (scenario := _read(path, faults)) is not None]
+    if faults:
+        raise ConfigurationError(faults)
+    return found
+
+
+def _read(path: Path, faults: list[str]) -> Scenario | None:
+    try:
+        text = path.read_text(encoding="utf-8")
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(text)
+    except OSError as error:
+        faults.append(f"{path}: cannot be read ({error.strerror}); `tenex eval --list` shows the shipped scenarios")
+    except (yaml.YAMLError, ValueError) as error:  # the latter: not UTF-8
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        faults.append(
+            f"{path}{line}: this is not valid YAML: {getattr(error, 'problem', None) or error}. Put texts that "
+            "contain `: ` in quotes."
+        )
+    else:
+        if tree is None or not isinstance(values, dict):
+            faults.append(f"{path}:1: must be lines of `key: value`, with: {', '.join(Scenario.model_fields)}")
+            return None
+        try:
+            scenario = Scenario.model_validate({"name": path.stem, **values})
+        except ValidationError as invalid:
+            faults += _sentences(path, tree, invalid)
+        else:
+            faults += _script_faults(path, tree, scenario)
+            return scenario
+    return None
+
+
+def _sentences(path: Path, tree: yaml.Node, invalid: ValidationError) -> Iterator[str]:
+    for problem in invalid.errors():
+        line, keys = _place(tree, problem["loc"])
+        name = ".".join(map(str, keys)) or "the file"
+        kind = problem["type"]
+        if kind == "extra_forbidden":
+            table = Expectations if keys[0] == "expect" else Scenario
+            sentence = f"there is no such key. {choices(str(keys[-1]), table.model_fields)}"
+        elif kind == "missing":
+            name, sentence = str(problem["loc"][-1]), "is missing. Add it."
+        elif kind == "value_error":
+            sentence = str(problem["ctx"]["error"])
+        else:
+            sentence = _WANTED.get(kind) or problem["msg"]
+        yield f"{path}:{line}: {name}: {sentence}"
+
+
+def _script_faults(path: Path, tree: yaml.Node, scenario: Scenario) -> Iterator[str]:
+    for name, script in (("script", scenario.script), ("given", scenario.given)):
+        for agent, phases in script.items():
+            for phase, answers in phases.items():
+                for place, answer in enumerate(answers):
+                    try:
+                        decision_of(answer) if agent == ROUTER else calls_of(answer)
+                    except ValueError as error:
+                        line, keys = _place(tree, (name, agent, phase, place))
+                        yield f"{path}:{line}: {'.'.join(map(str, keys))}: {error}"
+
+
+def _place(node: yaml.Node, location: tuple[int | str, ...]) -> tuple[int, list[int | str]]:
+    """The line of a location, and its keys as the file has them: without pydantic's names of alternatives."""
+    line, keys = 1, list[int | str]()
+    for part in location:
+        inner = None
+        if isinstance(node, yaml.MappingNode):
+            inner = next(((key, value) for key, value in node.value if key.value == str(part)), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            inner = (node.value[part], node.value[part])
+        if inner is not None:
+            line, node = inner[0].start_mark.line + 1, inner[1]
+            keys.append(part)
+    return line, keys

@@ -1,0 +1,103 @@
+"""Calls of models for a message, and what they read: a simple request, all seven phases, and a chat of 100 messages.
+
+The daemon of `tenex eval` asks a server on loopback that speaks OpenAI's protocol and keeps every request. Its count of
+tokens is of words; vendors count tokens of about four bytes, so an estimate from the bytes is shown too.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tenex.cli.scenario_run import run_scenario
+from tenex.core.messages import Usage
+from tenex.nostr.keys import parse_public_key
+from tenex.operations.evaluation.figures import Call, Figures, figures_of
+from tenex.operations.evaluation.scenario import ROUTER, Scenario
+from tenex.settings import Settings, load
+from tests.fakes.modelprotocol import Json
+from tests.fakes.modelscripts import Asked, Team, all_phases, swift
+from tests.fakes.modelserver import Exchange, ModelServer, model_server
+
+from .rig import PATIENCE, Row
+
+MESSAGES = 100
+"""Of the chat."""
+
+
+def _chats(question: Json) -> Mapping[str, Any]:
+    """An orchestrator that has the project manager answer each message."""
+    turns = question["turns"]
+    is_answered = bool(turns) and question["messages"][-1]["after_turn"] != turns[-1]["turn"]
+    return {"agents": ["USER" if is_answered else "project-manager"], "reason": "talk"}
+
+
+async def measure(place: Path) -> list[Row]:
+    """Run the three."""
+    request = await _figures(place / "request", Team(worker=swift), ["Please create note-01.txt."])
+    phases = ["I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."]
+    seven = await _figures(place / "seven", Team(all_phases, swift), phases)
+    chat = await _figures(place / "chat", Team(_chats), [f"message {n}: how are you?" for n in range(1, MESSAGES + 1)])
+    return [
+        *_rows("simple request", request, sequential=6, tokens=15_000),
+        *_rows("seven phases", seven, calls=16, tokens=40_000),
+        *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES),
+    ]
+
+
+async def _figures(data: Path, team: Team, messages: list[str]) -> tuple[Figures, int]:
+    """The figures by the server's log, and the tokens estimated from the bytes."""
+    async with model_server(team) as server:
+        scenario = Scenario(name=data.name, messages=messages, models="settings", timeout=PATIENCE)
+        result = await run_scenario(scenario, _settings(data, server), None, "test", data / "run")
+        assert not result.failures, result.failures
+        calls = [_call(exchange) for exchange in server.delivered()]
+    return figures_of(calls), sum(len(call.sent) for call in calls) // 4
+
+
+def _settings(data: Path, server: ModelServer) -> Settings:
+    data.mkdir(parents=True)
+    (data / "key").write_text(server.key)
+    provider = {"kind": "openai", "base_url": server.url, "api_key_file": "key"}
+    models = {"default": "local:test", "providers": {"local": provider}}
+    limits = {"tokens_per_cycle": 1_000_000_000}
+    return load(None, data, env={}, parse_key=parse_public_key, overrides={"models": models, "limits": limits})
+
+
+def _call(exchange: Exchange) -> Call:
+    request = exchange.request
+    asked = Asked(request)
+    first = [message for message in request["messages"] if message["role"] in ("system", "developer")]
+    rest = [message for message in request["messages"] if message not in first]
+    parts = [*(request.get("tools") or []), *first, *rest]
+    return Call(
+        agent=ROUTER if asked.question is not None else asked.agent,
+        sent=b"".join(json.dumps(part, ensure_ascii=False).encode() + b"\n" for part in parts),
+        began=exchange.began,
+        ended=exchange.ended,
+        usage=Usage(input_tokens=exchange.input_tokens),
+    )
+
+
+def _rows(
+    work: str,
+    measured: tuple[Figures, int],
+    *,
+    calls: int | None = None,
+    sequential: int | None = None,
+    tokens: int | None = None,
+) -> list[Row]:
+    figures, estimated = measured
+    return [
+        Row(work=f"{work}: calls", figure=figures.calls, unit="", budget=calls),
+        Row(work=f"{work}: sequential calls", figure=figures.sequential_calls, unit="", budget=sequential),
+        Row(work=f"{work}: prompt tokens, by the server", figure=figures.prompt_tokens, unit="", budget=tokens),
+        Row(work=f"{work}: prompt tokens, by the bytes", figure=estimated, unit=""),
+        Row(
+            work=f"{work}: shared prefix",
+            figure=100 * (figures.cached or 0.0),
+            unit="%",
+            budget=90,
+            sense="at least",
+        ),
+    ]

@@ -1,0 +1,214 @@
+"""Scenarios of `tenex eval`: how files are read, what expectations find, and how the figures are computed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.errors import ConfigurationError, ModelRefused
+from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
+from tenex.core.messages import ModelRequest, Usage
+from tenex.core.phases import Phase
+from tenex.operations.evaluation.expectations import Run, failures
+from tenex.operations.evaluation.figures import Call, Figures, figures_of
+from tenex.operations.evaluation.scenario import Expectations, find, read_scenarios
+from tenex.operations.evaluation.scripted import ScriptedModel
+
+FIGURES = Figures(calls=7, sequential_calls=5, prompt_tokens=900, cached=0.8, cost=0.02)
+
+
+def call(agent: str, sent: str, began: float = 0, ended: float = 1, tokens: int = 0, cost: float | None = None) -> Call:
+    usage = Usage(input_tokens=tokens, cost_usd=cost)
+    return Call(agent=agent, sent=sent.encode(), began=began, ended=ended, usage=usage)
+
+
+# ---- figures ----
+
+
+@pytest.mark.parametrize(
+    ("times", "count"),
+    [
+        ([(0, 1), (1, 2), (2, 3)], 3),
+        ([(0, 1), (0, 1), (0, 1)], 1),
+        ([(0, 9), (1, 2), (3, 4), (9, 10)], 3),
+        ([(0, 2), (1, 3), (2, 4)], 2),
+        ([], 0),
+    ],
+)
+def test_calls_at_the_same_time_count_once(times: list[tuple[float, float]], count: int) -> None:
+    """The longest chain in which each began after the one before had ended."""
+    assert figures_of([call("a", "x", *time) for time in times]).sequential_calls == count
+
+
+def test_the_cached_share_compares_with_every_earlier_request_of_the_agent() -> None:
+    """8 of 10 bytes with the first and 3 with the second: 8; another agent's requests and the first do not count."""
+    calls = [
+        call("a", "12345678ab", began=1),
+        call("a", "123xxxxx", began=2),
+        call("b", "12345678cd", began=2),
+        call("a", "12345678cd", began=3),
+    ]
+    assert figures_of(calls).cached == (3 + 8) / (8 + 10)
+    assert figures_of(reversed(calls)).cached == (3 + 8) / (8 + 10), "in the order in which they began"
+    assert figures_of(calls[:1]).cached is None
+
+
+def test_prompt_tokens_are_those_of_the_server_or_estimated_from_the_bytes() -> None:
+    """Four bytes to a token; a cost is known where one of the calls has one."""
+    figures = figures_of([call("a", "12345", tokens=0), call("a", "1", tokens=50, cost=0.5)])
+    assert (figures.calls, figures.prompt_tokens, figures.cost) == (2, 2 + 50, 0.5)
+    assert figures_of([call("a", "12345")]).cost is None
+
+
+# ---- expectations ----
+
+
+def seen(*records: r.Record) -> Run:
+    run = Run(status="ended")
+    for record in records:
+        run.add(record)
+    return run
+
+
+def turn(phase: Phase, *agents: str) -> r.Record:
+    slugs = tuple(map(Slug, agents))
+    return r.TurnOpened(seq=1, at=Millis(0), turn_id=TurnId("turn-1"), phase=phase, agents=slugs, reason="")
+
+
+def result(tool: str, content: str, *, ok: bool = True) -> r.Record:
+    ids: dict[str, Any] = {"run": RunId("turn-1.a"), "call": CallId("c")}
+    return r.ToolCallCompleted(seq=1, at=Millis(0), tool=tool, ok=ok, content=content, **ids)
+
+
+RUN = seen(
+    turn(Phase.EXECUTE, "executor"),
+    turn(Phase.EXECUTE, "executor"),
+    turn(Phase.VERIFICATION, "planner"),
+    result("check", "1 failed", ok=False),
+    result("check", "all passed"),
+    result("shell", "no", ok=False),
+)
+
+
+@pytest.mark.parametrize(
+    ("expect", "failure"),
+    [
+        ({"status": "ended"}, ""),
+        ({"status": "waiting"}, "status is ended, not waiting"),
+        ({"phases": ["execute", "verification"]}, ""),
+        ({"phases": ["...", "verification", "..."]}, ""),
+        ({"phases": ["execute"]}, "phases were execute, verification, not execute"),
+        ({"agents": ["planner", "executor"]}, ""),
+        ({"agents": {"verification": ["planner"]}}, ""),
+        ({"agents": {"execute": ["planner"]}}, "agents in execute were executor, not planner"),
+        ({"tools": ["check"]}, ""),
+        ({"tools": ["shell"]}, "shell was called without success"),
+        ({"tools": ["learn"]}, "learn was not called"),
+        ({"results": {"check": "passed"}}, ""),
+        ({"results": {"check": "failed"}}, "the last result of check does not contain 'failed': all passed"),
+        ({"files": {"a.txt": "one", "b.txt": None}}, ""),
+        ({"files": {"a.txt": "two"}}, "a.txt does not contain 'two': one"),
+        ({"files": {"a.txt": None}}, "a.txt exists"),
+        ({"files": {"c.txt": ""}}, "c.txt does not exist"),
+        ({"replies": ["May I"]}, "no reply contains 'May I'; the last: none"),
+        ({"calls": 7, "sequential_calls": 5, "prompt_tokens": 900, "cost": 0.02, "cached": 0.8}, ""),
+        ({"calls": 6}, "calls: 7 of at most 6"),
+        ({"prompt_tokens": 899}, "prompt tokens: 900 of at most 899"),
+        ({"cached": 0.9}, "cached: 80.0% of at least 90.0%"),
+    ],
+)
+def test_each_expectation_that_does_not_hold_is_a_sentence(
+    expect: dict[str, Any], failure: str, tmp_path: Path
+) -> None:
+    """None where all hold."""
+    (tmp_path / "a.txt").write_text("one")
+    assert failures(Expectations(**expect), RUN, FIGURES, tmp_path) == ([failure] if failure else [])
+
+
+# ---- files ----
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "sentence"),
+    [
+        ("messages: [hi]\nexpect:\n  call: 3\n", 3, "expect.call: there is no such key. Did you mean `calls`?"),
+        ("messages: [hi]\nexpect:\n  phases: [exekute]\n", 3, "'exekute' is not a phase. Did you mean `execute`?"),
+        ("messages:\n- hi\n- yes\n", 3, "messages.1: must be text; put it in quotes"),
+        ("about: nothing\n", 1, "messages: is missing. Add it."),
+        ("messages: [hi]\nfiles:\n  ../x: y\n", 3, "must be a path in the workspace"),
+        ("messages: [hi]\nscript:\n  a:\n    plan:\n    - 3\n", 5, "script.a.plan.0: must be a text, or tools"),
+        ("messages: [hi]\nscript:\n  orchestrator: [DONE]\n", 3, "must be END, USER, or a phase with its agents"),
+        ("messages: [hi]\nscript:\n  orchestrator: [{plane: a}]\n", 3, "'plane' is not a phase."),
+        ("messages: [hi]\nexpect: {calls: many}\n", 2, "expect.calls: must be a whole number"),
+        ("messages: [hi\n", 2, "this is not valid YAML"),
+        ("- hi\n", 1, "must be lines of `key: value`, with: name, about, messages"),
+    ],
+)
+def test_a_wrong_file_is_reported_with_its_line_and_what_is_allowed(
+    text: str, line: int, sentence: str, tmp_path: Path
+) -> None:
+    """Before anything runs."""
+    file = tmp_path / "wrong.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        read_scenarios([file])
+    (fault,) = caught.value.faults
+    assert fault.startswith(f"{file}:{line}: ")
+    assert sentence in fault
+
+
+def test_a_missing_file_is_reported_with_the_command_that_lists_the_shipped_ones(tmp_path: Path) -> None:
+    """A name that is no shipped scenario is a path."""
+    with pytest.raises(ConfigurationError, match=r"nothing.yaml: cannot be read .*`tenex eval --list`"):
+        read_scenarios(find([str(tmp_path / "nothing.yaml")]))
+
+
+def test_twelve_scenarios_are_shipped_and_can_be_named() -> None:
+    """Each says what it is about, and none needs a real model."""
+    every = read_scenarios(find([]))
+    assert len(every) == 12
+    assert all(one.about and one.answered_by != "settings" for one in every)
+    assert [one.name for one in read_scenarios(find(["repair"]))] == ["repair"]
+
+
+# ---- scripts ----
+
+
+async def test_a_script_answers_by_agent_and_phase_in_order(tmp_path: Path) -> None:
+    """Several calls of one answer; a list without phases is for any; after the last answer another model is asked."""
+    file = tmp_path / "one.yaml"
+    file.write_text(
+        "messages: [hi]\n"
+        "script:\n"
+        "  orchestrator: [execute: executor, END]\n"
+        "  executor:\n"
+        "    plan: [planned]\n"
+        "    any: [{read_file: [{path: a}, {path: b}], check: {path: c}}, done]\n"
+    )
+    (scenario,) = read_scenarios([file])
+    model = ScriptedModel(scenario.script, None)
+    steps = [await model.step(request("executor", phase)) for phase in ("execute", "plan", "execute")]
+    assert [(one.tool, one.arguments["path"]) for one in steps[0].calls] == [
+        ("read_file", "a"),
+        ("read_file", "b"),
+        ("check", "c"),
+    ]
+    assert len({one.id for one in steps[0].calls}) == 3
+    assert [step.text for step in steps] == ["", "planned", "done"]
+    routes = [await model.step(request("orchestrator", "chat", route=True)) for _ in range(2)]
+    assert [route.text for route in routes] == [
+        '{"reason": "scripted", "phase": "execute", "agents": "executor"}',
+        '{"reason": "scripted", "agents": ["END"]}',
+    ]
+    with pytest.raises(ModelRefused, match="the script has no further answer of executor in execute"):
+        await model.step(request("executor", "execute"))
+    assert model.missing
+    other = ScriptedModel({"executor": {"any": ["of the other"]}}, None)
+    assert (await ScriptedModel({}, other).step(request("executor", "execute"))).text == "of the other"
+
+
+def request(agent: str, phase: str, *, route: bool = False) -> ModelRequest:
+    return ModelRequest(
+        purpose="route" if route else "work", agent=Slug(agent), phase=phase, system="You are.", entries=()
+    )

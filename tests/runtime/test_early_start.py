@@ -1,0 +1,178 @@
+"""What starts while an append is under way, what waits for it, and what is left of an early start if it fails."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.config import Replay
+from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.dispatch import decide
+from tenex.core.effects import Effect, ModelCall, Publish, Route, ToolCall
+from tenex.core.ids import Millis, RunId
+from tenex.core.messages import ModelRequest, ModelStep, Usage
+from tenex.core.pending import pending
+from tenex.core.port_values import ExecutionContext
+from tenex.core.ports import OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
+from tenex.core.signals import ModelCallInterrupted
+from tests.fakes.runtime import World
+from tests.fakes.scenario import ID, reply, rules
+from tests.fakes.virtual import virtual_time
+
+FLUSH = 100.0
+"""Seconds of an append: whatever does not wait for it has long ended."""
+
+
+def once(question: dict[str, Any]) -> dict[str, Any]:
+    """One turn of execute for each message, then the user is next."""
+    turns, newest = question["turns"], question["messages"][-1]
+    is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
+    return (
+        {"agents": ["executor"], "phase": "execute", "reason": "-"} if is_new else {"agents": ["USER"], "reason": "-"}
+    )
+
+
+def tools(request: ModelRequest) -> ModelStep:
+    """A tool of each kind, and the end."""
+    if any(isinstance(entry, ModelStep) for entry in request.entries):
+        return reply("it is done")
+    return reply("", ("read_file", {"path": "a"}), ("write_file", {"path": "a"}), ("send", {"path": "m"}))
+
+
+class Watched(World):
+    """Knows of each effect whether the record that wants it was durable when it started."""
+
+    def __init__(self) -> None:
+        super().__init__(once, tools)
+        self.append_time = FLUSH
+        self.started: Counter[tuple[str, bool]] = Counter()
+
+    def _starts(self, what: str, is_meant: Callable[[Effect], bool]) -> None:
+        wanted = pending(fold(ID, self.records()))
+        self.started[what, any(map(is_meant, wanted.values()))] += 1
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        """A model."""
+        self._starts(request.purpose, lambda one: isinstance(one, Route if request.purpose == "route" else ModelCall))
+        return await super().step(request, on_text)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """A tool."""
+        self._starts(name, lambda one: isinstance(one, ToolCall) and one.context == context)
+        return await super().call(name, arguments, context)
+
+    async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
+        """A relay."""
+        self._starts("publish", lambda one: isinstance(one, Publish) and one.event == event)
+        return await super().publish(event, relay)
+
+    def records(self) -> list[r.Record]:
+        """What is durable."""
+        return [record for decision in self.books.get(ID, []) for record in decision]
+
+
+@virtual_time
+async def test_only_what_changes_nothing_starts_before_its_records_are_durable() -> None:
+    world = Watched()
+    async with world.daemon() as daemon:
+        daemon.write("build it")
+        await daemon.until("waiting")
+    assert {what for what, is_durable in world.started if not is_durable} == {"route", "work", "read_file"}
+    assert {what for what, is_durable in world.started if is_durable} == {"write_file", "send", "publish"}
+    assert max(world.calls.values()) == 1
+
+
+@virtual_time
+async def test_a_turn_waits_for_the_disk_or_for_the_model_whichever_takes_longer() -> None:
+    world = World(lambda q: {"agents": ["USER" if q["turns"] else "planner"], "reason": "-"}, lambda _: reply("done"))
+    world.append_time = world.think = 10.0
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        while not world.published:
+            await asyncio.sleep(0.1)
+        assert asyncio.get_running_loop().time() < 31, "three appends; the router and the agent think meanwhile"
+
+
+class Failing(World):
+    """The append that follows the router's answer fails, `after` seconds; an agent thinks for 10 s."""
+
+    def __init__(self, after: float, kept: int, failing: int = 2) -> None:
+        super().__init__(once, lambda _: reply("it is done"))
+        self.think, self.append_time = 10.0, after
+        self.cut_off = Usage(input_tokens=7)
+        self.fail_append = lambda number: kept if number == failing else None
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize(("after", "cost"), [(5.0, 7), (20.0, 10)], ids=["cancelled", "answered"])
+@pytest.mark.parametrize("failing", [1, 2])
+@virtual_time
+async def test_a_call_that_started_for_an_append_that_failed_is_made_again_and_its_cost_is_recorded(
+    failing: int, after: float, cost: int, kept: int
+) -> None:
+    world = Failing(after, kept, failing)
+    async with world.daemon() as daemon:
+        daemon.write("build it")
+        state = await daemon.until("waiting")
+        assert [request.purpose for request in world.requests].count("route") == (3 if failing == 1 else 2)
+        assert [request.purpose for request in world.requests].count("work") == (1 if failing == 1 else 2)
+        assert state.usage.input_tokens == 3 * 10 + cost
+        (everyone, *_) = world.daily.today()
+        assert everyone.used.tokens == state.usage.tokens, "nothing is reserved or counted twice"
+    records = [record for decision in world.books[ID] for record in decision]
+    (cancelled,) = [record for record in records if isinstance(record, r.ModelCallCancelled)]
+    run = next(record.run for record in records if isinstance(record, r.RunStarted))
+    assert (cancelled.run, cancelled.usage.input_tokens) == (None if failing == 1 else run, cost)
+    assert len([record for record in records if isinstance(record, r.ModelResponded)]) == 1
+    assert len([record for record in records if isinstance(record, r.Routed)]) == 2
+
+
+@virtual_time
+async def test_a_result_of_a_tool_that_started_for_an_append_that_failed_is_dropped() -> None:
+    world = World(once, tools)
+    world.append_time = 1.0
+    world.fail_append = lambda number: 0 if number == 3 else None
+    async with world.daemon() as daemon:
+        daemon.write("build it")
+        await daemon.until("waiting")
+    read = next(x for decision in world.books[ID] for x in decision if isinstance(x, r.ToolCallStarted))
+    assert read.replay is Replay.READ
+    assert world.calls[f"{ID}:{read.seq}"] == 2
+    assert sorted(world.calls.values()) == [1, 1, 2]
+
+
+@virtual_time
+async def test_a_disk_that_goes_on_failing_costs_one_model_call() -> None:
+    world = Failing(5.0, 0)
+    world.fail_append = lambda _: 0
+    async with world.daemon() as daemon:
+        daemon.write("build it")
+        await asyncio.sleep(3_600)
+        assert len(world.requests) == 1
+        world.fail_append = None
+        await daemon.until("waiting")
+    assert len(world.requests) == 4
+
+
+@virtual_time
+async def test_after_a_kill_before_the_append_returned_the_model_is_asked_the_same_again() -> None:
+    world = Failing(5.0, 0)
+    world.fail_append = None
+    async with world.daemon(kill=True) as daemon:
+        daemon.write("build it", event_id="b" * 64)
+        while len(world.requests) < 2:
+            await asyncio.sleep(0.1)
+        assert not any(isinstance(record, r.RunStarted) for decision in world.books[ID] for record in decision)
+    async with world.daemon() as daemon:
+        await daemon.until("waiting")
+    first, again = [request for request in world.requests if request.purpose == "work"]
+    assert first.agent == again.agent
+    assert first.entries == again.entries
+
+
+def test_the_cost_of_a_call_for_a_conversation_that_never_began_begins_no_journal() -> None:
+    cost = ModelCallInterrupted(run=RunId("t1.executor"), usage=Usage(input_tokens=7), model="script")
+    assert decide(Conversation(id=ID), cost, rules(), Millis(1)) == []
