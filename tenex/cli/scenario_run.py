@@ -53,14 +53,15 @@ async def run_scenario(scenario: Scenario, settings: Settings, models: Models | 
     began = time.monotonic()
     watch = _Watch(scenario, is_real=is_real)
     async with embedded_relay() as url:
-        own = _isolated(settings, chosen, data, url, is_real=is_real)
+        own = _isolated(settings, chosen, data, url, is_trusted=scenario.is_shipped and not is_real)
         places = resolve_paths(own)
         for file, text in scenario.files.items():
             path = places.workspace / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         user, project = (KeyRing(places.keys).get_or_create(one) for one in ("owner", "project"))
-        async with open_application(own, observers=(watch,), wrap_model=watch.wrapped) as app:
+        scripted = None if is_real else OfflineModel()  # named here it is not trusted, unlike that of the settings
+        async with open_application(own, model=scripted, observers=(watch,), wrap_model=watch.wrapped) as app:
             ready = asyncio.Event()
 
             async def on_ready() -> None:
@@ -77,7 +78,7 @@ async def run_scenario(scenario: Scenario, settings: Settings, models: Models | 
                 finally:
                     app.runtime.stop()
     figures = figures_of(watch.recorder.calls)
-    found = [*watch.faults(), *failures(scenario.expect, watch.run, figures, places.workspace)]
+    found = watch.faults() or failures(scenario.expect, watch.run, figures, places.workspace)
     return Result(
         scenario=scenario.name,
         model=name,
@@ -165,7 +166,7 @@ class _Watch:
         return self._conversation is not None and self._received >= messages and is_idle(self._conversation)
 
 
-def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_real: bool) -> Settings:
+def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_trusted: bool) -> Settings:
     """The settings with folders, keys, a relay and a user of the run's own; keys of models are linked."""
     theirs = resolve_paths(settings)
     paths = Paths(agents=str(theirs.agents), workflows=str(theirs.workflows))
@@ -187,7 +188,7 @@ def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_re
         "metrics": Metrics(),
         "traces": Traces(),
     }
-    if not is_real:  # a script is trusted as a file of the user's
+    if is_trusted:
         own["tools"] = settings.tools.model_copy(update={"check": "on"})
     copy = settings.model_copy(update=own)
     copy._data = data

@@ -169,6 +169,9 @@ def rebuild(
     if source not in SOURCES:
         raise UsageError(f"{source[:40]!r} is not a source. Choose {' or '.join(SOURCES)}.")
     settings = open_settings(ctx, data)
+    where = resolve_paths(settings)
+    if not where.data.is_dir():  # the lock would make it
+        raise UsageError(f"{where.data}: no such folder. `tenex init` makes it; --data names another.")
 
     async def work(folder: "ConversationFolder", disk: "Disk") -> Any:
         is_whole_id = _ID.fullmatch(id.lower()) is not None
@@ -178,7 +181,7 @@ def rebuild(
 
     telemetry = configure("error", "auto")  # relays that fail are reported in what is lost
     try:
-        with FolderLock(resolve_paths(settings).conversations):
+        with FolderLock(where.conversations):
             made = on_folder(ctx, data, work)
     finally:
         telemetry.close()

@@ -7,6 +7,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from tenex.cli.main import main
+from tenex.operations.evaluation.scenario import SHIPPED
 from tests.fakes.modelscripts import Team, swift
 from tests.fakes.modelserver import model_server
 from tests.service.kit import tenex as run_tenex
@@ -65,6 +67,20 @@ def test_a_scenario_that_fails_is_named_with_what_failed(text: str, failure: str
     assert done.stdout.endswith("0 passed, 1 failed\n")
     (kept,) = (tmp_path / "kept").iterdir()
     assert (kept / "conversations").is_dir()
+
+
+@pytest.mark.parametrize("is_shipped", [True, False])
+def test_without_a_sandbox_only_shipped_scripts_run_programs(
+    is_shipped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of somebody else must not run code as this user, unless the settings permit that."""
+    monkeypatch.setattr("tenex.app.root.probe_bubblewrap", lambda: False)
+    file = tmp_path / "mine.yaml"
+    file.write_text((SHIPPED / "repair.yaml").read_text())
+    code = main(["eval", "repair" if is_shipped else str(file), "--data", str(tmp_path / "data")])
+    shown = capsys.readouterr().out
+    assert code == (0 if is_shipped else 1), shown
+    assert ("check was called without success" in shown) is not is_shipped
 
 
 def test_a_wrong_file_is_refused_before_anything_runs(tenex: Tenex, tmp_path: Path) -> None:

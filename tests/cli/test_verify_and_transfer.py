@@ -201,6 +201,16 @@ def test_rebuild_wants_a_reason_and_a_source(data: Path, tenex: Tenex) -> None:
     assert (done.returncode, "is whole" in done.stderr) == (2, True), "the readable file is taken where none is named"
 
 
+def test_a_rebuild_of_what_there_is_not_makes_nothing(data: Path, tmp_path: Path, tenex: Tenex) -> None:
+    before = sorted((data / "conversations").iterdir())
+    done = tenex("conversations", "rebuild", "e" * 64, "--data", data)
+    assert (done.returncode, "There is no conversation eeee" in done.stderr) == (2, True)
+    assert [path for path in sorted((data / "conversations").iterdir()) if path.name != ".lock"] == before
+    done = tenex("conversations", "rebuild", "e" * 64, "--data", tmp_path / "mistyped")
+    assert (done.returncode, "mistyped: no such folder" in done.stderr) == (2, True)
+    assert not (tmp_path / "mistyped").exists()
+
+
 def test_rebuild_reports_what_is_lost_and_where_the_backup_is(data: Path, tenex: Tenex) -> None:
     spoil(data, ONE)
     done = tenex("conversations", "rebuild", "1111", "--from", "conversation.json", "--data", data)

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
@@ -156,6 +156,13 @@ class Scenario(Table):
     """Seconds of the whole run."""
     expect: Expectations = Expectations()
 
+    _is_shipped: bool = PrivateAttr(default=False)
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it comes with the program: what its script writes may be run like what the offline model writes."""
+        return self._is_shipped
+
     @property
     def answered_by(self) -> Literal["scripted", "offline", "settings"]:
         """`models`; where it is not given, the script if there is one."""
@@ -210,6 +217,7 @@ def _read(path: Path, faults: list[str]) -> Scenario | None:
             faults += _sentences(path, tree, invalid)
         else:
             faults += _script_faults(path, tree, scenario)
+            scenario._is_shipped = path.parent == SHIPPED
             return scenario
     return None
 
