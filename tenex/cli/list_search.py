@@ -130,10 +130,13 @@ def _is_conclusive(view: dict[str, Any], wanted: "Filter") -> bool:
 
 
 def _unreadable_row(name: ConversationId, view: dict[str, Any], status: str, why: str) -> dict[str, Any]:
+    workflow = view.get("workflow")
+    partner = view.get("agent") or (workflow.get("name") if isinstance(workflow, dict) else None)
     return {
         "id": name,
         "status": status,
-        "phase": view.get("phase"),
+        "phase": None if partner else view.get("phase"),
+        **({"with": partner} if partner else {}),
         "cycle": view.get("cycle"),
         "title": view.get("title"),
         "updated": str(view.get("updatedAt", "")),

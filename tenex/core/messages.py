@@ -168,6 +168,17 @@ class Shown:
     limit: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownBefore:
+    """Replaces in a record all that the run before was shown of the conversation: `State.window`, up to `until`."""
+
+    until: int
+
+
+StartEntry = Entry | Shown | ShownBefore
+"""What a run is shown when it begins, as its record holds it."""
+
+
 def cut(text: str, limit: int) -> str:
     """The text, or its beginning and end with a mark between them."""
     if len(text) <= limit:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from .conversation import Conversation, Run
 from .effects import NodeRun
 from .ids import ConversationId, Millis, PublicKey, Slug
-from .messages import Entry, ModelRequest, ModelStep, Shown, ToolSpec
+from .messages import ModelRequest, ModelStep, StartEntry, ToolSpec
 from .phases import Phase
 from .port_values import ExecutionContext, Handoff, PublishOutcome, ToolResult, UnsignedEvent
 from .records import Record
@@ -160,7 +160,7 @@ class Prompt:
     """A run's prompt as it will be sent: recorded with the run, so that a restart sends the same bytes."""
 
     system: str
-    entries: tuple[Entry | Shown, ...]
+    entries: tuple[StartEntry, ...]
 
 
 class Prompter(Protocol):

@@ -19,7 +19,8 @@ from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpose
 from tenex.core.signals import InboundMessage
-from tenex.core.state.conversation import RECENT, title_of
+from tenex.core.state.conversation import title_of
+from tenex.core.state.memory import LEAST_RECENT
 from tenex.nostr.events import Event, event_id, parse_event
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.nostr.threading import read_event
@@ -181,8 +182,8 @@ def messages_of_view(
         address = address or dict(found)
     if view.get("history") and not entries(view, "history"):
         lost.append("history, which is not a list")
-    if len(entries(view, "messages")) >= RECENT:
-        lost.append(f"messages of users older than the {RECENT} newest messages")
+    if len(entries(view, "messages")) >= LEAST_RECENT:
+        lost.append(f"messages of users older than the {LEAST_RECENT} newest messages")
     if type(undelivered := view.get("undelivered")) is int and undelivered:
         lost.append(f"{undelivered} undelivered messages; they are not sent again")
     phase = _phase(view.get("phase")) or Phase.CHAT

@@ -13,6 +13,7 @@ from tenex.core.records import HandedOff, PhaseTransition, Record
 from tenex.core.reducers.phase_metrics import phase_metrics
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.conversation import BLOCK, History, RelayRefusal, Rollback
+from tenex.core.state.memory import LEAST_RECENT
 from tenex.core.state.mission import mission_view
 from tenex.core.state.rollback import ConversationForked
 from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
@@ -83,7 +84,7 @@ class Rendered:
         transitions.catch_up(history.transitions, history.transitions_before, _transition)
         turns.catch_up(history.turns, history.turns_before, _turn)
         known = self.messages
-        self.messages = {m.seq: known.get(m.seq) or _indented(_message(m)) for m in conversation.recent}
+        self.messages = {m.seq: known.get(m.seq) or _indented(_message(m)) for m in conversation.recent[-LEAST_RECENT:]}
 
 
 def _agent(state: AgentPhaseState) -> dict[str, Any]:

@@ -125,6 +125,11 @@ def test_a_conversation_without_phases_is_listed_with_its_agent_or_workflow(tmp_
     assert "@executor" in shown
     assert "execute " not in shown
     assert listed(tenex, tmp_path, "--phase", "execute") == []
+    for name in (ONE, TWO):
+        (tmp_path / "conversations" / name / MARK).write_text("damaged")
+    assert tenex("conversations", "list", "--json", "--data", tmp_path).stdout.count('"with": ') == 2, "also if damaged"
+    for name in (ONE, TWO):
+        (tmp_path / "conversations" / name / MARK).unlink()
     stats = tenex("conversations", "stats", "--data", tmp_path).stdout.splitlines()
     table = [line.split()[:3] for line in stats[stats.index("") + 1 :]]
     assert table[1 : table.index([])] == [["@executor", "1", "1"], [f"@{NAME}", "1", "3"]]

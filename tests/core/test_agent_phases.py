@@ -16,6 +16,7 @@ from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
 from tenex.core.state.agent import HISTORY, AgentPhaseState, Program, Scope, fits
 from tenex.core.state.agent_tools import LARGEST
+from tenex.core.state.memory import Window
 from tenex.core.state.rollback import of_fork
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.core.workflow.conditions import Predicate
@@ -380,7 +381,9 @@ def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpo
             )
             one.converse("again")
         records.append(len(CONVERSATION.encode_decisions(one.journal[before:])))
-        state = dataclasses.replace(StateSnapshot.of(one.conversation).state, seen={}, history=None)
+        state = dataclasses.replace(
+            StateSnapshot.of(one.conversation).state, seen={}, history=None, recent=(), window=Window()
+        )
         taken = dataclasses.replace(StateSnapshot.of(one.conversation), state=state)
         checkpoints.append(len(CONVERSATION.encode_decisions([[taken]])))
     assert len(one.records(r.AgentPhaseChanged)) == 80 * 3

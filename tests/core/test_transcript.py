@@ -13,11 +13,13 @@ from tenex.core.context.window import BYTES_PER_TOKEN, PastCycle, entry_weight
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
-from tenex.core.messages import AgentText, Entry, Note, Shown, UserText, cut
+from tenex.core.messages import AgentText, Entry, Note, Shown, ShownBefore, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.ports import Handoff
 from tenex.core.records import RunStarted
-from tenex.core.state.conversation import CYCLE_MESSAGES, RECENT
+from tenex.core.reducers.memory import kept
+from tenex.core.state.conversation import CYCLE_MESSAGES, of_cycle
+from tenex.core.state.memory import Window
 from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
 from tests.fakes.scenario import (
     ENDS,
@@ -129,13 +131,13 @@ def test_all_messages_together_are_bounded_and_the_request_is_always_there() -> 
         Router(route(None, "project-manager"), WAITS), plain_model, config=rules(limits=Limits(same_route=99))
     )
     scenario.user_writes("the request")
-    for n in range(RECENT + 25):
+    for n in range(65):
         scenario.user_writes(f"message {n} " + "x" * 20_000)
     entries = shown(scenario)
     texts = [str(getattr(entry, "text", "")) for entry in entries]
     assert "the request" in texts
     assert sum(map(entry_weight, entries)) <= 100_000 * BYTES_PER_TOKEN * START
-    assert any(text.startswith(f"message {RECENT + 24} ") for text in texts), "the newest is there"
+    assert any(text.startswith("message 64 ") for text in texts), "the newest is there"
     assert titles(entries)[0] == "Earlier"
     assert "A new request" not in titles(entries)
 
@@ -177,10 +179,9 @@ class Talk:
             role=None if by else Role.OWNER,
             after_turn=TurnId(turn) if turn else None,
         )
-        self.state.recent = (*self.state.recent, message)[-RECENT:]
+        kept(self.state, message)
         if not by:
-            kept = (*self.state.messages, message)
-            self.state.messages = kept if len(kept) <= CYCLE_MESSAGES else (kept[0], *kept[2:])
+            self.state.messages = of_cycle(self.state.messages, message, first=1)
         return self.seq
 
     def turn(self, phase: Phase, *texts: str, summary: str = "", failed: str = "") -> OrchestratorTurn:
@@ -212,7 +213,7 @@ class Talk:
             is_completed=True,
             summary=summary or failed or " ".join(texts),
         )
-        self.state.turns = (*self.state.turns, closed)[-CYCLE_MESSAGES:]
+        self.state.turns = of_cycle(self.state.turns, closed)
         self.state.last_turn = closed
         return closed
 
@@ -244,8 +245,10 @@ class Talk:
             armed=self.seq,
         )
 
-    def shown(self, budget: int, **more: Any) -> tuple[Entry, ...]:
-        """What the run is shown, with the words put in as the fold does it."""
+    def shown(self, budget: int, *, again: bool = False, **more: Any) -> tuple[Entry, ...]:
+        """What the run is shown, with the words put in as the fold does it; as the first one, or after another."""
+        if not again:
+            self.state.window = Window()
         entries = entries_for(self.state, self.begins(**more), budget)
         self.state.next_seq = self.seq + 1
         self.state.apply(
@@ -261,7 +264,9 @@ class Talk:
                 entries=entries,
             )
         )
-        assert len(self.state.runs[RunId("r")].entries) == len(entries), "every message that is named is known"
+        named = [entry for entry in entries if not isinstance(entry, ShownBefore)]
+        before = len(self.state.runs[RunId("r")].entries) - len(named)
+        assert (before > 0) is (len(named) < len(entries)), "every message that is named is known"
         return self.state.runs[RunId("r")].entries
 
 
@@ -270,39 +275,30 @@ def spoken(entries: tuple[Entry, ...]) -> list[str]:
     return [entry.text.split()[0] for entry in entries if isinstance(entry, (UserText, AgentText))]
 
 
-def test_of_too_much_the_request_this_phase_and_the_newest_stay() -> None:
+def test_of_too_much_the_request_and_the_newest_stay() -> None:
     talk = Talk()
-    talk.sent_texts("request " + "x" * 3_000, phase=Phase.CHAT)
-    for n in range(10):
-        talk.sent_texts(f"chat-{n} " + "x" * 3_000, phase=Phase.CHAT, by="agent")
-    for n in range(3):
-        talk.sent_texts(f"execute-{n} " + "x" * 3_000, by="agent")
-    for n in range(3):
-        talk.sent_texts(f"verification-{n} " + "x" * 3_000, phase=Phase.VERIFICATION, by="agent")
-    assert spoken(talk.shown(30_000)) == [
-        "request",
-        "chat-6",
-        "chat-7",
-        "chat-8",
-        "chat-9",
-        "execute-0",
-        "execute-1",
-        "execute-2",
-        "verification-0",
-        "verification-1",
-        "verification-2",
-    ]
-    assert spoken(talk.shown(15_000)) == ["request", "execute-0", "execute-1", "execute-2", "verification-2"]
+    talk.sent_texts("request " + "x" * 700, phase=Phase.CHAT)
+    for n in range(20):
+        talk.sent_texts(f"chat-{n} " + "x" * 700, phase=Phase.CHAT, by="agent")
+    everything = ["request", *(f"chat-{n}" for n in range(20))]
+    assert spoken(talk.shown(30_000)) == everything
+    some = spoken(talk.shown(8_000))
+    assert 5 <= len(some) < 20
+    assert some == ["request", *everything[1 - len(some) :]]
 
 
-def test_all_of_this_phase_is_shown_shorter_before_any_of_it_is_left_out() -> None:
+def test_the_older_messages_are_shown_shorter_before_they_are_left_out() -> None:
     talk = Talk()
     talk.sent_texts("request", phase=Phase.CHAT)
-    for n in range(20):
+    for n in range(40):
         talk.sent_texts(f"execute-{n} " + "x" * 20_000, by="agent")
     entries = talk.shown(50_000)
-    assert spoken(entries) == ["request", *(f"execute-{n}" for n in range(20))]
-    assert all("characters left out" in entry.text for entry in entries if isinstance(entry, AgentText))
+    names, sizes = spoken(entries), [len(entry.text) for entry in entries if isinstance(entry, AgentText)]
+    assert names == ["request", *(f"execute-{n}" for n in range(41 - len(names), 40))]
+    assert len(names) > 12
+    assert sizes == sorted(sizes)
+    assert sizes[0] < 1_000
+    assert sizes[-1] > 8_000
 
 
 def test_what_is_unanswered_is_always_shown() -> None:
@@ -322,29 +318,17 @@ def test_turns_that_are_not_shown_are_named_in_a_line_and_those_that_are_shown_a
     talk.sent_texts("request", phase=Phase.CHAT)
     old = talk.turn(Phase.PLAN, "p" * 60_000, summary="agent-0: a plan\n in short")
     failed = talk.turn(Phase.PLAN, "", failed="agent-0 failed: no answer")
-    talk.turn(Phase.EXECUTE, "done", summary="agent-0: built it")
-    earlier = note(talk.shown(20_000), "Earlier")
+    for n in range(9):
+        talk.sent_texts(f"{n} " + "x" * 9_000, by="agent")
+    earlier = note(talk.shown(8_000), "Earlier")
     assert earlier.splitlines()[1:] == [
         f"{old.turn_id}, in plan: agent-0: a plan in short",
         f"{failed.turn_id}, in plan: agent-0 failed: no answer",
     ]
-    assert "Earlier" in titles(talk.shown(10**7)), "a failure was never shown"
-    talk.state.turns = tuple(turn for turn in talk.state.turns if turn is not failed)
-    assert "Earlier" not in titles(talk.shown(10**7)), "nothing is shown twice"
-
-
-def test_a_turn_of_which_a_part_is_no_longer_kept_is_shown_in_a_line() -> None:
-    talk = Talk()
-    talk.sent_texts("request", phase=Phase.CHAT)
-    turn = talk.turn(Phase.EXECUTE, "first", "second", summary="agent-0: one\nagent-1: two")
-    for n in range(RECENT - 4):
-        talk.sent_texts(f"later {n}", by="agent")
-    assert "Earlier" not in titles(talk.shown(10**7))
-    for n in range(3):
-        talk.sent_texts(f"newest {n}", by="agent")
-    assert note(talk.shown(10**7), "Earlier").splitlines()[1:] == [
-        f"{turn.turn_id}, in execute: agent-0: one agent-1: two"
-    ]
+    entries = talk.shown(10**7)
+    assert "Earlier" not in titles(entries), "nothing is shown twice"
+    assert note(entries, "Not finished") == f"{failed.turn_id}, in plan: agent-0 failed: no answer"
+    assert titles(entries)[2:4] == ["Not finished", "0 " + "x" * 9_000], "where it happened"
 
 
 def test_the_request_is_there_whatever_came_after_it() -> None:
@@ -375,17 +359,21 @@ def test_cycles_that_are_over_are_shown_unless_all_of_them_is_shown() -> None:
     talk.sent_texts("new request")
     reported = PastCycle(cycle=1, since=since, request="old request", done=("execute: agent: built",))
     talk.state.past = (reported,)
+    for n in range(9):
+        talk.sent_texts(f"answer-{n} " + "x" * 4_000, by="agent")
     earlier = note(talk.shown(10_000), "Earlier")
     assert earlier.splitlines()[1:] == ["Cycle 1, asked for: old request", "- execute: agent: built"]
-    assert spoken(talk.shown(10_000)) == ["old", "new"]
-    assert titles(talk.shown(10_000))[-3] == "A new request"
-    assert "Earlier" not in titles(talk.shown(1_000_000))
+    assert spoken(talk.shown(10_000))[0] == "new"
+    assert "A new request" not in titles(talk.shown(10_000)), "nothing of the old one is above"
+    entries = talk.shown(1_000_000)
+    assert "Earlier" not in titles(entries)
+    assert titles(entries)[2] == "A new request"
 
 
 def test_a_long_reason_and_many_files_keep_to_their_part() -> None:
     talk = Talk()
     talk.sent_texts("request")
-    for n in range(RECENT - 2):
+    for n in range(38):
         talk.sent_texts(f"{n} " + "x" * 700, phase=Phase.CHAT, by="agent")
     many = frozenset(f"a/folder/of/files/{n:05}.py" for n in range(5_000))
     hand = Handoff(from_=Phase.PLAN, to=Phase.EXECUTE, message="m", reason="r" * 9_000, summary="s" * 90_000)
@@ -461,4 +449,4 @@ def test_the_cost_does_not_grow_with_the_history(turns: int) -> None:
     state.recent, state.messages, state.turns = Counted(state.recent), Counted(state.messages), Counted(state.turns)
     Counted.looked = 0
     entries_for(state, talk.begins())
-    assert 0 < Counted.looked <= 12 * (RECENT + 2 * CYCLE_MESSAGES)
+    assert 0 < Counted.looked <= 12 * (700 + 2 * CYCLE_MESSAGES)

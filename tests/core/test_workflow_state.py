@@ -8,7 +8,7 @@ from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.decide.rollback import state_at
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.messages import Note, Shown
+from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.signals import RollBack
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork
 from tenex.core.state.workflow import session_view
@@ -129,12 +129,10 @@ def test_status_shows_its_state() -> None:
 
 def shown(one: Scenario, number: int) -> tuple[list[str], str]:
     """What the agent of a run was shown: the words of messages, and the note on the workflow."""
-    entries = one.records(r.RunStarted)[number].entries
-    texts = {
-        record.seq: record.text for record in records(one) if isinstance(record, (r.MessageRecorded, r.MessageSent))
-    }
+    begun = one.records(r.RunStarted)[number]
+    entries = fold(ID, records(one)[: begun.seq]).runs[begun.run].entries
     notes = [entry.text for entry in entries if isinstance(entry, Note) and entry.title == "Workflow"]
-    return [texts[entry.seq] for entry in entries if isinstance(entry, Shown)], notes[0]
+    return [entry.text for entry in entries if isinstance(entry, (UserText, AgentText))], notes[0]
 
 
 @pytest.mark.parametrize(("view", "most"), [("full", 8), ("windowed", 6), ("summary", 1)])

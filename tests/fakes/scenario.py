@@ -25,6 +25,7 @@ from tenex.core import records as r
 from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
 from tenex.core.context.prompt_lookup import prompted
 from tenex.core.context.transcript import entries_for
+from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide, next_question
 from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
@@ -127,6 +128,7 @@ class Scenario:
         self.crash_at: tuple[int, str] | None = None
         self.crashed = 0
         self.backlog: list[Signal] = []
+        self.budget = CONTEXT_TOKENS
         self.answers_at_once = True
         """Whether functions that a decision depends on are called before anything else happens."""
 
@@ -178,7 +180,7 @@ class Scenario:
         if isinstance(record, r.RunStarted):
             twin = self.conversation.fork()
             twin.apply(record)
-            entries = entries_for(twin, twin.runs[record.run])
+            entries = entries_for(twin, twin.runs[record.run], self.budget)
             return dataclasses.replace(record, digest="d", system="You are an agent.", entries=entries)
         if isinstance(record, r.PromptRerendered):
             return prompted(self.conversation, record, _shown)
@@ -463,7 +465,9 @@ def step_until(scenario: Scenario, holds: Callable[[Scenario], bool]) -> None:
 def check_invariants(scenario: Scenario) -> None:
     """What holds of any conversation at any moment, however bad its models are."""
     conversation, records = scenario.conversation, [record for decision in scenario.journal for record in decision]
-    assert scenario.refold() == conversation, "state is nothing but a fold"
+    again = scenario.refold()
+    assert again == conversation, "state is nothing but a fold"
+    assert (again.window, again.earlier) == (conversation.window, conversation.earlier), "what is not compared, too"
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     _check_phases(records)
     _check_reflections(records)

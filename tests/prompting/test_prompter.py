@@ -13,6 +13,7 @@ from tenex.core.ids import Slug
 from tenex.core.messages import AgentText, Note, Shown, ToolSpec, UserText
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState
+from tenex.core.state.memory import Window
 from tenex.core.state.run import Run
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
@@ -85,6 +86,7 @@ def test_lessons_and_notes_known_now_are_in_an_agents_prompt_and_old_ones_are_no
 
 def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> None:
     prompts, (scenario, run) = prompter(), at_work()
+    scenario.conversation.window = Window()  # as before its run began
     entries = prompts.work(scenario.conversation, run).entries
     assert isinstance(entries[0], Shown)
     assert isinstance(entries[-1], Note)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from tenex.core.config import Replay
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug
-from tenex.core.messages import NO_USAGE, Entry, ModelStep, Shown, Usage
+from tenex.core.messages import NO_USAGE, ModelStep, StartEntry, Usage
 from tenex.core.phases import Phase
 from tenex.core.workflow.rounds import Route
 
@@ -32,7 +32,7 @@ class RunStarted(Record):
     system: str | None = None
     forgets: tuple[str, ...] = ()
     """Digests whose prompts are forgotten with this: state is bounded, and the next record that needs one holds it."""
-    entries: tuple[Entry | Shown, ...] = ()
+    entries: tuple[StartEntry, ...] = ()
     parent: RunId | None = None
     """The run that called it, by its call `call`; None for an agent of the turn."""
     call: CallId | None = None

@@ -3,7 +3,7 @@
 Each costs the same however long the history is.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,24 +13,24 @@ from tenex.core.context.window import MESSAGE_CHARACTERS, remembered
 from tenex.core.costs import DAY
 from tenex.core.decide.loop_detection import is_new
 from tenex.core.ids import Millis, PublicKey, RunId
-from tenex.core.messages import NO_USAGE, AgentText, CallResult, Entry, Shown, Usage, UserText, cut
+from tenex.core.messages import NO_USAGE, CallResult, Usage, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import (
-    CYCLE_MESSAGES,
     READ_FILES,
-    RECENT,
     ROUTER_LESSONS,
     SEEN,
     SPENDING_DAYS,
     OutboxRow,
     PhaseMetrics,
     State,
+    of_cycle,
     title_of,
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
 from tenex.core.state.run import Message, OrchestratorTurn, Question, Retry, Run
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, Undecided
 
+from . import memory
 from .agent import AGENT_REDUCERS, changed
 from .clock import clock_set, reopened
 from .mission import MISSION_REDUCERS
@@ -105,10 +105,9 @@ def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name
         role=role,
         after_turn=last.turn_id if last and (c.turn or c.turns) else None,
     )
-    c.recent = (*c.recent, message)[-RECENT:]
+    memory.kept(c, message)
     if role is not None:
-        messages = (*c.messages, message)  # what began the cycle stays, however many follow
-        c.messages = messages if len(messages) <= CYCLE_MESSAGES else (messages[0], *messages[2:])
+        c.messages = of_cycle(c.messages, message, first=1)  # what began the cycle stays, however many follow
 
 
 def _command(c: State, record: r.CommandGiven) -> None:
@@ -169,6 +168,7 @@ def _corrected(c: State, record: r.RouterCorrected) -> None:
 
 def _transition(c: State, record: r.PhaseTransition) -> None:
     leave_phase(c, record.at)
+    memory.moved(c, record)
     c.phase, c.phase_from, c.wrote_since_entry = record.to, record.from_, False
     c.last_transition = c.unannounced = record
     if c.history is not None:
@@ -190,6 +190,7 @@ def _waiver_closed(c: State, _: r.Record) -> None:
 
 
 def _waived(c: State, record: r.Waived) -> None:
+    memory.waived(c, record)
     answer = c.messages[-1] if c.waiver_asked and c.messages else None
     if answer and answer.event_id == record.message_id and len(answer.text.split()) <= ANSWER_WORDS:
         _settle(c, answer.seq)  # it holds no request that could be lost
@@ -236,7 +237,7 @@ def _run_started(c: State, record: r.RunStarted) -> None:
         pubkey=record.pubkey,
         phase=c.phase,
         system=system or "",
-        entries=tuple(_words(c, record.entries)),
+        entries=memory.shown(c, record),
         wants=record.seq,
         warn_at=record.warn_at,
         close_at=record.close_at,
@@ -249,20 +250,6 @@ def _run_started(c: State, record: r.RunStarted) -> None:
     )
     c.runs = {**c.runs, record.run: run}
     linked(c, record)
-
-
-def _words(c: State, entries: tuple[Entry | Shown, ...]) -> Iterator[Entry]:
-    """The entries with the messages they name put in; what is named is always among the newest."""
-    by_seq = {message.seq: message for message in (*c.messages, *c.recent)}
-    for entry in entries:
-        if not isinstance(entry, Shown):
-            yield entry
-        elif (message := by_seq.get(entry.seq)) is not None:
-            text = cut(message.text, entry.limit)
-            if message.role is None:
-                yield AgentText(author=message.name, text=text)
-            else:
-                yield UserText(author=message.name, text=text, role=str(message.role), key=message.author)
 
 
 def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], None]:
@@ -312,6 +299,7 @@ def _asks_closed(c: State, run: RunId, call: str | None = None) -> None:
 
 
 def _answered(c: State, record: r.QuestionAnswered) -> None:
+    memory.answered(c, record)
     _settle(c, record.message)
     if (asker := c.runs.get(record.run)) is not None:  # a mention in the answer is no wish for another turn
         c.addressed = tuple(item for item in c.addressed if item != (asker.agent, record.name))
@@ -371,7 +359,7 @@ def _turn_closed(c: State, record: r.TurnClosed) -> None:
         return
     closed = replace(c.turn, is_completed=True, summary=record.summary)
     c.turn, c.last_turn = None, closed
-    c.turns = (*c.turns, closed)[-CYCLE_MESSAGES:]
+    c.turns = of_cycle(c.turns, closed)
     if c.workflow is not None:
         c.workflow = c.workflow.turn_closed()
     if record.gate is not None:

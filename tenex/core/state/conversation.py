@@ -18,6 +18,7 @@ from tenex.core.port_values import UnsignedEvent
 from tenex.core.verdicts import Verdict
 
 from .agent import AgentPhaseState
+from .memory import Decision, Window
 from .mission import Mission
 from .run import Message, OrchestratorTurn, Question, Run
 from .undecided import Undecided
@@ -25,8 +26,8 @@ from .workflow import WorkflowSession
 
 CYCLE_MESSAGES = 30
 """Messages of a cycle the router is shown, and turns: more would only push out the newest in its window."""
-RECENT = 40
-"""Messages kept for the agents' context, across cycles."""
+CYCLE_BLOCK = 10
+"""Messages, or turns, that leave the cycle together: between, the router's questions begin with the same ones."""
 SEEN = 512
 """Event ids kept against a message that arrives twice; the index remembers the older ones."""
 ROUTER_LESSONS = 10
@@ -107,6 +108,14 @@ def _newest(items: tuple[T, ...], item: T) -> tuple[tuple[T, ...], int]:
     """The items with one more, and how many left for it."""
     items = (*items, item)
     return (items[BLOCK:], BLOCK) if len(items) >= 2 * BLOCK else (items, 0)
+
+
+def of_cycle(items: tuple[T, ...], item: T, first: int = 0) -> tuple[T, ...]:
+    """The newest items of a cycle with one more, the `first` of them whatever follows."""
+    items = (*items, item)
+    if len(items) <= CYCLE_MESSAGES:
+        return items
+    return (*items[:first], *items[first + CYCLE_BLOCK :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +241,16 @@ class State:
     answered: Restored[int] = 0
     """The seq of the newest message that an agent was shown before its run ended."""
     recent: Restored[tuple[Message, ...]] = ()
+    """The newest messages, whole, across cycles."""
+    recent_size: Restored[int] = field(default=0, compare=False)
+    """About the bytes of `recent`. This, `earlier`, `decisions` and `window` are not compared, because a snapshot
+    written before there were any lacks them; so no rule of the conversation may depend on them."""
+    earlier: Restored[tuple[Message, ...]] = field(default=(), compare=False)
+    """Users' messages before these, each cut to a line: the first ones and the newest."""
+    decisions: Restored[tuple[Decision, ...]] = field(default=(), compare=False)
+    """What users decided: their answers to questions, the gates they gave up, the plans they approved."""
+    window: Restored[Window] = field(default_factory=Window, compare=False)
+    """What the newest run of a turn's own agents was shown of the conversation."""
     seen: Kept[dict[str, None]] = field(default_factory=dict)
     past: Restored[tuple[PastCycle, ...]] = ()
     """What stays of the cycles that are over."""
@@ -262,8 +281,9 @@ class State:
     @property
     def on_behalf_of(self) -> PublicKey:
         """The user whose message began the cycle; who wrote last where the cycle began without one."""
-        wrote = (*self.messages[:1], *(m for m in reversed(self.recent) if m.role is not None))
-        return wrote[0].author if wrote else self.starter
+        if self.messages:
+            return self.messages[0].author
+        return next((m.author for m in reversed(self.recent) if m.role is not None), self.starter)
 
     @property
     def has_phases(self) -> bool:

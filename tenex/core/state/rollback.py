@@ -17,7 +17,7 @@ from tenex.core.messages import NO_USAGE
 from tenex.core.records.base import Record
 from tenex.core.reducers.phase_metrics import leave_phase
 
-from .conversation import CYCLE_MESSAGES, ForkOrigin, History, Rollback, State
+from .conversation import ForkOrigin, History, Rollback, State, of_cycle
 from .run import Completion, OrchestratorTurn
 
 CUT_OFF: Final = "the conversation goes on from before this was done"
@@ -80,7 +80,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
         changes |= {"status": "waiting", "waiting_for": "user"}
     if then.turn is not None:
         closed = _closed(then.turn, at)
-        changes |= {"last_turn": closed, "turns": (*then.turns, closed)[-CYCLE_MESSAGES:]}
+        changes |= {"last_turn": closed, "turns": of_cycle(then.turns, closed)}
         changes["answered"] = max([then.answered, *(run.shown for run in then.own_runs)])
         if then.history is not None:
             changes["history"] = then.history.closed(closed)
@@ -158,6 +158,9 @@ def _before(state: State, records: int) -> State:
         state,
         messages=tuple(replace(message, seq=message.seq - records) for message in state.messages),
         recent=tuple(replace(message, seq=message.seq - records) for message in state.recent),
+        earlier=tuple(replace(message, seq=message.seq - records) for message in state.earlier),
+        decisions=tuple(replace(decision, seq=decision.seq - records) for decision in state.decisions),
+        window=replace(state.window, since=state.window.since - records, until=state.window.until - records),
         turns=tuple(map(moved, state.turns)),
         last_turn=state.last_turn and moved(state.last_turn),
         past=tuple(replace(past, since=past.since - records) for past in state.past),

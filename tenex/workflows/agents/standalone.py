@@ -18,7 +18,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.effects import Timer
 from tenex.core.errors import InternalError, ModelRefused, ModelUnavailable, WorkflowError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
-from tenex.core.messages import AgentText, Entry, ModelRequest, ModelStep, Shown, ToolSpec, UserText, cut
+from tenex.core.messages import AgentText, ModelRequest, ModelStep, Shown, StartEntry, ToolSpec, UserText, cut
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import (
@@ -240,9 +240,9 @@ class MemberPorts:
 
     def _entries(
         self, conversation: Conversation, run: Run, shape: Blueprint, agent_state: AgentPhaseState
-    ) -> list[Entry | Shown]:
+    ) -> list[StartEntry]:
         """Return the entries at the start of a run; the request is rendered by the input template."""
-        entries: list[Entry | Shown]
+        entries: list[StartEntry]
         if run.parent is not None:
             entries = [*entries_for(conversation, run)]
             if shape.input:

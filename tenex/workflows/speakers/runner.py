@@ -15,7 +15,7 @@ from tenex.core.context.transcript import PART, entries_for
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError, ModelUnavailable, UsageError, WorkflowError
 from tenex.core.ids import ConversationId, PublicKey, Slug
-from tenex.core.messages import Entry, ModelRequest, ModelStep, Note, Shown
+from tenex.core.messages import ModelRequest, ModelStep, Note, StartEntry
 from tenex.core.ports import Clock, Journals, Model, OnText, ignore_text
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.run import Run
@@ -95,7 +95,7 @@ class _SpeakerPorts(MemberPorts):
 
     def _entries(
         self, conversation: Conversation, run: Run, shape: Blueprint, agent_state: AgentPhaseState
-    ) -> list[Entry | Shown]:
+    ) -> list[StartEntry]:
         if run.parent is not None:
             return super()._entries(conversation, run, shape, agent_state)
         return [
