@@ -43,15 +43,21 @@ class ConversationPrompter:
         tools: Callable[[Phase | None, Slug], tuple[ToolSpec, ...]],
         lessons: Callable[[Slug, Conversation], Sequence[str]],
         workspace_notes: Callable[[], str | None],
+        workspace_files: Callable[[bool], str] = lambda _runs: "",
         project_name: str,
         budget: int = CONTEXT_TOKENS,
     ) -> None:
-        """Take the templates and callbacks for the rest; `budget` is in estimated tokens of a whole request."""
+        """Take the templates and callbacks for the rest.
+
+        `workspace_files` describes the workspace in a few lines, for an agent that runs commands with the one for its
+        tests. `budget` is in estimated tokens of a whole request.
+        """
         self._library = library
         self._rules = rules
         self._tools = tools
         self._lessons = lessons
         self._notes = workspace_notes
+        self._files = workspace_files
         self._project_name = project_name
         self._budget = budget
         self._rendered: OrderedDict[tuple[object, ...], str] = OrderedDict()
@@ -75,6 +81,8 @@ class ConversationPrompter:
             }
             permitted = [name for name in tools if name not in later]
             guide = (self._library.phase_note(run.agent, phase, tools=permitted, previous=previous),)
+            if "list_files" in permitted and (files := self._files("shell" in permitted)):
+                guide = (*guide, Note(title="The workspace", text=files))
         key = (run.agent, when, place, lessons, notes, tools, state_key)
         system = self._rendered.get(key)
         if system is None:

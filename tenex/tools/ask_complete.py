@@ -6,7 +6,7 @@ from tenex.core.config import Replay, ToolRule
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Access
 
-from .tool import object_schema, string
+from .tool import object_schema, string, without_checks
 
 COMPLETE: Final = ToolRule(name="complete", access=Access.SPEAK, replay=Replay.READ)
 ASK: Final = ToolRule(name="ask", access=Access.SPEAK, replay=Replay.READ)
@@ -17,17 +17,19 @@ def complete_spec() -> ToolSpec:
     return ToolSpec(
         name=COMPLETE.name,
         description="Ends your part of the work.",
-        parameters=object_schema(
-            {"response": string("What the person reads.", min_length=1)},
-            {
-                "summary": string("For the agents who go on, in a few sentences: what the phase asks you to leave."),
-                "verdict": {
-                    "type": "string",
-                    "enum": ["verified", "issues"],
-                    "description": "In verification only, and needed there.",
+        parameters=without_checks(
+            object_schema(
+                {"response": string("What the person reads.", min_length=1)},
+                {
+                    "summary": string("For the agents who go on, in a few sentences."),
+                    "verdict": {
+                        "type": "string",
+                        "enum": ["verified", "issues"],
+                        "description": "In verification only, and needed there.",
+                    },
+                    "issues": string("With `issues`: each fault, and the steps to see it again."),
                 },
-                "issues": string("With `issues`: each fault, and the steps by which anyone can see it again."),
-            },
+            )
         ),
     )
 
@@ -37,18 +39,12 @@ def ask_spec() -> ToolSpec:
     return ToolSpec(
         name=ASK.name,
         description=(
-            "Asks the person a question and waits for the answer. Only for what you can neither find out nor decide "
-            "yourself."
+            "Asks the person a question and waits for the answer. Only for what you can neither find out nor decide."
         ),
-        parameters=object_schema(
-            {"question": string("One question that can be understood by itself.", min_length=1)},
-            {
-                "options": {
-                    "type": "array",
-                    "items": {"type": "string", "minLength": 1},
-                    "maxItems": 10,
-                    "description": "Answers to choose from.",
-                }
-            },
+        parameters=without_checks(
+            object_schema(
+                {"question": string("It can be understood by itself.", min_length=1)},
+                {"options": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from."}},
+            )
         ),
     )

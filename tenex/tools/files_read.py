@@ -65,11 +65,10 @@ def read_file_tool(workspace: Workspace) -> Tool:
     return Tool(
         name="read_file",
         description=(
-            "Reads a text file. Long ones are shown in parts; the answer says how to read on. A file must have been "
-            "read before it is changed."
+            "Reads a text file. Long ones are shown in parts. A file must have been read before it is changed."
         ),
         parameters=object_schema(
-            {"path": string("Relative to the workspace.")},
+            {"path": string()},
             {
                 "offset": integer("The first line, from 1."),
                 "limit": integer(f"How many lines; {LINES_AT_ONCE} unless given."),
@@ -132,7 +131,7 @@ def list_files_tool(workspace: Workspace) -> Tool:
         parameters=object_schema(
             {},
             {
-                "path": string("The folder; the workspace unless given."),
+                "path": string("A folder; the workspace unless given."),
                 "pattern": string("Such as `*.py` or `src/**/test_*.py`.", max_length=200),
             },
         ),

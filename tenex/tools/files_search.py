@@ -99,12 +99,12 @@ def search_files_tool(workspace: Workspace, *, deadline: float = DEADLINE) -> To
         name="search_files",
         description=f"Finds lines of text files that hold a text; shows at most {MOST_FOUND}.",
         parameters=object_schema(
-            {"pattern": string("The text, letter for letter.", min_length=1, max_length=500)},
+            {"pattern": string(min_length=1, max_length=500)},
             {
-                "path": string("A folder or file; the workspace unless given."),
+                "path": string(),
                 "glob": string("Such as `*.py`.", max_length=200),
                 "regex": boolean("`pattern` is a Python regular expression for one line."),
-                "ignore_case": boolean("Ignore the case of letters."),
+                "ignore_case": boolean(),
             },
         ),
         access=Access.READ,

@@ -77,11 +77,8 @@ def write_file_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="write_file",
-        description=(
-            "Writes a whole text file, with the folders it needs. A file that exists must have been read before; for "
-            "small changes use `edit_file`."
-        ),
-        parameters=object_schema({"path": string("Relative to the workspace."), "content": string("All of it.")}),
+        description=("Writes a whole text file, with the folders it needs; for small changes use `edit_file`."),
+        parameters=object_schema({"path": string(), "content": string()}),
         access=Access.CHANGE,
         replay=Replay.IDEMPOTENT,
         body=blocking_body(write),
@@ -129,9 +126,9 @@ def edit_file_tool(workspace: Workspace) -> Tool:
         description="Replaces a passage of a file you have read. The passage must occur exactly once.",
         parameters=object_schema(
             {
-                "path": string("Relative to the workspace."),
+                "path": string(),
                 "old": string("The passage, letter for letter.", min_length=1),
-                "new": string("The replacement; empty removes the passage."),
+                "new": string(),
             },
             {"all": boolean("Replace every occurrence.")},
         ),
@@ -158,13 +155,11 @@ def move_file_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="move_file",
-        description=(
-            "Moves or renames one file, with the folders it needs. The new path must be free; folders are not moved."
-        ),
+        description=("Moves or renames one file; the new path must be free."),
         parameters=object_schema(
             {
-                "path": string("Relative to the workspace."),
-                "to": string("The new path."),
+                "path": string(),
+                "to": string(),
             }
         ),
         access=Access.CHANGE,
@@ -193,8 +188,8 @@ def delete_file_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="delete_file",
-        description=("Deletes one file, or a folder that is empty. A text file must have been read before."),
-        parameters=object_schema({"path": string("Relative to the workspace.")}),
+        description="Deletes one file that has been read, or an empty folder.",
+        parameters=object_schema({"path": string()}),
         access=Access.CHANGE,
         replay=Replay.ONCE,
         body=blocking_body(delete),

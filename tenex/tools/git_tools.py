@@ -96,7 +96,7 @@ def git_diff_tool(workspace: Workspace) -> Tool:
         parameters=object_schema(
             {},
             {
-                "path": string("A file or folder; everything unless given."),
+                "path": string(),
                 "against": string("A commit, branch or tag; `HEAD` unless given.", max_length=200),
             },
         ),

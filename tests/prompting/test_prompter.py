@@ -155,6 +155,28 @@ def test_the_note_names_what_the_phase_permits_and_the_prompt_is_that_of_every_p
     assert "You may use `learn`, `complete`, and no others." in phase_note(prompts, scenario, reflecting)
 
 
+def test_the_workspace_is_described_to_an_agent_that_may_list_it_and_its_tests_to_one_that_runs_commands() -> None:
+    specs = {name: ToolSpec(name=name, description="", parameters={}) for name in ("list_files", "shell", "complete")}
+    permitted = {
+        Phase.EXECUTE: tuple(specs),
+        Phase.PLAN: ("list_files",),
+        Phase.CHAT: ("complete",),
+        None: tuple(specs),
+    }
+    prompts, (scenario, run) = prompter(), at_work()
+    prompts._tools = lambda phase, slug: tuple(specs[name] for name in permitted[phase])
+    prompts._files = lambda runs: f"Its files: a.py.{' Its tests: make test.' if runs else ''}"
+    shown = {}
+    for phase in (Phase.EXECUTE, Phase.PLAN, Phase.CHAT):
+        entries = prompts.work(scenario.conversation, dataclasses.replace(run, phase=phase)).entries
+        shown[phase] = [entry.text for entry in entries if isinstance(entry, Note) and entry.title == "The workspace"]
+    assert shown == {
+        Phase.EXECUTE: ["Its files: a.py. Its tests: make test."],
+        Phase.PLAN: ["Its files: a.py."],
+        Phase.CHAT: [],
+    }
+
+
 def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_own_once() -> None:
     corrections = [f"A refused decision: There is no agent '{n}'." for n in range(30)]
     scenario = at_route()

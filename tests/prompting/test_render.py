@@ -118,7 +118,7 @@ def test_the_note_holds_only_the_section_for_the_phase(library: PromptLibrary, s
     assert definition.body in system
     shown = [other for other, section in definition.in_phase.items() if section in text]
     assert shown == ([phase] if phase in definition.phases else [])
-    assert (f"## In {phase}, you in particular" in text) == (phase in definition.phases)
+    assert ("## You in particular" in text) == (phase in definition.phases)
     assert ("You are an expert: you advise, and never change or run anything" in system) == (slug == "security-expert")
 
 
@@ -245,7 +245,7 @@ def test_the_router_is_shown_the_table_as_the_code_has_it(router: str) -> None:
         "every participant reflects once",
         'When none is left,\nanswer `["END"]`',
         "each alone and without `phase`",
-        "What `earlier` tells is done",
+        "`earlier` tells is done",
         "in any language",
         '`["USER"]` waits for the person.',
         "Only a person can waive a gate",

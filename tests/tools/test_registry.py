@@ -131,6 +131,7 @@ def test_complete_is_the_same_in_every_phase(registry: ToolRegistry) -> None:
         (offered,) = (spec for spec in registry.specs(phase, ROSTER[make_context().agent]) if spec.name == "complete")
         assert offered == complete_spec()
     assert offered.parameters["required"] == ["response"]
+    assert "additionalProperties" not in offered.parameters, "what only calls are checked by is not sent"
     assert list(offered.parameters["properties"]) == ["response", "summary", "verdict", "issues"]
 
 

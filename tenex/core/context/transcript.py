@@ -113,8 +113,9 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
     if hand is not None and (hand.summary or hand.message):
         done = _done(conversation, hand, choice)
         summary = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
-        reason = cut_bytes(hand.reason, room // 8)
-        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{summary}")
+        # the reason is the part's too, where this turn is the first in its phase
+        reason = f": {cut_bytes(hand.reason, room // 8)}" if hand.reason != turn.reason else "."
+        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}{reason}{summary}")
     yield from mode_of(conversation).notes(conversation, run, room // 2)
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you, at the same time: {others}." if others else ""
