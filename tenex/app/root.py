@@ -41,6 +41,7 @@ from tenex.store.disk import Disk
 from tenex.store.index import Index, Shown
 from tenex.store.index_row import News, summarise
 from tenex.store.lock import FolderLock
+from tenex.store.past_messages import PastMessages
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
@@ -178,6 +179,7 @@ class Application:
             ring=self.ring,
             book=self.daemon_journal,
             workspace=Workspace(self.places.workspace),
+            past_messages=PastMessages(self.index, self.folder),
             model=self.model,
             pace=pace,
             on_progress=self.watch_stream.on_output,

@@ -24,6 +24,7 @@ from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.overview import overview
 from tenex.tools.process import DiskReserve
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.search_conversation import PastMessages
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import has_git
 from tenex.tools.shell import ShellPolicy, ShellRules
@@ -60,6 +61,8 @@ class StaticContext:
     workspace: Workspace
     has_sandbox: bool
     """Bubblewrap works on this machine."""
+    past_messages: PastMessages | None = None
+    """What agents may search; None in a preview."""
     model: Model | None = None
     """In place of the configured ones; not trusted like the offline model."""
     pace: Pace | None = None
@@ -283,6 +286,7 @@ def _tools(
         ToolDependencies(
             workspace=ground.workspace,
             lessons=ground.book,
+            past_messages=ground.past_messages,
             check=check,
             shell=shell,
             has_sandbox=ground.has_sandbox,

@@ -71,7 +71,7 @@ class Access(StrEnum):
     """What a tool does to the world, and so where it may be used."""
 
     SPEAK = "speak"
-    """`complete`, `ask`: words to people and to the daemon."""
+    """`complete`, `ask`: words to users and to the daemon; `search_conversation`: words of theirs, read again."""
     READ = "read"
     """Reads the workspace."""
     CHANGE = "change"

@@ -8,7 +8,7 @@ from tenex.core.state.agent import AgentPhaseState
 from tenex.core.workflow.rounds import Route
 
 from .config import Role
-from .ids import CallId, ConversationId, EventId, PublicKey, Slug
+from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from .phases import Phase
 
 
@@ -42,6 +42,39 @@ class Handoff:
     message: str
     reason: str
     summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A stored message, whole or in part; the title counts as one, without a name."""
+
+    seq: int
+    """Of its record: the number of the message in its conversation."""
+    at: Millis
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passages:
+    """Messages of one conversation, oldest first."""
+
+    conversation: ConversationId
+    title: str
+    messages: tuple[Passage, ...] = ()
+    others: int = 0
+    """Messages that match too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassagesFound:
+    """What a search of the conversations has found: the asking one first, if anything is found in it."""
+
+    found: tuple[Passages, ...]
+    is_partial: bool = False
+    """No message has all the words; these have some."""
+    fault: str = ""
+    """Why not all conversations were searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

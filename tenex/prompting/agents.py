@@ -30,7 +30,7 @@ from .agent_phases import is_template, read_program, shows_state, template_fault
 from .frontmatter import WORKER_KEYS, FrontMatter, FrontMatterReader, OutputTable, choices
 from .markdown import sections
 
-ALWAYS_OFFERED: Final = frozenset({"complete", "ask", "learn"})
+ALWAYS_OFFERED: Final = frozenset({"complete", "ask", "learn", "search_conversation"})
 """Tools that every agent has where the phase permits them; naming them is allowed and changes nothing."""
 PYTHON: Final = "python"
 """The output state whose programs the tool of the same name runs."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -45,6 +45,8 @@ burst 0.4 ms. What a killed process had not written is read from the journals ag
 
 Shown = Callable[[Sequence[ConversationId]], Iterable[ConversationId]]
 """Hands on what is to be read, one by one, and may show how far that is."""
+
+T = TypeVar("T")
 
 _CONVERSATION: Final = (
     "select id from conversations where number = (select conversation from events where event_id = ?)"
@@ -106,6 +108,24 @@ class Index:
         except sqlite3.Error as fault:
             self._tables.report(fault)
             return []
+
+    async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """What a question finds in the tables, in a thread, once everything noted so far is written.
+
+        Raises:
+            StoreError: they cannot be read now.
+        """
+        await self.flush()
+        try:
+            return await self._tables.run(question)
+        except sqlite3.Error as fault:
+            self._tables.report(fault)
+            raise StoreError(f"{self._tables.path} cannot be read now: {fault}") from fault
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every conversation is in it: not while a lost index is being filled again."""
+        return self._whole is None
 
     async def stale(self, folder: ConversationFolder) -> list[ConversationId]:
         """The conversations a start must read: not settled, unknown here, or of another length than on disk."""

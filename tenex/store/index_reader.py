@@ -136,6 +136,23 @@ async def open_catalogue(folder: ConversationFolder, shown: Shown = iter) -> Asy
         catalogue.close()
 
 
+async def read_one(folder: ConversationFolder, conversation: ConversationId) -> sqlite3.Connection:
+    """Private tables that hold one conversation alone, read from its journal.
+
+    Raises:
+        StoreError: the journal cannot be read.
+        UsageError: there is no such conversation.
+    """
+    try:
+        found = await gather(folder, conversation, 0)
+    except (ValueError, LookupError) as fault:
+        raise StoreError(f"The journal of {conversation} cannot be read: {fault}") from fault
+    connection, batch = _in_memory(), Batch()
+    batch.add(found.row, found.news)
+    await asyncio.to_thread(schema.write, connection, batch)
+    return connection
+
+
 def _open(path: Path) -> sqlite3.Connection | None:
     """The index, for reading only; None where there is none, or a daemon is just making it.
 

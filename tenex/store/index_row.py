@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tenex.core.config import Role
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.messages import Usage
@@ -20,7 +21,9 @@ from tenex.core.records import (
     RunStarted,
     TurnOpened,
 )
+from tenex.core.state.conversation import State
 from tenex.core.state.rollback import ConversationForked, RolledBack
+from tenex.core.state.snapshot import StateSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,8 @@ class News:
     """Slugs and keys of those who were set to work or addressed."""
     phases: tuple[Phase, ...] = ()
     """Those it has been in."""
+    people: tuple[tuple[Role, PublicKey], ...] = ()
+    """The users who wrote in it, each with what they might do then."""
 
 
 def summarise(conversation: Conversation, length: int) -> Row:
@@ -103,6 +108,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
     messages: list[IndexedMessage] = []
     agents: list[str] = []
     phases: list[Phase] = []
+    people: list[tuple[Role, PublicKey]] = []
 
     def add(record: Record, name: str, text: str) -> None:
         messages.append(IndexedMessage(seq=record.seq, at=record.at, name=name, text=text))
@@ -115,13 +121,16 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 add(record, "", record.title)
                 agents += record.state.participants
                 phases.append(record.state.phase)
+                people += _people(record.state)
             case MessageRecorded():
                 events.append(record.event_id)
                 add(record, record.name, record.text)
                 agents += record.addressed
+                people.append((record.role, record.author))
             case CommandGiven():
                 events.append(record.event_id)
                 add(record, record.name, f"/{record.command} {record.argument}".rstrip())
+                people.append((record.role, record.author))
             case MessageSent():
                 events += (event.id for event in record.events)
                 if record.purpose != "announcement":  # that only names a phase
@@ -136,6 +145,8 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 phases.append(record.phase)
             case PhaseTransition():
                 phases.append(record.to)
+            case StateSnapshot():  # all that is left of them where the files before it are lost
+                people += _people(record.state)
             case RolledBack():
                 phases.append(record.state.phase)
             case _:
@@ -145,4 +156,9 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
         messages=tuple(messages),
         agents=tuple(dict.fromkeys(agents)),
         phases=tuple(dict.fromkeys(phases)),
+        people=tuple(dict.fromkeys(people)),
     )
+
+
+def _people(state: State) -> list[tuple[Role, PublicKey]]:
+    return [(one.role, one.author) for one in (*state.recent, *state.messages) if one.role is not None]

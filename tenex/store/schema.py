@@ -1,7 +1,8 @@
 """The index's tables, and every statement that writes them, as functions over a connection.
 
-A conversation has a number of its own here, because its id would be most of every other table. `facets` are the agents
-and phases a conversation may be looked for by; `words` holds the text of `messages` under the same number.
+A conversation has a number of its own here, because its id would be most of every other table. `facets` are the agents,
+phases and users (by their role) a conversation may be looked for by; `words` holds the text of `messages` under the
+same number.
 """
 
 import json
@@ -20,7 +21,7 @@ from .atomic import FILE_MODE, make_folder
 from .index_row import IndexedMessage, Known, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Of the tables; an index of another version is deleted and rebuilt."""
 
 BUSY_MS: Final = 5_000
@@ -86,6 +87,7 @@ class Batch:
         self.messages.update({(row.id, message.seq): message for message in news.messages})
         self.facets.update(dict.fromkeys((row.id, "agent", agent) for agent in news.agents))
         self.facets.update(dict.fromkeys((row.id, "phase", phase.value) for phase in news.phases))
+        self.facets.update(dict.fromkeys((row.id, role.value, key) for role, key in news.people))
 
     def forget(self, conversation: ConversationId) -> None:
         """Drop what waits here of a conversation, and have the tables drop theirs."""
@@ -309,6 +311,16 @@ def known(connection: sqlite3.Connection) -> dict[ConversationId, Known]:
             ConversationId(name): Known(bytes=length, seq=seq, settled=bool(settled), updated=Millis(updated))
             for name, length, seq, settled, updated in found
         }
+
+
+def length_of(connection: sqlite3.Connection, conversation: ConversationId) -> int:
+    """The length of the journal that a conversation's row was folded from; 0 where there is no row.
+
+    Raises:
+        sqlite3.Error: the index cannot be read.
+    """
+    row = connection.execute("select bytes from conversations where id = ?", (conversation,)).fetchone()
+    return row[0] if row is not None else 0
 
 
 def stale(connection: sqlite3.Connection, lengths: Mapping[ConversationId, int]) -> dict[ConversationId, Known | None]:

@@ -1,12 +1,15 @@
 """Looking into the index: rows by phase, status, agent and time, and messages by their words."""
 
+import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final
 
+from tenex.core.config import Role
 from tenex.core.ids import Millis
 
 from .index_row import Row
@@ -26,7 +29,7 @@ with hits as (
     from words
     cross join messages m on m.number = words.rowid
     cross join conversations c on c.number = m.conversation
-    where words match ? and {where}
+    where words match ? and {where} order by words.rowid desc limit ?
 ), placed as (
     select *,
         row_number() over (partition by conversation order by rank, at desc) as place,
@@ -37,7 +40,11 @@ with hits as (
 select conversation, matches, number, seq, at, name from placed where place <= ?
 order by best, updated desc, id, place
 """
-_EXCERPT: Final = "select snippet(words, 0, ?, ?, '…', ?) from words where words match ? and rowid = ?"
+# `+rowid`: the query runs once, because beginnings of words are slow to look up, and not for each message
+_EXCERPTS: Final = (
+    "select rowid, snippet(words, 0, ?, ?, '…', ?) from words "
+    "where words match ? and +rowid in (select value from json_each(?))"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +58,9 @@ class Filter:
     """A phase it has been in."""
     agent: str = ""
     """The slug or key of one who was set to work or addressed in it."""
+    id: str = ""
+    people: tuple[str, ...] = ()
+    """The keys of users who all wrote in it."""
     since: Millis | None = None
     """It was updated then or later; of a message: it was sent then or later."""
     until: Millis | None = None
@@ -76,7 +86,7 @@ class Found:
     matches: int
     """Messages that match."""
     excerpts: tuple[Excerpt, ...]
-    """The best of them, at most `EXCERPTS`."""
+    """The best of them."""
 
 
 def listed(connection: sqlite3.Connection, filter_: Filter, limit: int = -1) -> list[Row]:
@@ -95,7 +105,16 @@ def listed(connection: sqlite3.Connection, filter_: Filter, limit: int = -1) -> 
         return [row_of(row) for row in rows]
 
 
-def search(connection: sqlite3.Connection, match: str, filter_: Filter, limit: int) -> list[Found]:
+def search(
+    connection: sqlite3.Connection,
+    match: str,
+    filter_: Filter,
+    limit: int,
+    *,
+    excerpts: int = EXCERPTS,
+    words: int = EXCERPT_WORDS,
+    newest: int = -1,
+) -> list[Found]:
     """The conversations with messages that match: the best match first, among equals the last updated.
 
     Args:
@@ -103,6 +122,9 @@ def search(connection: sqlite3.Connection, match: str, filter_: Filter, limit: i
         match: a query as `words.match_of` makes it.
         filter_: which conversations, and from when the messages.
         limit: at most so many conversations.
+        excerpts: at most so many of each.
+        words: about so many in each excerpt, at most 64.
+        newest: of the messages that match only the newest are compared, so many; all of them if negative.
 
     Raises:
         sqlite3.Error: the index cannot be read.
@@ -113,20 +135,28 @@ def search(connection: sqlite3.Connection, match: str, filter_: Filter, limit: i
     if filter_.until is not None:
         clauses, values = [*clauses, "m.at < ?"], [*values, filter_.until]
     query = _SEARCH.format(where=_all(clauses))
-    with closing(connection.execute(query, (match, *values, EXCERPTS))) as rows:
+    with closing(connection.execute(query, (match, *values, newest, excerpts))) as rows:
         best = [list(group) for _, group in islice(groupby(rows, key=itemgetter(0)), limit)]
-    return [_found(connection, match, hits) for hits in best]
+    messages = json.dumps([hit[2] for hits in best for hit in hits])
+    with closing(connection.execute(_EXCERPTS, (OPEN, CLOSE, words, match, messages))) as rows:
+        texts = {message: shown(text) for message, text in rows}
+    return [_found(connection, hits, texts) for hits in best]
 
 
 def _which(filter_: Filter) -> tuple[list[str], list[Any]]:
     """Conditions on `conversations c`, and their values."""
-    plain = {"c.status = ?": filter_.status, "c.place = ?": filter_.phase}
+    plain = {"c.status = ?": filter_.status, "c.place = ?": filter_.phase, "c.id = ?": filter_.id}
     clauses = [clause for clause, value in plain.items() if value]
     values: list[Any] = [value for value in plain.values() if value]
     for kind, value in (("phase", filter_.was_in), ("agent", filter_.agent)):
         if value:
             clauses.append("exists (select 1 from facets where conversation = c.number and kind = ? and value = ?)")
             values += [kind, clean(value)]
+    for key in filter_.people:
+        clauses.append(
+            "exists (select 1 from facets where conversation = c.number and kind in (?, ?, ?) and value = ?)"
+        )
+        values += [*(role.value for role in Role), key]
     return clauses, values
 
 
@@ -134,19 +164,13 @@ def _all(clauses: list[str]) -> str:
     return " and ".join(clauses) or "true"
 
 
-def _found(connection: sqlite3.Connection, match: str, hits: list[Any]) -> Found:
+def _found(connection: sqlite3.Connection, hits: list[Any], texts: Mapping[int, str]) -> Found:
     number, matches = hits[0][:2]
     row = connection.execute(f"select {COLUMNS} from conversations where number = ?", (number,)).fetchone()  # noqa: S608
     return Found(
         row=row_of(row),
         matches=matches,
         excerpts=tuple(
-            Excerpt(seq=seq, at=Millis(at), name=name, text=_excerpt(connection, match, message))
-            for _, _, message, seq, at, name in hits
+            Excerpt(seq=seq, at=Millis(at), name=name, text=texts[message]) for _, _, message, seq, at, name in hits
         ),
     )
-
-
-def _excerpt(connection: sqlite3.Connection, match: str, message: int) -> str:
-    found = connection.execute(_EXCERPT, (OPEN, CLOSE, EXCERPT_WORDS, match, message)).fetchone()
-    return shown(found[0])

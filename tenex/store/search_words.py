@@ -51,8 +51,8 @@ def shown(excerpt: str) -> str:
     return excerpt.replace(_SEAM, "")
 
 
-def match_of(query: str) -> str:
-    """A user's query in the language of FTS5's MATCH.
+def match_of(query: str, *, some: bool = False) -> str:
+    """A user's query in the language of FTS5's MATCH; with `some`, one of its words is enough.
 
     Raises:
         UsageError: it holds no word, or too many.
@@ -64,7 +64,7 @@ def match_of(query: str) -> str:
         raise UsageError("The query holds no word: give letters or digits to look for.")
     if len(terms) > QUERY_TERMS:
         raise UsageError(f"The query has {len(terms)} words; {QUERY_TERMS} is the most.")
-    return " AND ".join(terms)
+    return (" OR " if some else " AND ").join(terms)
 
 
 def clean(text: str) -> str:

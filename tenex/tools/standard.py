@@ -14,6 +14,7 @@ from .files_search import search_files_tool
 from .files_write import delete_file_tool, edit_file_tool, move_file_tool, write_file_tool
 from .git_tools import git_diff_tool, git_status_tool
 from .learn import Lessons, learn_tool
+from .search_conversation import PastMessages, search_conversation_tool
 from .serialized_calls import Transactions
 from .shell import ShellPolicy, ShellRules, python_tool, shell_tool
 from .tool import Tool
@@ -27,6 +28,7 @@ class ToolDependencies:
     Args:
         workspace: the folder they work in.
         lessons: the store of `learn`.
+        past_messages: what `search_conversation` searches; None where no conversations are stored, as in a preview.
         check: how `check` may run programs.
         shell: how `shell` may; not at all unless given.
         has_sandbox: bubblewrap works here, so git may be run on the workspace's own repository.
@@ -36,6 +38,7 @@ class ToolDependencies:
 
     workspace: Workspace
     lessons: Lessons
+    past_messages: PastMessages | None = None
     check: CheckPolicy = CheckPolicy.OFF
     shell: ShellRules = ShellRules()
     has_sandbox: bool = False
@@ -66,6 +69,7 @@ _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
     "check": lambda d: None if d.check is CheckPolicy.OFF else check_tool(d.workspace, d.check, scratch=d.scratch),
     "shell": lambda d: _shell(shell_tool, d),
     "python": lambda d: _shell(python_tool, d),
+    "search_conversation": lambda d: search_conversation_tool(d.past_messages),
     "learn": lambda d: learn_tool(d.lessons),
 }
 """The tools by name, in the order in which models see them; None where one is switched off."""

@@ -141,9 +141,11 @@ def test_a_prompt_is_printed_whole_as_it_would_be_sent(tmp_path: Path, capsys: p
 def test_a_prompt_is_printed_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, tmp_path, "show", "project-manager", "--prompt", "--json"))
     assert (found["agent"], found["phase"], found["models"]) == ("project-manager", "chat", ["offline"])
-    assert {"read_file", "ask", "complete", "learn"} <= {tool["name"] for tool in found["tools"]}
+    assert {"read_file", "search_conversation", "learn"} <= {tool["name"] for tool in found["tools"]}
     assert [entry["type"] for entry in found["entries"]] == ["UserText", "Note", "Note"]
-    assert found["entries"][1]["text"].startswith("You may use `ask`, `complete`, and no others.")
+    assert found["entries"][1]["text"].startswith(
+        "You may use `search_conversation`, `ask`, `complete`, and no others."
+    )
     assert found["output_schema"] is None
 
 

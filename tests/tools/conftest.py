@@ -20,7 +20,7 @@ from tenex.tools.shell import ShellPolicy, ShellRules
 from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace
 
-NAMED = TOOL_NAMES - {"learn", "ask", "complete"}
+NAMED = TOOL_NAMES - {"learn", "ask", "complete", "search_conversation"}
 
 BUBBLEWRAP_WORKS = probe_bubblewrap()
 needs_bubblewrap = pytest.mark.skipif(not BUBBLEWRAP_WORKS, reason="bubblewrap does not work on this machine")

@@ -26,18 +26,19 @@ from .conftest import ROSTER, KeptLessons, make_context
 READ = {"read_file", "list_files", "search_files", "git_status", "git_diff"}
 CHANGE, RUN = {"write_file", "edit_file", "move_file", "delete_file"}, {"check", "shell", "python"}
 SPEAK = {"ask", "complete"}
+TALK = SPEAK | {"search_conversation"}
 
 WORKER = {
-    Phase.CHAT: SPEAK,
-    Phase.BRAINSTORM: SPEAK | READ,
-    Phase.PLAN: SPEAK | READ,
-    Phase.EXECUTE: SPEAK | READ | CHANGE | RUN,
-    Phase.VERIFICATION: SPEAK | READ | RUN,
-    Phase.CHORES: SPEAK | READ | CHANGE | RUN,
+    Phase.CHAT: TALK,
+    Phase.BRAINSTORM: TALK | READ,
+    Phase.PLAN: TALK | READ,
+    Phase.EXECUTE: TALK | READ | CHANGE | RUN,
+    Phase.VERIFICATION: TALK | READ | RUN,
+    Phase.CHORES: TALK | READ | CHANGE | RUN,
     Phase.REFLECTION: {"complete", "learn"},
 }
-BARE = {phase: {"complete", "learn"} if phase is Phase.REFLECTION else SPEAK for phase in Phase}
-ALL = READ | CHANGE | RUN | SPEAK | {"learn"}
+BARE = {phase: {"complete", "learn"} if phase is Phase.REFLECTION else TALK for phase in Phase}
+ALL = READ | CHANGE | RUN | TALK | {"learn"}
 
 
 def permitted(slug: str, phase: Phase) -> set[str]:
@@ -73,7 +74,13 @@ async def test_what_is_called_is_gated_by_the_same_table(phase: Phase, slug: str
             name=name, description="", parameters=object_schema({}), access=access, replay=Replay.ONCE, body=body
         )
 
-    classes = {Access.READ: READ, Access.CHANGE: CHANGE, Access.RUN: RUN, Access.LEARN: {"learn"}}
+    classes = {
+        Access.READ: READ,
+        Access.CHANGE: CHANGE,
+        Access.RUN: RUN,
+        Access.LEARN: {"learn"},
+        Access.SPEAK: TALK - SPEAK,
+    }
     tools = [counted(name, access) for access, names in classes.items() for name in names]
     registry = ToolRegistry(tools, ROSTER.get)
     for name in sorted(ALL | {"unknown"}):

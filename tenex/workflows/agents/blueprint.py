@@ -18,7 +18,7 @@ from .fields import MISSING, AgentCondition, Link, State
 from .templates import GIVEN, MESSAGE, template_faults
 from .tools import MARK, Method, ToolMark, faults_of_condition, read_method, words
 
-TAKEN: Final = frozenset({*OWN, "ask", "complete", "learn", "set_state", "append_state"})
+TAKEN: Final = frozenset({*OWN, "ask", "complete", "learn", "search_conversation", "set_state", "append_state"})
 """Tools every agent may have already, by their names."""
 RESERVED: Final = frozenset(
     {*GIVEN, MESSAGE, "message", "phases", "history", "run", "dump", "load", "get_value", "set_value"}

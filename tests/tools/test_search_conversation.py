@@ -1,0 +1,264 @@
+"""`search_conversation`: what an agent finds, in whose conversations, and what it reads where it finds nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core.config import Role
+from tenex.core.context.window import tokens
+from tenex.core.conversation import fold
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
+from tenex.core.phases import Phase
+from tenex.core.ports import ToolResult
+from tenex.core.records import ConversationStarted, MessageRecorded, MessageSent, Record, Waiting
+from tenex.store.disk import Disk
+from tenex.store.index import Index
+from tenex.store.index_row import news_of, summarise
+from tenex.store.journal import FileJournal
+from tenex.store.past_messages import PastMessages
+from tenex.store.repository import ConversationFolder
+from tenex.tools.registry import ToolRegistry
+from tenex.tools.search_conversation import RESULT_TOKENS, search_conversation_tool
+from tests.store.kit import StillClock
+
+from .conftest import ROSTER, make_context
+
+HERE, OTHER, THIRD = (ConversationId(letter * 64) for letter in "cde")
+ADA, BEN, GUEST = (PublicKey(digit * 64) for digit in "123")
+ROLES = {ADA: Role.OWNER, BEN: Role.MEMBER, GUEST: Role.GUEST}
+NAMES = {ADA: "Ada", BEN: "Ben", GUEST: "Gus"}
+AT = 1_700_000_000_000
+
+
+@dataclass(slots=True)
+class Conversations:
+    """Conversations on disk and in the index, as a daemon has them."""
+
+    folder: ConversationFolder
+    index: Index
+    journals: dict[ConversationId, FileJournal] = field(default_factory=dict)
+
+    async def add(
+        self, name: ConversationId, *messages: tuple[PublicKey | None, str], title: str = "a title", noted: bool = True
+    ) -> None:
+        """Append messages of users, or of an agent; `noted`: the index has received them."""
+        records: list[Record] = []
+        if name not in self.journals:
+            self.journals[name], _ = await self.folder.open(name)
+            records.append(ConversationStarted(seq=1, at=Millis(AT), id=name, title=title, starter=ADA, address={}))
+        journal = self.journals[name]
+        for author, text in messages:
+            seq = journal.next_seq + len(records)
+            at = Millis(AT + 60_000 * seq)
+            if author is None:
+                records.append(
+                    MessageSent(
+                        seq=seq, at=at, speaker=BEN, name="Executor", text=text, purpose="completion", phase=Phase.CHAT
+                    )
+                )
+            else:
+                records.append(
+                    MessageRecorded(
+                        seq=seq,
+                        at=at,
+                        event_id=EventId(f"{name[0]}{seq}"),
+                        author=author,
+                        name=NAMES[author],
+                        role=ROLES[author],
+                        text=text,
+                        created_at=1,
+                    )
+                )
+        records.append(Waiting(seq=journal.next_seq + len(records), at=records[-1].at, reason="user"))
+        await journal.append([records])
+        if noted:
+            state = fold(name, await self.folder.read(name))
+            self.index.update(summarise(state, self.folder.length(name)), news_of(records))
+
+    async def ask(self, person: PublicKey | None = ADA, **arguments: Any) -> ToolResult:
+        """Call the tool from `HERE`, on behalf of a person."""
+        registry = ToolRegistry([search_conversation_tool(PastMessages(self.index, self.folder))], ROSTER.get)
+        role = ROLES[person] if person else None
+        context = make_context(Phase.CHAT, author=person, role=role)
+        return await registry.call("search_conversation", arguments, context)
+
+    async def found(self, person: PublicKey | None = ADA, **arguments: Any) -> str:
+        """The result of a call that succeeds."""
+        result = await self.ask(person, **arguments)
+        assert result.ok, result.content
+        assert tokens(result.content) < RESULT_TOKENS + 100
+        return result.content
+
+    async def refused(self, person: PublicKey | None = ADA, **arguments: Any) -> str:
+        """The sentence of a call that fails."""
+        result = await self.ask(person, **arguments)
+        assert not result.ok, result.content
+        return result.content
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Conversations]:
+    disk = Disk()
+    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
+    index = Index(folder.root / "index.sqlite")
+    await index.catch_up(folder)
+    yield Conversations(folder, index)
+    await index.close()
+    await folder.close()
+    disk.close()
+
+
+async def test_matches_of_this_conversation_come_first_and_oldest_first(store: Conversations) -> None:
+    await store.add(OTHER, (ADA, "the port was 8080 then"), (None, "Port noted."), title="Old server")
+    await store.add(HERE, (ADA, "the port is 9090"), (None, "I opened port 9090."), (ADA, "thanks"))
+    assert (await store.found(query="port")).splitlines() == [
+        "In this conversation:",
+        "#2 2023-11-14 22:15 UTC Ada: the port is 9090",
+        "#3 2023-11-14 22:16 UTC Executor: I opened port 9090.",
+        'In dddddddddddd "Old server":',
+        "#2 2023-11-14 22:15 UTC Ada: the port was 8080 then",
+        "#3 2023-11-14 22:16 UTC Executor: Port noted.",
+        'To read more: {"around": 3} shows the messages around #3.',
+    ]
+
+
+async def test_some_of_the_words_are_enough_where_no_message_has_all(store: Conversations) -> None:
+    await store.add(HERE, (ADA, "the port is 9090"), (ADA, "unrelated"))
+    shown = await store.found(query="which port did Ada want")
+    assert shown.startswith("No message has all of these words; these have some.\nIn this conversation:\n#2 ")
+    assert "unrelated" not in shown
+    assert await store.found(query="xylophone") == "Nothing was found. Try other or fewer words."
+
+
+async def test_messages_around_a_place_are_read_whole_and_say_how_to_go_on(store: Conversations) -> None:
+    await store.add(HERE, *((ADA, f"message {number} {'x' * 900}") for number in range(30)))
+    lines = (await store.found(around=15)).splitlines()
+    shown = [int(line.split()[0].removeprefix("#")) for line in lines[1:-1]]
+    assert lines[0] == "In this conversation:"
+    assert shown == list(range(shown[0], shown[-1] + 1))
+    assert shown[0] < 14
+    assert shown[-1] > 16
+    assert lines[-1] == (
+        f'To read on, earlier messages: "around": {shown[0] - 1}; later messages: "around": {shown[-1] + 1}.'
+    )
+    first = (await store.found(around=1)).splitlines()
+    assert "earlier" not in first[-1]
+    newest = (await store.found(conversation="cccc")).splitlines()
+    assert newest[-2].startswith("#31 ")
+    assert "later" not in newest[-1]
+
+
+async def test_one_long_message_leaves_room_for_a_reader(store: Conversations) -> None:
+    await store.add(HERE, (ADA, f"begins {'word ' * 3_900} ends"), (ADA, "needle" + "y" * 15_000))
+    assert "characters left out" in await store.found(around=2)
+    assert len(await store.found(query="needle*")) < 1_500
+
+
+async def test_a_conversation_is_named_by_id_or_title(store: Conversations) -> None:
+    await store.add(HERE, (ADA, "hello"))
+    await store.add(OTHER, (ADA, "the port was 8080"), title="The old server")
+    await store.add(THIRD, (ADA, "another port"), title="The new server")
+    assert 'In dddddddddddd "The old server":' in await store.found(conversation="OLD", query="port")
+    assert "#2" in await store.found(conversation="ddddd", around=2)
+    assert "2 conversations have 'server' in their title" in await store.refused(conversation="server")
+    assert "No conversation that may be read here" in await store.refused(conversation="zebra")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "Give `query`: words to look for"),
+        ({"query": "  "}, "Give `query`: words to look for"),
+        ({"query": "?!"}, "The query holds no word"),
+        ({"query": " ".join(f"w{n}" for n in range(40))}, "The query has 40 words"),
+        ({"around": 0}, "`around` must satisfy"),
+        ({"around": "third"}, "`around` must satisfy"),
+        ({"words": "port"}, "words"),
+    ],
+)
+async def test_what_cannot_be_looked_for_is_answered_with_what_to_do(
+    store: Conversations, arguments: dict[str, Any], sentence: str
+) -> None:
+    await store.add(HERE, (ADA, "the port is 9090"))
+    assert sentence in await store.refused(**arguments)
+
+
+# ---- who may read what --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reader", [GUEST, BEN])
+async def test_nobody_reads_a_conversation_of_others(store: Conversations, reader: PublicKey) -> None:
+    await store.add(OTHER, (ADA, "the secret is heliotrope"), title="Secrets")
+    await store.add(HERE, (reader, "what is the secret?"))
+    assert "heliotrope" not in await store.found(reader, query="secret")
+    for name in ("dddd", OTHER, "secrets"):
+        assert "No conversation that may be read here" in await store.refused(reader, conversation=name, around=2)
+    await store.add(OTHER, (reader, "tell me"))
+    assert "heliotrope" in await store.found(reader, query="secret")
+    assert "heliotrope" in await store.found(reader, conversation="dddd", around=2)
+
+
+async def test_an_owner_too_reads_only_where_they_wrote(store: Conversations) -> None:
+    await store.add(OTHER, (BEN, "my secret is heliotrope"))
+    await store.add(HERE, (ADA, "what do you know?"))
+    assert "heliotrope" not in await store.found(ADA, query="secret")
+
+
+async def test_a_member_learns_nothing_of_another_who_writes_in_the_same_conversation(store: Conversations) -> None:
+    """The agent works for one of them, and both read its answer."""
+    await store.add(OTHER, (BEN, "my secret is heliotrope"))
+    await store.add(THIRD, (BEN, "our secret is magnolia"), (GUEST, "I know"))
+    await store.add(HERE, (BEN, "hello"), (GUEST, "hello"))
+    shown = await store.found(BEN, query="secret")
+    assert "heliotrope" not in shown
+    assert "magnolia" in shown
+
+
+async def test_without_a_known_person_only_this_conversation_is_read(store: Conversations) -> None:
+    await store.add(OTHER, (ADA, "a secret"))
+    await store.add(HERE, (None, "what secret?"))
+    assert "a secret" not in await store.found(None, query="secret")
+
+
+# ---- an index that lags or is lost --------------------------------------------------------------------------------
+
+
+async def test_what_the_index_has_not_received_is_read_from_the_journal(store: Conversations) -> None:
+    await store.add(HERE, (ADA, "the port is 9090"))
+    await store.add(HERE, (ADA, "no, the port is 9191"), noted=False)
+    shown = await store.found(query="port")
+    assert "9090" in shown
+    assert "9191" in shown
+    assert "9191" in await store.found(around=4)
+
+
+@pytest.mark.parametrize("damage", ["removed", "overwritten"])
+async def test_a_lost_index_costs_only_the_other_conversations(store: Conversations, damage: str) -> None:
+    await store.add(OTHER, (ADA, "the old port"))
+    await store.add(HERE, (ADA, "the port is 9090"))
+    await store.index.flush()
+    path = store.folder.root / "index.sqlite"
+    path.unlink()
+    if damage == "overwritten":
+        path.write_text("nonsense")
+    shown = await store.found(query="port")
+    assert "9090" in shown
+    assert shown.splitlines()[-1].startswith("Other conversations cannot be searched now: their index")
+    assert "9090" in await store.found(around=2)
+    await store.add(HERE, (ADA, "go on"))
+    async with asyncio.timeout(30):
+        while "the old port" not in await store.found(query="port"):
+            await store.index.flush()
+
+
+async def test_where_the_journal_cannot_be_read_either_a_sentence_says_so(store: Conversations) -> None:
+    await store.add(HERE, (ADA, "the port is 9090"))
+    await store.index.flush()
+    (store.folder.root / "index.sqlite").unlink()
+    journal = store.folder.path(HERE) / "journal.jsonl"
+    journal.write_text(journal.read_text().replace("a title", "no title"))
+    assert "journal.jsonl" in await store.refused(query="port")
