@@ -63,6 +63,8 @@ def way(start: Phase, goal: Phase) -> tuple[Phase, ...]:
     return ways[goal]
 
 
+TALK_PHASES = frozenset({Phase.CHAT, Phase.BRAINSTORM})
+"""In which nothing is made: what they use does not count against the limits of a cycle."""
 QUALITY_PHASES = (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION)
 """The gates a cycle that executed must pass, in order."""
 

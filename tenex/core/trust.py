@@ -1,5 +1,7 @@
 """On whose behalf a conversation's work is done, and which lessons may reach it."""
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from tenex.core.state.conversation import State
@@ -21,12 +23,16 @@ def may_reach(role: Role | None, state: State) -> bool:
 
     It may where no one has written who may do more. Without a role it is from before roles were kept.
     """
-    most = min((_rank(message.role) for message in _of_people(state)), default=0)
-    return _rank(role) <= most or role is None
+    if _rank(role) == 0:
+        return True
+    ranks = (_rank(message.role) for message in _of_people(state))
+    first = next(ranks, 0)
+    return _rank(role) <= first and all(_rank(role) <= rank for rank in ranks)
 
 
-def _of_people(state: State) -> list[Message]:
-    return [message for message in (*state.recent, *state.messages) if message.role is not None]
+def _of_people(state: State) -> Iterator[Message]:
+    """The messages of users that agents may be shown, in short form too."""
+    return (message for message in chain(state.earlier, state.recent, state.messages) if message.role is not None)
 
 
 def _rank(role: Role | None) -> int:

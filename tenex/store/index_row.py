@@ -21,9 +21,7 @@ from tenex.core.records import (
     RunStarted,
     TurnOpened,
 )
-from tenex.core.state.conversation import State
 from tenex.core.state.rollback import ConversationForked, RolledBack
-from tenex.core.state.snapshot import StateSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +80,7 @@ class News:
     phases: tuple[Phase, ...] = ()
     """Those it has been in."""
     people: tuple[tuple[Role, PublicKey], ...] = ()
-    """The users who wrote in it, each with what they might do then."""
+    """The users who wrote in it, each with what they might do then; not those whose words a fork began with."""
 
 
 def summarise(conversation: Conversation, length: int) -> Row:
@@ -121,7 +119,6 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 add(record, "", record.title)
                 agents += record.state.participants
                 phases.append(record.state.phase)
-                people += _people(record.state)
             case MessageRecorded():
                 events.append(record.event_id)
                 add(record, record.name, record.text)
@@ -145,8 +142,6 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 phases.append(record.phase)
             case PhaseTransition():
                 phases.append(record.to)
-            case StateSnapshot():  # all that is left of them where the files before it are lost
-                people += _people(record.state)
             case RolledBack():
                 phases.append(record.state.phase)
             case _:
@@ -158,7 +153,3 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
         phases=tuple(dict.fromkeys(phases)),
         people=tuple(dict.fromkeys(people)),
     )
-
-
-def _people(state: State) -> list[tuple[Role, PublicKey]]:
-    return [(one.role, one.author) for one in (*state.recent, *state.messages) if one.role is not None]

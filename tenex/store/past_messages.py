@@ -136,14 +136,15 @@ class PastMessages:
 
 
 def _people(connection: sqlite3.Connection, here: ConversationId, person: PublicKey | None) -> tuple[str, ...]:
-    """Who must have written in a conversation that may be read; empty if none but the asking one may."""
-    if person is None:
+    """Who must have written in a conversation that may be read; empty if none but the asking one may.
+
+    Of a conversation that is not stored, such as that of an agent whom a mission asks, it is not known who reads it.
+    """
+    asking = connection.execute("select number from conversations where id = ?", (here,)).fetchone()
+    if person is None or asking is None:
         return ()
-    query = (
-        "select value from facets where conversation = (select number from conversations where id = ?) "
-        "and kind in (?, ?)"
-    )
-    with closing(connection.execute(query, (here, Role.MEMBER.value, Role.GUEST.value))) as rows:
+    query = "select value from facets where conversation = ? and kind in (?, ?)"
+    with closing(connection.execute(query, (*asking, Role.MEMBER.value, Role.GUEST.value))) as rows:
         return tuple(sorted({person, *(value for (value,) in rows)}))
 
 

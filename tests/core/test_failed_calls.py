@@ -147,11 +147,11 @@ def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_user_is_asked() 
         worker,
         config=rules(limits=Limits(tokens_per_cycle=60)),
     ).converse("build it")
-    assert len(scenario.records(r.ModelResponded)) == 3
+    assert len(scenario.records(r.ModelResponded)) == 4
     assert [limit.limit for limit in scenario.records(r.LimitReached)] == ["tokens_per_cycle"]
     assert scenario.conversation.status == "waiting"
     scenario.converse("/continue")
-    assert len(scenario.records(r.ModelResponded)) > 3
+    assert len(scenario.records(r.ModelResponded)) > 4
 
 
 def test_agents_of_one_turn_that_share_a_dead_provider_are_reported_once() -> None:

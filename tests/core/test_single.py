@@ -154,6 +154,12 @@ def test_a_limit_asks_once_and_continue_goes_on() -> None:
     assert scenario.conversation.waiting_for == "user"
 
 
+def test_each_message_to_an_agent_alone_may_use_what_a_cycle_may() -> None:
+    scenario = talk(*["hello"] * 9, config=alone(Limits(tokens_per_cycle=30)))
+    assert len(agents(scenario)) == 9
+    assert not scenario.records(r.LimitReached)
+
+
 def test_what_is_configured_later_changes_no_conversation_that_has_begun() -> None:
     scenario = talk("hello")
     scenario.rules = rules()

@@ -28,6 +28,12 @@ def endless(question: dict[str, Any]) -> Any:
     return route(None, ("project-manager", "planner")[len(question["turns"]) % 2])
 
 
+def building(question: dict[str, Any]) -> Any:
+    """A router that sends two agents in turn, for ever, in execute."""
+    decision = endless(question)
+    return decision if question["phase"] == "execute" else {**decision, "phase": "execute"}
+
+
 def stubborn(question: dict[str, Any]) -> Any:
     """A router that sends the same agent for ever."""
     return route(None, "executor") if question["phase"] == "execute" else route("execute", "executor")
@@ -89,10 +95,10 @@ def test_another_agent_in_between_is_another_route() -> None:
 
 
 def test_tokens_of_a_cycle_are_bounded() -> None:
-    scenario = play_of(endless, tokens_per_cycle=100)  # 15 for each call, of the router and of the agents
+    scenario = play_of(building, tokens_per_cycle=100)  # 15 for each call, of the router and of the agents
     assert limited(scenario) == "tokens_per_cycle"
-    used = scenario.conversation.cycle_usage
-    assert 100 <= used.input_tokens + used.output_tokens < 130
+    used = scenario.conversation.cycle_usage - scenario.conversation.talk_usage
+    assert 100 <= used.tokens < 130
     scenario.user_writes("go on")
     assert limited(scenario) == "tokens_per_cycle", "words do not make it cheaper"
     scenario.user_writes("/continue")
@@ -102,11 +108,24 @@ def test_tokens_of_a_cycle_are_bounded() -> None:
     assert scenario.conversation.usage.input_tokens > 150, "what was spent stays counted"
 
 
+def test_talk_does_not_count_against_the_limit_of_a_cycle() -> None:
+    scenario = play_of(Router(route(None, "project-manager"), WAITS), tokens_per_cycle=100)
+    for _ in range(9):  # 45 tokens each
+        scenario.router = Router(route(None, "project-manager"), WAITS)
+        scenario.converse("and what else?")
+    assert scenario.conversation.turn_count == 10
+    assert not scenario.records(r.LimitReached)
+    scenario.router = building
+    scenario.converse("build it")
+    assert limited(scenario) == "tokens_per_cycle"
+    assert 100 <= (scenario.conversation.cycle_usage - scenario.conversation.talk_usage).tokens < 130
+
+
 def test_the_cost_of_a_cycle_is_bounded() -> None:
     def dear(conversation: Any, call: Any) -> Any:
         return dataclasses.replace(reply("done"), usage=Usage(input_tokens=1, output_tokens=1, cost_usd=0.4))
 
-    scenario = play_of(endless, dear, cost_per_cycle_usd=1.0)
+    scenario = play_of(building, dear, cost_per_cycle_usd=1.0)
     assert limited(scenario) == "cost_per_cycle"
     assert "This cycle has cost $1.20 of $1.00." in scenario.sent_texts()[-1]
     scenario.converse("/continue")
@@ -169,7 +188,7 @@ def test_a_limit_of_zero_is_no_limit() -> None:
 
 
 def test_a_new_cycle_has_the_tokens_of_a_cycle_again() -> None:
-    scenario = play_of(endless, tokens_per_cycle=100)
+    scenario = play_of(building, tokens_per_cycle=100)
     scenario.user_writes("/new")
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.converse("something small")
@@ -177,14 +196,14 @@ def test_a_new_cycle_has_the_tokens_of_a_cycle_again() -> None:
 
 
 def test_a_limit_stops_no_work_that_runs() -> None:
-    scenario = play_of(endless, tokens_per_cycle=1)
+    scenario = play_of(building, tokens_per_cycle=1)
     assert limited(scenario) == "tokens_per_cycle"
     assert scenario.records(r.RunEnded)[0].outcome == "finished", "the router had used it up before the agent began"
 
 
 def test_an_addressed_agent_works_although_the_router_may_not() -> None:
     """The user asked for it; they need not state it twice."""
-    scenario = play_of(endless, tokens_per_cycle=100)
+    scenario = play_of(building, tokens_per_cycle=100)
     scenario.user_writes("@executor please look", addressed=("executor",))
     assert scenario.records(r.TurnOpened)[-1].agents == ("executor",)
     scenario.settle()

@@ -12,4 +12,6 @@ async def test_an_owner_who_names_the_project_in_the_text_is_answered(folder: Fo
         other = person.note(folder.owner, "Good morning, everybody")
         await person.publish(folder.url, other, note)
         await folder.until(note["id"], "ended")
+        view = folder.view(note["id"])
+        assert (view["title"], view["messages"][0]["text"]) == ("create hello.py that prints hello",) * 2
         assert not folder.conversation(other["id"]).exists()

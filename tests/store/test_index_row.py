@@ -105,6 +105,34 @@ def test_every_text_is_a_message_so_is_the_title_and_events_are_named_but_not_th
     assert news.events == ("2", "3", "4", "5", "6")
 
 
+def test_users_who_wrote_are_named_with_their_roles_but_not_those_of_the_conversation_a_fork_began_with() -> None:
+    guest = replace(wrote(3, "3"), author=PublicKey("b" * 64), role=Role.GUEST)
+    command = CommandGiven(
+        seq=4,
+        at=Millis(4),
+        event_id=EventId("4"),
+        author=PublicKey("c" * 64),
+        name="Cem",
+        role=Role.MEMBER,
+        command="status",
+        argument="",
+        created_at=1,
+    )
+    here = [started(), wrote(2, "2"), guest, command, wrote(5, "5"), sent(6, "6")]
+    people = news_of(here).people
+    assert people == ((Role.OWNER, KEY), (Role.GUEST, guest.author), (Role.MEMBER, command.author))
+    fork = ConversationForked(
+        seq=1,
+        at=Millis(1),
+        id=CONVERSATION_ID,
+        origin=CONVERSATION_ID,
+        at_seq=6,
+        title="f",
+        state=fold(CONVERSATION_ID, here),
+    )
+    assert news_of([fork]).people == ()
+
+
 def test_who_worked_or_was_addressed_is_named_by_slug_and_key_and_every_phase_once() -> None:
     scenario = Scenario(seven_phases, diligent)
     scenario.user_writes("I want something nice")

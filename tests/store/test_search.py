@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.config import Role
+from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.phases import Phase
 from tenex.store import schema
 from tenex.store.index_row import IndexedMessage, News, Row
@@ -15,6 +16,9 @@ from tenex.store.search import EXCERPTS, Filter, listed, search
 from tenex.store.search_words import CLOSE, OPEN, match_of
 
 ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
+
+
+ANA, BOB = PublicKey("a" * 64), PublicKey("b" * 64)
 
 
 def row(conversation: ConversationId, *, status: str = "ended", phase: str = "chat", updated: int = 100) -> Row:
@@ -52,6 +56,7 @@ def connection() -> Iterator[sqlite3.Connection]:
             ),
             agents=("executor", "e" * 64),
             phases=(Phase.CHAT, Phase.EXECUTE, Phase.REFLECTION),
+            people=((Role.OWNER, ANA), (Role.GUEST, BOB)),
         ),
     )
     batch.add(
@@ -60,6 +65,7 @@ def connection() -> Iterator[sqlite3.Connection]:
             messages=(text(1, "Ideas", ""), *(text(seq, "nothing but snake here") for seq in range(2, 8))),
             agents=("planner",),
             phases=(Phase.CHAT, Phase.PLAN),
+            people=((Role.MEMBER, ANA),),
         ),
     )
     batch.add(row(THREE, status="waiting", updated=200), News(messages=(text(1, "Weather", ""),), phases=(Phase.CHAT,)))
@@ -85,6 +91,10 @@ def connection() -> Iterator[sqlite3.Connection]:
         (Filter(until=Millis(10)), []),
         (Filter(until=Millis(11), since=Millis(201)), [TWO]),
         (Filter(status="' or 1=1 --"), []),
+        (Filter(id=TWO), [TWO]),
+        (Filter(people=(ANA,)), [TWO, ONE]),
+        (Filter(people=(ANA, BOB)), [ONE]),
+        (Filter(people=("executor",)), []),
     ],
 )
 def test_filters_let_through_what_fits(connection: sqlite3.Connection, wanted: Filter, names: list[str]) -> None:
@@ -101,6 +111,13 @@ def test_each_conversation_is_found_once_with_its_best_messages(connection: sqli
         ("Ana", f"Please build a {OPEN}snake{CLOSE} game", 20),
         ("", f"A game of {OPEN}snakes{CLOSE}", 10),
     ]
+
+
+def test_of_messages_that_match_only_the_newest_are_compared_where_that_is_asked(
+    connection: sqlite3.Connection,
+) -> None:
+    (two,) = search(connection, match_of("snake"), Filter(), 20, excerpts=9, newest=4)
+    assert (two.row.id, [each.seq for each in two.excerpts]) == (TWO, [7, 6, 5, 4])
 
 
 def test_the_better_match_comes_first_and_among_equals_the_newer(connection: sqlite3.Connection) -> None:

@@ -224,6 +224,13 @@ async def test_without_a_known_person_only_this_conversation_is_read(store: Conv
     assert "a secret" not in await store.found(None, query="secret")
 
 
+async def test_a_conversation_that_is_not_stored_reads_no_other(store: Conversations) -> None:
+    """It is that of an agent whom a mission asks; who reads the mission's thread is not known in it."""
+    await store.add(OTHER, (ADA, "the secret is heliotrope"))
+    assert await store.found(ADA, query="secret") == "Nothing was found. Try other or fewer words."
+    assert "No conversation that may be read here" in await store.refused(ADA, conversation="dddd")
+
+
 # ---- an index that lags or is lost --------------------------------------------------------------------------------
 
 

@@ -4,9 +4,11 @@ A size here is an estimate, and everything is a pure function of what is in the 
 bytes after a restart.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import accumulate
+from typing import Any, Final
 
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, cut
 from tenex.core.phases import Phase
@@ -35,6 +37,9 @@ MESSAGE_CHARACTERS = 24_000
 """Of one message, as a model is shown it: a pasted log must not push the request out of a model's window."""
 LEAST = 1_000
 """Bytes that stay of each newest result, however little room there is: less could not be worked with."""
+
+REQUESTS = 16
+"""Requests whose bytes are remembered, the newest: those of the conversations that are at work."""
 
 LEAST_WORDS = 200
 """Bytes that stay of an entry in a window that is too small for all: enough to see what it was about."""
@@ -79,9 +84,39 @@ def entry_weight(entry: Entry) -> int:
             return FRAME + weight(entry.author) + weight(entry.text)
 
 
+class _Sums:
+    """The bytes of the entries of the newest requests, up to each entry.
+
+    A request begins with the entries of the one before it, the same objects: only what is new is looked at.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, tuple[Sequence[Entry], list[int]]] = OrderedDict()
+
+    def of(self, entries: Sequence[Entry]) -> int:
+        """The bytes of all of these together."""
+        if not entries:
+            return 0
+        before, sums = self._known.pop(id(entries[0]), ((), []))
+        same = 0
+        for known, entry in zip(before, entries, strict=False):
+            if known is not entry:
+                break
+            same += 1
+        sums = sums[:same]
+        sums += [*accumulate(map(entry_weight, entries[same:]), initial=sums[-1] if sums else 0)][1:]
+        self._known[id(entries[0])] = (entries, sums)  # the entry is held here, so its id is no other's
+        if len(self._known) > REQUESTS:
+            self._known.popitem(last=False)
+        return sums[-1]
+
+
+_sums: Final = _Sums()
+
+
 def request_tokens(system: str, entries: Sequence[Entry], tools: Sequence[ToolSpec]) -> int:
     """The estimated tokens of a whole request."""
-    return -(-(_overhead(system, tools) + sum(map(entry_weight, entries))) // BYTES_PER_TOKEN)
+    return -(-(_overhead(system, tools) + _sums.of(entries)) // BYTES_PER_TOKEN)
 
 
 def _overhead(system: str, tools: Sequence[ToolSpec]) -> int:
@@ -105,13 +140,12 @@ def fitted(system: str, entries: Sequence[Entry], tools: Sequence[ToolSpec], bud
     ones of the run, and nothing more until the budget is full again.
     """
     fitting = _Fitting(budget * BYTES_PER_TOKEN - _overhead(system, tools))
-    weights = [entry_weight(entry) for entry in entries]
-    if sum(weights) <= fitting.room:
+    if _sums.of(entries) <= fitting.room:
         return tuple(entries)
-    for entry, size in zip(entries, weights, strict=True):
+    for entry in entries:
         if isinstance(entry, ModelStep):
             fitting.relieve()  # as it was when this step was asked for
-        fitting.add(entry, size)
+        fitting.add(entry, entry_weight(entry))
     fitting.relieve()
     return tuple(fitting.shown)
 

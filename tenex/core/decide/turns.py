@@ -70,9 +70,13 @@ def too_many_turns(draft: Transaction) -> tuple[str, str] | None:
 
 
 def spent(draft: Transaction) -> tuple[str, str] | None:
-    """The limit of the cycle or the conversation that is reached, and the sentence about it."""
+    """The limit of the cycle or the conversation that is reached, and the sentence about it.
+
+    In chat and brainstorm only the conversation's limit stops: a long talk is one cycle.
+    """
     state, limits = draft.state, draft.rules.limits
-    return _over("cycle", "This cycle", state.cycle_usage, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
+    used = NO_USAGE if state.is_talk else state.cycle_usage - state.talk_usage
+    return _over("cycle", "This cycle", used, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
         "conversation",
         "This conversation",
         state.usage - state.granted,

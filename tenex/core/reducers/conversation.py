@@ -62,7 +62,8 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()
     c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
-    c.touched, c.read_files, c.cycle_usage = frozenset(), {}, NO_USAGE
+    c.touched, c.read_files = frozenset(), {}
+    c.cycle_usage = c.talk_usage = NO_USAGE
     c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a user
 
 
@@ -80,6 +81,8 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
     _remember(c, record, record.event_id, record.author, record.name, record.text, record.role)
     c.origin, c.origin_at = record.origin, record.created_at
     c.turns_since_user, c.route_streak, c.streak_of = 0, 0, ()
+    if c.agent and c.turn is None:
+        c.talk_usage = c.cycle_usage  # its cycle has no end, so each message begins the count
     c.wrote_since_entry, c.waiver_declined = True, frozenset()
     c.status, c.waiting_for = "active", ""
     if c.workflow is not None:  # it is no order here, and a speaker learns of it when their round has closed
@@ -129,7 +132,8 @@ def _stopped(c: State, record: r.Stopped) -> None:
 
 
 def _continued(c: State, record: r.Continued) -> None:
-    c.turns_since_user, c.route_streak, c.streak_of, c.cycle_usage = 0, 0, (), NO_USAGE
+    c.turns_since_user, c.route_streak, c.streak_of = 0, 0, ()
+    c.cycle_usage = c.talk_usage = NO_USAGE
     c.granted = c.usage
     c.status, c.waiting_for = "active", ""
 
@@ -388,6 +392,8 @@ def _paid(c: State, record: r.MissionUsageRecorded | r.ModelCallCancelled) -> No
 def _spend(c: State, usage: Usage, at: Millis) -> None:
     if usage.calls:
         c.usage, c.cycle_usage = c.usage + usage, c.cycle_usage + usage
+        if c.is_talk:
+            c.talk_usage = c.talk_usage + usage
         past = c.metrics.get(c.phase, PhaseMetrics())
         c.metrics = {**c.metrics, c.phase: replace(past, usage=past.usage + usage)}
     if usage.tokens or usage.cost_usd:

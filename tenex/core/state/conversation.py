@@ -13,7 +13,7 @@ from tenex.core import records as r
 from tenex.core.context.window import PastCycle
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage
-from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.verdicts import Verdict
 
@@ -193,6 +193,9 @@ class State:
     touched: Restored[frozenset[str]] = frozenset()
     read_files: Restored[Mapping[str, str]] = field(default_factory=dict)
     cycle_usage: Restored[Usage] = NO_USAGE
+    talk_usage: Restored[Usage] = field(default=NO_USAGE, compare=False)
+    """What of it does not count against the limits of a cycle: of talk, and with one agent alone of earlier messages.
+    A snapshot written before it was counted lacks it; then all of it counts."""
 
     # since a user last spoke
     turns_since_user: Reset[int] = 0
@@ -244,7 +247,7 @@ class State:
     """The newest messages, whole, across cycles."""
     recent_size: Restored[int] = field(default=0, compare=False)
     """About the bytes of `recent`. This, `earlier`, `decisions` and `window` are not compared, because a snapshot
-    written before there were any lacks them; so no rule of the conversation may depend on them."""
+    written before there were any lacks them; so no decision may depend on them."""
     earlier: Restored[tuple[Message, ...]] = field(default=(), compare=False)
     """Users' messages before these, each cut to a line: the first ones and the newest."""
     decisions: Restored[tuple[Decision, ...]] = field(default=(), compare=False)
@@ -300,6 +303,11 @@ class State:
             return f"@{self.mission.workflow}"
         name = self.agent if self.workflow is None else self.workflow.slug
         return f"@{name}" if name else str(self.phase)
+
+    @property
+    def is_talk(self) -> bool:
+        """Whether it is in a phase in which nothing is made."""
+        return self.has_phases and not self.has_mission and self.phase in TALK_PHASES
 
     @property
     def position(self) -> str:

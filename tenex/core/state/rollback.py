@@ -102,7 +102,7 @@ def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
     if not with_files:
         carried["touched"] = then.touched | now.touched
     if then.cycle == now.cycle:  # what was spent on it is spent
-        carried["cycle_usage"] = now.cycle_usage
+        carried |= {"cycle_usage": now.cycle_usage, "talk_usage": now.talk_usage}
     return State(id=now.id, **carried)
 
 
@@ -137,6 +137,7 @@ def of_fork(
         refusals=(),
         usage=NO_USAGE,
         cycle_usage=NO_USAGE,
+        talk_usage=NO_USAGE,
         granted=NO_USAGE,
         spending={},
         limit_reported=("", Millis(0)),
