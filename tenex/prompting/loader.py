@@ -133,11 +133,19 @@ class PromptLibrary:
         )
         return render.system_prompt(self.templates, values)
 
-    def phase_note(self, slug: Slug, phase: Phase, *, tools: Sequence[str], previous: Phase | None = None) -> Note:
-        """The note on a phase for an agent: its text, and which tools it permits."""
+    def phase_note(
+        self,
+        slug: Slug,
+        phase: Phase,
+        *,
+        tools: Sequence[str],
+        withheld: Sequence[str] = (),
+        previous: Phase | None = None,
+    ) -> Note:
+        """The note on a phase for an agent: its text, and which of the agent's tools it permits and withholds."""
         definition, guide = self.definitions[slug], self.guides[phase]
         values = render.agent_values(definition, guide, tools=tools, project_name="", previous=previous)
-        return render.phase_note(self.templates, values)
+        return render.phase_note(self.templates, values, withheld)
 
     def input_of(self, slug: Slug) -> str:
         """The template of an agent's task; empty to pass the task on as it is."""

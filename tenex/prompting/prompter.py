@@ -79,8 +79,9 @@ class ConversationPrompter:
             later = {tool.name for tool in self._tools(None, run.agent)} - {
                 tool.name for tool in self._tools(phase, run.agent)
             }
-            permitted = [name for name in tools if name not in later]
-            guide = (self._library.phase_note(run.agent, phase, tools=permitted, previous=previous),)
+            permitted, withheld = [t for t in tools if t not in later], [t for t in tools if t in later]
+            note = self._library.phase_note(run.agent, phase, tools=permitted, withheld=withheld, previous=previous)
+            guide = (note,)
             if "list_files" in permitted and (files := self._files("shell" in permitted)):
                 guide = (*guide, Note(title="The workspace", text=files))
         key = (run.agent, when, place, lessons, notes, tools, state_key)

@@ -87,6 +87,7 @@ def agent_values(
         "phase_text": guide.text,
         "own_section": definition.in_phase.get(guide.phase, ""),
         "tools": tuple(f"`{name}`" for name in tools),
+        "withheld": (),
         "can_ask": "ask" in tools,
         "can_complete": "complete" in tools,
         "language": _one_line(language),
@@ -102,9 +103,13 @@ def system_prompt(templates: Templates, values: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def phase_note(templates: Templates, values: Mapping[str, Any]) -> Note:
-    """The phase, what it permits and the agent's own section for it, from `agent_values`."""
-    return Note(title=f"The phase: {values['phase']}", text=templates.render(PHASE, {**values, "is_note": True}))
+def phase_note(templates: Templates, values: Mapping[str, Any], withheld: Sequence[str]) -> Note:
+    """The phase, what it permits and the agent's own section for it, from `agent_values`.
+
+    `withheld` are the agent's other tools: the shorter of both lists is shown.
+    """
+    more = {"is_note": True, "withheld": tuple(f"`{name}`" for name in withheld)}
+    return Note(title=f"The phase: {values['phase']}", text=templates.render(PHASE, {**values, **more}))
 
 
 def router_values(

@@ -149,10 +149,10 @@ def test_the_note_names_what_the_phase_permits_and_the_prompt_is_that_of_every_p
     prompts, (scenario, run) = prompter(), at_work()
     prompts._tools = lambda phase, slug: tuple(specs[name] for name in permitted[phase])
     first = prompts.work(scenario.conversation, run).system
-    assert "You may use `read_file`, `complete`, and no others." in phase_note(prompts, scenario, run)
+    assert "You may use all your tools but `learn`." in phase_note(prompts, scenario, run)
     reflecting = dataclasses.replace(run, phase=Phase.REFLECTION)
     assert prompts.work(scenario.conversation, reflecting).system is first
-    assert "You may use `learn`, `complete`, and no others." in phase_note(prompts, scenario, reflecting)
+    assert "You may use all your tools but `read_file`." in phase_note(prompts, scenario, reflecting)
 
 
 def test_the_workspace_is_described_to_an_agent_that_may_list_it_and_its_tests_to_one_that_runs_commands() -> None:

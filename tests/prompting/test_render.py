@@ -44,7 +44,8 @@ def prompt(
 
 def note(library: PromptLibrary, slug: Slug, phase: Phase, previous: Phase | None = None) -> str:
     """The note on a phase, without its title."""
-    made = library.phase_note(slug, phase, tools=("read_file", "ask"), previous=previous)
+    others = ("write_file", "edit_file")
+    made = library.phase_note(slug, phase, tools=("read_file", "ask"), withheld=others, previous=previous)
     assert made.title == f"The phase: {phase}"
     return made.text
 
@@ -141,6 +142,9 @@ def test_tools_are_named_and_ask_is_explained_only_where_it_is_offered(library: 
     assert "You have none." in prompt(library, tools=(), place="conversation")
     empty = library.phase_note(EXECUTOR, Phase.CHAT, tools=()).text
     assert empty.startswith("You may use no tools.\n")
+    some = library.phase_note(EXECUTOR, Phase.CHORES, tools=("read_file", "ask"), withheld=("learn",)).text
+    assert some.startswith("You may use all your tools but `learn`.\n"), "the shorter list"
+    assert library.phase_note(EXECUTOR, Phase.CHORES, tools=("ask",)).text.startswith("You may use all your tools.\n")
 
 
 @pytest.mark.parametrize("place", ["phases", "phase", "conversation"])
