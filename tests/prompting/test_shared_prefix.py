@@ -23,7 +23,7 @@ from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace
-from tests.fakes.scenario import Router, Scenario, reply, route, rules
+from tests.fakes.scenario import Scenario, reply, rules
 
 BYTES_PER_TOKEN = 4
 
@@ -116,16 +116,25 @@ def hello(conversation: Conversation, call: ModelCall) -> ModelStep:
 
 @pytest.mark.parametrize("verifier", ["executor", "project-manager"])
 def test_of_a_simple_request_most_is_the_same_as_before(library: PromptLibrary, tmp_path: Path, verifier: str) -> None:
-    reflecting = list(dict.fromkeys(["executor", verifier]))
-    router = Router(
-        route("execute", "executor"), route("verification", verifier), route("chores", "executor"),
-        {"phase": "reflection", "agents": reflecting, "reason": "what was learned?"},
-        {"agents": ["END"], "reason": "the request is served"},
-    )  # fmt: skip
+
+    def router(question: dict[str, Any]) -> dict[str, Any]:
+        match question["phase"], bool(question["turns"]):
+            case "chat", _:
+                phase, agents = "execute", ["executor"]
+            case "execute", True:
+                phase, agents = "verification", [verifier]
+            case "verification", _:
+                phase, agents = "chores", ["executor"]
+            case "chores", _:
+                phase, agents = "reflection", question["still_to_reflect"]
+            case _:
+                return {"agents": ["END"], "reason": "the request is served"}
+        return {"phase": phase, "agents": agents, "reason": "it is next"}
+
     scenario = Requests(library, tmp_path, router, hello)
     scenario.converse("create hello.py that prints hello")
     assert scenario.conversation.status == "ended"
-    assert scenario.shared() > 0.9
+    assert scenario.shared() > 0.8, "most runs here have one request, which begins with another phase"
     agents = [text for agent, text in scenario.sent if agent != scenario.rules.project.slug]
     question = next(text for agent, text in scenario.sent if agent == scenario.rules.project.slug)
     assert len(agents) <= 6
