@@ -42,7 +42,7 @@ MESSAGES: Final = (
     " and words.rowid = m.number"
 )
 ROWS: Final = (
-    "select id, bytes, seq, settled, status, phase, cycle, title, started, updated from conversations",
+    "select id, bytes, seq, settled, status, place, cycle, title, started, updated from conversations",
     "select event_id, id from events join conversations on conversation = number",
     "select kind, value, id from facets join conversations on conversation = number",
     MESSAGES,
