@@ -144,7 +144,7 @@ def test_a_prompt_is_printed_for_programs(tmp_path: Path, capsys: pytest.Capture
     assert {"read_file", "search_conversation", "learn"} <= {tool["name"] for tool in found["tools"]}
     assert [entry["type"] for entry in found["entries"]] == ["UserText", "Note", "Note"]
     assert found["entries"][1]["text"].startswith(
-        "You may use `search_conversation`, `ask`, `complete`, and no others."
+        "You may use `search_conversation`, `ask`, `complete`, `hand_over`, and no others."
     )
     assert found["output_schema"] is None
 
