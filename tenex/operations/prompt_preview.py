@@ -44,7 +44,7 @@ from tenex.store.journal_reader import NEWEST
 from tenex.store.repository import ConversationFolder
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
-from tenex.workflows.phases.decide import ask_router
+from tenex.workflows.phases.decide import want_router
 
 from .lessons import StoredLessons
 from .short_ids import conversation_of
@@ -217,7 +217,7 @@ def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
 
 async def _question(there: Conversation, configuration: Configuration) -> ModelRequest:
     draft = Transaction(there, configuration.rules, SystemClock().now())
-    ask_router(draft, 1)
+    want_router(draft, 1)
     if draft.state.question is None:  # a limit is reached: the request after `/continue`
         draft.add(r.RouteRequested, attempt=1)
     return await _asked(draft.state, Route, configuration)

@@ -104,6 +104,7 @@ class ConversationSettings(Section):
     """What new conversations are."""
 
     agent: str = ""
+    route_by_rule: bool = True
 
 
 class PhaseModels(Section):

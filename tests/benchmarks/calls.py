@@ -15,7 +15,7 @@ from tenex.nostr.keys import parse_public_key
 from tenex.operations.evaluation.figures import Call, Figures, figures_of
 from tenex.operations.evaluation.scenario import ROUTER, Scenario
 from tenex.settings import Settings, load
-from tests.fakes.modelprotocol import Json
+from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelscripts import Asked, Team, all_phases, swift
 from tests.fakes.modelserver import Exchange, ModelServer, model_server
 
@@ -32,16 +32,23 @@ def _chats(question: Json) -> Mapping[str, Any]:
     return {"agents": ["USER" if is_answered else "project-manager"], "reason": "talk"}
 
 
+def _talks(asked: Asked) -> Answer:
+    """An agent that answers, and begins nothing."""
+    return Answer(text=f"This is the word of {asked.agent}.")
+
+
 async def measure(place: Path) -> list[Row]:
     """Run the three."""
     request = await _figures(place / "request", Team(worker=swift), ["Please create note-01.txt."])
     phases = ["I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."]
     seven = await _figures(place / "seven", Team(all_phases, swift), phases)
-    chat = await _figures(place / "chat", Team(_chats), [f"message {n}: how are you?" for n in range(1, MESSAGES + 1)])
+    chat = await _figures(
+        place / "chat", Team(_chats, _talks), [f"message {n}: how are you?" for n in range(1, MESSAGES + 1)]
+    )
     return [
         *_rows("simple request", request, sequential=6, tokens=15_000),
         *_rows("seven phases", seven, calls=16, tokens=40_000),
-        *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES),
+        *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES + 1),  # the router chooses the first phase
     ]
 
 

@@ -78,6 +78,11 @@ class Asked:
         return found
 
     @cached_property
+    def messages(self) -> int:
+        """How many messages of people the agent is shown."""
+        return self.words.count('kind="person"')
+
+    @cached_property
     def tools(self) -> list[str]:
         """The names of the tools offered."""
         return [tool["function"]["name"] for tool in self.request.get("tools") or []]
@@ -143,10 +148,16 @@ def to_the_end(question: Json) -> Mapping[str, Any]:
             return {"agents": ["END"], "reason": "the request is served"}
 
 
+_NEXT = {("chat", 2): "brainstorm", ("brainstorm", 3): "plan"}
+"""Where a talk leads, by its phase and the number of messages, as with `all_phases`."""
+
+
 def diligent(asked: Asked) -> Answer:
     """A good agent: reads, drafts, verifies by reading, repairs, tidies, learns; several calls in an answer."""
     file, notes = asked.file, asked.file.replace(".txt", ".md")
     done = asked.results
+    if (next_phase := _NEXT.get((asked.phase, asked.messages))) and "hand_over" in asked.tools:
+        return calls(("hand_over", {"phase": next_phase, "reason": f"on to {next_phase}"}))
     match asked.phase:
         case "plan" if "list_files" not in done:
             return calls(("list_files", {}))

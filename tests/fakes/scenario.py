@@ -82,14 +82,18 @@ def agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: Iterable[str] = 
     )
 
 
-def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Policy:
-    """The roster of the tests: a project manager, a planner, two executors and an expert."""
+def rules(*, limits: Limits | None = None, gates: GateRules | None = None, routes_by_rule: bool = False) -> Policy:
+    """The roster of the tests: a project manager, a planner, two executors and an expert; the router chooses each step.
+
+    With `routes_by_rule` a step that leaves one choice is taken without it.
+    """
     people = [agent("project-manager"), agent("planner"), agent("executor"), agent("helper")]
     people.append(agent("security", AgentKind.EXPERT))
     return Policy(
         roster={member.slug: member for member in people},
         tools=TOOLS,
         project=agent("orchestrator", AgentKind.ORCHESTRATOR, ()),
+        routes_by_rule=routes_by_rule,
         limits=limits or Limits(),
         gates=gates or GateRules(),
     )

@@ -8,6 +8,8 @@ Answer = dict[str, Any]
 
 CYCLE = ["execute", "verification", "chores", "reflection"]
 """The phases of a request that is understood, built, tested, tidied and looked back on."""
+REFLECTING = 2
+"""Agents who look back on it: who built it, and who verified it."""
 
 
 def tags(answer: Answer, name: str) -> list[list[str]]:
@@ -49,7 +51,8 @@ def is_complete(answer: Answer) -> bool:
 
 def closed(cycle: int = 1) -> Callable[[Sequence[Answer]], bool]:
     """Ask whether that many cycles have been looked back on."""
-    return lambda answers: sum(is_complete(a) and value(a, "phase") == "reflection" for a in answers) == cycle
+    wanted = cycle * REFLECTING
+    return lambda answers: sum(is_complete(a) and value(a, "phase") == "reflection" for a in answers) == wanted
 
 
 def answered(root: str) -> Callable[[Sequence[Answer]], bool]:

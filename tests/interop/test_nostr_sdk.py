@@ -7,6 +7,7 @@ import nostr_sdk as sdk
 
 from .answers import (
     CYCLE,
+    REFLECTING,
     Answer,
     check_order,
     check_transitions,
@@ -122,8 +123,8 @@ async def test_a_reply_of_the_old_convention_is_received_in_its_thread(relay: st
         await alice.until(lambda received: any(map(is_complete, received)))
         reply = await alice.write(HELLO, ["e", root], ["e", alice.received[-1]["id"]])
         await alice.until(closed())
-        assert [root_of(answer) for answer in alice.received] == [root] * 5
-        assert [parent_of(answer) for answer in alice.received] == [root, *[reply] * 4]
+        assert [root_of(answer) for answer in alice.received] == [root] * 7
+        assert [parent_of(answer) for answer in alice.received] == [root, *[reply] * 6]
 
 
 async def test_a_mention_in_the_text_goes_straight_to_the_agent(relay: str, tmp_path: Path) -> None:
@@ -168,5 +169,5 @@ async def test_three_conversations_at_once(relay: str, tmp_path: Path) -> None:
             thread = [answer for answer in alice.received if root_of(answer) == root]
             assert phases(thread) == CYCLE
             check_order(thread)
-        assert len(alice.received) == 3 * len(CYCLE)
+        assert len(alice.received) == 3 * (len(CYCLE) - 1 + REFLECTING)
         assert {value(answer, "phase") for answer in alice.received} == set(CYCLE)

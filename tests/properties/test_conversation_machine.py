@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from hypothesis.stateful import (
 
 from tenex.core import records as r
 from tenex.core.commands import NAMES
-from tenex.core.config import Limits, Policy, Role
+from tenex.core.config import Agent, Limits, Policy, Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Work
@@ -121,6 +122,12 @@ _calls = st.lists(
         id=st.just(CallId("k")),
         tool=st.sampled_from(["set_state", "second_to_first", "second_to_third"]),
         arguments=st.sampled_from([{"field": "n", "value": 1}, {"field": "n", "value": 0}, {"field": "n"}]),
+    )
+    | st.builds(
+        CallRequest,
+        id=st.just(CallId("k")),
+        tool=st.just("hand_over"),
+        arguments=st.builds(lambda phase: {"phase": phase, "reason": "go on"}, _phases),
     ),
     max_size=4,
 )
@@ -169,6 +176,18 @@ def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
     return dataclasses.replace(step, calls=(*calls, *(dataclasses.replace(one, id=CallId("")) for one in step.calls)))
 
 
+def with_usual_phases(roster: Mapping[Slug, Agent]) -> dict[Slug, Agent]:
+    """Agents who usually work in the same phases as those that are shipped, so that some phases have one worker."""
+    usual = {
+        "project-manager": (Phase.CHAT, Phase.BRAINSTORM, Phase.VERIFICATION),
+        "planner": (Phase.PLAN,),
+        "executor": (Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES),
+        "helper": (Phase.EXECUTE,),
+        "security": (Phase.PLAN,),
+    }
+    return {slug: dataclasses.replace(member, phases=usual[slug]) for slug, member in roster.items()}
+
+
 class FollowedPlay(Scenario):
     """A scenario with a second state beside it, which receives nothing but the journal."""
 
@@ -189,11 +208,14 @@ class ConversationMachine(RuleBasedStateMachine):
     """Drives a `Play` by hand: every rule is something that may happen at any moment."""
 
     only_agent = Slug("")
+    routes_by_rule = False
 
     def __init__(self) -> None:
         super().__init__()
         limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000, link_depth=2)
         config = dataclasses.replace(sub_agents(limits), only_agent=self.only_agent)
+        if self.routes_by_rule:
+            config = dataclasses.replace(config, routes_by_rule=True, roster=with_usual_phases(config.roster))
         self.scenario = FollowedPlay(good, sociable, config=config)
         self.old: list[Signal] = []
         self.looked_at = 0
@@ -444,6 +466,16 @@ class SingleAgentMachine(ConversationMachine):
 
 SingleAgentMachine.TestCase.settings = ConversationMachine.TestCase.settings
 TestSingleAgentMachine = SingleAgentMachine.TestCase
+
+
+class RoutedByRuleMachine(ConversationMachine):
+    """The same where steps that leave one choice are taken without the router."""
+
+    routes_by_rule = True
+
+
+RoutedByRuleMachine.TestCase.settings = ConversationMachine.TestCase.settings
+TestRoutedByRuleMachine = RoutedByRuleMachine.TestCase
 
 
 @pytest.mark.soak

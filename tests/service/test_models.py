@@ -45,8 +45,11 @@ def questions(server: ModelServer) -> list[Json]:
 
 
 async def through_all_phases(folder: Folder, server: ModelServer, **env: str) -> str:
-    """One conversation from the first wish to END, in which the person has the word twice; its name."""
-    async with serving(folder, server, **env) as process:
+    """One conversation from the first wish to END, in which the person has the word twice; its name.
+
+    The router is asked after each turn; `tests/service/test_route_by_rule.py` has the rules.
+    """
+    async with serving(folder, server, TENEX_CONVERSATIONS__ROUTE_BY_RULE="false", **env) as process:
         name = await folder.write(WISH)
         await settled(folder, name, "waiting", messages=1)
         await folder.write(IDEA, to=name)

@@ -69,7 +69,7 @@ def _stop_at_limit(draft: Transaction, run: Run, name: str, sentence: str) -> No
         draft.add(r.LimitReached, limit=name, sentence=sentence)
     announce = not mode_of(draft.state).asks_at_limits
     finish_run(draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
-    _after(draft, run)
+    after_end(draft, run)
 
 
 def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
@@ -107,6 +107,8 @@ def schedule_calls(draft: Transaction, run: Run) -> None:
             sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
             draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=call.request.tool, sentence=sentence)
         elif mode_of(draft.state).own_call(draft, run, call):
+            if run.id not in draft.state.runs:  # the call was its last
+                return
             agent_phases.evaluate(draft, run.id)
         elif _may_be_let_in(draft, run, agent, call):
             busy = waits = True  # what is after it makes no room for it
@@ -221,12 +223,12 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
     if lacking is None:
         known = cast("Literal['', 'verified', 'issues']", verdict if verdict in ("verified", "issues") else "")
         finish_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
-        _after(draft, run)
+        after_end(draft, run)
     elif run.reprompts < NUDGES and run.steps < draft.rules.limits.steps_per_run:
         draft.add(r.ModelReprompted, run=run.id, text=lacking)
     elif text:  # an answer without a verdict is still an answer; only the gate stays open
         finish_run(draft, run, "finished", text=text, summary=summary, completed=completed)
-        _after(draft, run)
+        after_end(draft, run)
     else:
         fail(draft, run, "its model gave empty answers")
 
@@ -265,7 +267,7 @@ def after_result(draft: Transaction, run: Run, moves: Sequence[tuple[str, str]] 
         schedule_calls(draft, run)
 
 
-def _after(draft: Transaction, run: Run) -> None:
+def after_end(draft: Transaction, run: Run) -> None:
     """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
     caller = draft.state.runs.get(run.parent) if run.parent is not None else None
     if caller is not None:
@@ -285,7 +287,7 @@ def recheck_queued_calls(draft: Transaction) -> None:
 def fail(draft: Transaction, run: Run, error: str) -> None:
     """An agent failed; the others of its turn go on."""
     finish_run(draft, run, "failed", error=error)
-    _after(draft, run)
+    after_end(draft, run)
 
 
 def time_out(draft: Transaction, run: Run, sentence: str = STOPPED) -> None:
@@ -293,7 +295,7 @@ def time_out(draft: Transaction, run: Run, sentence: str = STOPPED) -> None:
     minutes = max(1, round(draft.rules.limits.expectation(run.phase).close_after / 60_000))
     close_calls(draft, run, sentence)
     finish_run(draft, _now(draft, run), "timed_out", error=f"no answer within {minutes} min")
-    _after(draft, run)
+    after_end(draft, run)
 
 
 def end_loops(draft: Transaction) -> None:
@@ -330,7 +332,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         finish_run(
             draft, run, "failed", error="it is no longer one of the agents", usage=failure.usage, model=failure.model
         )
-        _after(draft, run)
+        after_end(draft, run)
         return
     question, limits = draft.state.question, draft.rules.limits
     tries = draft.state.failed_tries(run)
@@ -372,4 +374,4 @@ def _refused(draft: Transaction, run: Run, failure: ModelFailed) -> None:
         )
     else:
         finish_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
-        _after(draft, run)
+        after_end(draft, run)

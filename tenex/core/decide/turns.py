@@ -14,6 +14,7 @@ from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.mode import mode_of
 from tenex.core.port_values import Handoff
+from tenex.core.routing import RoutingDecision
 from tenex.core.state.run import CallState, Completion, Run
 
 from .agent_phases import sync_agent_state
@@ -171,6 +172,7 @@ def finish_run(
     announce: bool = True,
     usage: Usage = NO_USAGE,
     model: str = "",
+    hand_over: RoutingDecision | None = None,
 ) -> None:
     """Count an agent's completion, once; close the turn if it was the last. `usage` is of a call without an answer.
 
@@ -196,6 +198,7 @@ def finish_run(
         error=error,
         usage=usage,
         model=model,
+        hand_over=hand_over,
     )
     if run.parent is not None:
         _hand_back(draft, run, outcome, f"[{verdict}] {text}" if verdict else text or error)

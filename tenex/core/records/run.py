@@ -8,6 +8,7 @@ from tenex.core.config import Replay
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug
 from tenex.core.messages import NO_USAGE, ModelStep, StartEntry, Usage
 from tenex.core.phases import Phase
+from tenex.core.routing import RoutingDecision
 from tenex.core.workflow.rounds import Route
 
 from .base import Record
@@ -199,3 +200,5 @@ class RunEnded(Record):
     error: str = ""
     usage: Usage = NO_USAGE
     model: str = ""
+    hand_over: RoutingDecision | None = None
+    """Where its agent wants the work to go on; it was permitted when the run ended."""

@@ -45,6 +45,7 @@ def counted(c: State, run: Run, record: r.RunEnded) -> None:
         verdict=record.verdict,
         error=record.error,
         at=record.at,
+        hand_over=record.hand_over,
     )
     c.turn = replace(c.turn, completions=(*c.turn.completions, done))
     c.answered = max(c.answered, run.shown)

@@ -24,6 +24,7 @@ from tenex.core.messages import NO_USAGE, CallRequest, CallResult, Entry, ModelS
 from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.records.run import ModelReprompted, Outcome, RetryScheduled
+from tenex.core.routing import RoutingDecision
 
 
 class CallState(StrEnum):
@@ -300,6 +301,8 @@ class Completion:
     verdict: Literal["", "verified", "issues"]
     error: str
     at: Millis
+    hand_over: RoutingDecision | None = None
+    """Where its agent wants the work to go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

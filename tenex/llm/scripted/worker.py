@@ -9,7 +9,7 @@ from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, ModelRequest, ModelStep
 from tenex.core.state.agent_tools import APPEND, SET
 
-from .requests import FILE, CannotApply, Task, short
+from .requests import FILE, CannotApply, Task, intent_of, short
 from .transcript import LEARNED, Transcript
 
 SELF = "I am tenex's offline model: I follow fixed rules and cannot think."
@@ -102,7 +102,23 @@ def _cannot(why: str) -> ScriptedFinish:
     )
 
 
-def _chat(seen: Transcript) -> ScriptedFinish:
+def _hand_over(seen: Transcript, here: str) -> Calls | None:
+    """A call of `hand_over` where the newest message leads to another phase; None where the talk goes on."""
+    if "hand_over" not in seen.offered or seen.calls("hand_over"):  # one that was refused would be refused again
+        return None
+    tasks, intent = seen.tasks(), intent_of(seen.newest)
+    if intent in ("assent", "chat"):
+        intent = "execute" if tasks else "plan" if (intent, here) == ("assent", "brainstorm") else "chat"
+    if intent == here or (here == "chat" and small_talk(seen.newest)):
+        return None
+    wanted = " and ".join(f"`{task.path or 'a file'}` {task.describe()}" for task in tasks)
+    reason = f"{UNDERSTOOD} {wanted}." if wanted else f"“{short(seen.newest)}” leads to {intent}"
+    return [("hand_over", {"phase": intent, "reason": reason})]
+
+
+def _chat(seen: Transcript) -> Calls | ScriptedFinish:
+    if handed_over := _hand_over(seen, "chat"):
+        return handed_over
     text = seen.newest
     if answer := small_talk(text):
         return ScriptedFinish(response=answer, summary="Answered small talk")
@@ -115,7 +131,9 @@ def _chat(seen: Transcript) -> ScriptedFinish:
     return ScriptedFinish(response=f"{SELF} {why}\n\n{ABILITIES} {CONFIGURE}", summary="Asked what is wanted")
 
 
-def _brainstorm(seen: Transcript) -> ScriptedFinish:
+def _brainstorm(seen: Transcript) -> Calls | ScriptedFinish:
+    if handed_over := _hand_over(seen, "brainstorm"):
+        return handed_over
     words = re.findall(r"\w{5,}", seen.newest[:5_000])
     subject = max((word for word in words if not word.lower().startswith("brainstorm")), key=len, default="this")
     return ScriptedFinish(

@@ -12,12 +12,17 @@ from tenex.core.decide.turns import (
     wait_at_limit,
 )
 from tenex.core.ids import Millis, Slug
-from tenex.core.messages import ModelStep
+from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import parse
 
 from . import gates, waivers
+from .only_choice import only_choice
 from .routing import Accepted, Rejected, check
+
+BY_RULE = "rule"
+"""`Routed.by` of a decision that was taken without a model."""
+NO_STEP = ModelStep(usage=NO_USAGE)
 
 
 def answered(draft: Transaction, step: ModelStep) -> None:
@@ -33,7 +38,7 @@ def answered(draft: Transaction, step: ModelStep) -> None:
     if isinstance(verdict, Rejected):
         reject(draft, step, verdict)
     else:
-        accept(draft, step, verdict, by=draft.rules.project.slug)
+        accept(draft, verdict, by=draft.rules.project.slug, step=step)
 
 
 def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
@@ -83,8 +88,8 @@ def _model(draft: Transaction) -> str:
     return f"The orchestrator's model {draft.rules.project.model}".rstrip()
 
 
-def accept(draft: Transaction, step: ModelStep, accepted: Accepted, *, by: str) -> None:
-    """Carry out a decision that is permitted."""
+def accept(draft: Transaction, accepted: Accepted, *, by: str, step: ModelStep = NO_STEP) -> None:
+    """Carry out a decision that is permitted; `step` is the router's answer, if it was asked."""
     question = draft.state.question
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
@@ -138,10 +143,10 @@ def end(draft: Transaction, reason: str) -> None:
     draft.add(r.Ended, reason=reason)
     if newer:
         begin_cycle(draft, "a message came while the last cycle ended")
-        ask_router(draft, 1)
+        route(draft)
 
 
-# ---- asking the router -----------------------------------------------------------------------------------------------
+# ---- choosing what is next -------------------------------------------------------------------------------------------
 
 
 def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
@@ -157,13 +162,15 @@ def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
     )
 
 
-def ask_router(draft: Transaction, attempt: int) -> None:
-    """Want the router, unless a limit says that a user must be asked first."""
+def route(draft: Transaction) -> None:
+    """Take the only choice there is, or ask the router; at a limit ask a user first."""
     limit = _limit(draft)
-    if limit is None:
-        want_router(draft, attempt)
-        return
-    wait_at_limit(draft, *limit)
+    if limit is not None:
+        wait_at_limit(draft, *limit)
+    elif (only := only_choice(draft.state, draft.rules)) is not None:
+        accept(draft, only, by=BY_RULE)
+    else:
+        want_router(draft, 1)
 
 
 def want_router(draft: Transaction, attempt: int) -> None:

@@ -13,14 +13,14 @@ from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance, open_turn
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Slug
-from tenex.core.messages import ModelStep, Note
+from tenex.core.messages import ModelStep, Note, ToolSpec
 from tenex.core.mode import Mode
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state.conversation import State
-from tenex.core.state.run import OrchestratorTurn
+from tenex.core.state.run import Call, OrchestratorTurn, Run
 
-from . import decide, gates, waivers
+from . import decide, gates, hand_over, waivers
 from .router_prompt import question_for
 from .routing import Rejected
 
@@ -59,11 +59,20 @@ class PhasesMode(Mode):
             draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
             open_turn(draft, present, "addressed by the person")
         elif state.question is None:
-            decide.ask_router(draft, 1)
+            decide.route(draft)
 
     def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
         """The question the router is asked, in `budget` estimated tokens."""
         return question_for(conversation, policy, budget, lessons)
+
+    def tool_specs(self, state: State, run: Run, policy: Policy) -> tuple[ToolSpec, ...]:
+        """`hand_over`, for agents that talk with a user."""
+        del state
+        return hand_over.specs(run, policy)
+
+    def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
+        """Decide a call of `hand_over`."""
+        return call.request.tool == hand_over.NAME and hand_over.decide(draft, run, call)
 
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""

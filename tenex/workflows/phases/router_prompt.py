@@ -173,12 +173,14 @@ def _turn(turn: OrchestratorTurn, limit: int, reason: int) -> str:
 
 def _completion(done: Completion, limit: int) -> dict[str, Any]:
     text = done.text or done.error
+    handed_over = {"hand_over": done.hand_over.phase} if done.hand_over is not None else {}
     return {
         "agent": done.agent,
         "outcome": done.outcome,
         "text": cut(text, limit) if limit else "[left out]" if text else "",
         "summary": cut(done.summary, limit) if limit else "",
         "verdict": done.verdict,
+        **handed_over,
     }
 
 

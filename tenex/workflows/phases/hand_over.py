@@ -1,0 +1,95 @@
+"""`hand_over`: an agent that talks with a user says where the work goes on. It is checked like a routing decision.
+
+It ends the agent's part, so that a message costs one model call while the talk goes on, and the router is asked only
+where the agent names a phase in which several could work.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tenex.core import names
+from tenex.core import records as r
+from tenex.core.config import Policy
+from tenex.core.decide import runs
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import finish_run
+from tenex.core.messages import ToolSpec
+from tenex.core.phases import Phase
+from tenex.core.routing import REASON_CHARACTERS, RoutingDecision
+from tenex.core.state.run import Call, CallState, Run
+
+from .only_choice import TALKING, only_agent
+from .routing import Rejected, check
+
+NAME: Final = "hand_over"
+
+_SPEC: Final = ToolSpec(
+    name=NAME,
+    description=(
+        "Ends your part and moves the work to another phase; in chat and brainstorm only. Call it when the person "
+        "wants something done that is clear enough. Until you call it, nothing but talk happens."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "phase": {"type": "string", "enum": ["chat", "brainstorm", "plan", "execute"]},
+            "reason": {"type": "string", "minLength": 1, "description": "What is to be done there, complete."},
+            "response": {"type": "string", "description": "What the person reads, if not the reason."},
+            "agent": {"type": "string", "description": "Who shall do it, by slug, if you know."},
+        },
+        "required": ["phase", "reason"],
+        "additionalProperties": False,
+    },
+)
+
+
+def specs(run: Run, rules: Policy) -> tuple[ToolSpec, ...]:
+    """The tool, for those who may be in a talk: the same list in each of an agent's phases."""
+    agent = rules.roster.get(run.agent)
+    usual = agent.phases if agent is not None else ()
+    talks = run.phase in TALKING or any(phase in usual for phase in TALKING)
+    return (_SPEC,) if rules.routes_by_rule and run.parent is None and talks else ()
+
+
+def decide(draft: Transaction, run: Run, call: Call) -> bool:
+    """Decide a call, once those before it have their results; False where the run has no such tool."""
+    if not specs(run, draft.rules):
+        return False
+    open_calls = draft.state.runs[run.id].open_calls
+    if any(other.state is not CallState.ASKED or _comes_before(other, call, open_calls) for other in open_calls):
+        return True
+    decision = call.request.fault or _read(draft, call.request.arguments)
+    if isinstance(decision, str):
+        draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=NAME, sentence=decision)
+        return True
+    text = str(call.request.arguments.get("response") or "").strip() or decision.reason
+    finish_run(draft, run, "finished", text=text, summary=decision.reason, completed=True, hand_over=decision)
+    runs.after_end(draft, run)
+    return True
+
+
+def _comes_before(other: Call, call: Call, calls: tuple[Call, ...]) -> bool:
+    ids = [known.request.id for known in calls]
+    is_ending = other.request.tool in ("complete", NAME)
+    return not is_ending and ids.index(other.request.id) < ids.index(call.request.id)
+
+
+def _read(draft: Transaction, given: Mapping[str, Any]) -> RoutingDecision | str:
+    """The decision that is asked for, or why it is none."""
+    state, rules = draft.state, draft.rules
+    phase, reason, name = given.get("phase"), given.get("reason"), given.get("agent") or ""
+    if state.phase not in TALKING:
+        return f"From {state.phase} the work is not handed over; end your part with `complete`."
+    if not isinstance(phase, str) or not isinstance(reason, str) or not isinstance(name, str) or not reason.strip():
+        return "`hand_over` needs `phase` and `reason`, texts that are not empty; `agent` is the slug of an agent."
+    target = Phase.parse(phase)
+    if target is state.phase and not name:
+        return f"The conversation is in {target} already: answer the person, or name another phase."
+    slug = names.find(name, rules.routable) if name else None
+    if name and slug is None:
+        return f"There is no agent {name[:80]!r}. The agents are: {', '.join(sorted(rules.routable))}."
+    if slug is None and target is not None and (agent := only_agent(state, target, rules)) is not None:
+        slug = agent.slug
+    decision = RoutingDecision(agents=(slug,) if slug else (), phase=phase, reason=reason.strip()[:REASON_CHARACTERS])
+    verdict = check(state, decision, rules)
+    return verdict.sentence if isinstance(verdict, Rejected) else decision

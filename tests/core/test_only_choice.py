@@ -1,0 +1,219 @@
+"""Steps that are taken without the router's model, and `hand_over`."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.config import Agent, GateRules, Limits, Policy
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tests.fakes.scenario import (
+    WAITS,
+    Router,
+    Scenario,
+    agent,
+    check_invariants,
+    model_by_phase,
+    reply,
+    route,
+    rules,
+    step_until,
+)
+
+PHASES = {
+    "project-manager": (Phase.CHAT, Phase.BRAINSTORM, Phase.VERIFICATION, Phase.REFLECTION),
+    "planner": (Phase.PLAN, Phase.REFLECTION),
+    "executor": (Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION),
+}
+
+
+def team(*more: Agent, limits: Limits | None = None, gates: GateRules | None = None) -> Policy:
+    """The roster as it is shipped, and more."""
+    members = [dataclasses.replace(agent(slug), phases=phases) for slug, phases in PHASES.items()]
+    known = rules(limits=limits, gates=gates, routes_by_rule=True)
+    return dataclasses.replace(known, roster={member.slug: member for member in (*members, *more)})
+
+
+def hand_over(phase: str = "execute", reason: str = "create hello.py", **more: Any) -> Any:
+    return reply("", ("hand_over", {"phase": phase, "reason": reason, **more}))
+
+
+BUILDS = reply("", ("write_file", {"path": "a"}), ("complete", {"response": "built", "summary": "a is new; run it"}))
+VERIFIES = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
+FINDS = reply("", ("complete", {"response": "it fails", "verdict": "issues", "issues": "it prints nothing"}))
+TIDIES = reply("", ("complete", {"response": "tidy", "summary": "nothing to do"}))
+WORK = {"execute": [BUILDS], "verification": [VERIFIES], "chores": [TIDIES]}
+
+
+def routed(scenario: Scenario) -> list[tuple[str, tuple[str, ...], str]]:
+    """By whom, to which agents, in which phase they worked or "" for none."""
+    return [(one.by, one.agents, str(one.phase or "")) for one in scenario.records(r.Routed)]
+
+
+def test_the_router_chooses_the_first_phase_and_rules_all_that_follows() -> None:
+    router = Router(route("execute", "executor"))
+    scenario = Scenario(router, model_by_phase(**WORK), config=team()).converse("create hello.py")
+    assert len(router.asked) == 1
+    assert routed(scenario) == [
+        ("orchestrator", ("executor",), "execute"),
+        ("rule", ("project-manager",), "verification"),
+        ("rule", ("executor",), "chores"),
+        ("rule", ("executor", "project-manager"), "reflection"),
+        ("rule", ("END",), ""),
+    ]
+    assert scenario.conversation.status == "ended"
+    check_invariants(scenario)
+
+
+def test_a_message_of_a_talk_costs_one_call() -> None:
+    router = Router(route(None, "project-manager"))
+    scenario = Scenario(router, model_by_phase(), config=team()).converse("hello")
+    for _ in range(5):
+        scenario.converse("and then?")
+    assert len(router.asked) == 1
+    assert len(scenario.records(r.ModelResponded)) == 6
+    assert scenario.conversation.status == "waiting"
+
+
+def test_an_agent_hands_over_and_the_only_agent_of_the_phase_works() -> None:
+    router = Router(route(None, "project-manager"), WAITS)
+    steps = {"chat": lambda conversation, call: hand_over() if conversation.turn_count > 1 else reply("What for?")}
+    scenario = Scenario(router, model_by_phase(**WORK, **steps), config=team()).converse("I need something")
+    scenario.converse("a file hello.py")
+    assert len(router.asked) == 1
+    assert routed(scenario)[2:4] == [
+        ("rule", ("project-manager",), ""),
+        ("rule", ("executor",), "execute"),
+    ]
+    assert "create hello.py" in scenario.sent_texts()
+    assert scenario.conversation.status == "ended"
+
+
+def test_the_router_is_asked_where_several_could_work_and_reads_what_was_handed_over() -> None:
+    second = dataclasses.replace(agent("builder"), phases=(Phase.EXECUTE,))
+    router = Router(route(None, "project-manager"), route("execute", "builder"), WAITS)
+    Scenario(router, model_by_phase(**WORK, chat=[hand_over()]), config=team(second)).converse("do it")
+    assert [question["phase"] for question in router.asked[:2]] == ["chat", "chat"]
+    assert router.asked[1]["turns"][0]["completions"][0]["hand_over"] == "execute"
+    named = Scenario(Router(route(None, "project-manager")), model_by_phase(**WORK), config=team(second))
+    named.worker = model_by_phase(**WORK, chat=[hand_over(agent="@builder")])
+    assert ("rule", ("builder",), "execute") in routed(named.converse("do it"))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"phase": "verification", "reason": "x"}, "chat"),
+        ({"phase": "deployment", "reason": "x"}, "There is no phase"),
+        ({"phase": "chat", "reason": "x"}, "is in chat already"),
+        ({"phase": "execute"}, "needs `phase` and `reason`"),
+        ({"phase": "execute", "reason": " "}, "needs `phase` and `reason`"),
+        ({"phase": "execute", "reason": "x", "agent": "wizard"}, "There is no agent 'wizard'"),
+        ({"phase": "execute", "reason": "x", "agent": "END"}, "There is no agent 'END'"),
+    ],
+)
+def test_a_wish_that_the_router_could_not_have_is_refused(given: dict[str, Any], sentence: str) -> None:
+    steps = [reply("", ("hand_over", given)), reply("well")]
+    scenario = Scenario(Router(route(None, "project-manager")), model_by_phase(chat=steps), config=team())
+    scenario.converse("hello")
+    (refused,) = scenario.records(r.ToolCallRejected)
+    assert sentence in refused.sentence
+    assert scenario.conversation.phase is Phase.CHAT
+
+
+def test_a_brainstorm_is_not_left_before_the_user_has_written() -> None:
+    router = Router(route("brainstorm", "project-manager"), WAITS)
+    steps = [hand_over("plan"), reply("three ideas")]
+    scenario = Scenario(router, model_by_phase(brainstorm=steps), config=team()).converse("ideas, please")
+    assert "left only when the person has written" in scenario.records(r.ToolCallRejected)[0].sentence
+    scenario.converse("the second one")
+    assert scenario.conversation.phase is Phase.PLAN
+    assert len(router.asked) == 2, "whether a plan is good is no rule"
+
+
+def test_nothing_is_handed_over_after_the_talk() -> None:
+    steps = {**WORK, "verification": [hand_over("chat"), VERIFIES]}
+    scenario = Scenario(Router(route("execute", "executor")), model_by_phase(**steps), config=team()).converse("do it")
+    assert "From verification the work is not handed over" in scenario.records(r.ToolCallRejected)[0].sentence
+    assert scenario.conversation.status == "ended"
+
+
+def test_issues_go_back_to_who_built_it_twice_and_then_the_router_is_asked() -> None:
+    router = Router(route("execute", "executor"), WAITS)
+    scenario = Scenario(router, model_by_phase(**{**WORK, "verification": [FINDS]}), config=team()).converse("do it")
+    assert [str(phase) for phase in scenario.phases()] == ["execute", "verification"] * 3
+    assert len(router.asked) == 2
+    assert scenario.conversation.status == "waiting"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        reply("", ("complete", {"response": "nothing was to do", "summary": "unchanged"})),
+        reply("", ("write_file", {"path": "a"})),
+    ],
+)
+def test_the_router_judges_work_that_changed_nothing_or_was_not_completed(first: Any) -> None:
+    router = Router(route("execute", "executor"), WAITS)
+    steps = {"execute": [first, reply("Shall I go on?")]}
+    scenario = Scenario(router, model_by_phase(**steps), config=team()).converse("do it")
+    assert len(router.asked) == 2
+    assert scenario.phases() == [Phase.EXECUTE]
+
+
+def test_the_router_is_asked_when_a_user_has_written_in_between() -> None:
+    router = Router(route("execute", "executor"), route("execute", "executor"), WAITS)
+    scenario = Scenario(router, model_by_phase(**WORK), config=team())
+    scenario.user_writes("do it")
+    step_until(scenario, lambda played: played.conversation.phase is Phase.VERIFICATION)
+    scenario.user_writes("and make it green")
+    scenario.settle()
+    assert [question["phase"] for question in router.asked] == ["chat", "verification"]
+    assert [str(phase) for phase in scenario.phases()][:3] == ["execute", "verification", "execute"]
+
+
+def test_a_person_approves_a_plan_where_the_setting_wants_it() -> None:
+    config = team(gates=GateRules(plan_approval="person"))
+    router = Router(route("plan", "planner"), route("execute", "executor"))
+    scenario = Scenario(router, model_by_phase(**WORK), config=config).converse("design it")
+    assert (scenario.conversation.status, len(router.asked)) == ("waiting", 1)
+    scenario.converse("good, go on")
+    assert len(router.asked) == 2
+
+
+def test_waived_gates_are_passed_by_rule_too() -> None:
+    router = Router(route("execute", "executor"))
+    scenario = Scenario(router, model_by_phase(**WORK), config=team())
+    scenario.user_writes("/quick")
+    scenario.converse("create hello.py")
+    assert (scenario.conversation.status, len(router.asked)) == ("ended", 1)
+    assert routed(scenario)[-1] == ("rule", ("END",), "")
+
+
+def test_limits_hold_for_rules() -> None:
+    config = team(limits=Limits(turns_per_message=2))
+    scenario = Scenario(Router(route("execute", "executor")), model_by_phase(**WORK), config=config).converse("do it")
+    assert [limit.limit for limit in scenario.records(r.LimitReached)] == ["turns_per_message"]
+    assert scenario.conversation.status == "waiting"
+
+
+def test_an_addressed_agent_goes_on_with_the_talk_and_can_hand_over() -> None:
+    router = Router(WAITS)
+    steps = {"chat": lambda conversation, call: hand_over() if conversation.turn_count > 1 else reply("Yes?")}
+    scenario = Scenario(router, model_by_phase(**WORK, **steps), config=team())
+    scenario.converse("hi", addressed=("executor",))
+    assert not router.asked
+    scenario.converse("create hello.py")
+    assert not router.asked
+    assert scenario.conversation.status == "ended"
+
+
+def test_without_the_setting_the_router_is_asked_each_time_and_there_is_no_such_tool() -> None:
+    config = dataclasses.replace(team(), routes_by_rule=False)
+    router = Router(route(None, "project-manager"), WAITS)
+    scenario = Scenario(router, model_by_phase(chat=[hand_over(), reply("well")]), config=config).converse("hello")
+    assert "There is no tool hand_over" in scenario.records(r.ToolCallRejected)[0].sentence
+    assert len(router.asked) == 2
+    assert Slug("executor") in config.roster

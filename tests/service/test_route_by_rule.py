@@ -1,0 +1,87 @@
+"""What a user waits for: a real daemon, model calls over HTTP, counted by the server."""
+
+from pathlib import Path
+
+from tests.fakes.modelprotocol import Answer
+from tests.fakes.modelscripts import Asked, Team, all_phases, calls, complete, diligent, straight
+from tests.fakes.modelserver import ModelServer, model_server
+
+from .kit import phases
+from .loopback import folder_with_model, serving, settled
+
+
+def brisk(asked: Asked) -> Answer:
+    """An agent that needs as few answers as it can: its last call and `complete` come in one."""
+    match asked.phase:
+        case "execute":
+            done = {"response": f"{asked.file} is there.", "summary": f"{asked.file} is new; read it"}
+            return calls(("write_file", {"path": asked.file, "content": "all done\n"}), ("complete", done))
+        case "chores":
+            return complete(response="Nothing is left to tidy.", summary="nothing to do")
+        case "reflection":
+            lesson = {"title": asked.agent, "lesson": "Write it whole at once."}
+            return calls(("learn", lesson), ("complete", {"response": "I write it whole at once."}))
+        case _:
+            return diligent(asked)
+
+
+def asked_of(server: ModelServer) -> list[str]:
+    """Whose models were asked, in order, as `agent phase`."""
+    seen = [Asked(exchange.request) for exchange in server.delivered()]
+    return ["router" if asked.question is not None else f"{asked.agent} {asked.phase}" for asked in seen]
+
+
+async def test_a_simple_request_takes_six_calls_one_after_another(tmp_path: Path, relay: str) -> None:
+    async with model_server(Team(straight, brisk)) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
+        async with serving(folder, server) as process:
+            name = await folder.write("Create note-01.txt.")
+            await settled(folder, name, "ended")
+            assert await process.stop() == 0
+    assert phases(folder.view(name)) == ["execute", "verification", "chores", "reflection"]
+    assert (folder.workspace / "note-01.txt").read_text() == "all done\n"
+    made = asked_of(server)
+    assert made[:5] == [
+        "router",
+        "executor execute",
+        "project-manager verification",
+        "project-manager verification",
+        "executor chores",
+    ]
+    assert sorted(made[5:]) == ["executor reflection", "project-manager reflection"], "the two work at the same time"
+
+
+async def test_a_chat_message_takes_one_call_and_seven_phases_sixteen(tmp_path: Path, relay: str) -> None:
+    async with model_server(Team(all_phases, brisk)) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
+        async with serving(folder, server) as process:
+            name = await folder.write("I want a note-01.txt.")
+            await settled(folder, name, "waiting", messages=1)
+            assert asked_of(server) == ["router", "project-manager chat"]
+            await folder.write("Give me ideas for note-01.txt.", to=name)
+            await settled(folder, name, "waiting", messages=2)
+            assert asked_of(server)[2:] == ["project-manager chat", "project-manager brainstorm"]
+            await folder.write("Take the first one.", to=name)
+            await settled(folder, name, "ended", messages=3)
+            assert await process.stop() == 0
+    way = ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
+    assert phases(folder.view(name)) == way
+    made = asked_of(server)
+    assert made.count("router") == 2, "for the first phase, and whether the plan is good"
+    assert len(made) <= 16
+
+
+async def test_every_message_of_a_talk_but_the_first_takes_one_call(tmp_path: Path, relay: str) -> None:
+    def talks(asked: Asked) -> Answer:
+        return Answer(text=f"That is answer {asked.messages}.")
+
+    async with model_server(Team(all_phases, talks)) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
+        async with serving(folder, server) as process:
+            name = await folder.write("Hello.")
+            await settled(folder, name, "waiting", messages=1)
+            for count in range(2, 8):
+                await folder.write(f"And what about {count}?", to=name)
+                await settled(folder, name, "waiting", messages=count)
+            assert await process.stop() == 0
+    assert asked_of(server) == ["router", *["project-manager chat"] * 7]
