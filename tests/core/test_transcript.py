@@ -427,7 +427,7 @@ def test_whatever_was_sent_the_rules_of_choosing_hold(sent: Sent, phase: Phase, 
 
 
 @given(
-    st.lists(st.lists(spoke, min_size=1, max_size=12).map(Sent), min_size=2, max_size=14),
+    st.lists(st.lists(spoke, min_size=1, max_size=8).map(Sent), min_size=2, max_size=7),
     st.sampled_from([4_000, 10_000, 40_000, 100_000]),
 )
 def test_each_run_is_shown_what_the_one_before_was_shown_until_the_window_is_full(
