@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 ROUTING: Final = "The orchestrator is deciding"
 
-GRACE: Final = 0.1
+GRACE: Final = 0.05
 """Seconds before new work is published: what is over by then would only flicker."""
 LOCAL_INTERVAL: Final = 0.35
 """Seconds between two events of a run to relays on this machine: about as fast as one reads along."""

@@ -144,6 +144,7 @@ class _Watch:
             elif isinstance(record, r.RetryScheduled) and record.on_hold:
                 self._held = f"a model cannot be reached: {record.message}"
         self.run.status = conversation.status
+        self.recorder.is_closed = self.is_over
         self._changed.set()
 
     @property

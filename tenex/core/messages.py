@@ -29,11 +29,13 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         """Sum; a cost that is unknown on both sides stays unknown."""
-        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        cost = self.cost_usd
+        if other.cost_usd is not None:
+            cost = (cost or 0.0) + other.cost_usd
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
-            cost_usd=sum(costs) if costs else None,
+            cost_usd=cost,
             calls=self.calls + other.calls,
             estimated=self.estimated + other.estimated,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,

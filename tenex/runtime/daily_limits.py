@@ -70,6 +70,10 @@ class Bound(NamedTuple):
     used: float
     most: float
 
+    def of(self, usage: Usage) -> float:
+        """What of a usage counts here."""
+        return usage.cost_usd or 0.0 if self.name.startswith("cost") else usage.tokens
+
     def shown(self, amount: float) -> str:
         """Format an amount for users."""
         return f"${amount:.2f}" if self.name.startswith("cost") else f"{amount:,.0f} tokens"
@@ -331,16 +335,12 @@ class DailyLimits:
         fits = True
         least = _larger(quote.least, self._largest.get(kind, NO_USAGE))
         for scope in self._scopes(person):
-            used, reserved = scope.used, scope.reserved
-            for bound, likely, whole in zip(
-                self._bounds(scope.name, used),
-                self._bounds(scope.name, used + least),
-                self._bounds(scope.name, used + (reserved or NO_USAGE) + quote.most),
-                strict=True,
-            ):
-                if bound.used >= bound.most or (reserved is None and likely.used > bound.most):
+            reserved = scope.reserved
+            for bound in self._bounds(scope.name, scope.used):
+                if bound.used >= bound.most or (reserved is None and bound.used + bound.of(least) > bound.most):
                     return self._refusal(key, bound)
-                fits = fits and (reserved is None or whole.used <= bound.most)
+                if reserved is not None and bound.used + bound.of(reserved) + bound.of(quote.most) > bound.most:
+                    fits = False
         return fits
 
     def _scopes(self, person: PublicKey) -> list[_Scope]:

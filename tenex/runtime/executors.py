@@ -3,7 +3,6 @@
 Broad `except` on purpose: an internal error in an executor becomes a failure signal and does not end the daemon.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -134,7 +133,6 @@ class Executors:
         on_text: OnText,
         paid: Callable[[Usage, str], None],
     ) -> Signal:
-        await asyncio.sleep(0)  # messages of the same decision are published before the request is built
         try:
             priority = self.daily.priority(caller.person)
             asked = replace(request(), person=caller.person, priority=priority, on_cancelled=paid)

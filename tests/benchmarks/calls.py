@@ -4,6 +4,7 @@ The daemon of `tenex eval` asks a server on loopback that speaks OpenAI's protoc
 tokens is of words; vendors count tokens of about four bytes, so an estimate from the bytes is shown too.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,14 +16,16 @@ from tenex.nostr.keys import parse_public_key
 from tenex.operations.evaluation.figures import Call, Figures, figures_of
 from tenex.operations.evaluation.scenario import ROUTER, Scenario
 from tenex.settings import Settings, load
-from tests.fakes.modelprotocol import Answer, Json
-from tests.fakes.modelscripts import Asked, Team, all_phases, swift
+from tests.fakes.modelprotocol import Answer, Json, Reply
+from tests.fakes.modelscripts import Asked, Team, all_phases, brisk
 from tests.fakes.modelserver import Exchange, ModelServer, model_server
 
 from .rig import PATIENCE, Row
 
 MESSAGES = 100
 """Of the chat."""
+THINKING = 0.02
+"""Seconds that a model takes."""
 
 
 def _chats(question: Json) -> Mapping[str, Any]:
@@ -39,9 +42,9 @@ def _talks(asked: Asked) -> Answer:
 
 async def measure(place: Path) -> list[Row]:
     """Run the three."""
-    request = await _figures(place / "request", Team(worker=swift), ["Please create note-01.txt."])
+    request = await _figures(place / "request", Team(worker=brisk), ["Please create note-01.txt."])
     phases = ["I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."]
-    seven = await _figures(place / "seven", Team(all_phases, swift), phases)
+    seven = await _figures(place / "seven", Team(all_phases, brisk), phases)
     chat = await _figures(
         place / "chat", Team(_chats, _talks), [f"message {n}: how are you?" for n in range(1, MESSAGES + 1)]
     )
@@ -54,7 +57,12 @@ async def measure(place: Path) -> list[Row]:
 
 async def _figures(data: Path, team: Team, messages: list[str]) -> tuple[Figures, int]:
     """The figures by the server's log, and the tokens estimated from the bytes."""
-    async with model_server(team) as server:
+
+    async def thinks(request: Json) -> Reply:
+        await asyncio.sleep(THINKING)  # else calls at the same time look as if one came after the other
+        return team(request)
+
+    async with model_server(thinks) as server:
         scenario = Scenario(name=data.name, messages=messages, models="settings", timeout=PATIENCE)
         result = await run_scenario(scenario, _settings(data, server), None, "test", data / "run")
         assert not result.failures, result.failures

@@ -141,7 +141,7 @@ def test_a_prompt_is_printed_whole_as_it_would_be_sent(tmp_path: Path, capsys: p
 def test_a_prompt_is_printed_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, tmp_path, "show", "project-manager", "--prompt", "--json"))
     assert (found["agent"], found["phase"], found["models"]) == ("project-manager", "chat", ["offline"])
-    assert [tool["name"] for tool in found["tools"]] == ["search_conversation", "ask", "complete"]
+    assert [tool["name"] for tool in found["tools"]] == ["search_conversation", "ask", "complete", "hand_over"]
     assert [entry["type"] for entry in found["entries"]] == ["UserText", "Note"]
     assert found["output_schema"] is None
 

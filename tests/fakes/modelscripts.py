@@ -191,6 +191,21 @@ def swift(asked: Asked) -> Answer:
     return diligent(asked)
 
 
+def brisk(asked: Asked) -> Answer:
+    """An agent that needs as few answers as it can: its last call and `complete` come in one."""
+    match asked.phase:
+        case "execute":
+            done = {"response": f"{asked.file} is there.", "summary": f"{asked.file} is new; read it"}
+            return calls(("write_file", {"path": asked.file, "content": "all done\n"}), ("complete", done))
+        case "chores":
+            return complete(response="Nothing is left to tidy.", summary="nothing to do")
+        case "reflection":
+            lesson = {"title": asked.agent, "lesson": "Write it whole at once."}
+            return calls(("learn", lesson), ("complete", {"response": "I write it whole at once."}))
+        case _:
+            return diligent(asked)
+
+
 def _executing(asked: Asked, file: str, notes: str, *, drafts: bool) -> Answer:
     read = asked.results.get("read_file")
     if read is None:

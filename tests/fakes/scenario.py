@@ -99,6 +99,22 @@ def rules(*, limits: Limits | None = None, gates: GateRules | None = None, route
     )
 
 
+USUAL_PHASES = {
+    "project-manager": (Phase.CHAT, Phase.BRAINSTORM, Phase.VERIFICATION),
+    "planner": (Phase.PLAN,),
+    "executor": (Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES),
+    "helper": (Phase.EXECUTE,),
+}
+
+
+def routed_by_rule(known: Policy) -> Policy:
+    """The rules where agents usually work in the phases of those that are shipped, so that some phases have one."""
+    roster = {
+        slug: dataclasses.replace(member, phases=USUAL_PHASES.get(slug, ())) for slug, member in known.roster.items()
+    }
+    return dataclasses.replace(known, routes_by_rule=True, roster=roster)
+
+
 def _shown(conversation: Conversation, run: Run) -> Prompt:
     """A prompt that shows where its agent is."""
     agent_state = conversation.agent_states[run.state_key]

@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import json
 import random
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from hypothesis.stateful import (
 
 from tenex.core import records as r
 from tenex.core.commands import NAMES
-from tenex.core.config import Agent, Limits, Policy, Role
+from tenex.core.config import Limits, Policy, Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Work
@@ -36,7 +35,18 @@ from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tests.fakes import agent_phases
-from tests.fakes.scenario import ID, TOOLS, Scenario, check_idle, check_invariants, diligent, plain_model, reply, rules
+from tests.fakes.scenario import (
+    ID,
+    TOOLS,
+    Scenario,
+    check_idle,
+    check_invariants,
+    diligent,
+    plain_model,
+    reply,
+    routed_by_rule,
+    rules,
+)
 from tests.fakes.subagents import calls_to, link, with_subagents
 
 WAYS = {
@@ -176,18 +186,6 @@ def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
     return dataclasses.replace(step, calls=(*calls, *(dataclasses.replace(one, id=CallId("")) for one in step.calls)))
 
 
-def with_usual_phases(roster: Mapping[Slug, Agent]) -> dict[Slug, Agent]:
-    """Agents who usually work in the same phases as those that are shipped, so that some phases have one worker."""
-    usual = {
-        "project-manager": (Phase.CHAT, Phase.BRAINSTORM, Phase.VERIFICATION),
-        "planner": (Phase.PLAN,),
-        "executor": (Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES),
-        "helper": (Phase.EXECUTE,),
-        "security": (Phase.PLAN,),
-    }
-    return {slug: dataclasses.replace(member, phases=usual[slug]) for slug, member in roster.items()}
-
-
 class FollowedPlay(Scenario):
     """A scenario with a second state beside it, which receives nothing but the journal."""
 
@@ -215,7 +213,7 @@ class ConversationMachine(RuleBasedStateMachine):
         limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000, link_depth=2)
         config = dataclasses.replace(sub_agents(limits), only_agent=self.only_agent)
         if self.routes_by_rule:
-            config = dataclasses.replace(config, routes_by_rule=True, roster=with_usual_phases(config.roster))
+            config = routed_by_rule(config)
         self.scenario = FollowedPlay(good, sociable, config=config)
         self.old: list[Signal] = []
         self.looked_at = 0

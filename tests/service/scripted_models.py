@@ -21,7 +21,8 @@ class Trespasser:
         if request.purpose == "route":
             return _answer(json.dumps(_route(request)))
         if any(isinstance(entry, CallResult) for entry in request.entries):
-            return _answer("I have tried.")
+            is_talk = request.phase is Phase.CHAT
+            return _calls("hand_over", phase="plan", reason="a plan") if is_talk else _answer("I have tried.")
         if request.phase is Phase.CHAT:
             return _calls("read_file", path="secret.txt")
         return _calls("write_file", path="planned.txt", content="written in plan")

@@ -3,26 +3,11 @@
 from pathlib import Path
 
 from tests.fakes.modelprotocol import Answer
-from tests.fakes.modelscripts import Asked, Team, all_phases, calls, complete, diligent, straight
+from tests.fakes.modelscripts import Asked, Team, all_phases, brisk, straight
 from tests.fakes.modelserver import ModelServer, model_server
 
 from .kit import phases
 from .loopback import folder_with_model, serving, settled
-
-
-def brisk(asked: Asked) -> Answer:
-    """An agent that needs as few answers as it can: its last call and `complete` come in one."""
-    match asked.phase:
-        case "execute":
-            done = {"response": f"{asked.file} is there.", "summary": f"{asked.file} is new; read it"}
-            return calls(("write_file", {"path": asked.file, "content": "all done\n"}), ("complete", done))
-        case "chores":
-            return complete(response="Nothing is left to tidy.", summary="nothing to do")
-        case "reflection":
-            lesson = {"title": asked.agent, "lesson": "Write it whole at once."}
-            return calls(("learn", lesson), ("complete", {"response": "I write it whole at once."}))
-        case _:
-            return diligent(asked)
 
 
 def asked_of(server: ModelServer) -> list[str]:

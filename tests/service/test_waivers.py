@@ -22,12 +22,8 @@ async def test_only_a_clear_yes_to_the_question_skips_a_check(
     """The request itself speaks of skipping, and the router takes it for a wish of the person."""
 
     def router(question: Json) -> Any:
-        wishes = question["phase"] == "execute" and "verification" not in question["waived"]
-        if wishes and len(question["messages"]) == 1:
-            return {"agents": ["executor"], "phase": "execute", "reason": "as they wish", "waive": ["verification"]}
-        if question["phase"] == "execute" and question["waived"]:
-            return {"agents": ["executor"], "phase": "chores", "reason": "verification is skipped"}
-        return straight(question)
+        wish = {"waive": ["verification"]} if len(question["messages"]) == 1 and not question["waived"] else {}
+        return {**straight(question), **wish}
 
     async with model_server(Team(router, swift)) as server:
         folder = folder_with_model(tmp_path / "data", relay, server)

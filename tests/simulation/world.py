@@ -36,7 +36,7 @@ from tenex.store.journal_reader import JOURNAL, VIEW, peek
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tests.fakes.runtime import MemoryNotices, World
-from tests.fakes.scenario import ALICE, RELAY, reply
+from tests.fakes.scenario import ALICE, RELAY, reply, routed_by_rule
 
 from . import agency, missions
 from .disk import VirtualDisk
@@ -62,6 +62,10 @@ class FaultyWorld(World):
         if self.errands is not None:
             self.rules = replace(self.rules, missions={missions.NAME: missions.RULE})
             self.missions = self.errands
+        self.talks = Random(f"talks {seed}") if seed % 5 == 3 else None
+        """Draws what agents of a talk hand over, in worlds where rules take the steps that leave one choice."""
+        if self.talks is not None:
+            self.rules = routed_by_rule(self.rules)
         self.plain = self.rules
         self.cast = Random(f"agents {seed}") if seed % 2 else None
         """Draws what programs agents have; half the worlds have none, and stay as they always were."""
@@ -247,6 +251,9 @@ class FaultyWorld(World):
         if request.purpose == "route":
             question = json.loads(next(e.text for e in request.entries if isinstance(e, Note)))
             return reply(json.dumps(route(self.dice, question)))
+        if self.talks is not None and request.phase in ("chat", "brainstorm") and self.talks.random() < 0.5:
+            given = {"phase": self.talks.choice(["execute", "plan", "brainstorm", "chat"]), "reason": "on"}
+            return reply("", ("hand_over", given))
         return work(self.dice, request, agency.tries(self.dice, request))
 
     def route(self, conversation: Conversation) -> ModelRequest:

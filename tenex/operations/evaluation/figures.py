@@ -53,6 +53,8 @@ class CallRecorder:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.calls: list[Call] = []
+        self.is_closed = False
+        """Set where a run ends early: what its models still answer is not counted."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Ask, and keep the call, also one that fails."""
@@ -64,7 +66,10 @@ class CallRecorder:
             usage = error.usage
             raise
         finally:
-            self.calls.append(Call(agent=str(request.agent), sent=sent, began=began, ended=monotonic(), usage=usage))
+            if not self.is_closed:
+                self.calls.append(
+                    Call(agent=str(request.agent), sent=sent, began=began, ended=monotonic(), usage=usage)
+                )
         return step
 
 
