@@ -235,7 +235,9 @@ def _chosen(conversation: Conversation, pool: Sequence[Message], room: int, *, i
         for seq, one in reversed(items):
             if isinstance(one, Note) or seq not in limits:
                 most = min((limit for part, limit in OLDER if left < at_first * part), default=MESSAGE_CHARACTERS)
-                usual[seq] = min(usual.get(seq, most), most)
+                if isinstance(one, Message):
+                    most = min(most, usual[seq])
+                    usual[seq] = next((n for n in SHORTER if n <= most and _size(one, n) <= left), SHORTER[-1])
                 left -= _weight(one, usual)
                 if left < 0:
                     break
