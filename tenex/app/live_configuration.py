@@ -64,7 +64,7 @@ class LiveConfiguration:
         model = self.now.model
         return model.quote(request) if isinstance(model, ModelClient) else quote_tokens(request)
 
-    def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+    def specs(self, phase: Phase | None, agent: Slug) -> tuple[ToolSpec, ...]:
         """The tools an agent is offered."""
         return self.now.tools.specs(phase, agent)
 

@@ -400,8 +400,8 @@ def project_status(configuration: Configuration, project: str | None = None) -> 
     for slug, agent in rules.roster.items():
         for name in dict.fromkeys(settings.models.for_agent(slug, phase, agent.model)[0] for phase in Phase):
             models.setdefault(name, []).append(slug)
-        for name in dict.fromkeys(tool.name for phase in Phase for tool in configuration.tools.specs(phase, slug)):
-            tools.setdefault(name, []).append(slug)
+        for tool in configuration.tools.specs(None, slug):
+            tools.setdefault(tool.name, []).append(slug)
     return ProjectStatus(
         speaker=rules.project.pubkey,
         owners=tuple(sorted(configuration.people.owners)),

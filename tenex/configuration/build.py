@@ -21,6 +21,7 @@ from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.agents_md import read_notes
 from tenex.tools.check import CheckPolicy
 from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.overview import overview
 from tenex.tools.process import DiskReserve
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.search_conversation import PastMessages
@@ -191,6 +192,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             if settings.people.share_lessons or may_reach(known.role, conversation)
         ],
         workspace_notes=lambda: read_notes(ground.places.workspace),
+        workspace_files=lambda runs: overview(ground.places.workspace, runs=runs),
     )
     return Configuration(
         settings=settings,

@@ -116,8 +116,8 @@ class Model(Protocol):
 class Tools(Protocol):
     """Offers tools and runs calls."""
 
-    def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
-        """What an agent is offered in a phase."""
+    def specs(self, phase: Phase | None, agent: Slug) -> tuple[ToolSpec, ...]:
+        """What an agent is offered in a phase; None: all that it may use in any of them."""
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:

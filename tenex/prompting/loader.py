@@ -12,7 +12,7 @@ from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.graph import END
 from tenex.core.ids import Slug
-from tenex.core.messages import ToolSpec
+from tenex.core.messages import Note
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import USER
 from tenex.core.state.agent import AgentPhaseState, Link
@@ -101,16 +101,16 @@ class PromptLibrary:
         slug: Slug,
         phase: Phase,
         *,
-        tools: Sequence[ToolSpec],
+        tools: Sequence[str],
         project_name: str,
         previous: Phase | None = None,
         lessons: Sequence[str] = (),
         workspace_notes: str | None = None,
         language: str = "",
-        place: tuple[str, str] = ("phase", ""),
+        place: tuple[str, str] = ("phases", ""),
         position: AgentPhaseState | None = None,
     ) -> str:
-        """The system prompt of an agent in a phase; see `render.agent_values`.
+        """The system prompt of an agent; see `render.agent_values`. In the place `phases` it depends on no phase.
 
         `position` is its own phase and state, for an agent whose text is a template.
         """
@@ -133,20 +133,33 @@ class PromptLibrary:
         )
         return render.system_prompt(self.templates, values)
 
+    def phase_note(
+        self,
+        slug: Slug,
+        phase: Phase,
+        *,
+        tools: Sequence[str],
+        withheld: Sequence[str] = (),
+        previous: Phase | None = None,
+    ) -> Note:
+        """The note on a phase for an agent: its text, and which of the agent's tools it permits and withholds."""
+        definition, guide = self.definitions[slug], self.guides[phase]
+        values = render.agent_values(definition, guide, tools=tools, project_name="", previous=previous)
+        return render.phase_note(self.templates, values, withheld)
+
     def input_of(self, slug: Slug) -> str:
         """The template of an agent's task; empty to pass the task on as it is."""
         definition = self.definitions.get(slug)
         return "" if definition is None else definition.input
 
     def router_prompt(self, *, project_name: str, plan_approval: str = "router") -> str:
-        """The router's system prompt with the roster of this library; see `render.router_values`."""
+        """The router's system prompt; see `render.router_values`."""
         known = self._routers.get((project_name, plan_approval))
         if known is None:  # it is needed before every turn and never differs
             values = render.router_values(
                 self.orchestrator,
                 self.guides,
                 transitions=PHASE_TRANSITIONS,
-                roster=[one for one in self.roster if not one.is_called_only],
                 project_name=project_name,
                 plan_approval=plan_approval,
             )
@@ -307,25 +320,20 @@ def _sample_guides() -> dict[Phase, PhaseGuide]:
 
 def _agent_samples() -> list[dict[str, Any]]:
     """Values for every phase, once with everything and once with nothing optional."""
-    text = {"type": "string", "description": "What.", "enum": ["a"]}
-    parameters = {"properties": {"verdict": text, "x": {}}, "required": ["verdict"]}
-    tools = (
-        ToolSpec(name="complete", description="", parameters=parameters),
-        ToolSpec(name="ask", description="", parameters={}),
-    )
     samples: list[dict[str, Any]] = []
     for phase, guide in _sample_guides().items():
         everything = render.agent_values(
             replace(_sample(AgentKind.WORKER), in_phase={phase: "Instructions for this phase."}),
             guide,
             previous=Phase.CHAT,
-            tools=tools,
+            tools=("complete", "ask"),
             lessons=("One.",),
             workspace_notes="Notes.",
             project_name="sample",
             language="German",
         )
         samples += [{**everything, "place": place, "name": "sample"} for place in render.PLACES]
+        samples.append({**everything, "is_note": True})
         samples += [render.agent_values(_sample(AgentKind.EXPERT), guide, tools=(), project_name="")]
     return samples
 
@@ -336,10 +344,8 @@ def _router_samples() -> list[dict[str, Any]]:
             _sample(AgentKind.ORCHESTRATOR),
             _sample_guides(),
             transitions=PHASE_TRANSITIONS,
-            roster=roster,
             project_name="sample",
             plan_approval=approval,
         )
-        for roster in ((), (_sample(AgentKind.EXPERT),))
         for approval in ("router", "person")
     ]

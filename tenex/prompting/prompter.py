@@ -10,7 +10,7 @@ from tenex.core.config import Policy
 from tenex.core.context.transcript import PART, entries_for
 from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
-from tenex.core.decide.agent_phases import offered
+from tenex.core.decide.agent_phases import is_same_in_all_phases, offered
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, Note, ToolSpec, cut
 from tenex.core.mode import mode_of
@@ -23,7 +23,7 @@ from .agent_phases import rendered
 from .loader import PromptLibrary
 
 REMEMBERED: Final = 128
-"""Rendered prompts in the cache: every agent in every phase, while lessons and notes are the same."""
+"""Rendered system prompts in the cache: of every agent, while lessons and notes are the same."""
 
 SCHEMA: Final = tokens(str(DECISION_SCHEMA))
 """Estimated tokens of the schema of the router's answer."""
@@ -40,18 +40,24 @@ class ConversationPrompter:
         library: PromptLibrary,
         *,
         rules: Callable[[], Policy],
-        tools: Callable[[Phase, Slug], tuple[ToolSpec, ...]],
+        tools: Callable[[Phase | None, Slug], tuple[ToolSpec, ...]],
         lessons: Callable[[Slug, Conversation], Sequence[str]],
         workspace_notes: Callable[[], str | None],
+        workspace_files: Callable[[bool], str] = lambda _runs: "",
         project_name: str,
         budget: int = CONTEXT_TOKENS,
     ) -> None:
-        """Take the templates and callbacks for the rest; `budget` is in estimated tokens of a whole request."""
+        """Take the templates and callbacks for the rest.
+
+        `workspace_files` describes the workspace in a few lines, for an agent that runs commands with the one for its
+        tests. `budget` is in estimated tokens of a whole request.
+        """
         self._library = library
         self._rules = rules
         self._tools = tools
         self._lessons = lessons
         self._notes = workspace_notes
+        self._files = workspace_files
         self._project_name = project_name
         self._budget = budget
         self._rendered: OrderedDict[tuple[object, ...], str] = OrderedDict()
@@ -59,19 +65,31 @@ class ConversationPrompter:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """An agent's prompt when its run begins, and again when its own phase or state has changed."""
         lessons, notes = self._data(run.agent, conversation)
+        rules, previous, phase = self._rules(), conversation.previous_phase, run.phase
         place = mode_of(conversation).guide(conversation, run)
-        agent = self._rules().roster.get(run.agent)
-        tools = offered(conversation, run, self._rules(), self._tools(run.phase, run.agent))
-        previous = conversation.previous_phase
+        tools = tuple(tool.name for tool in offered(conversation, run, rules, self._tools))
+        agent = rules.roster.get(run.agent)
         program = None if agent is None else agent.program
         position = None if program is None else agent_state_of(conversation, run, program)
         state_key = None if position is None else (position.phase, json.dumps(position.values, sort_keys=True))
-        key = (run.agent, run.phase, previous, place, lessons, notes, tuple(tool.name for tool in tools), state_key)
+        guide: tuple[Note, ...] = ()
+        when: tuple[Phase, Phase | None] | None = (phase, previous)
+        if is_same_in_all_phases(conversation, run, rules):
+            place, when = ("phases", ""), None
+            later = {tool.name for tool in self._tools(None, run.agent)} - {
+                tool.name for tool in self._tools(phase, run.agent)
+            }
+            permitted, withheld = [t for t in tools if t not in later], [t for t in tools if t in later]
+            note = self._library.phase_note(run.agent, phase, tools=permitted, withheld=withheld, previous=previous)
+            guide = (note,)
+            if "list_files" in permitted and (files := self._files("shell" in permitted)):
+                guide = (*guide, Note(title="The workspace", text=files))
+        key = (run.agent, when, place, lessons, notes, tools, state_key)
         system = self._rendered.get(key)
         if system is None:
             system = self._library.system_prompt(
                 run.agent,
-                run.phase,
+                phase,
                 previous=previous,
                 tools=tools,
                 lessons=lessons,
@@ -83,7 +101,7 @@ class ConversationPrompter:
             self._rendered[key] = system
             if len(self._rendered) > REMEMBERED:
                 self._rendered.popitem(last=False)
-        entries = entries_for(conversation, run, self._budget)
+        entries = entries_for(conversation, run, self._budget, guide)
         template = self._library.input_of(run.agent)
         if template and position is not None:
             asked = _asked(conversation, run)

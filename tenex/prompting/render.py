@@ -1,7 +1,7 @@
-"""Renders prompts from values: an agent's system prompt, and the router's.
+"""Renders prompts from values: an agent's system prompt, the note on its phase, and the router's prompt.
 
-Equal input gives equal text, byte for byte, so that providers' prompt caches hit. What is the same in every phase comes
-first; the instructions come last, after all data.
+Equal input gives equal text, byte for byte, so that providers' prompt caches hit. What changes more often comes later:
+of a system prompt the workspace's notes and, last, the lessons; what depends on the phase is a note after the messages.
 """
 
 import re
@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tenex.core.graph import TransitionGraph
-from tenex.core.messages import ToolSpec, cut
+from tenex.core.messages import Note, cut
 from tenex.core.phases import QUALITY_PHASES, Phase
 
 from .agents import AgentDefinition
 from .phase_guides import PhaseGuide
 from .templates import Templates
 
-_PARTS: Final = ("identity", "workspace", "lessons", "", "tools", "answer")
+_PARTS: Final = ("identity", "", "tools", "answer", "workspace", "lessons")
 """An agent's system prompt, in order; "" is the place of one of `PLACES`. An empty part is left out."""
-PLACES: Final = ("phase", "workflow", "conversation")
-"""Where an agent works, as `Mode.guide` names it: each a fragment."""
+PLACES: Final = ("phases", "phase", "workflow", "conversation")
+"""Where an agent works: each a fragment. `Mode.guide` names the last three; `phases` is the same in every phase."""
+PHASE: Final = "fragments/phase.md.j2"
+"""The phase: a note, or a part of the system prompt of an agent that has phases of its own besides."""
 FRAGMENTS: Final = tuple(f"fragments/{name}.md.j2" for name in (*_PARTS, *PLACES) if name)
 
 ROUTER: Final = "orchestrator.md.j2"
@@ -31,16 +33,6 @@ LESSONS_CHARACTERS = 12_000
 """Of all lessons together; the newest are kept."""
 NAME_CHARACTERS = 120
 """Of names within a sentence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """One argument of `complete`."""
-
-    name: str
-    required: bool
-    description: str
-    choices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +55,20 @@ def agent_values(
     definition: AgentDefinition,
     guide: PhaseGuide,
     *,
-    tools: Sequence[ToolSpec],
+    tools: Sequence[str],
     project_name: str,
     previous: Phase | None = None,
     lessons: Sequence[str] = (),
     workspace_notes: str | None = None,
     language: str = "",
-    place: tuple[str, str] = ("phase", ""),
+    place: tuple[str, str] = ("phases", ""),
 ) -> dict[str, Any]:
     """The variables of an agent's fragments.
 
     Args:
         definition: The agent.
         guide: The phase it works in; of other phases it is given no more than the name.
-        tools: The tools it is offered in this phase.
+        tools: The names of the tools that it may use now.
         project_name: The project's display name.
         previous: The phase before this one, if any.
         lessons: Its lessons, oldest first; the newest that fit are shown.
@@ -84,25 +76,23 @@ def agent_values(
         language: The name of the user's language, if known.
         place: One of `PLACES`, and the name that its fragment shows.
     """
-    by_name = {tool.name: tool for tool in tools}
     notes, learned = (workspace_notes or "").strip(), _lessons(lessons)
-    completion = _fields(by_name["complete"].parameters) if "complete" in by_name else ()
     return {
         "agent": definition,
         "project_name": _one_line(project_name),
         "workspace_notes": fenced(cut(notes, NOTES_CHARACTERS)) if notes else "",
         "lessons": fenced(learned) if learned else "",
-        "phase": str(guide.phase) if place[0] == "phase" else f"this {place[0]}",
+        "phase": str(guide.phase),
         "previous_phase": str(previous) if previous is not None and previous is not guide.phase else "",
         "phase_text": guide.text,
         "own_section": definition.in_phase.get(guide.phase, ""),
-        "tools": tuple(f"`{name}`" for name in by_name),
-        "can_ask": "ask" in by_name,
-        "can_complete": "complete" in by_name,
-        "completion": completion,
-        "needs_verdict": any(field.name == "verdict" and field.required for field in completion),
+        "tools": tuple(f"`{name}`" for name in tools),
+        "withheld": (),
+        "can_ask": "ask" in tools,
+        "can_complete": "complete" in tools,
         "language": _one_line(language),
         "place": place[0],
+        "is_note": False,
         "name": _one_line(place[1]),
     }
 
@@ -113,12 +103,20 @@ def system_prompt(templates: Templates, values: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def phase_note(templates: Templates, values: Mapping[str, Any], withheld: Sequence[str]) -> Note:
+    """The phase, what it permits and the agent's own section for it, from `agent_values`.
+
+    `withheld` are the agent's other tools: the shorter of both lists is shown.
+    """
+    more = {"is_note": True, "withheld": tuple(f"`{name}`" for name in withheld)}
+    return Note(title=f"The phase: {values['phase']}", text=templates.render(PHASE, {**values, **more}))
+
+
 def router_values(
     definition: AgentDefinition,
     guides: Mapping[Phase, PhaseGuide],
     *,
     transitions: TransitionGraph,
-    roster: Sequence[AgentDefinition],
     project_name: str,
     plan_approval: str,
 ) -> dict[str, Any]:
@@ -128,7 +126,6 @@ def router_values(
         definition: The orchestrator.
         guides: The phases, for their purposes.
         transitions: Which phase may follow which.
-        roster: The agents it may route to.
         project_name: The project's display name.
         plan_approval: `router` or `person`, as in `GateRules.plan_approval`.
     """
@@ -142,7 +139,6 @@ def router_values(
         "phases": rows,
         "initial": str(transitions.initial),
         "gates": tuple(str(gate) for gate in QUALITY_PHASES),
-        "roster": tuple(sorted(roster, key=lambda agent: agent.slug)),
         "plan_approval": plan_approval,
     }
 
@@ -168,14 +164,3 @@ def _lessons(lessons: Sequence[str]) -> str:
             kept.append(text)
     kept.reverse()
     return "\n".join(f"{number}. " + text.replace("\n", "\n   ") for number, text in enumerate(kept, 1))
-
-
-def _fields(parameters: Mapping[str, Any]) -> tuple[Field, ...]:
-    required, fields = parameters.get("required", ()), []
-    for name, schema in parameters.get("properties", {}).items():
-        description = " ".join(str(schema.get("description", "")).split()).rstrip(".")
-        choices = tuple(f"`{choice}`" for choice in schema.get("enum", ()))
-        if all(choice in description for choice in choices):
-            choices = ()
-        fields.append(Field(name=name, required=name in required, description=description, choices=choices))
-    return tuple(fields)

@@ -109,7 +109,7 @@ class Executors:
 
     def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
         run, rules = conversation.runs[effect.run], self.rules()
-        tools = offered(conversation, run, rules, self.tools.specs(run.phase, run.agent))
+        tools = offered(conversation, run, rules, self.tools.specs)
         agent = rules.roster.get(run.agent)
         return ModelRequest(
             purpose="work",

@@ -92,10 +92,10 @@ def check_tool(
         name="check",
         description=(
             f"Runs a Python file that was changed in this cycle, for at most {deadline:g} s, without arguments or "
-            f"input, starting in the workspace.{where} It runs isolated (`python -I`): modules beside it are found "
-            "only if it puts their folder on `sys.path`. Reports the exit status and what it printed."
+            f"input.{where} It runs as `python -I`: modules beside it are found only if it puts their folder on "
+            "`sys.path`."
         ),
-        parameters=object_schema({"path": string("The Python file, relative to the workspace.")}),
+        parameters=object_schema({"path": string()}),
         access=Access.RUN,
         replay=Replay.IDEMPOTENT,
         body=body,

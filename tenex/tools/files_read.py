@@ -65,14 +65,13 @@ def read_file_tool(workspace: Workspace) -> Tool:
     return Tool(
         name="read_file",
         description=(
-            "Reads a text file of the workspace. Long files are shown in parts; the answer says how to read on. A "
-            "file must have been read before it is changed."
+            "Reads a text file. Long ones are shown in parts. A file must have been read before it is changed."
         ),
         parameters=object_schema(
-            {"path": string("The file, relative to the workspace.")},
+            {"path": string()},
             {
-                "offset": integer("The first line to show, counted from 1."),
-                "limit": integer(f"How many lines to show; {LINES_AT_ONCE} unless given."),
+                "offset": integer("The first line, from 1."),
+                "limit": integer(f"How many lines; {LINES_AT_ONCE} unless given."),
             },
         ),
         access=Access.READ,
@@ -128,12 +127,12 @@ def list_files_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="list_files",
-        description=f"Lists the files below a folder of the workspace, sorted, at most {LISTED}.",
+        description=f"Lists the files below a folder, sorted, at most {LISTED}.",
         parameters=object_schema(
             {},
             {
-                "path": string("The folder, relative to the workspace; all of it unless given."),
-                "pattern": string("Which files, such as `*.py` or `src/**/test_*.py`.", max_length=200),
+                "path": string("A folder; the workspace unless given."),
+                "pattern": string("Such as `*.py` or `src/**/test_*.py`.", max_length=200),
             },
         ),
         access=Access.READ,

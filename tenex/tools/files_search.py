@@ -97,14 +97,14 @@ def search_files_tool(workspace: Workspace, *, deadline: float = DEADLINE) -> To
 
     return Tool(
         name="search_files",
-        description=f"Finds lines in the workspace's text files that hold a text; shows at most {MOST_FOUND}.",
+        description=f"Finds lines of text files that hold a text; shows at most {MOST_FOUND}.",
         parameters=object_schema(
-            {"pattern": string("The text to find, letter for letter.", min_length=1, max_length=500)},
+            {"pattern": string(min_length=1, max_length=500)},
             {
-                "path": string("A folder or file, relative to the workspace; all of it unless given."),
-                "glob": string("Which files, such as `*.py`.", max_length=200),
-                "regex": boolean("Take `pattern` as a Python regular expression, matched line by line."),
-                "ignore_case": boolean("Let capitals and small letters be the same."),
+                "path": string(),
+                "glob": string("Such as `*.py`.", max_length=200),
+                "regex": boolean("`pattern` is a Python regular expression for one line."),
+                "ignore_case": boolean(),
             },
         ),
         access=Access.READ,

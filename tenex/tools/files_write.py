@@ -77,13 +77,8 @@ def write_file_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="write_file",
-        description=(
-            "Writes a whole text file, with the folders it needs. A file that already exists must have been read "
-            "before; for small changes use `edit_file`."
-        ),
-        parameters=object_schema(
-            {"path": string("The file, relative to the workspace."), "content": string("The file's whole content.")}
-        ),
+        description=("Writes a whole text file, with the folders it needs; for small changes use `edit_file`."),
+        parameters=object_schema({"path": string(), "content": string()}),
         access=Access.CHANGE,
         replay=Replay.IDEMPOTENT,
         body=blocking_body(write),
@@ -131,11 +126,11 @@ def edit_file_tool(workspace: Workspace) -> Tool:
         description="Replaces a passage of a file you have read. The passage must occur exactly once.",
         parameters=object_schema(
             {
-                "path": string("The file, relative to the workspace."),
-                "old": string("The passage as it is in the file, letter for letter.", min_length=1),
-                "new": string("The replacement; empty removes the passage."),
+                "path": string(),
+                "old": string("The passage, letter for letter.", min_length=1),
+                "new": string(),
             },
-            {"all": boolean("Replace every occurrence, not only a single one.")},
+            {"all": boolean("Replace every occurrence.")},
         ),
         access=Access.CHANGE,
         replay=Replay.ONCE,
@@ -160,13 +155,11 @@ def move_file_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="move_file",
-        description=(
-            "Moves or renames one file, with the folders it needs. The new path must be free; folders are not moved."
-        ),
+        description=("Moves or renames one file; the new path must be free."),
         parameters=object_schema(
             {
-                "path": string("The file, relative to the workspace."),
-                "to": string("Its new path, relative to the workspace."),
+                "path": string(),
+                "to": string(),
             }
         ),
         access=Access.CHANGE,
@@ -195,11 +188,8 @@ def delete_file_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="delete_file",
-        description=(
-            "Deletes one file, or a folder that is empty. A text file must have been read before; files that are no "
-            "text need not."
-        ),
-        parameters=object_schema({"path": string("The file or empty folder, relative to the workspace.")}),
+        description="Deletes one file that has been read, or an empty folder.",
+        parameters=object_schema({"path": string()}),
         access=Access.CHANGE,
         replay=Replay.ONCE,
         body=blocking_body(delete),

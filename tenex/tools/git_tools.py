@@ -54,10 +54,7 @@ def git_status_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="git_status",
-        description=(
-            "Shows the branch and which files have changed, as `git status --short` does: staged and unstaged in two "
-            "columns, `??` for files git does not know."
-        ),
+        description=("Shows the branch and which files have changed, as `git status --short` does."),
         parameters=object_schema({}),
         access=Access.READ,
         replay=Replay.READ,
@@ -94,14 +91,13 @@ def git_diff_tool(workspace: Workspace) -> Tool:
     return Tool(
         name="git_diff",
         description=(
-            "Shows how the workspace differs from a commit, staged or not. Files that git does not know yet are left "
-            "out; `git_status` names them."
+            "Shows how the workspace differs from a commit, staged or not. Files that git does not know are left out."
         ),
         parameters=object_schema(
             {},
             {
-                "path": string("A file or folder, relative to the workspace; everything unless given."),
-                "against": string("A commit, branch or tag; the last commit (`HEAD`) unless given.", max_length=200),
+                "path": string(),
+                "against": string("A commit, branch or tag; `HEAD` unless given.", max_length=200),
             },
         ),
         access=Access.READ,

@@ -65,10 +65,10 @@ def learn_tool(lessons: Lessons) -> Tool:
         description="Records a lesson of this work that you will be reminded of in later conversations.",
         parameters=object_schema(
             {
-                "title": string("The lesson in a few words.", min_length=1, max_length=200),
+                "title": string(min_length=1, max_length=200),
                 "lesson": string("What to do differently, when, and why.", min_length=1, max_length=LONGEST_LESSON),
             },
-            {"category": string("What it is about, in one or two words.", max_length=60)},
+            {"category": string(max_length=60)},
         ),
         access=Access.LEARN,
         replay=Replay.IDEMPOTENT,

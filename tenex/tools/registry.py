@@ -80,15 +80,18 @@ class ToolRegistry:
         """What the core goes by, for every tool and the two words."""
         return dict(self._rules)
 
-    def specs(self, phase: Phase, agent: Agent | Slug) -> tuple[ToolSpec, ...]:
-        """The tools an agent is offered in a phase, always in the same order; none for an unknown slug."""
+    def specs(self, phase: Phase | None, agent: Agent | Slug) -> tuple[ToolSpec, ...]:
+        """The tools an agent may use in a phase, always in the same order; none for an unknown slug.
+
+        None gives those that it may use in any phase.
+        """
         known = agent if isinstance(agent, Agent) else self._find_agent(agent)
         if known is None:
             return ()
-        words = {ASK.name: ask_spec(), COMPLETE.name: complete_spec(phase)}
+        words = {ASK.name: ask_spec(), COMPLETE.name: complete_spec()}
         own = self._methods.get(known.slug, {})
         named = {**self._tools, **own}
-        return tuple(words.get(name) or named[name].spec for name in self._permitted(phase, known))
+        return tuple(words.get(name) or named[name].spec for name in self._permitted(known, phase))
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Check the gate and the arguments, then carry the call out under the caps.
@@ -108,9 +111,10 @@ class ToolRegistry:
         )
         return result
 
-    def _permitted(self, phase: Phase, agent: Agent) -> tuple[str, ...]:
+    def _permitted(self, agent: Agent, phase: Phase | None) -> tuple[str, ...]:
         rules = {**self._rules, **{name: tool.rule for name, tool in self._methods.get(agent.slug, {}).items()}}
-        return tuple(name for name, rule in rules.items() if may_use(rule, phase, agent))
+        phases = Phase if phase is None else (phase,)
+        return tuple(name for name, rule in rules.items() if any(may_use(rule, one, agent) for one in phases))
 
     def _find(self, name: str, agent: Slug) -> Tool | None:
         """The tool that an agent calls by a name; None for a word, and where there is none."""
@@ -120,7 +124,7 @@ class ToolRegistry:
         agent = self._find_agent(context.agent)
         if agent is None:
             return f"The agent {context.agent} is no longer in the roster; {name[:80]} was not called."
-        permitted = self._permitted(context.phase, agent)
+        permitted = self._permitted(agent, context.phase)
         offer = f"You may use: {', '.join(permitted)}." if permitted else "You may use no tools now."
         if name not in self._rules and name not in self._methods.get(context.agent, {}):
             return f"There is no tool {name[:80]}. {offer}"

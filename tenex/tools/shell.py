@@ -109,21 +109,20 @@ def shell_tool(
 
     network = "the network can be used" if rules.network else "there is no network"
     confined = (
-        f"It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there; `.git` "
-        "can be neither written to nor made. "
+        f"It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there, `.git` "
+        "read-only. "
     )
     return _tool(
         "shell",
-        f"Runs a command line with bash in the workspace, for at most {most} s, without input. Reports the exit status "
-        "and what it printed. Each call is a new shell: folder, variables and background programs do not last. "
-        f"{confined if rules.policy is ShellPolicy.SANDBOXED else ''}In verification all changes to files are undone "
-        "afterwards, and in chores those to anything but documentation and files this cycle has changed; ignored files "
-        "stay.",
+        f"Runs a command line in the workspace, for at most {most} s, without input. Each call is a new shell: folder, "
+        "variables and background programs do not last. "
+        f"{confined if rules.policy is ShellPolicy.SANDBOXED else ''}In verification its changes to files are undone, "
+        "in chores those to anything but documentation and files this cycle has changed; ignored files stay.",
         object_schema(
-            {"command": string("The command line, as for `bash -c`.", min_length=1)},
+            {"command": string(min_length=1)},
             {
-                "timeout": integer(f"Seconds it may take, at most {most}, which is also what it gets unless given."),
-                "cwd": string("The folder to start in, relative to the workspace; the workspace itself unless given."),
+                "timeout": integer(f"Seconds; {most} at most and unless given."),
+                "cwd": string("A folder; the workspace unless given."),
             },
         ),
         body,

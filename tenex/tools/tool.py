@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tenex.core.config import Replay, ToolRule
 from tenex.core.errors import RemoteError
@@ -45,7 +45,22 @@ class Tool:
     @property
     def spec(self) -> ToolSpec:
         """The model's view of it."""
-        return ToolSpec(name=self.name, description=self.description, parameters=self.parameters)
+        return ToolSpec(name=self.name, description=self.description, parameters=without_checks(self.parameters))
+
+
+_CHECKS: Final[tuple[tuple[str, Any], ...]] = (
+    ("additionalProperties", False),
+    ("required", []),
+    ("minLength", 1),
+    ("minimum", 1),
+)
+
+
+def without_checks(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema without what a call is checked by and a model expects anyway: some hundred tokens of every request."""
+    said = {name: value for name, value in schema.items() if (name, value) not in _CHECKS}
+    inner = said.get("properties", {})
+    return {**said, "properties": {name: without_checks(one) for name, one in inner.items()}} if inner else said
 
 
 def object_schema(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -58,9 +73,11 @@ def object_schema(required: Mapping[str, Any], optional: Mapping[str, Any] | Non
     }
 
 
-def string(description: str, *, max_length: int | None = None, min_length: int = 0) -> dict[str, Any]:
-    """The schema of a string; lengths are in characters."""
-    schema: dict[str, Any] = {"type": "string", "description": description}
+def string(description: str = "", *, max_length: int | None = None, min_length: int = 0) -> dict[str, Any]:
+    """The schema of a string; lengths are in characters. What the name says needs no description."""
+    schema: dict[str, Any] = {"type": "string"}
+    if description:
+        schema["description"] = description
     if min_length:
         schema["minLength"] = min_length
     if max_length is not None:
@@ -73,9 +90,9 @@ def integer(description: str, *, maximum: int = 10_000_000) -> dict[str, Any]:
     return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
 
 
-def boolean(description: str) -> dict[str, Any]:
+def boolean(description: str = "") -> dict[str, Any]:
     """The schema of a boolean that is false unless given."""
-    return {"type": "boolean", "description": description}
+    return {"type": "boolean", "description": description} if description else {"type": "boolean"}
 
 
 def blocking_body(work: Callable[[Mapping[str, Any], ExecutionContext], ToolResult]) -> Body:

@@ -127,7 +127,7 @@ def test_a_prompt_is_printed_whole_as_it_would_be_sent(tmp_path: Path, capsys: p
     found = dict(zip(names, texts, strict=True))
     assert names[0] == "system"
     assert names[-1] == "message"
-    assert "# The phase: execute" in found["system"]
+    assert '<note title="The phase: execute">' in found["message"]
     assert json.loads(found["tool read_file"].strip().splitlines()[-1])["type"] == "object"
     assert (
         '<message from="you" role="owner" key="npub1qqqqqqq" kind="person">\nWrite <b> & x\n</message>'
@@ -141,8 +141,11 @@ def test_a_prompt_is_printed_whole_as_it_would_be_sent(tmp_path: Path, capsys: p
 def test_a_prompt_is_printed_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, tmp_path, "show", "project-manager", "--prompt", "--json"))
     assert (found["agent"], found["phase"], found["models"]) == ("project-manager", "chat", ["offline"])
-    assert [tool["name"] for tool in found["tools"]] == ["search_conversation", "ask", "complete", "hand_over"]
-    assert [entry["type"] for entry in found["entries"]] == ["UserText", "Note"]
+    assert {"read_file", "search_conversation", "learn"} <= {tool["name"] for tool in found["tools"]}
+    assert [entry["type"] for entry in found["entries"]] == ["UserText", "Note", "Note"]
+    assert found["entries"][1]["text"].startswith(
+        "You may use `search_conversation`, `ask`, `complete`, `hand_over`, and no others."
+    )
     assert found["output_schema"] is None
 
 

@@ -11,6 +11,7 @@ from tenex.core.decide.agent_phases import offered
 from tenex.core.effects import ToolCall
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.messages import ModelStep, ToolSpec
+from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
 from tenex.core.state.agent import HISTORY, AgentPhaseState, Program, Scope, fits
@@ -263,15 +264,22 @@ def test_what_is_offered_is_what_the_gate_lets_through() -> None:
     while not one.records(r.RunStarted):
         one.step()
     specs = [_spec(name) for name in ("check", "send", "read_file")]
+    asked: list[Phase | None] = []
+
+    def of(phase: Phase | None, agent: Slug) -> list[ToolSpec]:
+        asked.append(phase)
+        return specs
+
     state = one.conversation
     run = next(iter(state.runs.values()))
-    names = [spec.name for spec in offered(state, run, one.rules, specs)]
+    names = [spec.name for spec in offered(state, run, one.rules, of)]
     assert names == ["check", "read_file", "set_state", "append_state"]
-    assert offered(state, run, dataclasses.replace(one.rules, roster={}), specs) == tuple(specs)
+    assert offered(state, run, dataclasses.replace(one.rules, roster={}), of) == tuple(specs)
     while not moves(one):
         one.step()
-    names = [spec.name for spec in offered(one.conversation, run, one.rules, specs)]
+    names = [spec.name for spec in offered(one.conversation, run, one.rules, of)]
     assert names == ["send", "read_file", "set_state", "append_state"]
+    assert asked == [Phase.EXECUTE, None, Phase.EXECUTE], "without phases of its own an agent has one list for all"
 
 
 def _spec(name: str) -> Any:

@@ -67,9 +67,7 @@ def test_an_agent_is_shown_what_was_sent_once_and_in_order() -> None:
     hand, part = entries[2:]
     assert isinstance(hand, Note)
     assert isinstance(part, Note)
-    assert hand.text == (
-        "From chat to execute: on to execute\n\nWhat has been done:\nproject-manager: finished; its text is above"
-    )
+    assert hand.text == ("From chat to execute.\n\nWhat has been done:\nproject-manager: finished; its text is above")
     assert part.text == "on to execute. Beside you, at the same time: helper."
 
 

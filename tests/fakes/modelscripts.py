@@ -15,7 +15,7 @@ from .modelprotocol import Answer, Call, Json, Reply
 from .modelserver import text_of
 
 _AGENT = re.compile(r"^You are [^\n]*?\(`([a-z0-9-]+)`\)", re.MULTILINE)
-_PHASE = re.compile(r"^# The phase: ([a-z]+)$", re.MULTILINE)
+_PHASE = re.compile(r"^(?:# |<note title=\")The phase: ([a-z]+)(?:\">)?$", re.MULTILINE)
 _FILE = re.compile(r"\b[a-z]+-\d+\.txt\b")
 ORCHESTRATOR = "You are the orchestrator of"
 UNFINISHED = "TODO"
@@ -56,8 +56,8 @@ class Asked:
     @cached_property
     def phase(self) -> str:
         """The phase the agent works in."""
-        found = _PHASE.search(self.system)
-        assert found, f"no phase is named in: {self.system[:500]}"
+        found = _PHASE.search(self.words) or _PHASE.search(self.system)  # an agent with phases of its own has it there
+        assert found, f"no phase is named in: {self.words[-500:]}"
         return found[1]
 
     @cached_property

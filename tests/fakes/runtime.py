@@ -196,7 +196,7 @@ class World:
             return answer
         return reply(answer if isinstance(answer, str) else json.dumps(answer))
 
-    def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+    def specs(self, phase: Phase | None, agent: Slug) -> tuple[ToolSpec, ...]:
         """Nothing is described to a scripted model."""
         return ()
 

@@ -11,6 +11,7 @@ from tenex.core.messages import ModelRequest, ModelStep, ToolSpec, UserText
 from tenex.core.state.agent import Program
 from tenex.llm.scripted.worker import answer_work
 from tenex.prompting.agents import read_agent
+from tenex.tools.ask_complete import complete_spec
 from tests.fakes.agent_phases import program, with_program
 from tests.fakes.scenario import WAITS, Router, Scenario, route
 
@@ -22,7 +23,7 @@ def moves(of: Program) -> list[tuple[str, str]]:
 
     def worker(conversation: Any, call: Any) -> ModelStep:
         run = conversation.runs[call.run]
-        tools = offered(conversation, run, one.rules, [ToolSpec(name="complete", description="", parameters={})])
+        tools = offered(conversation, run, one.rules, lambda phase, agent: [complete_spec()])
         return answer_work(
             ModelRequest(purpose="work", agent=run.agent, phase=run.phase, system="", entries=call.entries, tools=tools)
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,12 @@ async def test_each_agent_is_shown_its_phase_its_tools_and_the_notes_and_nothing
     for agent in library.roster:
         request = (await preview(settings(tmp_path), agent.slug, phase)).request
         assert request.phase == phase
-        assert library.guides[phase].text in request.system
+        (note,) = (e for e in request.entries if isinstance(e, Note) and e.title == f"The phase: {phase}")
+        assert library.guides[phase].text in note.text
         assert "Use tabs." in request.system
-        offered = {tool.name for tool in request.tools}
+        first, every = note.text.partition("\n")[0], {tool.name for tool in request.tools}
+        named = set(re.findall(r"`(\w+)`", first))
+        offered = every - named if "all your tools" in first else named
         assert "complete" in offered
         assert ("learn" in offered) is (phase is Phase.REFLECTION)
         assert ("write_file" in offered) is (agent.slug == "executor" and phase in (Phase.EXECUTE, Phase.CHORES))
@@ -114,7 +118,6 @@ async def test_a_policy_that_switches_a_tool_off_is_seen(tmp_path: Path) -> None
     for policy, offered in (("on", True), ("off", False)):
         shown = await preview(settings(tmp_path, tools={"check": policy}), "executor", Phase.EXECUTE)
         assert ("check" in {tool.name for tool in shown.request.tools}) is offered
-        assert ("`check`" in shown.request.system) is offered
 
 
 async def test_the_models_are_those_of_the_settings_and_need_no_key(tmp_path: Path) -> None:
@@ -126,7 +129,7 @@ async def test_the_models_are_those_of_the_settings_and_need_no_key(tmp_path: Pa
 async def test_by_default_a_run_begins_where_the_agent_usually_works(tmp_path: Path) -> None:
     shown = await preview(settings(tmp_path), "planner")
     assert shown.request.phase == Phase.PLAN
-    assert "Before it came chat." in shown.request.system
+    assert any("Before it came chat." in entry.text for entry in shown.request.entries if isinstance(entry, Note))
     assert 500 < shown.tokens < 20_000
 
 

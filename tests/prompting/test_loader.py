@@ -37,7 +37,7 @@ def test_the_built_in_agents_are_the_five_and_may_do_what_they_should(library: P
         "executor": TOOLS,
         "orchestrator": set(),
         "planner": READS,
-        "project-manager": READS,
+        "project-manager": READS | {"check"},
         "security-expert": READS,
     }
     assert library.orchestrator.slug == "orchestrator"
@@ -59,9 +59,7 @@ def test_own_agents_are_added_or_replace_built_in_ones_in_the_order_of_slugs(own
     assert library.definitions[Slug("planner")].source == str(own / "planner.md")
     assert library.definitions[Slug("executor")].name == "Executor"
     assert library.orchestrator.name == "Own"
-    router = library.router_prompt(project_name="demo")
-    assert "- `lawyer` (expert): helps. Use when: needed." in router
-    assert "You help." in router
+    assert "You help." in library.router_prompt(project_name="demo")
 
 
 def test_a_file_with_other_line_ends_and_a_mark_at_its_start_is_read(own: Path) -> None:
@@ -99,7 +97,7 @@ def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) ->
     found = faults(copy, own)
     for part in (
         "phases/chat.md: the file is missing",
-        "phases/plan.md:10: `## Doing` is not a heading of a phase",
+        "phases/plan.md:9: `## Doing` is not a heading of a phase",
         "phases/plan.md: the heading `## Do` is missing",
         "phases/deploy.md: there is no such phase",
         "fragments/answer.md.j2:2: there is no variable 'langage'",

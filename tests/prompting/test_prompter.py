@@ -11,6 +11,7 @@ from tenex.core.config import Policy
 from tenex.core.context.window import request_tokens, tokens
 from tenex.core.ids import Slug
 from tenex.core.messages import AgentText, Note, Shown, ToolSpec, UserText
+from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.memory import Window
 from tenex.core.state.run import Run
@@ -102,7 +103,8 @@ def test_sub_agents_that_may_be_called_are_named_and_a_called_one_sees_only_its_
     assert "You have `to_planner`, and no others" in prompts.work(scenario.conversation, caller).system
     prompt = prompts.work(scenario.conversation, called)
     assert "to_planner" not in prompt.system
-    assert prompt.entries[1:] == (AgentText(author="Executor", text="how?"),)
+    assert [entry.title for entry in prompt.entries if isinstance(entry, Note)] == ["The phase: execute", "Your part"]
+    assert prompt.entries[2:] == (AgentText(author="Executor", text="how?"),)
 
 
 def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
@@ -115,13 +117,20 @@ def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
     assert '"Build it"' in note.text
 
 
-def test_the_phase_a_run_comes_from_is_in_its_prompt() -> None:
+def phase_note(prompts: ConversationPrompter, scenario: Scenario, run: Run) -> str:
+    """The note on the phase, which comes after all messages and before the part."""
+    entries = prompts.work(scenario.conversation, run).entries
+    notes = [entry for entry in entries if isinstance(entry, Note)]
+    place = next(at for at, entry in enumerate(notes) if entry.title.startswith("The phase: "))
+    assert all(isinstance(entry, Note) for entry in entries[-len(notes[place:]) :])
+    return notes[place].text
+
+
+def test_the_phase_a_run_comes_from_is_in_its_note() -> None:
     prompts, (scenario, run) = prompter(), at_work()
-    assert "Before it came chat." in prompts.work(scenario.conversation, run).system
+    assert "Before it came chat." in phase_note(prompts, scenario, run)
     scenario.conversation.phase_from = None
-    assert "Before it came" not in prompts.work(scenario.conversation, run).system, (
-        "what was rendered for another way is kept"
-    )
+    assert "Before it came" not in phase_note(prompts, scenario, run)
 
 
 def test_a_prompt_is_rendered_once_for_equal_knowledge_and_again_for_other_tools() -> None:
@@ -129,8 +138,43 @@ def test_a_prompt_is_rendered_once_for_equal_knowledge_and_again_for_other_tools
     prompts, (scenario, run) = prompter(tools=tools), at_work()
     first = prompts.work(scenario.conversation, run).system
     assert prompts.work(scenario.conversation, run).system is first
+    assert "`ask` waits" in first
     tools.clear()
-    assert "You have none." in prompts.work(scenario.conversation, run).system
+    assert "`ask`" not in prompts.work(scenario.conversation, run).system
+
+
+def test_the_note_names_what_the_phase_permits_and_the_prompt_is_that_of_every_phase() -> None:
+    specs = {name: ToolSpec(name=name, description="", parameters={}) for name in ("read_file", "learn", "complete")}
+    permitted = {Phase.EXECUTE: ("read_file", "complete"), Phase.REFLECTION: ("learn", "complete"), None: tuple(specs)}
+    prompts, (scenario, run) = prompter(), at_work()
+    prompts._tools = lambda phase, slug: tuple(specs[name] for name in permitted[phase])
+    first = prompts.work(scenario.conversation, run).system
+    assert "You may use all your tools but `learn`." in phase_note(prompts, scenario, run)
+    reflecting = dataclasses.replace(run, phase=Phase.REFLECTION)
+    assert prompts.work(scenario.conversation, reflecting).system is first
+    assert "You may use all your tools but `read_file`." in phase_note(prompts, scenario, reflecting)
+
+
+def test_the_workspace_is_described_to_an_agent_that_may_list_it_and_its_tests_to_one_that_runs_commands() -> None:
+    specs = {name: ToolSpec(name=name, description="", parameters={}) for name in ("list_files", "shell", "complete")}
+    permitted = {
+        Phase.EXECUTE: tuple(specs),
+        Phase.PLAN: ("list_files",),
+        Phase.CHAT: ("complete",),
+        None: tuple(specs),
+    }
+    prompts, (scenario, run) = prompter(), at_work()
+    prompts._tools = lambda phase, slug: tuple(specs[name] for name in permitted[phase])
+    prompts._files = lambda runs: f"Its files: a.py.{' Its tests: make test.' if runs else ''}"
+    shown = {}
+    for phase in (Phase.EXECUTE, Phase.PLAN, Phase.CHAT):
+        entries = prompts.work(scenario.conversation, dataclasses.replace(run, phase=phase)).entries
+        shown[phase] = [entry.text for entry in entries if isinstance(entry, Note) and entry.title == "The workspace"]
+    assert shown == {
+        Phase.EXECUTE: ["Its files: a.py. Its tests: make test."],
+        Phase.PLAN: ["Its files: a.py."],
+        Phase.CHAT: [],
+    }
 
 
 def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_own_once() -> None:

@@ -91,12 +91,16 @@ def check_agents(server: ModelServer) -> None:
     lines = {phase: set(fragment(phase).splitlines()) for phase in [str(phase) for phase in Phase]}
     for asked, _ in seen:
         here = asked.phase
-        assert fragment(here) in asked.system
-        prompt = set(asked.system.splitlines())
+        assert fragment(here) in asked.words
+        prompt = {*asked.system.splitlines(), *asked.words.splitlines()}
         for other in lines:
             assert other == here or not [line for line in (lines[other] - lines[here]) & prompt if line], other
         sections = own_sections(asked.agent)
-        assert [phase for phase, text in sections.items() if text in asked.system] == [here] * (here in sections)
+        assert [phase for phase, text in sections.items() if text in asked.words] == [here] * (here in sections)
+    systems = {(asked.agent, asked.system.partition("# Lessons you recorded earlier")[0].strip()) for asked, _ in seen}
+    assert len(systems) == 3, "the system prompt of an agent is the same in all its phases"
+    offered = {(asked.agent, json.dumps(asked.request["tools"])) for asked, _ in seen}
+    assert len(offered) == 3, "and so are its tools"
     # the way of the phases, run by run: each run is one agent in one phase, its first request has no step yet
     first = [asked for asked, _ in seen if asked.steps == 0]
     assert [asked.phase for asked in first if asked.phase != "reflection"] == ["chat", *WAY[:-1]]
@@ -110,10 +114,10 @@ def check_agents(server: ModelServer) -> None:
         handed = re.search(r'<note title="Hand-off">\n(.*?)\n</note>', asked.words, re.DOTALL)
         if place == 0:
             assert handed is None
-            assert "Before it came" not in asked.system
+            assert "Before it came" not in asked.words
             continue
         previous = came_from[min(place, len(WAY))]
-        assert f"Before it came {previous}." in asked.system
+        assert f"Before it came {previous}." in asked.words
         assert handed is not None
         assert handed[1].startswith(f"From {previous} to {asked.phase}")
 

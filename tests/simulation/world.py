@@ -268,7 +268,7 @@ class FaultyWorld(World):
             raise RuntimeError("a fault of ours")
         return super().prompt(conversation, run)
 
-    def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+    def specs(self, phase: Phase | None, agent: Slug) -> tuple[ToolSpec, ...]:
         """What an agent is offered."""
         if self.breaks("specs"):
             raise RuntimeError("a fault of ours")

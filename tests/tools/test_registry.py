@@ -133,21 +133,22 @@ def test_what_cannot_be_confined_is_offered_only_where_it_is_permitted(
     assert {tool.name for tool in tools} == ALL - SPEAK - without
 
 
-def test_complete_asks_for_what_the_phase_leaves_behind(registry: ToolRegistry) -> None:
-    required = {phase: set(complete_spec(phase).parameters["required"]) for phase in Phase}
-    assert required == {
-        Phase.CHAT: {"response"},
-        Phase.BRAINSTORM: {"response"},
-        Phase.PLAN: {"response", "summary"},
-        Phase.EXECUTE: {"response", "summary"},
-        Phase.VERIFICATION: {"response", "verdict"},
-        Phase.CHORES: {"response", "summary"},
-        Phase.REFLECTION: {"response"},
-    }
-    assert "issues" in complete_spec(Phase.VERIFICATION).parameters["properties"]
-    assert len({complete_spec(phase).description for phase in Phase}) == len(Phase)
-    (offered,) = (s for s in registry.specs(Phase.VERIFICATION, ROSTER[make_context().agent]) if s.name == "complete")
-    assert offered == complete_spec(Phase.VERIFICATION)
+def test_complete_is_the_same_in_every_phase(registry: ToolRegistry) -> None:
+    for phase in Phase:
+        (offered,) = (spec for spec in registry.specs(phase, ROSTER[make_context().agent]) if spec.name == "complete")
+        assert offered == complete_spec()
+    assert offered.parameters["required"] == ["response"]
+    assert "additionalProperties" not in offered.parameters, "what only calls are checked by is not sent"
+    assert list(offered.parameters["properties"]) == ["response", "summary", "verdict", "issues"]
+
+
+@pytest.mark.parametrize("slug", sorted(ROSTER))
+def test_all_that_an_agent_may_use_in_any_phase_is_listed_in_one_order(registry: ToolRegistry, slug: Slug) -> None:
+    every = [spec.name for spec in registry.specs(None, ROSTER[slug])]
+    assert set(every) == set().union(*(permitted(slug, phase) for phase in Phase))
+    for phase in Phase:
+        here = [spec.name for spec in registry.specs(phase, ROSTER[slug])]
+        assert here == [name for name in every if name in here]
 
 
 def one(body: Any, **more: Any) -> ToolRegistry:

@@ -57,8 +57,12 @@ FILES = 200
 """Names of changed files an agent is given: a run that changed more has moved a tree, and can list it."""
 
 
-def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKENS) -> tuple[StartEntry, ...]:
-    """What an agent is shown when its run begins: what was written, the hand-off, what it is asked to do.
+def entries_for(
+    conversation: Conversation, run: Run, budget: int = CONTEXT_TOKENS, phase: Sequence[Note] = ()
+) -> tuple[StartEntry, ...]:
+    """What an agent is shown when its run begins: what was written, the phase, the hand-off, what it is asked to do.
+
+    What only grows comes first, so that providers cache it.
 
     Where not all that was written fits, the request that began the cycle, what is unanswered and the newest messages
     are shown. The rest is in the note on what was earlier: a line for each message of a user, decision, turn and cycle.
@@ -71,13 +75,14 @@ def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKE
         conversation: As it is with the run in it.
         run: The run that begins.
         budget: Estimated tokens of a whole request; the entries take `START` of them at most.
+        phase: The notes on the phase, which are part of the instructions and no part of `START`.
     """
     room = int(budget * BYTES_PER_TOKEN * START)
     at_most = int(room * (1 - WINDOW) * 0.75)  # the notes together take up to a third more
     if run.parent is not None:
-        return entries_of_called(conversation, run, _files(conversation.touched, at_most // 8))
+        return (*phase, *entries_of_called(conversation, run, _files(conversation.touched, at_most // 8)))
     choice = _choose(conversation, min(int(room * WINDOW), WINDOW_BYTES))
-    return (*choice.entries, *_notes(conversation, run, at_most, choice))
+    return (*choice.entries, *phase, *_notes(conversation, run, at_most, choice))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +113,9 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
     if hand is not None and (hand.summary or hand.message):
         done = _done(conversation, hand, choice)
         summary = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
-        reason = cut_bytes(hand.reason, room // 8)
-        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{summary}")
+        # the reason is the part's too, where this turn is the first in its phase
+        reason = f": {cut_bytes(hand.reason, room // 8)}" if hand.reason != turn.reason else "."
+        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}{reason}{summary}")
     yield from mode_of(conversation).notes(conversation, run, room // 2)
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you, at the same time: {others}." if others else ""

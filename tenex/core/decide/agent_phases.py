@@ -6,15 +6,16 @@ call is about to start, because a call before it may have changed the phase.
 Evaluated after each answer of its model, each result of a call and each sub-agent's end; what asks is `evaluate`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
-from tenex.core.ids import RunId
+from tenex.core.ids import RunId, Slug
 from tenex.core.messages import ToolSpec
 from tenex.core.mode import mode_of
+from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
 from tenex.core.state import agent_tools
 from tenex.core.state.agent import AgentPhaseState, Program
@@ -28,13 +29,32 @@ from . import permissions
 from .transaction import Transaction
 
 
-def offered(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """All a run is offered, in a stable order: what its agent has now, then the tools of the kind of conversation.
+def is_same_in_all_phases(state: State, run: Run, rules: Policy) -> bool:
+    """Whether a run's system prompt and tools are those of its agent in every phase, so that providers cache them.
+
+    What the phase permits is in a note then, and a call that it forbids is refused as ever. An agent with phases or
+    state of its own has other tools and another prompt whenever those change.
+    """
+    agent = rules.roster.get(run.agent)
+    return state.has_phases and (agent is None or agent.program is None)
+
+
+def offered(
+    state: State, run: Run, rules: Policy, specs: Callable[[Phase | None, Slug], Sequence[ToolSpec]]
+) -> tuple[ToolSpec, ...]:
+    """All a run is offered, in a stable order: what its agent has, then the tools of the kind of conversation.
 
     A sub-agent's run takes no part in the kind. What depends on a function is offered by its recorded verdict
     (`ask_what_is_offered`); without one, as after a reload, it is offered after the next decision.
+
+    Args:
+        state: The conversation.
+        run: Who is offered something.
+        rules: The policy.
+        specs: Gives the tools of an agent in a phase, for None those of all phases.
     """
     own = () if run.parent is not None else mode_of(state).tool_specs(state, run, rules)
+    tools = specs(None if is_same_in_all_phases(state, run, rules) else run.phase, run.agent)
     return (*_there_for(state, run, rules, tools), *own)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, ModelRequest, ModelStep
+from tenex.core.phases import Phase
 from tenex.core.state.agent_tools import APPEND, SET
 
 from .requests import FILE, CannotApply, Task, intent_of, short
@@ -90,10 +91,10 @@ def _complete(finish: ScriptedFinish, seen: Transcript, request: ModelRequest) -
     if seen.later:
         quoted = ", ".join(f"“{short(text)}”" for text in seen.later)
         response = f"{response}\n\nI have read what you wrote in the meantime: {quoted}."
-    fields = {"response": response, "summary": finish.summary, "verdict": finish.verdict, "issues": finish.issues}
-    schema = next((tool.parameters for tool in request.tools if tool.name == "complete"), {})
-    known = schema.get("properties") or fields
-    return [("complete", {name: value for name, value in fields.items() if value and name in known})]
+    fields = {"response": response, "summary": finish.summary}
+    if request.phase == Phase.VERIFICATION:
+        fields = {"response": response, "verdict": finish.verdict, "issues": finish.issues}
+    return [("complete", {name: value for name, value in fields.items() if value})]
 
 
 def _cannot(why: str) -> ScriptedFinish:

@@ -218,7 +218,7 @@ class MemberPorts:
         """No router is asked."""
         raise InternalError(f"{conversation.id} has no router")
 
-    def specs(self, _phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+    def specs(self, _phase: Phase | None, agent: Slug) -> tuple[ToolSpec, ...]:
         """The methods of an agent."""
         return tuple(method.spec for method in blueprint(type(self._members[agent])).methods.values())
 

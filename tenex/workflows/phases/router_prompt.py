@@ -66,7 +66,10 @@ def _filled(empty: str, messages: Sequence[str], done: Sequence[str]) -> str:
 
 
 def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
-    """Everything in the question but what was written and done; in the order in which it is read."""
+    """Everything in the question but what was written and done.
+
+    What never changes comes first, then what only grows, then the rest: so providers cache most of the next question.
+    """
     permitted = [
         phase
         for phase in PHASE_TRANSITIONS.permitted(conversation.phase)
@@ -75,17 +78,6 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
     way = QUALITY_PHASES if conversation.waived else ()
     beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p)]
     return {
-        "phase": conversation.phase,
-        "permitted": [*permitted, *beyond],
-        "cycle": conversation.cycle,
-        "earlier": [{"cycle": p.cycle, "request": p.request, "done": list(p.done)} for p in conversation.past],
-        "messages": [],
-        "turns": [],
-        "open_gates": list(gates.open_gates(conversation, rules)),
-        "can_end": bool(conversation.turns) and gates.leaving(conversation, END, rules) is None,
-        "participants": list(conversation.participants),
-        "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
-        "waived": sorted(conversation.waived),
         "roster": [
             {
                 "slug": agent.slug,
@@ -97,6 +89,17 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
             }
             for agent in rules.routable.values()
         ],
+        "earlier": [{"cycle": p.cycle, "request": p.request, "done": list(p.done)} for p in conversation.past],
+        "messages": [],
+        "turns": [],
+        "cycle": conversation.cycle,
+        "phase": conversation.phase,
+        "permitted": [*permitted, *beyond],
+        "open_gates": list(gates.open_gates(conversation, rules)),
+        "can_end": bool(conversation.turns) and gates.leaving(conversation, END, rules) is None,
+        "participants": list(conversation.participants),
+        "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
+        "waived": sorted(conversation.waived),
         "rejections": list(conversation.question.rejections if conversation.question else ()),
     }
 

@@ -1,0 +1,102 @@
+"""What an agent is shown of the workspace before it begins: the names of its files, and how its tests are run.
+
+It is made while a conversation waits, so it looks at a bounded number of entries, however large the workspace is.
+"""
+
+import json
+import os
+import re
+import stat
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from .workspace import HALF_WRITTEN, HIDDEN
+
+NAMED: Final = 100
+"""Files that are named: enough for a small project, about 700 tokens at most."""
+CHARACTERS: Final = 3_000
+"""Of all names together."""
+LOOKED_AT: Final = 1_000
+"""Entries of folders: about a millisecond."""
+LARGEST: Final = 64 * 1024
+"""Bytes read of a file that may name a test command."""
+
+
+def overview(workspace: Path, *, runs: bool) -> str:
+    """The files of the workspace in a line, those of its own folder first; `runs` adds the command for its tests."""
+    names, is_whole = _names(workspace)
+    shown: list[str] = []
+    room = CHARACTERS
+    for name in names[:NAMED]:
+        room -= len(name) + 2
+        if room < 0:
+            break
+        shown.append(name)
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    if not is_whole:
+        more = " and more"
+    text = f"Its files: {', '.join(shown)}{more}." if shown else "It is empty."
+    command = _test_command(workspace) if runs else ""
+    return f"{text}\nIts tests are run by `{command}`." if command else text
+
+
+def _names(workspace: Path) -> tuple[list[str], bool]:
+    """Paths of files, folder by folder, and whether these are all; names that are not printable are left out."""
+    found: list[str] = []
+    left, folders = LOOKED_AT, deque([""])
+    while folders:
+        folder = folders.popleft()
+        entries = sorted(islice(_entries(workspace / folder), left + 1))
+        if len(entries) > left:
+            return [*found, *(path for is_folder, path in _below(folder, entries[:left]) if not is_folder)], False
+        left -= len(entries)
+        for is_folder, path in _below(folder, entries):
+            if is_folder:
+                folders.append(path)
+            else:
+                found.append(path)
+    return found, True
+
+
+def _below(folder: str, entries: list[tuple[str, bool]]) -> Iterator[tuple[bool, str]]:
+    for name, is_folder in entries:
+        if name.isprintable() and name not in HIDDEN and not name.startswith(HALF_WRITTEN):
+            yield is_folder, f"{folder}/{name}" if folder else name
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, bool]]:
+    """The names in a folder, and which are folders; a link is none. Nothing, if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                yield entry.name, entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return
+
+
+def _test_command(workspace: Path) -> str:
+    """The command for the tests where a file names it plainly; empty where none does."""
+    if re.search(r"^test\s*:(?!=)", _text(workspace / "Makefile"), re.MULTILINE):
+        return "make test"
+    if "[tool.pytest" in _text(workspace / "pyproject.toml") or _text(workspace / "pytest.ini"):
+        return "python -m pytest"
+    try:
+        scripts = json.loads(_text(workspace / "package.json") or "{}")["scripts"]
+        has_tests = isinstance(scripts["test"], str) and "no test specified" not in scripts["test"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        has_tests = False
+    return "npm test" if has_tests else ""
+
+
+def _text(file: Path) -> str:
+    """The beginning of a file; empty where there is none. A link is not followed, and a pipe not waited for."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as opened:
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            return opened.read(LARGEST).decode("utf-8", "replace") if is_file else ""
+    except OSError:
+        return ""

@@ -1,0 +1,155 @@
+"""How much of a request its agent's request before it holds from the first byte on, which is what providers cache."""
+
+import json
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.context.prompt_lookup import prompted
+from tenex.core.conversation import Conversation
+from tenex.core.decide.agent_phases import offered
+from tenex.core.effects import Effect, ModelCall, Route
+from tenex.core.ids import PublicKey, Slug
+from tenex.core.messages import AgentText, Entry, ModelStep, Note, ToolSpec, UserText
+from tenex.core.phases import Phase
+from tenex.core.signals import Signal
+from tenex.llm.messages import marked
+from tenex.prompting import PromptLibrary
+from tenex.prompting.prompter import ConversationPrompter
+from tenex.tools.check import CheckPolicy
+from tenex.tools.registry import ToolRegistry
+from tenex.tools.standard import ToolDependencies, standard_tools
+from tenex.tools.workspace import Workspace
+from tests.fakes.scenario import Scenario, reply, rules
+
+BYTES_PER_TOKEN = 4
+
+
+class Requests(Scenario):
+    """A scenario with the built-in agents, prompts and tools, which keeps what would be sent."""
+
+    def __init__(self, library: PromptLibrary, root: Path, router: Any, worker: Any) -> None:
+        dependencies = ToolDependencies(
+            workspace=Workspace(root), lessons=cast("Any", None), check=CheckPolicy.UNSANDBOXED
+        )
+        registry = ToolRegistry(standard_tools(dependencies), lambda slug: self.rules.roster.get(slug))
+        known = rules()
+        roster = {
+            definition.slug: definition.agent(PublicKey(f"{number:064}"))
+            for number, definition in enumerate(library.roster)
+        }
+        super().__init__(router, worker)
+        self.rules = type(known)(roster=roster, tools=registry.rules(), project=known.project)
+        self.specs = registry.specs
+        self.prompts = ConversationPrompter(
+            library,
+            rules=lambda: self.rules,
+            tools=self.specs,
+            lessons=lambda slug, conversation: (),
+            workspace_notes=lambda: None,
+            project_name="demo",
+        )
+        self.sent: list[tuple[str, str]] = []
+
+    def _seal(self, record: r.Record) -> r.Record:
+        if isinstance(record, r.RunStarted):
+            return prompted(self.conversation, record, self.prompts.work)
+        return super()._seal(record)
+
+    def perform(self, effect: Effect) -> Signal:
+        """Keep the request first."""
+        if isinstance(effect, ModelCall):
+            run = self.conversation.runs[effect.run]
+            tools = offered(self.conversation, run, self.rules, self.specs)
+            self.sent.append((run.agent, serialized(tools, effect.system, effect.entries)))
+        elif isinstance(effect, Route):
+            question = self.prompts.route(self.conversation)
+            self.sent.append((question.agent, serialized((), question.system, question.entries)))
+        return super().perform(effect)
+
+    def shared(self) -> float:
+        """The share of the requests that have one of the same agent before them."""
+        same = whole = 0
+        before: dict[str, str] = {}
+        for agent, text in self.sent:
+            if agent in before:
+                same += sum(
+                    1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before[agent], text, strict=False))
+                )
+                whole += len(text)
+            before[agent] = text
+        return same / whole
+
+
+def serialized(tools: tuple[ToolSpec, ...], system: str, entries: tuple[Entry, ...]) -> str:
+    """A request as vendors put it together."""
+    functions = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
+    texts = [marked(e) if isinstance(e, UserText | AgentText | Note) else repr(e) for e in entries]
+    return "\n\n".join([json.dumps(functions), system, *texts])
+
+
+def done(**arguments: str) -> tuple[str, dict[str, Any]]:
+    return ("complete", arguments)
+
+
+def hello(conversation: Conversation, call: ModelCall) -> ModelStep:
+    """Agents that need few steps."""
+    run = conversation.runs[call.run]
+    match run.phase:
+        case Phase.EXECUTE:
+            end = done(response="I wrote hello.py.", summary="hello.py: new; `python hello.py` prints hello")
+            return reply("", ("write_file", {"path": "hello.py", "content": "print('hello')\n"}), end)
+        case Phase.VERIFICATION if run.steps == 0:
+            return reply("", ("read_file", {"path": "hello.py"}))
+        case Phase.VERIFICATION:
+            return reply("", done(response="It prints hello.", verdict="verified"))
+        case Phase.CHORES:
+            return reply("", done(response="There was nothing to tidy.", summary="nothing to do"))
+        case Phase.REFLECTION:
+            return reply("", done(response="Nothing here is worth a lesson."))
+        case _:
+            return reply("I see. Which part of it matters most to you, and what may it cost? " * 3)
+
+
+@pytest.mark.parametrize("verifier", ["executor", "project-manager"])
+def test_of_a_simple_request_most_is_the_same_as_before(library: PromptLibrary, tmp_path: Path, verifier: str) -> None:
+
+    def router(question: dict[str, Any]) -> dict[str, Any]:
+        match question["phase"], bool(question["turns"]):
+            case "chat", _:
+                phase, agents = "execute", ["executor"]
+            case "execute", True:
+                phase, agents = "verification", [verifier]
+            case "verification", _:
+                phase, agents = "chores", ["executor"]
+            case "chores", _:
+                phase, agents = "reflection", question["still_to_reflect"]
+            case _:
+                return {"agents": ["END"], "reason": "the request is served"}
+        return {"phase": phase, "agents": agents, "reason": "it is next"}
+
+    scenario = Requests(library, tmp_path, router, hello)
+    scenario.converse("create hello.py that prints hello")
+    assert scenario.conversation.status == "ended"
+    assert scenario.shared() > 0.8, "most runs here have one request, which begins with another phase"
+    agents = [text for agent, text in scenario.sent if agent != scenario.rules.project.slug]
+    question = next(text for agent, text in scenario.sent if agent == scenario.rules.project.slug)
+    assert len(agents) <= 6
+    assert (sum(map(len, agents)) + len(question)) / BYTES_PER_TOKEN < 15_000
+
+
+def test_over_a_hundred_messages_of_chat_most_is_the_same_as_before(library: PromptLibrary, tmp_path: Path) -> None:
+    def router(question: dict[str, Any]) -> dict[str, Any]:
+        answered = question["turns"] and question["messages"][-1]["after_turn"] != question["turns"][-1]["turn"]
+        return {"agents": ["USER" if answered else "project-manager"], "reason": "they talk"}
+
+    scenario = Requests(library, tmp_path, router, hello)
+    for number in range(100):
+        scenario.converse(f"Part {number} of what I plan: it matters, and it should be simple. " * 3)
+    mine = [sent for sent in scenario.sent if sent[0] == Slug("project-manager")]
+    scenario.sent = mine
+    assert len(mine) == 100
+    assert scenario.shared() > 0.9
