@@ -109,15 +109,13 @@ def shell_tool(
 
     network = "the network can be used" if rules.network else "there is no network"
     confined = (
-        f"It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there, `.git` "
-        "read-only. "
+        f" It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there, `.git` "
+        "read-only."
     )
     return _tool(
         "shell",
         f"Runs a command line in the workspace, for at most {most} s, without input. Each call is a new shell: folder, "
-        "variables and background programs do not last. "
-        f"{confined if rules.policy is ShellPolicy.SANDBOXED else ''}In verification its changes to files are undone, "
-        "in chores those to anything but documentation and files this cycle has changed; ignored files stay.",
+        f"variables and background programs do not last.{confined if rules.policy is ShellPolicy.SANDBOXED else ''}",
         object_schema(
             {"command": string(min_length=1)},
             {

@@ -13,6 +13,9 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 _T = TypeVar("_T")
 
+LARGEST: Final = 10_000_000
+"""Of an integer, where nothing smaller bounds it."""
+
 Body = Callable[[Mapping[str, Any], ExecutionContext], Awaitable[ToolResult]]
 """The work of a tool; its arguments are valid by its parameters."""
 
@@ -53,6 +56,7 @@ _CHECKS: Final[tuple[tuple[str, Any], ...]] = (
     ("required", []),
     ("minLength", 1),
     ("minimum", 1),
+    ("maximum", LARGEST),
 )
 
 
@@ -85,7 +89,7 @@ def string(description: str = "", *, max_length: int | None = None, min_length: 
     return schema
 
 
-def integer(description: str, *, maximum: int = 10_000_000) -> dict[str, Any]:
+def integer(description: str, *, maximum: int = LARGEST) -> dict[str, Any]:
     """The schema of an integer counted from 1."""
     return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
 

@@ -145,20 +145,20 @@ def test_decisions_of_users_are_known_when_their_messages_are_long_gone() -> Non
     scenario = Scenario(seven_phases, diligent).converse("build it")
     for text in ("let us think", "plan it", "blue"):
         scenario.converse(text)
-    texts = [decision.text for decision in scenario.conversation.decisions]
+    texts = [decision.text for decision in scenario.conversation.user_decisions]
     assert any("asked “Which colour?”, alice answered: blue" in text for text in texts)
 
 
 def test_commands_that_waive_are_decisions_and_the_oldest_of_many_are_forgotten() -> None:
     scenario = scenario_at(Phase.EXECUTE, Router(WAITS))
     scenario.user_writes("/skip verification")
-    (decision,) = scenario.conversation.decisions
+    (decision,) = scenario.conversation.user_decisions
     assert decision.text == "alice gave up verification: “/skip verification”"
     assert decision.is_command
     for _ in range(DECISIONS):
         scenario.user_writes("/quick")
-    assert len(scenario.conversation.decisions) == DECISIONS
-    assert decision not in scenario.conversation.decisions
+    assert len(scenario.conversation.user_decisions) == DECISIONS
+    assert decision not in scenario.conversation.user_decisions
 
 
 def test_a_decision_and_the_first_messages_are_in_the_note_on_what_was_earlier() -> None:
@@ -192,7 +192,7 @@ def test_a_conversation_goes_on_from_a_snapshot_of_before_there_was_a_window() -
     chat.goes_on(5)
     records = [record for decision in chat.scenario.journal for record in decision]
     old = fold(ID, records)
-    old.window, old.earlier, old.decisions, old.recent_size = type(old.window)(), (), (), 0
+    old.window, old.earlier, old.user_decisions, old.recent_size = type(old.window)(), (), (), 0
     chat.scenario.conversation = fold(ID, [StateSnapshot.of(old)])
     chat.goes_on(3)
     assert all(f"message-{number} " in sent(chat.requests[-1]) for number in range(8))
@@ -223,4 +223,6 @@ def test_a_plan_that_a_user_approved_is_a_decision() -> None:
     scenario.router = Router(route("execute", "executor"), WAITS)
     scenario.worker = model_by_phase()
     scenario.converse("yes, but without the cellar")
-    assert [one.text for one in scenario.conversation.decisions] == ["alice on the plan: yes, but without the cellar"]
+    assert [one.text for one in scenario.conversation.user_decisions] == [
+        "alice on the plan: yes, but without the cellar"
+    ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.config import Limits, Role
-from tenex.core.context.transcript import MESSAGE_CHARACTERS, START, entries_for
+from tenex.core.context.transcript import MESSAGE_CHARACTERS, START, WINDOW, entries_for
 from tenex.core.context.window import BYTES_PER_TOKEN, PastCycle, entry_weight
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
@@ -422,6 +422,38 @@ def test_whatever_was_sent_the_rules_of_choosing_hold(sent: Sent, phase: Phase, 
     assert entries == talk.shown(budget), "the same every time"
     if budget == 1_000_000:
         assert set(seqs) >= {message.seq for message in talk.state.recent}
+
+
+@given(
+    st.lists(st.lists(spoke, min_size=1, max_size=8).map(Sent), min_size=2, max_size=7),
+    st.sampled_from([4_000, 10_000, 40_000, 100_000]),
+)
+def test_each_run_is_shown_what_the_one_before_was_shown_until_the_window_is_full(
+    rounds: list[list[Any]], budget: int
+) -> None:
+    talk, was_all = Talk(Phase.CHAT), True
+    for sent in rounds:
+        for text, where, who in sent:
+            if who == "turn":
+                talk.turn(where, text, failed="" if len(text) % 2 else "agent-0 failed")
+            else:
+                talk.sent_texts(text, phase=where, by="agent" if who == "agent" else "")
+        before = talk.state.window
+        entries = talk.shown(budget, again=True)
+        after = talk.state.window
+        assert entries[: len(after.entries)] == after.entries
+        assert sum(map(entry_weight, after.entries)) == after.size
+        assert sum(map(entry_weight, entries)) <= budget * BYTES_PER_TOKEN * START
+        if talk.state.messages:
+            newest = talk.state.messages[-1]
+            assert any(isinstance(entry, UserText) and entry.text[:9] == newest.text[:9] for entry in entries)
+        if not talk.state.recent:
+            continue
+        most = before.size + sum(len(text.encode()) + 1_000 for text, _, _ in sent)
+        is_kept = talk.state.recent[0].seq <= before.since  # a long text takes more of the state than of the window
+        if is_kept and was_all and most <= budget * BYTES_PER_TOKEN * START * WINDOW:
+            assert entries[: len(before.entries)] == before.entries
+        was_all = after.until == talk.state.recent[-1].seq
 
 
 class Counted(tuple[Any, ...]):

@@ -203,7 +203,7 @@ def _between(
     notes = [(message.seq, new) for message in shown if message.seq in begins]
     notes += [
         (one.seq, Note(title="Decision", text=one.text))
-        for one in conversation.decisions
+        for one in conversation.user_decisions
         if one.is_command and one.seq > after
     ]
     newest = messages[-1].seq if messages else after
@@ -241,7 +241,9 @@ def _chosen(conversation: Conversation, pool: Sequence[Message], room: int, *, i
         for seq, one in reversed(items):
             if isinstance(one, Note) or seq not in limits:
                 most = min((limit for part, limit in OLDER if left < at_first * part), default=MESSAGE_CHARACTERS)
-                usual[seq] = min(usual.get(seq, most), most)
+                if isinstance(one, Message):
+                    most = min(most, usual[seq])
+                    usual[seq] = next((n for n in SHORTER if n <= most and _size(one, n) <= left), SHORTER[-1])
                 left -= _weight(one, usual)
                 if left < 0:
                     break
@@ -324,21 +326,22 @@ def _earlier(
 
 def _lines(conversation: Conversation, hidden: Sequence[Message], since: int, *, is_whole: bool) -> list[_Line]:
     lines: list[_Line] = []
+    written = [*conversation.earlier, *(message for message in hidden if message.role is not None)]
     cycles = [past for past in conversation.past if past.since < since]
     for past in cycles:
         done = "".join(f"\n- {line}" for line in past.done)
-        lines.append(_Line(past.since, f"Cycle {past.cycle}, asked for: {past.request}{done}"))
+        is_first = bool(written) and past.since == written[0].seq
+        lines.append(_Line(past.since, f"Cycle {past.cycle}, asked for: {past.request}{done}", stays=is_first))
     handed = _handed_on(conversation)
     for turn in conversation.turns:
         is_before = turn.seq < since and turn.summary != handed
         lines += [_Line(turn.seq, _turn_line(conversation, turn))] if is_before and turn.summary else []
     if is_whole:
         begun = {past.since for past in cycles}
-        written = [*conversation.earlier, *(message for message in hidden if message.role is not None)]
         for place, message in enumerate(written):
             if message.seq not in begun:
                 lines.append(_Line(message.seq, f"{message.name}: {in_a_line(message.text, LINE)}", place < FIRST))
-        lines += [_Line(one.seq, one.text, stays=True) for one in conversation.decisions if one.seq < since]
+        lines += [_Line(one.seq, one.text, stays=True) for one in conversation.user_decisions if one.seq < since]
     return sorted(lines, key=lambda line: line.seq)
 
 

@@ -5,7 +5,7 @@ from tenex.core.context.window import entry_weight, in_a_line
 from tenex.core.messages import AgentText, Entry, Shown, ShownBefore, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
-from tenex.core.state.memory import DECISIONS, LEAST_RECENT, RECENT_BYTES, Decision, Window, shortened, size
+from tenex.core.state.memory import DECISIONS, LEAST_RECENT, RECENT_BYTES, UserDecision, Window, shortened, size
 from tenex.core.state.run import Message
 
 QUOTE = 200
@@ -24,7 +24,7 @@ def waived(c: State, record: r.Waived) -> None:
     """A user gave up gates, by a command or by a yes."""
     text = f"{record.name} gave up {', '.join(record.phases)}: “{in_a_line(record.quote, QUOTE)}”"
     is_command = all(message.event_id != record.message_id for message in c.messages[-1:])
-    _decided(c, Decision(seq=record.seq, text=text, is_command=is_command))
+    _decided(c, UserDecision(seq=record.seq, text=text, is_command=is_command))
 
 
 def answered(c: State, record: r.QuestionAnswered) -> None:
@@ -34,7 +34,7 @@ def answered(c: State, record: r.QuestionAnswered) -> None:
     question = call.request.arguments.get("question") if call is not None else None
     asked = f"asked “{in_a_line(question, QUOTE)}”, " if isinstance(question, str) else ""
     text = f"{asked}{record.name} answered: {in_a_line(record.text, QUOTE)}"
-    _decided(c, Decision(seq=record.message, text=text))
+    _decided(c, UserDecision(seq=record.message, text=text))
 
 
 def moved(c: State, record: r.PhaseTransition) -> None:
@@ -42,11 +42,11 @@ def moved(c: State, record: r.PhaseTransition) -> None:
     newest = c.messages[-1] if c.messages else None
     if record.from_ is not Phase.PLAN or record.to is not Phase.EXECUTE or newest is None or not c.wrote_since_entry:
         return
-    _decided(c, Decision(seq=newest.seq, text=f"{newest.name} on the plan: {in_a_line(newest.text, QUOTE)}"))
+    _decided(c, UserDecision(seq=newest.seq, text=f"{newest.name} on the plan: {in_a_line(newest.text, QUOTE)}"))
 
 
-def _decided(c: State, decision: Decision) -> None:
-    c.decisions = (*c.decisions, decision)[-DECISIONS:]
+def _decided(c: State, decision: UserDecision) -> None:
+    c.user_decisions = (*c.user_decisions, decision)[-DECISIONS:]
 
 
 def shown(c: State, record: r.RunStarted) -> tuple[Entry, ...]:

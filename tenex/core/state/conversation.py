@@ -18,7 +18,7 @@ from tenex.core.port_values import UnsignedEvent
 from tenex.core.verdicts import Verdict
 
 from .agent import AgentPhaseState
-from .memory import Decision, Window
+from .memory import UserDecision, Window
 from .mission import Mission
 from .run import Message, OrchestratorTurn, Question, Run
 from .undecided import Undecided
@@ -246,11 +246,11 @@ class State:
     recent: Restored[tuple[Message, ...]] = ()
     """The newest messages, whole, across cycles."""
     recent_size: Restored[int] = field(default=0, compare=False)
-    """About the bytes of `recent`. This, `earlier`, `decisions` and `window` are not compared, because a snapshot
+    """About the bytes of `recent`. This, `earlier`, `user_decisions` and `window` are not compared, because a snapshot
     written before there were any lacks them; so no decision may depend on them."""
     earlier: Restored[tuple[Message, ...]] = field(default=(), compare=False)
     """Users' messages before these, each cut to a line: the first ones and the newest."""
-    decisions: Restored[tuple[Decision, ...]] = field(default=(), compare=False)
+    user_decisions: Restored[tuple[UserDecision, ...]] = field(default=(), compare=False)
     """What users decided: their answers to questions, the gates they gave up, the plans they approved."""
     window: Restored[Window] = field(default_factory=Window, compare=False)
     """What the newest run of a turn's own agents was shown of the conversation."""

@@ -25,7 +25,7 @@ DECISIONS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class UserDecision:
     """What a user decided, in a line. `is_command`: by a command, which is no message."""
 
     seq: int

@@ -160,7 +160,7 @@ def _before(state: State, records: int) -> State:
         messages=tuple(replace(message, seq=message.seq - records) for message in state.messages),
         recent=tuple(replace(message, seq=message.seq - records) for message in state.recent),
         earlier=tuple(replace(message, seq=message.seq - records) for message in state.earlier),
-        decisions=tuple(replace(decision, seq=decision.seq - records) for decision in state.decisions),
+        user_decisions=tuple(replace(decision, seq=decision.seq - records) for decision in state.user_decisions),
         window=replace(state.window, since=state.window.since - records, until=state.window.until - records),
         turns=tuple(map(moved, state.turns)),
         last_turn=state.last_turn and moved(state.last_turn),
