@@ -26,19 +26,17 @@ NAME: Final = "hand_over"
 _SPEC: Final = ToolSpec(
     name=NAME,
     description=(
-        "Ends your part and moves the work to another phase; in chat and brainstorm only. Call it when the person "
-        "wants something done that is clear enough. Until you call it, nothing but talk happens."
+        "Ends your part and moves the work on, in chat and brainstorm, once the person wants something done that is "
+        "clear enough. Without it nothing but talk happens."
     ),
     parameters={
         "type": "object",
         "properties": {
             "phase": {"type": "string", "enum": ["chat", "brainstorm", "plan", "execute"]},
-            "reason": {"type": "string", "minLength": 1, "description": "What is to be done there, complete."},
-            "response": {"type": "string", "description": "What the person reads, if not the reason."},
-            "agent": {"type": "string", "description": "Who shall do it, by slug, if you know."},
+            "reason": {"type": "string", "description": "What is to be done there; the person reads it too."},
+            "agent": {"type": "string", "description": "Who shall do it, if you know."},
         },
         "required": ["phase", "reason"],
-        "additionalProperties": False,
     },
 )
 
@@ -62,8 +60,8 @@ def decide(draft: Transaction, run: Run, call: Call) -> bool:
     if isinstance(decision, str):
         draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=NAME, sentence=decision)
         return True
-    text = str(call.request.arguments.get("response") or "").strip() or decision.reason
-    finish_run(draft, run, "finished", text=text, summary=decision.reason, completed=True, hand_over=decision)
+    words = decision.reason
+    finish_run(draft, run, "finished", text=words, summary=words, completed=True, hand_over=decision)
     runs.after_end(draft, run)
     return True
 
