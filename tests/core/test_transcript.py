@@ -220,6 +220,7 @@ class Talk:
     ) -> Run:
         """A run begins."""
         self.seq += 1
+        self.state.next_seq = self.seq + 1
         self.state.turn = OrchestratorTurn(
             turn_id=TurnId("now"),
             seq=self.seq,
@@ -248,7 +249,6 @@ class Talk:
         if not again:
             self.state.window = Window()
         entries = entries_for(self.state, self.begins(**more), budget)
-        self.state.next_seq = self.seq + 1
         self.state.apply(
             RunStarted(
                 seq=self.seq + 1,
