@@ -92,6 +92,8 @@ class Agent:
     program: Program | None = None
     methods: Mapping[str, ToolRule] = field(default_factory=dict)
     """Tools that only it has, by name: the methods of one written in Python."""
+    has_output_states: bool = False
+    """Whether it answers by output states, whose grammar permits the tools of the phase and no others."""
     is_called_only: bool = False
     """Whether other agents call it and no one routes to it: a class that another agent's Python file links."""
 

@@ -104,6 +104,7 @@ class AgentDefinition:
             model=model or self.model,
             program=self.program,
             methods=self.methods,
+            has_output_states=self.output is not None,
             is_called_only=self.is_called_only,
         )
 

@@ -27,8 +27,8 @@ QUICK: list[tuple[Moment, int]] = [("tool done", 1), ("torn append", 7)]
 """In the work of the called agent, and in the write that hands its end back."""
 
 SWEEP: list[tuple[Moment, int]] = [
-    *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 20)),
-    *(("model", at) for at in range(1, 10)),
+    *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 18)),
+    *(("model", at) for at in range(1, 12)),
     *((moment, at) for moment in ("tool", "tool done") for at in range(1, 3)),
 ]
 

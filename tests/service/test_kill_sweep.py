@@ -37,10 +37,8 @@ SWEEP = [
     ("sendto", "", 2),
     *((call, "rotating", 1) for call in ("write", "fsync", "fdatasync", "rename")),
 ]
-"""Calls, where, and every how many-th: what files are made of is met each time, pages of SQLite's and frames in steps.
-
-By count, a talk makes 36 writes and 35 flushes of its journal, 13 of each of the daemon's, 54 writes in one thread, 16
-fsyncs and 4 renames; rotating, 73, 52, 48 and 25. With the rest that is some 450 deaths, of two daemons each.
+"""Calls, where, and every how many-th: what files are made of is met each time,
+pages of SQLite's and frames in steps.
 """
 
 

@@ -100,7 +100,8 @@ async def test_what_an_agent_had_begun_is_sent_though_it_has_been_removed(folder
         helper = KeyRing(folder.data / "keys").get("helper")
         asked = person.note(folder.owner, f"nostr:{helper.npub} hello", ["p", helper.public])
         await person.publish(folder.url, asked)
-        await person.until((folder.marks / "held").exists)
+        await person.until((folder.marks / "held").exists)  # its model may be asked before its run is durable
+        await person.until(lambda: folder.state(asked["id"]).runs)
         assert [run.agent for run in folder.state(asked["id"]).runs.values()] == ["helper"]
         process.signal(signal.SIGKILL)
         await process.ended()

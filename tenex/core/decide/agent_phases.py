@@ -33,10 +33,10 @@ def is_same_in_all_phases(state: State, run: Run, rules: Policy) -> bool:
     """Whether a run's system prompt and tools are those of its agent in every phase, so that providers cache them.
 
     What the phase permits is in a note then, and a call that it forbids is refused as ever. An agent with phases or
-    state of its own has other tools and another prompt whenever those change.
+    state of its own has other tools and another prompt whenever those change, one with output states another grammar.
     """
     agent = rules.roster.get(run.agent)
-    return state.has_phases and (agent is None or agent.program is None)
+    return state.has_phases and (agent is None or (agent.program is None and not agent.has_output_states))
 
 
 def offered(
