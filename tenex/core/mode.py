@@ -85,6 +85,11 @@ class Mode:
         del state, run, policy
         return ()
 
+    def withheld(self, run: Run) -> frozenset[str]:
+        """Those of `tool_specs` that are refused now: they are offered so that an agent's list is always the same."""
+        del run
+        return frozenset()
+
     def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
         """Decide a call of one of the kind's own tools, with its result; False for any other call."""
         del draft, run, call

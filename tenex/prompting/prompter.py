@@ -76,9 +76,9 @@ class ConversationPrompter:
         when: tuple[Phase, Phase | None] | None = (phase, previous)
         if is_same_in_all_phases(conversation, run, rules):
             place, when = ("phases", ""), None
-            later = {tool.name for tool in self._tools(None, run.agent)} - {
-                tool.name for tool in self._tools(phase, run.agent)
-            }
+            now = {tool.name for tool in self._tools(phase, run.agent)}
+            later = {tool.name for tool in self._tools(None, run.agent) if tool.name not in now}
+            later |= mode_of(conversation).withheld(run)
             permitted, withheld = [t for t in tools if t not in later], [t for t in tools if t in later]
             note = self._library.phase_note(run.agent, phase, tools=permitted, withheld=withheld, previous=previous)
             guide = (note,)

@@ -33,6 +33,8 @@ async def test_a_simple_request_takes_six_calls_one_after_another(tmp_path: Path
         "project-manager verification",
         "executor chores",
     ]
+    verifying = Asked(server.delivered()[2].request)
+    assert "You may use all your tools but `learn`, `hand_over`." in verifying.words
     assert sorted(made[5:]) == ["executor reflection", "project-manager reflection"], "the two work at the same time"
 
 

@@ -21,6 +21,7 @@ from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 
 from . import decide, gates, hand_over, waivers
+from .only_choice import TALKING
 from .router_prompt import question_for
 from .routing import Rejected
 
@@ -69,6 +70,10 @@ class PhasesMode(Mode):
         """`hand_over`, for agents that talk with a user."""
         del state
         return hand_over.specs(run, policy)
+
+    def withheld(self, run: Run) -> frozenset[str]:
+        """`hand_over`, after the talk."""
+        return frozenset() if run.phase in TALKING else frozenset({hand_over.NAME})
 
     def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
         """Decide a call of `hand_over`."""
