@@ -21,8 +21,7 @@ from tenex.store.verify import verify
 from tenex.store.view import Views
 from tests.fakes.scenario import ID, Scenario
 
-from .kit import StillClock, records_of, seven_phase_scenario
-from .test_rotation import names, written
+from .kit import StillClock, names, records_of, seven_phase_scenario, write_rotated
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def scenario() -> Scenario:
 async def folder(tmp_path: Path, disk: Disk, scenario: Scenario) -> ConversationFolder:
     """Four files, of which one is going to be missing."""
     folder = ConversationFolder(tmp_path / "data" / "conversations", disk, StillClock())
-    await (await written(folder, scenario)).close()
+    await (await write_rotated(folder, scenario)).close()
     await Views(folder, disk).show(scenario.conversation)
     await folder.close()
     assert await folder.read_left(ID) == (records_of(scenario), "")
@@ -64,20 +63,13 @@ async def test_what_is_left_begins_behind_the_gap(folder: ConversationFolder, sc
         await folder.read(ID)
 
 
-async def test_it_is_a_fault_that_asks_for_the_file_and_not_for_a_rebuild(folder: ConversationFolder) -> None:
-    """To rebuild would throw away what is whole."""
-    lose(folder)
-    (fault,) = (await verify(folder, ID)).faults
-    assert "Put journal-000002.jsonl back from a copy" in fault
-    assert "rebuild" not in fault
-
-
 async def test_what_is_left_is_judged_too(folder: ConversationFolder) -> None:
     lose(folder)
     path = folder.path(ID) / "conversation.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "title": "mine"}))
     missing, changed = (await verify(folder, ID)).faults
-    assert "is missing" in missing
+    assert "Put journal-000002.jsonl back from a copy" in missing
+    assert "rebuild" not in missing, "it would drop what is whole"
     assert "title: it was changed by another process" in changed
     path.write_text(json.dumps({**json.loads(path.read_text()), "seq": 3}))
     assert len((await verify(folder, ID)).faults) == 1, "its state then is unknown"
@@ -154,4 +146,4 @@ async def test_a_partial_import_continues(
     journal, found = await other.open(ID)
     assert fold(ID, found) == scenario.conversation
     assert journal.next_seq == scenario.conversation.next_seq
-    assert names(other) == ["journal-000002.jsonl"]
+    assert names(other.path(ID)) == ["journal-000002.jsonl"]

@@ -21,7 +21,7 @@ OTHER = ConversationId("d" * 64)
 
 @pytest.mark.parametrize(
     "name",
-    ["", "..", "../" + "c" * 61, "c" * 63, "c" * 65, "C" * 64, "c" * 63 + "/", "c" * 64 + "\n", "_daemon", "é" * 64],
+    ["", "..", "../" + "c" * 61, "c" * 63, "c" * 65, "C" * 64, "c" * 64 + "\n", "_daemon"],
 )
 async def test_only_an_id_becomes_a_path(folder: ConversationFolder, name: str) -> None:
     with pytest.raises(UsageError, match="64 lower-case hex digits"):
@@ -41,6 +41,11 @@ async def test_a_conversation_is_opened_written_and_listed(folder: ConversationF
     assert await folder.lengths() == {CONVERSATION_ID: folder.length(CONVERSATION_ID)}
     assert folder.length(CONVERSATION_ID) == journal.length > 0
     assert [record.seq for record in await folder.read(CONVERSATION_ID)] == [1, 2]
+    for _ in range(2):
+        await folder.close()
+    with pytest.raises(AppendFailed, match="closed"):
+        await journal.append(decisions_of(1, first=3))
+    assert folder.length(CONVERSATION_ID) == 0
 
 
 async def test_other_names_are_ignored_and_lost_journals_are_not(folder: ConversationFolder) -> None:
@@ -56,16 +61,6 @@ async def test_other_names_are_ignored_and_lost_journals_are_not(folder: Convers
         await folder.open(CONVERSATION_ID)
     with pytest.raises(StoreDamaged):
         await folder.open(ConversationId("f" * 64))
-
-
-async def test_opening_again_fences_off_the_older_journal(folder: ConversationFolder) -> None:
-    first, _ = await folder.open(CONVERSATION_ID)
-    await first.append(decisions_of(1))
-    second, records = await folder.open(CONVERSATION_ID)
-    assert len(records) == 1
-    with pytest.raises(AppendFailed, match="closed"):
-        await first.append([[asked(2)]])
-    await second.append([[asked(2)]])
 
 
 async def test_of_two_that_open_at_once_one_can_write(folder: ConversationFolder) -> None:
@@ -141,15 +136,6 @@ async def test_reading_what_is_not_there_is_an_error(folder: ConversationFolder)
     (folder.root / OTHER / "journal.jsonl").mkdir(parents=True)
     with pytest.raises(StoreDamaged, match="is no file"):
         await folder.read(OTHER)
-
-
-async def test_closing_closes_every_journal(folder: ConversationFolder) -> None:
-    journal, _ = await folder.open(CONVERSATION_ID)
-    await folder.close()
-    await folder.close()
-    with pytest.raises(AppendFailed, match="closed"):
-        await journal.append(decisions_of(1))
-    assert folder.length(CONVERSATION_ID) == 0
 
 
 async def test_a_view_that_is_missing_or_older_than_its_journal_is_behind(folder: ConversationFolder) -> None:
