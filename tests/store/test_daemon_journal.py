@@ -35,7 +35,8 @@ def learned(store: DaemonJournal) -> list[str]:
 
 async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> None:
     store = await opened(tmp_path, disk)
-    await learn(store, "1")
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(learn(store, "1") for _ in range(5)))  # the same key records once
     await learn(store, "2", agent="planner")
     again = await opened(tmp_path, disk)
     (lesson,) = again.lessons("executor")
@@ -43,14 +44,8 @@ async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> 
     assert lesson.conversation == CONVERSATION_ID
     assert again.lessons("planner") == store.lessons("planner") != ()
     assert again.lessons("unknown") == ()
-
-
-async def test_the_same_key_records_once_even_at_once_and_after_a_restart(tmp_path: Path, disk: Disk) -> None:
-    store = await opened(tmp_path, disk)
-    async with asyncio.timeout(60):
-        await asyncio.gather(*(learn(store, "same") for _ in range(5)))
-    await learn(await opened(tmp_path, disk), "same")
-    assert learned(await opened(tmp_path, disk)) == ["same"]
+    await learn(again, "1")
+    assert len(again.all_lessons()) == 2
 
 
 async def test_a_profile_is_remembered_by_key_and_kind(tmp_path: Path, disk: Disk) -> None:

@@ -100,16 +100,22 @@ async def test_what_is_not_indexed_is_read_from_journals(
     assert files(folder.root) == before
 
 
-@pytest.mark.parametrize("had_daemon", [True, False])
-async def test_beside_a_daemon_it_reads_what_is_written(folder: ConversationFolder, had_daemon: bool) -> None:
+@pytest.mark.parametrize("had_time", [True, False])
+async def test_beside_a_daemon_or_files_of_a_killed_one_it_reads_what_is_written(
+    folder: ConversationFolder, had_time: bool
+) -> None:
     index = Index(folder.root / "index.sqlite")
     await index.catch_up(folder)
     await grow(folder, TWO, [wrote(4, "4" * 64), waits(5)])
-    if had_daemon:
+    if had_time:
         await index.catch_up(folder)
         await index.flush()
     assert (folder.root / "index.sqlite-wal").exists()
-    assert await found(folder) == [("1", 1), ("2", 2)]
+    killed = folder.root.with_name("killed")
+    shutil.copytree(folder.root, killed)
+    for root in (folder.root, killed, folder.root / "missing"):
+        there = await found(ConversationFolder(root, Disk(), StillClock()))
+        assert there == ([("1", 1), ("2", 2)] if root.exists() else [])
     await index.close()
 
 
@@ -189,29 +195,6 @@ async def test_a_locked_index_is_no_obstacle(folder: ConversationFolder, monkeyp
     assert await other.stdout.readline() == b"1\n"
     assert await found(folder) == [("1", 1), ("2", 1)]
     await other.communicate(b"\n")
-
-
-async def test_files_of_a_killed_daemon_beside_the_index_are_read_and_left(folder: ConversationFolder) -> None:
-    index = Index(folder.root / "index.sqlite")
-    await grow(folder, TWO, [wrote(4, "4" * 64), waits(5)])
-    await index.catch_up(folder)
-    await index.flush()
-    killed = folder.root.with_name("killed")
-    shutil.copytree(folder.root, killed)
-    await index.close()
-    before = files(killed)
-    assert len([name for name in before if name.startswith("index")]) == 3
-    assert await found(ConversationFolder(killed, Disk(), StillClock())) == [("1", 1), ("2", 2)]
-    assert {name: data for name, data in files(killed).items() if not name.endswith("-shm")} == {
-        name: data for name, data in before.items() if not name.endswith("-shm")
-    }
-
-
-async def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path, disk: Disk) -> None:
-    async with open_catalogue(ConversationFolder(tmp_path / "none", disk, StillClock())) as catalogue:
-        assert await catalogue.rows(Filter()) == []
-        assert await catalogue.search(match_of("hello"), Filter(), 20) == []
-    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(512), b"x\n" + encoded(started(ONE))])

