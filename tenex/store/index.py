@@ -102,11 +102,9 @@ class Index:
 
     async def rows(self, filter_: Filter = Filter(), limit: int = -1) -> list[Row]:  # noqa: B008 - it is frozen
         """The conversations of a filter, last updated first; all of them if `limit` is negative."""
-        await self.flush()
         try:
-            return await self._tables.run(listed, filter_, limit)
-        except sqlite3.Error as fault:
-            self._tables.report(fault)
+            return await self.ask(lambda connection: listed(connection, filter_, limit))
+        except StoreError:
             return []
 
     async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:

@@ -1,4 +1,7 @@
-"""Looking into the index: rows by phase, status, agent and time, and messages by their words."""
+"""Looking into the index: rows by phase, status, agent and time, and messages by their words.
+
+What takes a connection raises `sqlite3.Error` where the index cannot be read.
+"""
 
 import json
 import sqlite3
@@ -90,11 +93,7 @@ class Found:
 
 
 def listed(connection: sqlite3.Connection, filter_: Filter, limit: int = -1) -> list[Row]:
-    """The conversations a filter lets through, last updated first; all of them if `limit` is negative.
-
-    Raises:
-        sqlite3.Error: the index cannot be read.
-    """
+    """The conversations a filter lets through, last updated first; all of them if `limit` is negative."""
     clauses, values = _which(filter_)
     if filter_.since is not None:
         clauses, values = [*clauses, "c.updated >= ?"], [*values, filter_.since]
@@ -125,9 +124,6 @@ def search(
         excerpts: at most so many of each.
         words: about so many in each excerpt, at most 64.
         newest: of the messages that match only the newest are compared, so many; all of them if negative.
-
-    Raises:
-        sqlite3.Error: the index cannot be read.
     """
     clauses, values = _which(filter_)
     if filter_.since is not None:
