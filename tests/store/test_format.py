@@ -177,13 +177,22 @@ def test_a_flipped_bit_is_never_believed(bit: int) -> None:
         (line(type="RouteRequested", data=[]), "`data` must be an object"),
         (line(type="RouteRequested", data={"attempt": True}), "`attempt` must be a valid integer"),
         (line(type="TurnOpened", data={"turnId": "t", "phase": "secret"}), "`phase` must be 'chat'"),
-        (line(type="ModelResponded", data={"step": {"usage": {"calls": "1"}}}), "`step.usage.calls` must be a valid i"),
+        (
+            line(type="ModelResponded", data={"run": "r", "step": {"usage": {"calls": "1"}}}),
+            "`step.usage.calls` must be a valid i",
+        ),
         (
             line(type="StateSnapshot", data={"state": {"id": "c", "spending": {"1": {"secret": {"calls": None}}}}}),
             r"`state.spending.\(a key\).\(a key\).calls` must be a valid integer",
         ),
-        (line(type="RunStarted", data={"entries": [{"is": "secret", "text": ""}]}), "`entries.0` has an unknown `is`"),
-        (line(type="RunStarted", data={"entries": [{"is": "Note", "text": ""}]}), "`entries.0.Note.title` is missing"),
+        (
+            line(type="RunStarted", data={**RUN, "entries": [{"is": "secret", "text": ""}]}),
+            "`entries.0` has an unknown `is`",
+        ),
+        (
+            line(type="RunStarted", data={**RUN, "entries": [{"is": "Note", "text": ""}]}),
+            "`entries.0.Note.title` is missing",
+        ),
     ],
 )
 def test_a_line_that_cannot_be_at_its_place_is_damage_even_at_the_end(data: bytes, what: str) -> None:

@@ -110,7 +110,7 @@ def test_every_command_that_only_reads_works_and_reports_what_is_missing(
         assert "incomplete: " in errors, words
         assert "journal-000002.jsonl is missing" in errors
     found = json.loads(run("stats", "--json")[0])
-    assert 0 < found["turns"] < Stats.of(ID, records_of(scenario)).turns
+    assert 0 < found["total"]["turns"] < Stats.of(ID, records_of(scenario)).turns
     (lacks,) = found["inPart"]
     assert lacks["id"] == ID
     assert "journal-000002.jsonl is missing" in lacks["fault"]
