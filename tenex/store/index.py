@@ -134,10 +134,6 @@ class Index:
 
         A conversation that cannot be read counts as unfinished: opening it reports why. If the index is lost later,
         the whole folder is read again.
-
-        Args:
-            folder: the conversations.
-            shown: shows how far the reading is.
         """
         self._folder = folder
         stale, lengths = await self._stale(folder)
@@ -316,11 +312,7 @@ async def gather(
 
     A journal it knows holds the record it knows last, of the same ms; one that does not has replaced the other.
 
-    Args:
-        folder: the conversations.
-        conversation: whose journal.
-        length: its bytes before it is read, for the row.
-        known: what the index knows of it, if anything.
+    `length` is that of the journal before it is read, in bytes.
 
     Raises:
         StoreDamaged: it holds what we did not write.

@@ -69,12 +69,7 @@ def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracke
     show bytes that the disk does not have. So the newest file is copied, and the copy flushed before it takes the name,
     unless this process itself has flushed every byte of it. (ADR 14.)
 
-    Args:
-        path: the journal; it may be missing.
-        codec: its kinds of record.
-        stamp: the time, for the name of what is set aside.
-        remedy: a sentence on what to do about damage.
-        flushed: what this process knows to be durable.
+    `stamp` is the time in the name of a torn tail's backup, `remedy` a sentence on what to do about damage.
 
     Raises:
         StoreDamaged: it holds what we did not write; nothing was changed, and the folder bears the mark.
@@ -127,11 +122,8 @@ def _written(path: Path) -> Iterator[None]:
 def peek(path: Path, codec: Codec, since: int = 0) -> list[Record]:
     """The whole decisions of a journal that somebody else may be writing to; changes nothing.
 
-    Args:
-        path: the journal.
-        codec: its kinds of record.
-        since: only what is needed to know every record after this seq: the newest files that hold them. Unless that is
-            all files, what is returned begins with a checkpoint. No other checkpoint is returned.
+    Only what is needed to know every record after `since`: the newest files that hold them. Unless that is all files,
+    the records begin with a checkpoint; no other checkpoint is returned.
 
     Raises:
         StoreDamaged: it holds what we did not write, or a file is missing.

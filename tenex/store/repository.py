@@ -93,10 +93,8 @@ class ConversationFolder:
     async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
         """The records of a conversation, all of them, without the lock and without repairing anything.
 
-        Args:
-            conversation: its id.
-            since: only the newest files, as many as hold every record after this seq; they may begin with a checkpoint.
-                `NEWEST` gives the least that can be folded.
+        With `since` only the newest files, as many as hold every record after it; they may begin with a checkpoint.
+        `NEWEST` gives the least that can be folded.
 
         Raises:
             StoreDamaged: the file holds what we did not write.

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -24,7 +23,7 @@ from tenex.store.index import Index
 from tenex.store.index_row import News
 from tenex.store.journal_reader import JOURNAL, MARK, NEWEST, VIEW, peek
 
-from .kit import CONVERSATION_ID, decisions_of, fails, mode_of, names, row
+from .kit import CONVERSATION_ID, at_call, decisions_of, fails, mode_of, names, row
 
 NEW = decisions_of(1, 2)
 OLD = [JOURNAL, "journal-000002.jsonl", VIEW, "orchestratorTurns-000001.json", "phaseTransitions-000001.json"]
@@ -83,22 +82,6 @@ def test_anything_in_the_journals_place_is_moved_as_it_is(folder: Path, kind: st
     assert len(peek(journal, CONVERSATION)) == 3
 
 
-def at_call(number: int, what: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
-    """Do something before the system call with that number, of those that change something."""
-    calls = itertools.count(1)
-
-    def counted(real: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object, **keywords: object) -> object:
-            if next(calls) == number:
-                what()
-            return real(*arguments, **keywords)
-
-        return call
-
-    for name in ("mkdir", "link", "rename", "fsync", "write", "unlink", "replace", "rmdir"):
-        patch.setattr(os, name, counted(getattr(os, name)))
-
-
 def is_as_it_was(folder: Path, before: dict[str, str]) -> bool:
     """Whether a folder holds what it held; if not, it has to hold all that a renewed one holds."""
     now = content(folder)
@@ -121,7 +104,6 @@ def exchanges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("exchanges")
 def test_a_failed_renew_changes_nothing_and_is_repeatable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each system call that changes something fails once."""
 
     def refuse() -> NoReturn:
         raise OSError(errno.EIO, "Input/output error")

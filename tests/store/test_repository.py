@@ -9,12 +9,11 @@ import pytest
 
 from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged, UsageError
-from tenex.core.ids import ConversationId, Millis
-from tenex.core.state.rollback import ConversationForked, of_fork
+from tenex.core.ids import ConversationId
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.repository import NEWEST, ConversationFolder
 
-from .kit import CONVERSATION_ID, asked, decisions_of, started
+from .kit import CONVERSATION_ID, asked, decisions_of
 
 OTHER = ConversationId("d" * 64)
 
@@ -92,17 +91,7 @@ async def of_many_files(folder: ConversationFolder) -> None:
     assert len(await folder.read(CONVERSATION_ID, NEWEST)) == 1
 
 
-async def fork(folder: ConversationFolder) -> None:
-    then = fold(ConversationId("e" * 64), [started(ConversationId("e" * 64))])
-    state = of_fork(then, Millis(5), id=CONVERSATION_ID, address={}, title="Fork of it")
-    forked = ConversationForked(
-        seq=1, at=Millis(5), id=CONVERSATION_ID, origin=then.id, at_seq=1, title=state.title, state=state
-    )
-    journal, _ = await folder.open(CONVERSATION_ID)
-    await journal.append([[forked]])
-
-
-@pytest.mark.parametrize("make", [plain, of_many_files, fork])
+@pytest.mark.parametrize("make", [plain, of_many_files])
 async def test_a_copy_of_a_folder_under_another_name_is_not_taken_for_another_conversation(
     folder: ConversationFolder, make: Callable[[ConversationFolder], Awaitable[None]]
 ) -> None:

@@ -23,7 +23,6 @@ from .kit import CONVERSATION_ID, StillClock, asked, decisions_of, opened
 
 @pytest.fixture
 async def path(path: Path, disk: Disk) -> Path:
-    """A journal of three records."""
     journal = await opened(path, disk)
     await journal.append(decisions_of(3))
     await journal.close()
