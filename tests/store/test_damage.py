@@ -128,11 +128,6 @@ async def rotated(folder: ConversationFolder, scenario: Scenario, monkeypatch: p
     return folder.path(ID)
 
 
-def copied_on(path: Path, older: int, number: int) -> None:
-    """An operator copied an older file behind the newest."""
-    shutil.copy(path / segments.name_of(older), path / segments.name_of(number + 1))
-
-
 def swapped(path: Path, number: int) -> None:
     last, before = path / segments.name_of(number), path / segments.name_of(number - 1)
     last.rename(path / "x")
@@ -141,8 +136,9 @@ def swapped(path: Path, number: int) -> None:
 
 
 REFUSED: dict[str, Callable[[Path, int], object]] = {
-    "an older file behind the newest": lambda path, number: copied_on(path, 2, number),
-    "the first file behind the newest": lambda path, number: copied_on(path, 1, number),
+    "an older file copied behind the newest": lambda path, number: shutil.copy(
+        path / segments.name_of(2), path / segments.name_of(number + 1)
+    ),
     "two files swapped": swapped,
     "an empty file behind the newest": lambda path, number: (path / segments.name_of(number + 1)).touch(0o600),
 }

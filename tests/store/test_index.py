@@ -60,6 +60,7 @@ async def test_events_and_cursors_are_found_at_once_and_after_a_restart(
     index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "REMEMBERED", 10)
+    monkeypatch.setattr(index_module, "PAUSE", 3600.0)  # `flush` does not wait for it
     index.update(row(), of(*(f"e{number}" for number in range(50))))
     index.set_cursor("wss://a", Millis(5))
     assert index.cursor("wss://a") == 5
@@ -220,24 +221,6 @@ async def test_events_an_older_journal_does_not_hold_are_forgotten(
         await written(index)
         assert (index.has_event("other"), index.has_event("lost")) == (True, is_known)
     assert sorted(indexed_texts(index)) == ["a title", "a title", "hello", "hello"]
-
-
-async def test_news_gather_before_they_are_written(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_module, "PAUSE", 3600.0)
-    batches: list[int] = []
-    real = schema.write
-
-    def write(connection: sqlite3.Connection, batch: schema.Batch) -> None:
-        batches.append(len(batch))
-        real(connection, batch)
-
-    monkeypatch.setattr(schema, "write", write)
-    for number in range(100):
-        index.update(row(updated=Millis(number)), of(f"e{number}"))
-        await asyncio.sleep(0)
-    assert index.has_event("e50")
-    await index.flush()
-    assert batches == [101], "a hundred events and the last row"
 
 
 async def test_memory_is_bounded_on_a_full_disk(
@@ -413,11 +396,10 @@ FIRST: list[Record] = [started(), wrote(2, "e2"), waits(3)]
 MORE: list[Record] = [wrote(4, "e4"), waits(5)]
 
 
-async def append(folder: ConversationFolder, records: list[Record], *, rotates: bool = False) -> int:
-    """Append and close; perhaps to continue in a new file first. Returns the journal's length."""
+async def append(folder: ConversationFolder, records: list[Record]) -> int:
+    """Append, to a new file where there is one; the journal's length."""
     journal, known = await folder.open(CONVERSATION_ID)
-    if rotates:
-        await journal.rotate(StateSnapshot.of(fold(CONVERSATION_ID, known)))
+    await journal.rotate(StateSnapshot.of(fold(CONVERSATION_ID, known)))
     await journal.append([records])
     await folder.close()
     return (await folder.lengths())[CONVERSATION_ID]
@@ -428,14 +410,12 @@ def known_of(found: Gathered) -> Known:
     return Known(bytes=row.bytes, seq=row.seq, settled=row.settled, updated=row.updated)
 
 
-@pytest.mark.parametrize("rotates", [False, True])
-async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder, rotates: bool) -> None:
+async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder) -> None:
     known = known_of(await gather(folder, CONVERSATION_ID, await append(folder, FIRST)))
-    if rotates:  # makes a journal longer without a record
-        length = await append(folder, [], rotates=True)
-        assert length > known.bytes
-        found = await gather(folder, CONVERSATION_ID, length, known)
-        assert (found.is_complete, found.news.events, found.row.seq, found.row.settled) == (False, (), 3, True)
+    length = await append(folder, [])  # a new file makes a journal longer without a record
+    assert length > known.bytes
+    found = await gather(folder, CONVERSATION_ID, length, known)
+    assert (found.is_complete, found.news.events, found.row.seq, found.row.settled) == (False, (), 3, True)
     length = await append(folder, MORE)
     found, whole = [await gather(folder, CONVERSATION_ID, length, before) for before in (known, None)]
     assert (found.is_complete, found.news.events) == (False, ("e4",))
