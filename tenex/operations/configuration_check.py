@@ -25,7 +25,11 @@ def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
     known = library.definitions
     workers = [slug for slug, agent in known.items() if agent.kind is not AgentKind.ORCHESTRATOR]
     workflows = load_workflows(settings, where, workers)
-    faults += workflows.faults
+    faults += [
+        f"{one.source}: the workflow {one.slug} is disabled: {sentence.removeprefix(f'{one.source}: ')}"
+        for one in workflows.disabled
+        for sentence in one.faults
+    ]
     faults += faults_of(lambda: only_agent(settings, library), lambda: build_model_client(settings, where, library))
     remarks = [f"{one.source}: {doubt}" for one in workflows.found for doubt in one.warnings]
     remarks += [

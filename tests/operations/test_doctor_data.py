@@ -167,6 +167,11 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("a rebuild after all", lambda d: between(d, d / ROOM / ("c" * 64)), "before a rebuild -> .*you have looked"),
     ("a torn tail kept", lambda d: write(here(d, "journal-000003.torn-2026-1")), "a torn tail .*when you have looked"),
     ("damage kept", lambda d: here(d, "journal.damaged-2026-1").mkdir(), "before it was repaired -> .*you have looked"),
+    (
+        "a lost end",
+        lambda d: write(here(d, "conversation.ahead-9-1")),
+        "ahead-9-1: holds records .* -> To rebuild from",
+    ),
     ("a view that is no JSON", lambda d: write(here(d, "conversation.json"), b"{"), "as JSON -> .*move the file away"),
     ("another name", lambda d: shutil.copytree(d / ROOM / OTHER, d / ROOM / ("c" * 64)), "give it its name back"),
     ("an old file that is damaged", lambda d: write(d / ROOM / OLD, b"[}"), "c.json: .*older program.* relay"),
