@@ -22,8 +22,9 @@ WAY = ["brainstorm", "plan", "execute", "verification", "execute", "verification
 
 
 def fragment(phase: str) -> str:
-    """The text of a phase's file."""
-    return (ROOT / "prompts" / "phases" / f"{phase}.md").read_text().strip()
+    """What an agent reads of a phase's file."""
+    text = (ROOT / "prompts" / "phases" / f"{phase}.md").read_text().strip()
+    return re.sub(r"(## .*)\n\n", r"\1\n", text[text.index("## Do\n") :])
 
 
 def own_sections(agent: str) -> dict[str, str]:
