@@ -108,6 +108,7 @@ def test_every_command_that_only_reads_works_and_reports_what_is_missing(
     assert "title: it was changed by another process" in " ".join(out.split())
 
     assert "incomplete" in run("export", ID, "--out", packed)[1]
+    (tmp_path / "elsewhere").mkdir()
     elsewhere = ["--data", str(tmp_path / "elsewhere")]
     for word in ("imported.", "already here, unchanged."):
         assert main(["conversations", "import", packed, *elsewhere]) == 0
