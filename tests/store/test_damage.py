@@ -128,18 +128,10 @@ async def rotated(folder: ConversationFolder, scenario: Scenario, monkeypatch: p
     return folder.path(ID)
 
 
-def swapped(path: Path, number: int) -> None:
-    last, before = path / segments.name_of(number), path / segments.name_of(number - 1)
-    last.rename(path / "x")
-    before.rename(last)
-    (path / "x").rename(before)
-
-
 REFUSED: dict[str, Callable[[Path, int], object]] = {
     "an older file copied behind the newest": lambda path, number: shutil.copy(
         path / segments.name_of(2), path / segments.name_of(number + 1)
     ),
-    "two files swapped": swapped,
     "an empty file behind the newest": lambda path, number: (path / segments.name_of(number + 1)).touch(0o600),
 }
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tenex.core.conversation import fold
 from tenex.core.errors import UsageError
@@ -15,6 +16,7 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.core.records import PhaseTransition, TurnOpened
 from tenex.core.state.rollback import RolledBack
+from tenex.store import view_ahead
 from tenex.store.archive import packed, unpacked
 from tenex.store.atomic_folder import renew
 from tenex.store.disk import Disk
@@ -200,3 +202,48 @@ async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: Conversat
     aside = renew(folder.path(ID), decisions_of(1), "then")
     assert sorted(path.name for path in aside.glob("journal*")) == [file.name for file in files]
     assert [path.name for path in folder.path(ID).glob("journal*.jsonl")] == [JOURNAL]
+
+
+# ---- a view of records its journal has no more --------------------------------------------------------------------
+
+KEPT = f"conversation.ahead-{len(RECORDS)}-1"
+
+
+@pytest.mark.parametrize("is_zeroed", [False, True], ids=["an older copy", "zeros for the end"])
+async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_kept(
+    folder: ConversationFolder, disk: Disk, is_zeroed: bool
+) -> None:
+    journal_path, size = folder.path(ID) / JOURNAL, len(CONVERSATION.encode_decisions(lived(0).journal[-1:]))
+    journal_path.write_bytes(journal_path.read_bytes()[:-size] + bytes(size * is_zeroed))
+    known = (folder.path(ID) / VIEW).read_bytes()
+    before = (await verify(folder, ID)).faults
+    assert f"covers record {len(RECORDS)}, but the journal ends with" in before[0]
+    assert "rebuild ID --from conversation.json --force" in before[0]
+    for _ in range(2):
+        with structlog.testing.capture_logs() as logs:
+            journal, records = await folder.open(ID)
+        (log,) = [log for log in logs if log["event"] == "journal.truncated"]
+        assert (log["log_level"], log["seq"], log["view"]) == ("warning", records[-1].seq, len(RECORDS))
+        await journal.close()
+    assert [path.name for path in view_ahead.kept(folder.path(ID))] == [KEPT]
+    assert (folder.path(ID) / KEPT).read_bytes() == known
+
+    await Views(folder, disk).show(fold(ID, records))
+    with structlog.testing.capture_logs() as logs:
+        await folder.open(ID)
+    assert not [log for log in logs if log["event"] == "journal.truncated"]
+    verdict = await verify(folder, ID)
+    assert verdict.faults == ()
+    assert KEPT in verdict.remarks[0]
+    assert not (folder.path(ID) / "QUARANTINED").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{\n  "seq": "9"\n}', b'{\n  "seq": 1,\n', b'{"text": "\\n  \\"seq\\": 999,"}']
+)
+async def test_a_view_without_a_later_seq_is_no_sign_of_a_lost_end(folder: ConversationFolder, content: bytes) -> None:
+    (folder.path(ID) / VIEW).write_bytes(content)
+    with structlog.testing.capture_logs() as logs:
+        await folder.open(ID)
+    assert not [log for log in logs if log["event"] == "journal.truncated"]
+    assert view_ahead.kept(folder.path(ID)) == []
