@@ -258,7 +258,7 @@ async def test_a_terminal_that_is_closed_stops_it_in_stages(folder: Folder) -> N
 async def test_a_crash_leaves_no_keys_in_a_core(folder: Folder) -> None:
     """What it holds in memory would lie where the kernel puts cores; the log has the stack."""
     async with daemon(folder) as process:
-        limits = Path(f"/proc/{process.pid}/limits").read_text()  # noqa: ASYNC240  (it is no disk)
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
         assert re.search(r"Max core file size +0 ", limits)
         assert await process.stop() == 0
 
