@@ -14,8 +14,10 @@ from tenex.core.config import Agent, AgentKind
 from tenex.core.ids import CallId, ConversationId, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
+from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shell import ShellRules, shell_tool
 from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace, digest
@@ -73,6 +75,10 @@ def having_read(workspace: Workspace, *paths: str, **more: Any) -> ExecutionCont
     return make_context(read={path: digest((workspace.root / path).read_bytes()) for path in paths}, **more)
 
 
+VERIFICATION = make_context(Phase.VERIFICATION, touched=frozenset({"mine.py"}))
+CHORES = make_context(Phase.CHORES, touched=frozenset({"mine.py"}))
+
+
 async def call(
     registry: ToolRegistry, tool: str, context: ExecutionContext | None = None, /, **arguments: Any
 ) -> ToolResult:
@@ -93,8 +99,33 @@ def shell_registry(workspace: Workspace, rules: ShellRules = SANDBOXED, scratch:
     return ToolRegistry([shell_tool(workspace, rules, scratch=scratch)], ROSTER.get)
 
 
-async def run(registry: ToolRegistry, command: str, phase: Phase = Phase.EXECUTE, **arguments: Any) -> ToolResult:
-    return await call(registry, "shell", make_context(phase), command=command, **arguments)
+def recorded_tools(
+    workspace: Workspace, folder: Path | None, policy: RunPolicy = RunPolicy.UNSANDBOXED, timeout: float = 60
+) -> ToolRegistry:
+    """All tools, with checkpoints in the folder if there is one."""
+    turns = Transactions(workspace, Checkpoints(folder, workspace.root) if folder else None)
+    tools = standard_tools(
+        ToolDependencies(
+            workspace=workspace,
+            lessons=KeptLessons(),
+            check=policy,
+            shell=ShellRules(policy=policy, timeout=timeout),
+            transactions=turns,
+        )
+    )
+    return ToolRegistry(tools, ROSTER.get, turns)
+
+
+def subjects(folder: Path) -> list[str]:
+    """Of the commits of the conversation, the newest first."""
+    return git(folder, "log", "--format=%s", f"refs/tenex/{'c' * 64}").splitlines()
+
+
+async def run(
+    registry: ToolRegistry, command: str, at: Phase | ExecutionContext = Phase.EXECUTE, **arguments: Any
+) -> ToolResult:
+    context = make_context(at) if isinstance(at, Phase) else at
+    return await call(registry, "shell", context, command=command, **arguments)
 
 
 def put(root: Path, files: Mapping[str, str | bytes]) -> None:
@@ -102,6 +133,27 @@ def put(root: Path, files: Mapping[str, str | bytes]) -> None:
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def fill(root: Path) -> dict[str, str]:
+    """A small project, of which the contexts above have changed `mine.py`."""
+    files = {
+        "app.py": "print(1)\n",
+        "src/other.py": "other\n",
+        "README.md": "read me\n",
+        "mine.py": "mine\n",
+        ".gitignore": "*.log\nbuild/\n",
+    }
+    put(root, files)
+    return files
+
+
+def contents(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): path.read_text(errors="replace")
+        for path in root.rglob("*")
+        if path.is_file()
+    }
 
 
 def names_in(folder: Path) -> list[str]:

@@ -35,8 +35,8 @@ READ = Arguments(
         ({"path": "a", "list": ["a", {}]}, '`list.1` must satisfy `type: "string"`'),
         ([], 'the arguments must satisfy `type: "object"`'),
         (
-            {"n": 0, "all": 1, "pfad": 2},
-            '`path` is missing; `pfad` is not known; `all` must satisfy `type: "boolean"`; `n` must satisfy `minimum: 1`',
+            {"n": 0, "all": 1, "x": 2},
+            '`path` is missing; `x` is not known; `all` must satisfy `type: "boolean"`; `n` must satisfy `minimum: 1`',
         ),
         (
             {"path": "a", **{f"x{number}": 1 for number in range(50)}},

@@ -1,24 +1,34 @@
 """A confined call whose end is not recorded is settled before the next one, and what a user did since stays."""
 
 import asyncio
-import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tenex.core.phases import Phase
-from tenex.core.ports import ToolResult
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.pending_revert import NAME, PendingReverts
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.snapshots import Snapshot
 from tenex.tools.workspace import Workspace
 
-from .conftest import make_context, needs_git
-from .test_process import until
-from .test_serialized_calls import CHORES, VERIFICATION, contents, fill, registry_of, shell, subjects
-from .test_shell import sleepers
+from .conftest import (
+    CHORES,
+    VERIFICATION,
+    call,
+    contents,
+    fill,
+    make_context,
+    needs_git,
+    processes_in,
+    put,
+    recorded_tools,
+    run,
+    subjects,
+    until,
+)
 
 pytestmark = needs_git
 
@@ -39,7 +49,7 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
     assert ledger.unfinished() is None
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"tool": 1}', "\x00"])
+@pytest.mark.parametrize("content", ["", "[1]", '{"tool": 1}', "\x00"])
 def test_an_unreadable_record_is_removed(tmp_path: Path, content: str) -> None:
     (tmp_path / NAME).write_text(content)
     assert PendingReverts(tmp_path).unfinished() is None
@@ -49,112 +59,103 @@ def test_an_unreadable_record_is_removed(tmp_path: Path, content: str) -> None:
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
-from tests.tools.test_pending_revert import registry_of, shell, VERIFICATION
+from tests.tools.conftest import VERIFICATION, recorded_tools, run
 from tenex.tools.workspace import Workspace
-asyncio.run(shell(registry_of(Workspace(Path(sys.argv[1])), Path(sys.argv[2])), sys.argv[3], VERIFICATION))
+asyncio.run(run(recorded_tools(Workspace(Path(sys.argv[1])), Path(sys.argv[2])), sys.argv[3], VERIFICATION))
 """
 
 
-async def killed_within(workspace: Workspace, folder: Path, command: str) -> None:
+async def killed_within(root: Path, folder: Path, command: str) -> None:
     """Run a command in verification, and kill the daemon that runs it once the command has changed things."""
-    daemon = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        DAEMON,
-        str(workspace.root),
-        str(folder),
-        f"{command}; touch started.log; sleep 600",
-        cwd=Path(__file__).parents[2],
-    )
-    await until((workspace.root / "started.log").exists, "the command has changed things")
+    line = [sys.executable, "-c", DAEMON, str(root), str(folder), f"{command}; touch started.log; sleep 600"]
+    daemon = await asyncio.create_subprocess_exec(*line, cwd=Path(__file__).parents[2])
+    await until((root / "started.log").exists, "the command has changed things")
     daemon.kill()
     await daemon.wait()
-    await until(lambda: not sleepers(workspace.root), "the command is gone too")
-    (workspace.root / "started.log").unlink()
+    await until(lambda: not processes_in(root), "the command is gone too")
+    (root / "started.log").unlink()
 
 
-async def test_what_a_killed_daemon_left_is_put_back_before_the_next_call(workspace: Workspace, folder: Path) -> None:
-    was = fill(workspace.root)
-    await killed_within(workspace, folder, "echo x > app.py; rm src/other.py; mkdir n; echo 1 > n/ew; chmod +x mine.py")
-    assert contents(workspace.root) != was
-    result = await shell(registry_of(workspace, folder), "cat app.py", VERIFICATION)
+async def test_what_a_killed_daemon_left_is_put_back_before_the_next_call(
+    workspace: Workspace, root: Path, folder: Path
+) -> None:
+    was = fill(root)
+    await killed_within(root, folder, "echo x > app.py; rm src/other.py; mkdir n; echo 1 > n/ew; chmod +x mine.py")
+    assert contents(root) != was
+    result = await run(recorded_tools(workspace, folder), "cat app.py", VERIFICATION)
     assert "Output:\nprint(1)\n" in result.content
     assert "[An earlier command had been cut off. What it had changed was put back now: " in result.content
-    assert contents(workspace.root) == was
-    assert os.stat(workspace.root / "mine.py").st_mode & 0o111 == 0  # noqa: PTH116
+    assert contents(root) == was
+    assert (root / "mine.py").stat().st_mode & 0o111 == 0
     assert subjects(folder) == ["put back after shell", "after shell", "before shell"]
     assert not (folder / NAME).exists()
-    assert "cut off" not in (await shell(registry_of(workspace, folder), "ls", VERIFICATION)).content
+    assert "cut off" not in (await run(recorded_tools(workspace, folder), "ls", VERIFICATION)).content
 
 
-async def test_later_changes_of_users_stay(workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_later_changes_of_users_stay(
+    workspace: Workspace, root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They found the daemon dead and went on by hand, or waited for hours: neither is undone."""
-    fill(workspace.root)
-    await killed_within(workspace, folder, "echo x > app.py; echo y > mine.py")
+    fill(root)
+    await killed_within(root, folder, "echo x > app.py; echo y > mine.py")
     ledger = PendingReverts(folder)
     left = ledger.unfinished()
     assert left is not None
     monkeypatch.setattr("tenex.tools.pending_revert._SLACK", 0.0)
-    changed = os.stat(workspace.root / "mine.py").st_ctime  # noqa: PTH116
-    ledger._write(type(left)(tool="shell", context=left.context, before=left.before, since=left.since, until=changed))
-    await until(lambda: _now(workspace.root) > changed, "the clock of the disk goes on")
-    (workspace.root / "mine.py").write_text("by hand")
-    (workspace.root / "novel.txt").write_text("a night of work")
-    (workspace.root / "src/other.py").unlink()
-    result = await registry_of(workspace, folder).call("write_file", {"path": "b", "content": "1"}, make_context())
+    changed = (root / "mine.py").stat().st_ctime
+    ledger._write(replace(left, until=changed))
+
+    def now() -> float:
+        put(root, {"clock.log": ""})
+        return (root / "clock.log").stat().st_ctime
+
+    await until(lambda: now() > changed, "the clock of the disk goes on")
+    put(root, {"mine.py": "by hand", "novel.txt": "a night of work"})
+    (root / "src/other.py").unlink()
+    result = await call(recorded_tools(workspace, folder), "write_file", path="b", content="1")
     assert "What it had changed was put back now: app.py.]" in result.content
-    now = contents(workspace.root)
-    assert (now["app.py"], now["mine.py"], now["novel.txt"]) == ("print(1)\n", "by hand", "a night of work")
-    assert "src/other.py" not in now
-
-
-def _now(root: Path) -> float:
-    (root / "clock.log").write_text("")
-    return (root / "clock.log").stat().st_ctime
+    found = contents(root)
+    assert (found["app.py"], found["mine.py"], found["novel.txt"]) == ("print(1)\n", "by hand", "a night of work")
+    assert "src/other.py" not in found
 
 
 async def test_a_failed_revert_is_done_later(
-    workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second snapshot failed: nothing else may be written in a confined phase until it has been settled."""
-    was = fill(workspace.root)
-    tools = registry_of(workspace, folder)
+    was = fill(root)
+    tools = recorded_tools(workspace, folder)
     real = Checkpoints.take
-    results: list[ToolResult] = []
+
+    def failing(self: Checkpoints, *, exact: bool = False) -> Snapshot:
+        if (root / "evil.py").exists():
+            raise CheckpointFailed("the disk is full")
+        return real(self, exact=exact)
+
     with monkeypatch.context() as broken:
-
-        def failing(self: Checkpoints, *, exact: bool = False) -> Snapshot:
-            if (workspace.root / "evil.py").exists():
-                raise CheckpointFailed("the disk is full")
-            return real(self, exact=exact)
-
         broken.setattr(Checkpoints, "take", failing)
-        results.append(await shell(tools, "echo x > app.py; touch evil.py", VERIFICATION))
-        results.append(await shell(tools, "echo y > mine.py", VERIFICATION))
-    assert "could not be determined" in results[0].content
-    assert "nothing here could undo" in results[1].content
-    result = await shell(tools, "true", CHORES)
+        first = await run(tools, "echo x > app.py; touch evil.py", VERIFICATION)
+        second = await run(tools, "echo y > mine.py", VERIFICATION)
+    assert "could not be determined" in first.content
+    assert "nothing here could undo" in second.content
+    result = await run(tools, "true", CHORES)
     assert "was put back now: app.py, evil.py.]" in result.content
-    assert contents(workspace.root) == was
-
-
-async def test_a_call_that_cannot_be_settled_does_not_block_the_next(workspace: Workspace, folder: Path) -> None:
-    """What there was before it cannot be read: the next one is carried out, and is held to its phase."""
-    was = fill(workspace.root)
-    tools = registry_of(workspace, folder)
-    await shell(tools, "true")
-    PendingReverts(folder).open("shell", VERIFICATION, Snapshot(tree="4" * 40), 30)
-    result = await shell(tools, "echo x > app.py", VERIFICATION)
-    assert result.ok
-    assert result.reverted == ("app.py",)
-    assert "cut off" not in result.content
-    assert contents(workspace.root) == was
-    assert not (folder / NAME).exists()
-
-
-async def test_a_call_where_all_may_change_leaves_nothing_to_settle(workspace: Workspace, folder: Path) -> None:
-    fill(workspace.root)
-    tools = registry_of(workspace, folder)
+    assert contents(root) == was
     for context in (make_context(), CHORES, VERIFICATION):
-        await shell(tools, "echo x > README.md", context)
-        assert not (folder / NAME).exists()
+        await run(tools, "echo x > README.md", context)
+        assert not (folder / NAME).exists(), "nothing is left to settle"
+
+
+async def test_a_call_that_cannot_be_settled_does_not_block_the_next(
+    workspace: Workspace, root: Path, folder: Path
+) -> None:
+    """What there was before it cannot be read: the next one is carried out, and is held to its phase."""
+    was = fill(root)
+    tools = recorded_tools(workspace, folder)
+    await run(tools, "true")
+    PendingReverts(folder).open("shell", VERIFICATION, Snapshot(tree="4" * 40), 30)
+    result = await run(tools, "echo x > app.py", VERIFICATION)
+    assert (result.ok, result.reverted) == (True, ("app.py",))
+    assert "cut off" not in result.content
+    assert contents(root) == was
+    assert not (folder / NAME).exists()
