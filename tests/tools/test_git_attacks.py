@@ -41,7 +41,7 @@ def alarms(root: Path) -> list[str]:
     alarm = root.parent / "alarm"
     env = {"PATH": os.environ["PATH"], "HOME": "/", "GIT_CONFIG_NOSYSTEM": "1", "TENEX_ALARM": str(alarm)}
     found = []
-    for folder in (root, *(path for path in root.rglob("*") if path.is_dir())):
+    for folder in (root, *(path for path in root.rglob("*") if path.is_dir() and ".git" not in path.parts)):
         for command in ("add .", "st", "status", "log", "diff"):
             subprocess.run(["git", *command.split()], cwd=folder, env=env, capture_output=True, timeout=20, check=False)
         if alarm.exists():
