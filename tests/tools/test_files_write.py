@@ -223,7 +223,7 @@ async def test_a_moved_file_counts_as_read_under_its_new_name(
     put(root, {"a": "one", "c": "other"})
     context = having_read(workspace, "a", "c")
     put(root, {"c": "changed since"})
-    seen = {}
+    seen: dict[str, str] = {}
     for path, to in (("a", "b"), ("c", "d")):
         seen |= (await call(registry, "move_file", context, path=path, to=to)).read
     assert (await call(registry, "edit_file", make_context(read=seen), path="b", old="one", new="two")).ok

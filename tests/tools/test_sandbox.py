@@ -27,7 +27,7 @@ def test_python_and_the_workspace_are_mounted_the_inner_one_last(
     """Of Python's folder only what belongs to Python; a workspace that is that folder is read-only."""
     (tmp_path / prefix / "lib").mkdir(parents=True)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / prefix))
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     line = sandbox.wrapped(tmp_path / root, ["/bin/true"], {}, can_write=True)
     found = [(line[at], line[at + 1]) for at, word in enumerate(line) if word in ("--bind", "--ro-bind")]
     ours = [(kind, place) for kind, place in found if place.startswith(str(tmp_path))]
