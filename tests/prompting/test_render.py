@@ -75,44 +75,24 @@ def test_a_system_prompt_is_the_same_in_every_phase(library: PromptLibrary, slug
 
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("slug", AGENTS)
-def test_the_note_holds_the_phase_and_no_other(library: PromptLibrary, slug: Slug, phase: Phase) -> None:
-    text = note(library, slug, phase)
-    assert library.guides[phase].text in text
-    here = set(library.guides[phase].text.splitlines())
-    for other in Phase:
-        if other is not phase:
-            assert library.guides[other].purpose not in text
-            foreign = set(library.guides[other].text.splitlines()) - here
-            assert not [line for line in foreign if line and line in text.splitlines()]
-
-
-@pytest.mark.parametrize("phase", Phase)
-def test_the_note_begins_with_what_is_permitted_and_the_purpose(library: PromptLibrary, phase: Phase) -> None:
-    begin = f"You may use only `read_file`, `ask`.\n\n{library.guides[phase].purpose}\n\n## Do\n"
-    assert note(library, EXECUTOR, phase).startswith(begin)
-
-
-@pytest.mark.parametrize("phase", Phase)
-def test_an_agent_with_phases_of_its_own_has_the_phase_in_its_system_prompt(
-    library: PromptLibrary, phase: Phase
+def test_the_note_holds_the_phase_and_its_own_section_and_no_other(
+    library: PromptLibrary, slug: Slug, phase: Phase
 ) -> None:
-    text = prompt(library, phase=phase, place="phase")
-    assert f"# The phase: {phase}\n\nThe conversation is in the {phase} phase" in text
-    assert library.guides[phase].text in text
-    assert 'a note titled "Hand-off"' in " ".join(text.split())
-    assert "You have `read_file`, `ask`, and no others." in text
-
-
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("slug", AGENTS)
-def test_the_note_holds_only_the_section_for_the_phase(library: PromptLibrary, slug: Slug, phase: Phase) -> None:
-    definition = library.definitions[slug]
+    definition, guide = library.definitions[slug], library.guides[phase]
     system, text = prompt(library, slug, phase), note(library, slug, phase)
+    assert text.startswith(f"You may use only `read_file`, `ask`.\n\n{guide.purpose}\n\n## Do\n")
+    assert guide.text in text
+    for other in set(Phase) - {phase}:
+        foreign = set(library.guides[other].text.splitlines()) - set(guide.text.splitlines())
+        assert not [line for line in foreign if line and line in text.splitlines()]
     assert definition.body in system
     shown = [other for other, section in definition.in_phase.items() if section in text]
     assert shown == [other for other in definition.in_phase if other is phase]
     assert ("## For you" in text) == (phase in definition.in_phase)
     assert ("You are an expert: you advise, and never change or run anything" in system) == (slug == "security-expert")
+    own = prompt(library, slug, phase, place="phase")  # of an agent with phases of its own
+    assert f"# The phase: {phase}\n\nThe conversation is in the {phase} phase" in own
+    assert guide.text in own
 
 
 def test_a_new_lesson_changes_the_end_of_the_prompt_only(library: PromptLibrary) -> None:
@@ -137,11 +117,8 @@ def test_tools_are_named_and_ask_is_explained_only_where_it_is_offered(library: 
 @pytest.mark.parametrize("place", ["phases", "phase", "conversation"])
 def test_complete_is_explained_where_it_is_offered(library: PromptLibrary, place: str) -> None:
     text = prompt(library, tools=("complete",), place=place)
-    assert "`complete` ends your part. It may come in one answer with your last calls" in text
-    assert "your last text is then your completion" in text
-    assert ("In verification it needs a `verdict`, and comes once you have seen the results" in text) == (
-        place != "conversation"
-    )
+    assert "`complete` ends your part." in text
+    assert ("In verification it needs a `verdict`" in text) == (place != "conversation")
     assert "`complete` ends" not in prompt(library, tools=("ask",), place=place)
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -208,22 +209,14 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-def processes(fits: Callable[[Path], bool]) -> list[int]:
-    """The living processes whose folder in /proc fits."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if fits(entry) and is_alive(int(entry.name)):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
-
-
 def processes_in(folder: Path) -> list[int]:
-    """Those that work in a folder, by whatever number they have outside of a sandbox."""
-    return processes(lambda entry: (entry / "cwd").readlink() == folder)
+    """The living processes that work in a folder, by whatever number they have outside of a sandbox."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "cwd").readlink() == folder and is_alive(int(entry.name)):
+                found.append(int(entry.name))
+    return found
 
 
 @pytest.fixture

@@ -67,6 +67,8 @@ async def test_a_long_line_is_cut_between_characters(registry: ToolRegistry, wor
         ("utf-16", "binary"),
         ("dir", "`list_files`"),
         ("none", "There is no file none"),
+        ("no/ne", "There is no file no/ne"),
+        (".", "own folder"),
         ("huge", "larger than"),
     ],
 )

@@ -4,7 +4,6 @@ import asyncio
 import errno
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -131,25 +130,6 @@ async def test_too_much_and_what_is_no_text_is_not_written(registry: ToolRegistr
     assert (await call(registry, "write_file", path="a", content="é" * (512 * 1024))).ok
 
 
-async def test_a_full_disk_is_reported_and_nothing_has_changed(
-    registry: ToolRegistry, workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On /dev/full the write itself fails as on a full disk."""
-    real_open = os.open
-
-    def open_full(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
-        return real_open("/dev/full", os.O_WRONLY) if flags & os.O_EXCL else real_open(path, flags, *args, **kwargs)
-
-    put(root, {"a": "before"})
-    context = having_read(workspace, "a")
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", open_full)
-        patch.setattr(os, "fchmod", lambda *args: None)
-        found = await refused(registry, "write_file", context, path="a", content="after")
-    assert "a cannot be used: the disk is full" in found
-    assert (root / "a").read_text() == "before"
-
-
 # ---- chores --------------------------------------------------------------------------------------------------------
 
 
@@ -174,61 +154,47 @@ async def test_chores_change_only_documentation_and_what_this_cycle_has_changed(
     (root / "docs-link").symlink_to("src")
     known = having_read(workspace, "src/other.py", "mine.py", "README.md").read
     context = make_context(Phase.CHORES, read=known, touched=frozenset({"mine.py"}))
-    changes: list[tuple[str, dict[str, str]]] = [
-        ("write_file", {"path": path, "content": "new"}),
-        ("edit_file", {"path": path, "old": "new", "new": "newer"}),
-        ("move_file", {"path": path, "to": "docs/moved.md"}),
-        ("delete_file", {"path": path}),
-    ]
     if permitted:
         assert (await call(registry, "write_file", context, path=path, content="new")).ok
         return
-    for tool, arguments in changes:
-        if not (tool == "delete_file" and path in ("src/new.py", ".gitignore")):
-            found = await refused(registry, tool, context, **arguments)
-            assert "may not be changed in the chores phase" in found
-            assert "mine.py" in found
-    assert (await call(registry, "write_file", make_context(), path="src/free.py", content="new")).ok
+    for tool, more in (("write_file", {"content": "new"}), ("move_file", {"to": "docs/moved.md"})):
+        found = await refused(registry, tool, context, path=path, **more)
+        assert "may not be changed in the chores phase" in found
+        assert "mine.py" in found
 
 
 async def test_chores_move_and_delete_what_they_may_change(
     registry: ToolRegistry, workspace: Workspace, root: Path
 ) -> None:
-    put(root, {"mine.py": "", "NOTES.md": ""})
-    context = having_read(workspace, "mine.py", phase=Phase.CHORES, touched=frozenset({"mine.py"}))
+    put(root, {"mine.py": "", "NOTES.md": "", "other.py": "a"})
+    context = having_read(workspace, "mine.py", "other.py", phase=Phase.CHORES, touched=frozenset({"mine.py"}))
     assert "chores" in await refused(registry, "move_file", context, path="NOTES.md", to="notes.py")
+    assert "chores" in await refused(registry, "edit_file", context, path="other.py", old="a", new="b")
+    assert "chores" in await refused(registry, "delete_file", context, path="other.py")
     assert (await call(registry, "move_file", context, path="NOTES.md", to="docs/notes.md")).ok
     assert (await call(registry, "move_file", context, path="mine.py", to="renamed.py")).ok
     put(root, {"mine.py": ""})
     assert (await call(registry, "delete_file", context, path="mine.py")).ok
-    assert names_in(root) == ["docs", "renamed.py"]
+    assert names_in(root) == ["docs", "other.py", "renamed.py"]
 
 
 # ---- moving and deleting -------------------------------------------------------------------------------------------
 
 
-async def test_a_file_is_moved_with_the_folders_it_needs(registry: ToolRegistry, root: Path) -> None:
-    put(root, {"a": b"\0binary"})
-    (root / "a").chmod(0o755)
-    result = await call(registry, "move_file", path="a", to="x/y/b")
-    assert result == ToolResult(ok=True, content="Moved a to x/y/b.", touched=("a", "x/y/b"))
-    assert names_in(root) == ["x"]
-    assert (root / "x/y/b").read_bytes() == b"\0binary"
-    assert (root / "x/y/b").stat().st_mode & 0o777 == 0o755
-
-
-async def test_a_moved_file_counts_as_read_under_its_new_name(
+async def test_a_file_is_moved_with_the_folders_it_needs_and_counts_as_read_under_its_new_name(
     registry: ToolRegistry, workspace: Workspace, root: Path
 ) -> None:
     put(root, {"a": "one", "c": "other"})
+    (root / "a").chmod(0o755)
     context = having_read(workspace, "a", "c")
     put(root, {"c": "changed since"})
-    seen: dict[str, str] = {}
-    for path, to in (("a", "b"), ("c", "d")):
-        seen |= (await call(registry, "move_file", context, path=path, to=to)).read
-    assert (await call(registry, "edit_file", make_context(read=seen), path="b", old="one", new="two")).ok
-    found = await refused(registry, "write_file", make_context(read=seen), path="d", content="x")
-    assert "has changed since you read it" in found
+    moved = await call(registry, "move_file", context, path="a", to="x/y/b")
+    assert (moved.content, moved.touched) == ("Moved a to x/y/b.", ("a", "x/y/b"))
+    assert names_in(root) == ["c", "x"]
+    assert (root / "x/y/b").stat().st_mode & 0o777 == 0o755
+    seen = make_context(read={**moved.read, **(await call(registry, "move_file", context, path="c", to="d")).read})
+    assert (await call(registry, "edit_file", seen, path="x/y/b", old="one", new="two")).ok
+    assert "has changed since you read it" in await refused(registry, "write_file", seen, path="d", content="x")
 
 
 async def test_a_disk_without_second_names_is_moved_on_too(
@@ -250,8 +216,6 @@ async def test_a_disk_without_second_names_is_moved_on_too(
         ("out/secret.txt", "b", "outside the workspace"),
         ("a", "../b", "`..`"),
         ("a", "out/b", "outside the workspace"),
-        ("a", "/etc/b", "outside the workspace"),
-        ("a", ".git/hooks/x", "`.git`"),
         ("a", ".git", "belongs to git"),
         ("a", ".", "own folder"),
         ("a", "a/b", "a part of its path is a file"),

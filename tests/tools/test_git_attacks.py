@@ -9,7 +9,6 @@ import pytest
 from tenex.core.phases import Phase
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.shell import shell_tool
-from tenex.tools.tool import Refusal
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, SANDBOXED, call, git, needs_bubblewrap, needs_git, put, refused, run, shell_registry
@@ -125,19 +124,6 @@ async def test_a_command_cannot_write_to_any_repository(workspace: Workspace, re
     ):
         assert not (await run(shell_registry(workspace), way.format(folder))).ok, way
     assert contents() == before
-
-
-@needs_bubblewrap
-async def test_a_repository_that_was_moved_with_its_folder_stays(workspace: Workspace, repositories: Path) -> None:
-    result = await run(
-        shell_registry(workspace), "mv inner old && git init -q inner/clone && git -C inner/clone config a.b c"
-    )
-    assert "Taken away: inner/clone/.git." in result.content
-    assert not (repositories / "inner/clone/.git").exists()
-    assert (repositories / "old/clone/.git/HEAD").is_file()
-    for path in ("store.git/config", "store.git/hooks/x", "old/clone/.git/config"):
-        with pytest.raises(Refusal, match=r"repository|\.git"):
-            workspace.resolve(path)
 
 
 @pytest.mark.parametrize("last", ["HEAD", "refs/x", "objects/x", "commondir"])

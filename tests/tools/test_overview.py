@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.main import main
-from tenex.tools.overview import CHARACTERS, LARGEST_NOTES, LOOKED_AT, NAMED, NOTES, overview, workspace_notes
+from tenex.tools.overview import LARGEST_NOTES, LOOKED_AT, NAMED, NOTES, overview, workspace_notes
 
 from .conftest import put
 
@@ -28,13 +28,6 @@ def test_many_files_are_counted_and_very_many_are_not_looked_at(tmp_path: Path) 
     assert overview(tmp_path, runs=False).endswith(f"{NAMED - 1:04}.py and 20 more.")
     put(tmp_path / "below", {f"{number}.py": "" for number in range(LOOKED_AT)})
     assert overview(tmp_path, runs=False).endswith(" and more.")
-
-
-def test_long_names_are_cut_off_by_their_length(tmp_path: Path) -> None:
-    put(tmp_path, {f"{number:02}{'x' * 200}": "" for number in range(50)})
-    text = overview(tmp_path, runs=False)
-    assert len(text) < CHARACTERS + 100
-    assert text.endswith(" more.")
 
 
 @pytest.mark.parametrize(

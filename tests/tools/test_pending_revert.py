@@ -14,21 +14,8 @@ from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.snapshots import Snapshot
 from tenex.tools.workspace import Workspace
 
-from .conftest import (
-    CHORES,
-    VERIFICATION,
-    call,
-    contents,
-    fill,
-    make_context,
-    needs_git,
-    processes_in,
-    put,
-    recorded_tools,
-    run,
-    subjects,
-    until,
-)
+from . import conftest as kit
+from .conftest import CHORES, VERIFICATION, call, contents, fill, needs_git, put, recorded_tools, run, until
 
 pytestmark = needs_git
 
@@ -38,7 +25,7 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
     before = Snapshot(
         tree="t", unkept={b"\xff": (1, 2, 3)}, permissions={b"a\n": 0o644}, hidden=frozenset({b"s/.gitignore"})
     )
-    context = make_context(Phase.CHORES, touched=frozenset({"\udcff", "b"}))
+    context = kit.make_context(Phase.CHORES, touched=frozenset({"\udcff", "b"}))
     begun = ledger.open("shell", context, before, 30)
     assert PendingReverts(tmp_path).unfinished() == begun
     ledger.ended(begun)
@@ -72,7 +59,7 @@ async def killed_within(root: Path, folder: Path, command: str) -> None:
     await until((root / "started.log").exists, "the command has changed things")
     daemon.kill()
     await daemon.wait()
-    await until(lambda: not processes_in(root), "the command is gone too")
+    await until(lambda: not kit.processes_in(root), "the command is gone too")
     (root / "started.log").unlink()
 
 
@@ -87,7 +74,7 @@ async def test_what_a_killed_daemon_left_is_put_back_before_the_next_call(
     assert "[An earlier command had been cut off. What it had changed was put back now: " in result.content
     assert contents(root) == was
     assert (root / "mine.py").stat().st_mode & 0o111 == 0
-    assert subjects(folder) == ["put back after shell", "after shell", "before shell"]
+    assert kit.subjects(folder) == ["put back after shell", "after shell", "before shell"]
     assert not (folder / NAME).exists()
     assert "cut off" not in (await run(recorded_tools(workspace, folder), "ls", VERIFICATION)).content
 
@@ -141,7 +128,7 @@ async def test_a_failed_revert_is_done_later(
     result = await run(tools, "true", CHORES)
     assert "was put back now: app.py, evil.py.]" in result.content
     assert contents(root) == was
-    for context in (make_context(), CHORES, VERIFICATION):
+    for context in (kit.make_context(), CHORES, VERIFICATION):
         await run(tools, "echo x > README.md", context)
         assert not (folder / NAME).exists(), "nothing is left to settle"
 

@@ -13,7 +13,7 @@ import pytest
 from tenex.tools import process as programs
 from tenex.tools.process import Outcome, plain_text
 
-from .conftest import is_alive, processes, until
+from .conftest import is_alive, processes_in, until
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
@@ -137,24 +137,9 @@ async def test_a_program_that_ignores_everything_is_gone_all_the_same(tmp_path: 
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
-def pipes() -> int:
-    found = 0
-    for entry in Path("/proc/self/fd").iterdir():
-        try:
-            found += "pipe:" in str(entry.readlink())
-        except OSError:
-            continue
-    return found
-
-
 async def test_cancelled_while_starting_nothing_is_left(tmp_path: Path) -> None:
-    """Cancelled after each of the first twenty turns of the loop: no process of the run is left."""
-
-    def is_ours(entry: Path) -> bool:
-        line = (entry / "cmdline").read_bytes().split(b"\0")
-        return str(programs.SUPERVISOR).encode() in line and str(os.getpid()).encode() in line
-
-    before = pipes()
+    """Cancelled after each of the first twenty turns of the loop: no process or pipe of the run is left."""
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only
     for turns in range(20):
         task = asyncio.create_task(run("input()", tmp_path))
         for _ in range(turns):
@@ -162,8 +147,8 @@ async def test_cancelled_while_starting_nothing_is_left(tmp_path: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    await until(lambda: not processes(is_ours), "no supervisor is left")
-    await until(lambda: pipes() <= before, "no pipe is left open")
+    await until(lambda: not processes_in(tmp_path), "no supervisor is left")
+    await until(lambda: len(os.listdir("/proc/self/fd")) <= len(before), "no pipe is left open")  # noqa: PTH208
 
 
 DAEMON = """

@@ -108,6 +108,8 @@ def test_rules_name_access_and_replay_of_every_tool(registry: ToolRegistry) -> N
     assert idempotent == {"write_file", "check", "learn"}
     assert {name for name, rule in rules.items() if rule.access is Access.CHANGE} == CHANGE
     assert {name for name, rule in rules.items() if rule.access is Access.RUN} == RUN
+    assert complete_spec() in registry.specs(Phase.CHAT, EXECUTOR)
+    assert "additionalProperties" not in complete_spec().parameters, "what only calls are checked by is not sent"
 
 
 @pytest.mark.parametrize(
@@ -125,15 +127,6 @@ def test_what_cannot_be_confined_is_offered_only_where_it_is_permitted(
     assert {tool.name for tool in tools} == ALL - SPEAK - without
     with pytest.raises(InternalError, match="two tools named read_file"):
         ToolRegistry([*tools, tools[0]], ROSTER.get)
-
-
-def test_complete_is_the_same_in_every_phase(registry: ToolRegistry) -> None:
-    for phase in Phase:
-        (offered,) = (spec for spec in registry.specs(phase, EXECUTOR) if spec.name == "complete")
-        assert offered == complete_spec()
-    assert offered.parameters["required"] == ["response"]
-    assert "additionalProperties" not in offered.parameters, "what only calls are checked by is not sent"
-    assert list(offered.parameters["properties"]) == ["response", "summary", "verdict", "issues"]
 
 
 async def call_one(body: Any, arguments: Any = None, tool_cap: float | None = None, **caps: Any) -> ToolResult:

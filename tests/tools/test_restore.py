@@ -26,14 +26,6 @@ def test_a_file_comes_back_with_its_folders_content_and_permissions(root: Path) 
     assert names_in(root / "x/y") == ["a"]
 
 
-def test_a_link_comes_back_as_a_link_and_gives_way_as_one(root: Path, secret: Path) -> None:
-    restore.write(root, b"l", b"../outside/secret.txt", restore.LINK)
-    assert (root / "l").readlink() == Path("../outside/secret.txt")
-    restore.write(root, b"l", b"a file now", 0o644)
-    assert not (root / "l").is_symlink()
-    assert secret.read_text() == "the secret\n"
-
-
 def test_a_link_in_the_place_of_a_folder_is_not_followed(root: Path, secret: Path) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - which one is the system's choice
         restore.permit(root, b"x/secret.txt", 0o600)
@@ -90,13 +82,4 @@ def test_a_folder_deeper_than_our_stack_gives_way(root: Path, secret: Path) -> N
     restore.write(root, b"a", b"was", 0o644)
     assert (root / "a").read_text() == "was"
     assert names_in(root) == ["a", "x"]
-    assert secret.read_text() == "the secret\n"
-
-
-def test_a_whole_folder_is_removed_and_nothing_a_link_leads_to(root: Path, secret: Path) -> None:
-    put(root, {"y/z/f": "1"})
-    (root / "y/l").symlink_to(secret.parent)
-    for path in (b"y", b"gone/x", b"x"):
-        restore.remove_tree(root, path)
-    assert names_in(root) == []
     assert secret.read_text() == "the secret\n"

@@ -20,25 +20,8 @@ from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.tool import Tool, object_schema
 from tenex.tools.workspace import Workspace, digest
 
-from .conftest import (
-    CHORES,
-    ROSTER,
-    VERIFICATION,
-    call,
-    contents,
-    fill,
-    git,
-    make_context,
-    names_in,
-    needs_bubblewrap,
-    needs_git,
-    put,
-    recorded_tools,
-    refused,
-    run,
-    subjects,
-    until,
-)
+from . import conftest as kit
+from .conftest import CHORES, VERIFICATION, call, contents, fill, git, needs_bubblewrap, needs_git, put, run
 
 pytestmark = needs_git
 
@@ -47,14 +30,14 @@ REF = f"refs/tenex/{'c' * 64}"
 
 @pytest.fixture
 def tools(workspace: Workspace, folder: Path, policy: RunPolicy) -> ToolRegistry:
-    return recorded_tools(workspace, folder, policy)
+    return kit.recorded_tools(workspace, folder, policy)
 
 
 async def test_in_execute_changes_are_reported_and_stay(tools: ToolRegistry, root: Path, folder: Path) -> None:
     """The parent of the commit that names a call is how it was before, so that a turn can be taken back."""
     fill(root)
     looked = await run(tools, "cat app.py; touch app.py")
-    assert (looked.touched, subjects(folder)) == ((), ["before shell"])
+    assert (looked.touched, kit.subjects(folder)) == ((), ["before shell"])
     result = await run(
         tools, "echo more >> app.py; rm src/other.py; mkdir n; echo new > n/ew; touch x.log; chmod +x mine.py"
     )
@@ -63,7 +46,7 @@ async def test_in_execute_changes_are_reported_and_stay(tools: ToolRegistry, roo
     assert result.reverted == ()
     assert result.content.endswith("[Changed: app.py, mine.py, n/ew, src/other.py.]")
     assert (root / "n/ew").read_text() == "new\n"
-    assert subjects(folder) == ["after shell", "before shell"]
+    assert kit.subjects(folder) == ["after shell", "before shell"]
     body = git(folder, "log", "-1", "--format=%b", REF).splitlines()
     for line in (f"conversation: {'c' * 64}", "turn: turn-1", "call: k1", "agent: executor", "phase: execute"):
         assert line in body
@@ -97,7 +80,7 @@ async def test_in_verification_no_change_stays(tools: ToolRegistry, root: Path, 
     assert "[Put back as it was, because nothing is changed in verification: " in result.content
     assert contents(root) == was
     assert {name: (root / name).stat().st_mode for name in was} == modes
-    assert subjects(folder) == ["put back after shell", "after shell", "before shell"]
+    assert kit.subjects(folder) == ["put back after shell", "after shell", "before shell"]
     if "new.py" in command:
         assert git(folder, "show", f"{REF}~1:new.py") == "1\n"
 
@@ -138,26 +121,18 @@ async def test_in_chores_a_renamed_file_is_not_lost(tools: ToolRegistry, root: P
     assert "mine.py" not in contents(root)
 
 
-async def test_failed_reverts_are_reported(tools: ToolRegistry, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenex.tools.snapshots.LARGEST_KEPT", 100)
-    put(root, {"big": "x" * 500, "small": "x"})
-    result = await run(tools, "echo y > big; echo z > small", VERIFICATION)
-    assert (result.reverted, result.touched) == (("small",), ("big",))
-    assert "Could not be put back: big; name this in your summary." in result.content
-
-
 async def test_a_cancelled_or_stopped_command_is_reverted(
     tools: ToolRegistry, workspace: Workspace, root: Path, folder: Path
 ) -> None:
     was = fill(root)
     task = asyncio.create_task(run(tools, "echo x > app.py; echo y > started; sleep 600", VERIFICATION))
-    await until((root / "started").exists, "the command runs")
+    await kit.until((root / "started").exists, "the command runs")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert contents(root) == was
     assert (await run(tools, "ls", VERIFICATION)).ok, "the turn is free again"
-    result = await run(recorded_tools(workspace, folder, timeout=1), "echo x > app.py; sleep 600", VERIFICATION)
+    result = await run(kit.recorded_tools(workspace, folder, timeout=1), "echo x > app.py; sleep 600", VERIFICATION)
     assert "was stopped" in result.content
     assert result.reverted == ("app.py",)
     assert contents(root) == was
@@ -166,7 +141,7 @@ async def test_a_cancelled_or_stopped_command_is_reverted(
 async def test_check_without_a_sandbox_is_held_to_the_same(workspace: Workspace, root: Path, folder: Path) -> None:
     was = fill(root)
     put(root, {"mine.py": "open('app.py', 'w'); open('new', 'w')"})
-    result = await call(recorded_tools(workspace, folder), "check", VERIFICATION, path="mine.py")
+    result = await call(kit.recorded_tools(workspace, folder), "check", VERIFICATION, path="mine.py")
     assert result.ok
     assert result.reverted == ("app.py", "new")
     assert (root / "app.py").read_text() == was["app.py"]
@@ -178,11 +153,11 @@ async def test_what_cannot_change_anything_is_not_blamed_for_what_others_do(
 ) -> None:
     """A person who writes while `check` runs in its sandbox keeps what they wrote."""
     put(root, {"mine.py": "print('up')\n"})
-    tools = recorded_tools(workspace, folder, RunPolicy.SANDBOXED)
+    tools = kit.recorded_tools(workspace, folder, RunPolicy.SANDBOXED)
     running = asyncio.create_task(call(tools, "check", VERIFICATION, path="mine.py"))
     put(root, {"novel.txt": "a night of work"})
     assert (await running).reverted == ()
-    assert names_in(root) == ["mine.py", "novel.txt"]
+    assert kit.names_in(root) == ["mine.py", "novel.txt"]
     assert not folder.exists()
 
 
@@ -192,10 +167,10 @@ async def test_file_tools_make_checkpoints_too_and_notice_what_a_command_changed
     written = await call(tools, "write_file", path="a", content="1")
     assert written == ToolResult(ok=True, content="Created a (1 bytes).", touched=("a",), read={"a": digest(b"1")})
     await call(tools, "move_file", path="a", to="b")
-    context = make_context(read={"b": digest(b"1")})
+    context = kit.make_context(read={"b": digest(b"1")})
     await run(tools, "echo 2 > b")
-    assert "has changed since you read it" in await refused(tools, "delete_file", context, path="b")
-    assert subjects(folder) == ["after shell", "after move_file", "after write_file", "before write_file"]
+    assert "has changed since you read it" in await kit.refused(tools, "delete_file", context, path="b")
+    assert kit.subjects(folder) == ["after shell", "after move_file", "after write_file", "before write_file"]
     assert git(folder, "show", f"{REF}~1:b") == "1"
 
 
@@ -208,7 +183,7 @@ async def test_names_are_cut_plain_and_can_be_recorded(
     assert result.content.endswith("[Changed: red, new?line, \ufffd31mred, \ufffd\ufffd.]")
     result = await run(tools, r"rm $'\xff\xfe'; echo 1 > $'\xfd'", VERIFICATION)
     assert result.reverted == ("\ufffd", "\ufffd\ufffd")
-    assert b"\xff\xfe" in {os.fsencode(name) for name in names_in(root)}
+    assert b"\xff\xfe" in {os.fsencode(name) for name in kit.names_in(root)}
     result = await run(tools, "d=$(printf 'x%.0s' $(seq 250)); d=$d/$d/$d/$d/$d; mkdir -p $d; touch $d/f")
     assert len(result.touched[0]) == 1_000
     assert len(result.content) < 500
@@ -237,7 +212,7 @@ async def test_without_checkpoints_some_phases_are_read_only(
         raise CheckpointFailed("git is not installed")
 
     monkeypatch.setattr("tenex.tools.shadow_git.ShadowGit.run", missing)
-    tools = recorded_tools(workspace, folder if has_checkpoints else None, policy)
+    tools = kit.recorded_tools(workspace, folder if has_checkpoints else None, policy)
     assert (await run(tools, "echo 1 > a")).ok
     result = await run(tools, "cat a; echo 2 > a", context)
     assert not result.ok
@@ -297,7 +272,7 @@ async def test_changing_calls_take_turns_across_registries_and_readers_do_not_wa
         tool_that(changes, Access.CHANGE, "write_file"),
         tool_that(reads, Access.READ, "read_file"),
     ]
-    one, two = (ToolRegistry(tools, ROSTER.get, Transactions(workspace)) for _ in range(2))
+    one, two = (ToolRegistry(tools, kit.ROSTER.get, Transactions(workspace)) for _ in range(2))
     calls = [asyncio.create_task(call(registry, name)) for registry in (one, two) for name in ("shell", "write_file")]
     await started.wait()
     await call(one, "read_file")
@@ -318,7 +293,7 @@ async def test_a_tool_that_breaks_gives_its_turn_back_in_order(workspace: Worksp
         raise RuntimeError("broken")
 
     turns = Transactions(workspace, Checkpoints(folder, root))
-    registry = ToolRegistry([tool_that(breaks)], ROSTER.get, turns)
-    assert "failed for a reason of its own" in await refused(registry, "shell", VERIFICATION)
+    registry = ToolRegistry([tool_that(breaks)], kit.ROSTER.get, turns)
+    assert "failed for a reason of its own" in await kit.refused(registry, "shell", VERIFICATION)
     assert (root / "app.py").read_text() == "whole"
     assert not workspace.turn.locked()

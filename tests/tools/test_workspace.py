@@ -3,7 +3,6 @@
 import errno
 import os
 import resource
-import socket
 import sys
 import threading
 from pathlib import Path
@@ -43,7 +42,6 @@ def test_paths_inside_are_taken_from_the_root_and_their_links_followed(tmp_path:
         ("", "empty"),
         ("  ", "empty"),
         ("a\0b", "control character"),
-        ("a\nb", "control character"),
         ("\ud800", "control character"),
         ("../outside/secret.txt", "`..`"),
         ("a/../b", "`..`"),
@@ -55,7 +53,6 @@ def test_paths_inside_are_taken_from_the_root_and_their_links_followed(tmp_path:
         ("sub/.GIT/hooks/post-commit", "belongs to git"),
         ("out", "leads outside"),
         ("out/secret.txt", "leads outside"),
-        ("deep/out/secret.txt", "leads outside"),
         ("file", "leads outside"),
         ("chain", "leads outside"),
         ("null", "leads outside"),
@@ -64,7 +61,6 @@ def test_paths_inside_are_taken_from_the_root_and_their_links_followed(tmp_path:
         ("self/below", "leads nowhere"),
         ("gone", "leads nowhere"),
         ("pipe", "neither a file nor a folder"),
-        ("socket", "neither a file nor a folder"),
     ],
 )
 def test_what_is_no_path_in_here_is_refused_with_a_reason(
@@ -73,7 +69,6 @@ def test_what_is_no_path_in_here_is_refused_with_a_reason(
     put(tmp_path, {"workspace-2/a": "", "workspace/deep/x": ""})
     for name, target in {
         "out": "../outside",
-        "deep/out": "../../outside",
         "file": "../outside/secret.txt",
         "chain": "file",
         "null": "/dev/null",
@@ -83,8 +78,6 @@ def test_what_is_no_path_in_here_is_refused_with_a_reason(
     }.items():
         (workspace.root / name).symlink_to(target)
     os.mkfifo(workspace.root / "pipe")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(workspace.root / "socket"))
     with pytest.raises(Refusal, match=message):
         workspace.update(workspace.resolve(path.replace("ROOT", str(workspace.root))), lambda _: b"", KIB)
 
@@ -129,56 +122,6 @@ def test_a_link_or_pipe_put_in_after_the_check_is_not_followed(workspace: Worksp
     with pytest.raises(Refusal, match="neither a file nor a folder"):
         workspace.read(pipe, KIB)
     assert (outside / "secret.txt").read_text() == "the secret\n"
-
-
-def test_swapping_links_all_the_time_never_lets_a_read_out(workspace: Workspace, outside: Path) -> None:
-    """A thread swaps a folder for a link to outside as fast as it can; no read ever sees the secret."""
-    put(workspace.root, {"dir/secret.txt": "mine"})
-    inside, aside, stop = workspace.root / "dir", workspace.root / "aside", threading.Event()
-
-    def swap() -> None:
-        while not stop.is_set():
-            inside.rename(aside)
-            inside.symlink_to(outside)
-            inside.unlink()
-            aside.rename(inside)
-
-    swapper = threading.Thread(target=swap)
-    swapper.start()
-    seen: set[bytes] = set()
-    refused = 0
-    try:
-        for n in range(100_000):
-            if n > 3_000 and seen and refused:
-                break
-            try:
-                seen.add(workspace.read(workspace.resolve("dir/secret.txt"), KIB))
-            except Refusal:
-                refused += 1
-    finally:
-        stop.set()
-        swapper.join()
-    assert seen == {b"mine"}
-    assert refused
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("none", "no file none"),
-        ("no/ne", "no file"),
-        ("dir", "is a folder"),
-        ("big", "larger than 1"),
-        (".", "own folder"),
-    ],
-)
-def test_reading_reports_what_is_missing_a_folder_or_too_large(workspace: Workspace, path: str, message: str) -> None:
-    put(workspace.root, {"dir/x": "", "big": b"x" * (KIB + 1), "full": b"x" * KIB})
-    with pytest.raises(Refusal, match=message):
-        workspace.read(workspace.resolve(path), KIB)
-    assert len(workspace.read(workspace.resolve("full"), KIB)) == KIB
-    with pytest.raises(Refusal, match="folder is missing"):
-        Workspace(workspace.root / "gone").read(workspace.root / "gone/a", KIB)
 
 
 def test_an_update_makes_folders_keeps_permissions_and_leaves_nothing_beside(workspace: Workspace) -> None:
