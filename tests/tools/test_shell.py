@@ -251,7 +251,7 @@ def python(workspace: Workspace, scratch: Path, policy: RunPolicy) -> ToolRegist
     return ToolRegistry([tool], {**kit.ROSTER, runner.slug: runner}.get)
 
 
-async def test_a_program_of_python_runs_as_a_command_does(python: ToolRegistry, root: Path) -> None:
+async def test_1_2_a_program_of_python_runs_as_a_command_does(python: ToolRegistry, root: Path) -> None:
     async def run(program: str, phase: Phase = Phase.EXECUTE) -> ToolResult:
         return await kit.call(python, "python", kit.make_context(phase, "runner"), program=program)
 
