@@ -71,7 +71,7 @@ def picture(root: Path) -> dict[bytes, object]:
 
 def visible(root: Path) -> dict[bytes, object]:
     ignored = (b".log", b"/build/", b"/node_modules/", b"/.git/")
-    return {path: what for path, what in picture(root).items() if not any(part in path for part in ignored)}
+    return {path: what for path, what in picture(root).items() if not any(part in path + b"/" for part in ignored)}
 
 
 def havoc(root: Path, script: str) -> None:
