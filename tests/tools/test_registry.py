@@ -210,7 +210,7 @@ async def test_the_log_holds_no_text_of_a_call(registry: ToolRegistry) -> None:
     assert "private" not in str(logs)
 
 
-READ = Arguments(
+READ_ARGUMENTS = Arguments(
     "read",
     object_schema(
         {"path": string("where", min_length=1, max_length=5)},
@@ -247,10 +247,10 @@ READ = Arguments(
     ],
 )
 def test_each_error_names_its_parameter_and_no_value(given: Any, sentences: str) -> None:
-    assert READ.fault(given) == (
+    assert READ_ARGUMENTS.fault(given) == (
         f"read was not called, because its arguments are invalid: {sentences}. It takes: path, n, all, verdict, list."
     )
-    assert READ.fault({"path": "a", "n": 9, "all": True, "verdict": "bad", "list": ["x"]}) is None
+    assert READ_ARGUMENTS.fault({"path": "a", "n": 9, "all": True, "verdict": "bad", "list": ["x"]}) is None
 
 
 def test_an_invalid_schema_is_an_internal_error() -> None:
