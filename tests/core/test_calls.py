@@ -11,15 +11,13 @@ from tenex.core.context.window import MESSAGE_CHARACTERS
 from tenex.core.decide.runs import CALLS
 from tenex.core.effects import ModelCall, ToolCall
 from tenex.core.ids import CallId, Millis
-from tenex.core.messages import CallRequest, CallResult, ModelStep, UserText
+from tenex.core.messages import CallResult, ModelStep, UserText
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
-from tests.fakes.scenario import in_flight, reply
+from tests.fakes.scenario import in_flight, remove_agent, reply
 
 from .test_runs import at_work, ended, finish, results
-
-# ---- calls --------------------------------------------------------------------------------------------------------
 
 
 def with_ids(step: ModelStep, *ids: str) -> ModelStep:
@@ -51,25 +49,8 @@ def test_of_hundreds_of_calls_in_one_answer_the_first_are_carried_out() -> None:
     assert ended(scenario)[0].outcome == "finished"
 
 
-def test_an_unknown_tool_is_refused_with_what_there_is_and_the_model_goes_on() -> None:
-    scenario = at_work(reply("", ("teleport", {}), ("read_file", {})), reply("done")).settle()
-    assert results(scenario)[0][2].startswith("There is no tool teleport. You may use: ")
-    assert [record.tool for record in scenario.records(r.ToolCallStarted)] == ["read_file"]
-    assert ended(scenario)[0].outcome == "finished"
-
-
 @pytest.mark.parametrize(
-    ("phase", "tool"),
-    [
-        ("chat", "read_file"),
-        ("chat", "write_file"),
-        ("plan", "write_file"),
-        ("plan", "check"),
-        ("brainstorm", "write_file"),
-        ("brainstorm", "send"),
-        ("chat", "learn"),
-        ("execute", "learn"),
-    ],
+    ("phase", "tool"), [("chat", "read_file"), ("plan", "write_file"), ("brainstorm", "send"), ("execute", "learn")]
 )
 def test_a_tool_the_phase_forbids_does_not_run_even_when_the_model_names_it(phase: str, tool: str) -> None:
     scenario = at_work(reply("", (tool, {"path": "a"})), reply("done"), phase=phase).settle()
@@ -106,8 +87,7 @@ def test_the_gate_is_asked_again_when_a_call_is_about_to_start() -> None:
 def test_an_agent_taken_out_of_the_roster_in_mid_work_runs_nothing_more() -> None:
     scenario = at_work(reply("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), reply("done"))
     scenario.step()
-    roster = {slug: member for slug, member in scenario.rules.roster.items() if slug != "executor"}
-    scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
+    remove_agent(scenario, "executor")
     scenario.settle()
     assert [ok for _, ok, _ in results(scenario)] == [True, False]
     assert ended(scenario)[0].outcome == "finished"
@@ -148,9 +128,7 @@ def test_what_a_user_reads_is_in_the_completion_wherever_the_model_put_it(step: 
     assert text in scenario.sent_texts()
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"question": ""}, {"question": "  "}, {"question": 7}, {"question": ["a"]}, {"q": "x"}]
-)
+@pytest.mark.parametrize("arguments", [{"question": "  "}, {"question": 7}, {"q": "x"}])
 def test_a_question_without_words_is_refused(arguments: dict[str, Any]) -> None:
     scenario = at_work(reply("", ("ask", arguments)), reply("done")).settle()
     assert "`ask` needs `question`" in results(scenario)[0][2]
@@ -158,17 +136,14 @@ def test_a_question_without_words_is_refused(arguments: dict[str, Any]) -> None:
     assert ended(scenario)[0].outcome == "finished"
 
 
-@pytest.mark.parametrize("options", [None, "yes or no", 7, {"a": 1}])
-def test_options_that_are_no_list_are_left_out(options: Any) -> None:
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [(None, "Which?"), ("yes or no", "Which?"), ({"a": 1}, "Which?"), (["red", 2], "Which?\n- red\n- 2")],
+)
+def test_options_are_listed_below_the_question_if_they_are_a_list(options: Any, sent: str) -> None:
     scenario = at_work(reply("", ("ask", {"question": "Which?", "options": options})))
     scenario.step()
-    assert scenario.records(r.QuestionAsked)[0].question == "Which?"
-
-
-def test_options_are_listed_below_the_question() -> None:
-    scenario = at_work(reply("", ("ask", {"question": "Which?", "options": ["red", 2]})))
-    scenario.step()
-    assert scenario.sent_texts()[-1] == "Which?\n- red\n- 2"
+    assert scenario.sent_texts()[-1] == sent
 
 
 def test_results_are_shown_in_the_order_of_the_calls_and_then_what_users_wrote() -> None:
@@ -181,31 +156,6 @@ def test_results_are_shown_in_the_order_of_the_calls_and_then_what_users_wrote()
     assert isinstance(call, ModelCall)
     assert [entry.id for entry in call.entries[-4:-1] if isinstance(entry, CallResult)] == ["k0", "k1", "k2"]
     assert call.entries[-1] == UserText(author="alice", text="make it green", role="owner", key="a" * 64)
-
-
-def test_a_failed_call_is_a_result_like_any_other() -> None:
-    scenario = at_work(reply("", ("read_file", {"path": "a"})), reply("done"))
-    scenario.step()
-    (call,) = in_flight(scenario)
-    scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=False, content="no such file")))
-    assert results(scenario)[-1] == ("k0", False, "no such file")
-    scenario.settle()
-    assert ended(scenario)[0].outcome == "finished"
-
-
-def test_arguments_of_any_shape_reach_the_tool_as_they_are() -> None:
-    odd = {"path": "\ud800", "n": 10**40, "deep": [[[[{}]]]], "": None}
-    scenario = at_work(
-        dataclasses.replace(reply(""), calls=(CallRequest(id=CallId("k"), tool="read_file", arguments=odd),)),
-        reply("ok"),
-    )
-    scenario.step()
-    (call,) = in_flight(scenario)
-    assert isinstance(call, ToolCall)
-    assert call.request.arguments == odd
-
-
-# ---- `complete` beside other calls --------------------------------------------------------------------------------
 
 
 def fails(scenario: Any) -> None:
@@ -238,20 +188,11 @@ def test_of_two_reports_the_first_counts() -> None:
     ]
 
 
-def test_a_refused_call_beside_the_report_has_to_be_looked_at_too() -> None:
-    scenario = at_work(reply("", ("learn", {"lesson": "x"}), DONE), reply("", DONE)).settle()
-    assert [done.outcome for done in ended(scenario)] == ["finished"]
-    assert len([record for record in scenario.records(r.ToolCallRejected) if record.tool == "complete"]) == 1
-
-
 def test_at_the_limit_of_steps_the_report_counts_whatever_failed_beside_it() -> None:
     scenario = at_work(reply("", ("write_file", {"path": "a"}), DONE), limits=Limits(steps_per_run=1))
     scenario.step()
     fails(scenario)
     assert [done.outcome for done in ended(scenario)] == ["finished"]
-
-
-# ---- what users write meanwhile -----------------------------------------------------------------------------------
 
 
 def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> None:

@@ -1,6 +1,5 @@
 """Conditions see the state and the round, nothing else; a missing variable fires nothing, and never raises."""
 
-from typing import Any
 
 import pytest
 
@@ -83,18 +82,13 @@ def test_a_tool_counts_if_it_routes_or_while_that_is_open_if_it_is_the_first(env
     assert ToolCalled("route").evaluate(STATE, envelope) is fires
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: AllOf([]), "AllOf needs at least one condition."),
-        (lambda: AnyOf([]), "AnyOf needs at least one condition."),
-        (lambda: ContextIn("k", "text"), "ContextIn needs a list of values, not the text 'text'."),
-    ],
-)
-def test_conditions_that_cannot_be_meant_are_refused(make: Any, sentence: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        make()
-    assert str(refused.value) == sentence
+def test_conditions_that_cannot_be_meant_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"^AllOf needs at least one condition\.$"):
+        AllOf([])
+    with pytest.raises(ConfigurationError, match=r"^AnyOf needs at least one condition\.$"):
+        AnyOf([])
+    with pytest.raises(ConfigurationError, match=r"^ContextIn needs a list of values, not the text 'text'\.$"):
+        ContextIn("k", "text")
 
 
 def test_round_robin_goes_round_and_begins_with_the_first() -> None:
@@ -107,15 +101,10 @@ def test_round_robin_goes_round_and_begins_with_the_first() -> None:
     assert RoundRobinTarget().resolve(WorkflowState(), SILENT) == TransitionDecision(None, "no_participants")
 
 
-def test_who_stays_is_the_last_speaker_or_the_next_where_no_one_has_spoken() -> None:
-    assert StayTarget().resolve(WorkflowState(("a", "b")), Envelope("b")) == TransitionDecision("b")
-    spoken = WorkflowState(("a", "b"), last_speaker_id="a")
-    assert StayTarget().resolve(spoken, Envelope("b")) == TransitionDecision("a")
-
-
 def test_the_other_targets() -> None:
     assert AgentTarget("b").resolve(STATE, ROUND) == TransitionDecision("b")
-    assert StayTarget().resolve(STATE, ROUND) == TransitionDecision("a")
+    assert StayTarget().resolve(STATE, Envelope("b")) == TransitionDecision("a")
+    assert StayTarget().resolve(WorkflowState(("a", "b")), Envelope("b")) == TransitionDecision("b")
     assert RevertToInitiatorTarget().resolve(STATE, ROUND) == TransitionDecision("c")
     assert TerminateTarget().resolve(STATE, ROUND) == TransitionDecision(None, "after_work")
     assert TerminateTarget("enough").resolve(STATE, ROUND) == TransitionDecision(None, "enough")

@@ -74,9 +74,6 @@ def fit(entries: Sequence[Entry], budget: int) -> tuple[Entry, ...]:
     return fitted("system", entries, TOOLS, budget)
 
 
-# ---- size
-
-
 def test_a_size_is_counted_in_bytes_and_rounded_up() -> None:
     assert [tokens(text) for text in ("", "a", "abcd", "abcde", "日本", "\ud800")] == [0, 1, 1, 2, 2, 1]
     assert weight({"a": ["bc", 12]}) > 5
@@ -89,14 +86,6 @@ def test_of_a_step_all_counts_that_is_sent_back() -> None:
     assert entry_weight(dataclasses.replace(plain, vendor=["y" * 9_000])) > 10_000
     assert entry_weight(dataclasses.replace(plain, vendor=["y"], thinking="z" * 5_000)) > 6_000
     assert entry_weight(dataclasses.replace(plain, thinking="z" * 5_000)) == entry_weight(plain)
-
-
-# ---- within a run
-
-
-def test_what_fits_is_sent_as_it_is() -> None:
-    entries = reading(1_000, 1_000)
-    assert fit(entries, 10_000) == tuple(entries)
 
 
 def test_the_oldest_result_goes_first_for_a_line_that_names_it_and_the_newest_stays() -> None:
@@ -120,16 +109,6 @@ def test_a_full_budget_is_emptied_to_a_part_so_that_the_beginning_stays_for_many
     assert 1 <= len(changes) <= grown / (budget * (1 - RELIEF)) + 1
     first = changes[0]
     assert size(sent[first]) <= budget * RELIEF + 2_100, "the newest result may be above that"
-
-
-def test_what_was_left_out_is_left_out_of_every_later_request() -> None:
-    entries = reading(*[8_000] * 30)
-    gone: set[CallId] = set()
-    for asked in requests_of(entries):
-        left = {e.id for e in fit(asked, 20_000) if isinstance(e, CallResult) and e.content.startswith("[left out")}
-        assert gone <= left
-        gone = left
-    assert gone
 
 
 def test_old_results_are_not_enough_then_old_arguments_and_vendors_parts_go() -> None:
@@ -270,9 +249,6 @@ def test_whatever_a_run_holds_the_rules_of_fitting_hold(entries: Drawn, budget: 
 def test_a_text_cut_in_bytes_is_whole_or_keeps_to_them(text: str, limit: int) -> None:
     short = cut_bytes(text, limit)
     assert short == text if weight(text) <= limit else weight(short) <= max(limit, 64)
-
-
-# ---- what is remembered
 
 
 def message(seq: int, text: str) -> Message:

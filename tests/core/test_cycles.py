@@ -26,9 +26,6 @@ def refusals(scenario: Scenario) -> list[str]:
     return [record.sentence for record in scenario.records(r.RouteRejected)]
 
 
-# ---- cycles -------------------------------------------------------------------------------------------------------
-
-
 def whole_cycle(router: RouterModel | None = None) -> Scenario:
     """A cycle that went the whole way and is over, with a file read and one changed."""
     reads = [reply("", ("read_file", {"path": "a"}), ("write_file", {"path": "a"})), reply("built")]
@@ -61,13 +58,6 @@ def test_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
     assert scenario.phases()[-1] is Phase.CHAT, "reflection -> chat is an edge of the table, so it is a transition"
     scenario.settle()
     assert scenario.conversation.waiting_for == "user"
-
-
-def test_the_next_cycle_has_all_its_gates_again() -> None:
-    scenario = whole_cycle(Router(route("execute", "executor"), ENDS, WAITS))
-    scenario.converse("again")
-    assert refusals(scenario)[-1].startswith("END is refused")
-    assert "verification, chores, reflection" in refusals(scenario)[-1]
 
 
 def test_a_message_while_end_is_decided_gives_the_end_and_a_new_cycle_in_one_append() -> None:
@@ -151,9 +141,6 @@ def test_what_was_written_before_a_new_is_not_carried_into_the_next_cycle() -> N
     scenario.user_writes("/new")
     scenario.user_writes("make it blue")
     assert [message.text for message in scenario.conversation.messages] == ["make it blue"]
-
-
-# ---- hand-offs ----------------------------------------------------------------------------------------------------
 
 
 def test_a_transition_carries_its_reason_the_request_and_what_was_done() -> None:

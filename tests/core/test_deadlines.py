@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.decide.turns import STOPPED
 from tenex.core.effects import Key, ModelCall, Timer
 from tenex.core.ids import Millis
 from tenex.core.signals import ClockJumped, ModelFailed, RollBack
@@ -87,18 +86,6 @@ def test_1_3_f_a_round_that_fails_reports_it_and_the_rules_go_on() -> None:
     assert reason(one) == "sequence_complete"
 
 
-def test_1_3_f_a_model_that_is_away_is_asked_again_by_the_table() -> None:
-    away = ModelFailed(key=Key("model", 0), message="away", retryable=True)  # type: ignore[arg-type]
-    answers = iter([away, away])
-    one = Scenario(lambda _: {}, lambda c, k: next(answers, reply("here")), config=workflow_policy(workflow(LINE)))
-    one.user_writes("go", addressed=("review",))
-    for _ in range(2):
-        one.settle()
-        one.fire("retry")
-    one.settle()
-    assert reason(one) == "sequence_complete"
-
-
 def test_ttl_ends_it_also_while_somebody_speaks() -> None:
     one = started(LINE)
     one.fire("ttl.close")
@@ -120,24 +107,6 @@ def test_1_3_g_a_round_of_the_user_is_the_reply_that_was_expected() -> None:
     assert reason(one) == "reply_within"
 
 
-def test_1_3_g_so_is_an_answer_to_a_question_whose_time_is_the_users_and_not_the_speakers() -> None:
-    lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
-    one = started(LINE, lines, expectations={"reply_within": Within(warn=1_000)}).settle()
-    assert set(timers(one)) == {"reply_within.warn", "ttl.close"}
-    one.user_writes("the first")
-    assert {"turn_within.warn", "turn_within.close", "ttl.close"} == set(timers(one))
-    one.settle()
-    assert reason(one) == "sequence_complete"
-
-
-def test_silence_is_counted_from_the_last_word() -> None:
-    one = started(TALK, None, "person", "writer", expectations={"max_silence": Within(close=9_000)}).settle()
-    assert timers(one)["max_silence.close"].due == one.records(r.RoundClosed)[-1].at + 9_000
-    one.fire("max_silence.close")
-    assert reason(one) == "max_silence"
-    assert one.sent_texts()[-1].startswith("No one has written for 0.15 min.")
-
-
 def test_a_question_or_a_user_in_anothers_round_breaks_the_silence() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
     one = started(LINE, lines, expectations={"max_silence": Within(close=9_000)})
@@ -149,21 +118,6 @@ def test_a_question_or_a_user_in_anothers_round_breaks_the_silence() -> None:
     assert timers(one)["max_silence.close"].due == one.records(r.QuestionAsked)[0].at + 9_000
     one.fire("max_silence.close")
     assert reason(one) == "max_silence"
-
-
-def test_after_the_end_nothing_is_expected() -> None:
-    one = started(LINE, expectations={"max_silence": Within(close=9_000)}).settle()
-    one.user_writes("thank you")
-    assert not session(one).watches
-
-
-def test_a_call_under_way_when_the_time_is_up_has_a_result() -> None:
-    one = started(LINE, {"writer": [calls(("check", {}))]})
-    one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
-    assert one.records(r.ToolCallStarted)
-    one.fire("turn_within.close")
-    assert [(record.ok, record.content) for record in one.records(r.ToolCallCompleted)] == [(False, STOPPED)]
-    assert reason(one) == "turn_within"
 
 
 def test_an_invited_speaker_that_is_missing_is_waited_for_until_the_time_is_up() -> None:
@@ -215,12 +169,6 @@ def test_a_clock_that_is_set_moves_every_watch() -> None:
     before = {name: watch.due for name, watch in session(one).watches.items()}
     one.handle(ClockJumped(by=3_600_000))
     assert {name: watch.due - 3_600_000 for name, watch in session(one).watches.items()} == before
-
-
-@pytest.mark.parametrize("name", ["turn_within", "ttl"])
-def test_an_expectation_of_zero_is_none(name: str) -> None:
-    one = started(LINE, expectations={name: Within()})
-    assert not [part for part in timers(one) if part.startswith(name)]
 
 
 def test_1_3_g_while_one_of_two_questions_is_open_the_time_is_still_the_users() -> None:

@@ -68,14 +68,6 @@ def test_a_signal_settles_its_key_at_every_step_of_a_whole_conversation(text: st
     assert checked > 300
 
 
-def test_a_timer_that_is_not_wanted_has_no_effect() -> None:
-    scenario = scenario_at(Phase.CHAT)
-    for part in ("warn", "close", "retry", "route", "announce", "expire", "", "nonsense"):
-        assert (
-            decide(scenario.conversation, TimerFired(key=Key(Work.TIMER, 1, part)), scenario.rules, scenario.now) == []
-        )
-
-
 @pytest.mark.parametrize(
     "part", ["", "0", " ", "x ws://relay", "-1 ws://relay", "1 ws://relay", "0 ws://other", "² ws://relay"]
 )
@@ -87,9 +79,6 @@ def test_a_publication_that_is_not_wanted_has_no_effect(part: str) -> None:
         sent = next(iter(scenario.conversation.outbox))
     signal = Published(key=Key(Work.PUBLISH, sent, part), outcome=PublishOutcome(accepted=True))
     assert decide(scenario.conversation, signal, scenario.rules, scenario.now) == []
-
-
-# ---- opening ------------------------------------------------------------------------------------------------------
 
 
 def test_opening_a_conversation_that_has_nothing_to_do_has_no_effect() -> None:
@@ -117,22 +106,6 @@ def test_opening_ends_open_calls_that_may_run_only_once_and_leaves_the_others() 
     assert scenario.conversation.waiting_for == "user"
 
 
-def test_opening_twice_repeats_nothing() -> None:
-    scenario = scenario_at(
-        Phase.CHAT,
-        Router(route("execute", "executor"), WAITS),
-        model_by_phase(execute=[reply("", ("send", {})), reply("ok")]),
-    )
-    step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
-    scenario.crash()
-    scenario.crash()
-    assert len(scenario.records(r.ToolCallCompleted)) == 1
-    assert len(scenario.records(r.ProcessRestarted)) == 2
-
-
-# ---- what is sent -------------------------------------------------------------------------------------------------
-
-
 def unannounced() -> Scenario:
     """A scenario in which a transition has been made that no message has shown."""
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
@@ -152,14 +125,6 @@ def test_a_transition_no_message_has_shown_is_announced_in_one_line() -> None:
     scenario.settle()
     assert scenario.records(r.MessageSent)[-1].tags[:1] == (("phase", "execute"),)
     assert not any(tag[0] == "phase-from" for tag in scenario.records(r.MessageSent)[-1].tags), "shown once"
-
-
-def test_a_message_that_shows_the_transition_makes_the_announcement_needless() -> None:
-    scenario = unannounced()
-    scenario.settle()
-    sent = scenario.records(r.MessageSent)[-1]
-    assert ("phase-from", "chat") in sent.tags
-    assert not any(e.key.part == "announce" for e in scenario.running.values())
 
 
 def test_a_completion_states_what_it_cost_and_how_it_came() -> None:
@@ -210,9 +175,6 @@ def test_a_relay_that_never_answers_is_given_up_after_the_expiry() -> None:
     assert timer.due == scenario.now + OUTBOX_EXPIRY
     scenario.handle(TimerFired(key=timer.key))
     assert both.seq not in scenario.conversation.outbox
-
-
-# ---- keys ---------------------------------------------------------------------------------------------------------
 
 
 def test_no_key_ever_means_two_things() -> None:

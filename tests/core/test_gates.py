@@ -4,7 +4,7 @@ import pytest
 
 from tenex.core.config import AgentKind
 from tenex.core.decide.permissions import may_use, refusal
-from tenex.core.phases import Access, Phase
+from tenex.core.phases import Phase
 from tests.fakes.scenario import TOOLS, agent, rules
 
 USES = {
@@ -52,8 +52,3 @@ def test_a_refusal_states_what_may_be_used_instead() -> None:
     )
     unknown = refusal("teleport", Phase.CHAT, agent("planner"), rules())
     assert unknown == "There is no tool teleport. You may use: ask, complete."
-
-
-def test_what_reads_the_workspace_is_no_use_in_chat() -> None:
-    assert TOOLS["read_file"].access is Access.READ
-    assert refusal("read_file", Phase.CHAT, agent("project-manager"), rules()) is not None

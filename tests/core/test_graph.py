@@ -61,9 +61,6 @@ class Same:
         return (node,)
 
 
-# ---- faults -----------------------------------------------------------------------------------------------------
-
-
 def test_all_kinds_of_faults_are_named_at_once() -> None:
     graph = TransitionGraph(
         nodes=("a", "a", END, "b", "island"),
@@ -159,19 +156,6 @@ def test_an_edge_of_one_node_hides_none_of_another() -> None:
     assert TransitionGraph(nodes=("a", "b"), initial="a", edges=edges).contradictions(by_rules=True) == ()
 
 
-def test_the_diagram_shows_every_edge_and_the_end() -> None:
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b", label="go"), Edge(None, END)))
-    assert graph.mermaid() == "stateDiagram-v2\n    [*] --> a\n    a --> b : go\n    any --> [*]\n"
-
-
-def test_the_diagram_shows_moving_targets_and_the_default() -> None:
-    edges = (Edge("a", Ends("done"), label="done"), Edge("b", Same()))
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges, default=Ends("no rule"))
-    drawn = graph.mermaid().splitlines()
-    assert '    state "Same()" as s2' in drawn
-    assert drawn[-3:] == ["    a --> [*] : done", "    b --> s2", "    any --> [*] : otherwise (no rule)"]
-
-
 def test_the_diagram_escapes_what_mermaid_would_read_as_syntax() -> None:
     names = ("project-manager", "end", "any", "s1", 'x" as y\n[*] --> z', "größe", "state")
     edges = tuple(Edge(name, END, label='a:b;%%{"init"}%%\n-->#1') for name in names)
@@ -183,15 +167,6 @@ def test_the_diagram_escapes_what_mermaid_would_read_as_syntax() -> None:
     assert lines[8] == "    [*] --> s1"
     assert len(lines) == 1 + 7 + 1 + 7, "no name or label makes a line of its own"
     assert all(line.count(":") == line.count("-->") == line.count("%") + 1 == 1 for line in lines[9:])
-
-
-def test_an_unknown_node_permits_nothing_and_reports_it() -> None:
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b"),))
-    assert graph.permitted("ghost") == ()
-    assert graph.check("ghost", "b") == "ghost cannot be followed by b; it may be followed by: nothing."
-
-
-# ---- rules as the router -----------------------------------------------------------------------------------------
 
 
 def walk(graph: TransitionGraph, facts: Mapping[str, Any], most: int = 20) -> tuple[list[str], str]:
@@ -211,28 +186,10 @@ def test_a_moving_target_goes_round_and_stops_at_the_bound() -> None:
     assert walk(graph, {"order": ("a", "b", "c")}) == (["a", "b", "c", "a", "b", "c", "a"], "max_turns")
 
 
-def test_rules_are_asked_again_at_each_node() -> None:
-    edges = (Edge("a", Ends("third"), FactIs("turns", 3)), Edge("a", "b"), Edge("b", "a"))
-    assert walk(TransitionGraph(nodes=("a", "b"), initial="a", edges=edges), {}) == (["a", "b", "a"], "third")
-
-
-def test_an_end_of_its_own_keeps_its_reason_at_the_bound() -> None:
-    graph = TransitionGraph(nodes=("a",), initial="a", edges=(Edge(None, Ends("done")),), max_turns=1)
-    assert walk(graph, {}) == (["a"], "done")
-
-
 def test_the_lower_priority_number_is_looked_at_first() -> None:
     edges = (Edge(None, "late", priority=5), Edge(None, "early", priority=1))
     graph = TransitionGraph(nodes=("start", "late", "early"), initial="start", edges=edges)
     assert graph.first_match("start") == Choice("early")
-
-
-def test_ties_keep_the_order_of_the_list() -> None:
-    nodes = ("start", *(f"n{i}" for i in range(9)))
-    for first in range(9):
-        order = [*range(first, 9), *range(first)]
-        graph = TransitionGraph(nodes=nodes, initial="start", edges=tuple(Edge(None, f"n{i}") for i in order))
-        assert graph.first_match("start") == Choice(f"n{first}")
 
 
 def test_where_no_edge_is_open_the_default_follows_and_else_nothing() -> None:

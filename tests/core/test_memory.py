@@ -28,14 +28,12 @@ from tests.fakes.scenario import (
     WAITS,
     Router,
     Scenario,
-    diligent,
     model_by_phase,
     plain_model,
     reply,
     route,
     rules,
     scenario_at,
-    seven_phases,
 )
 
 FILLER = re.findall(
@@ -139,14 +137,6 @@ def test_what_a_run_was_shown_is_the_beginning_of_what_the_next_is_shown_whateve
         assert request.entries[:end] == before[:end]
     titles = [entry.title for entry in chat.requests[-1].entries if isinstance(entry, Note)]
     assert titles[:3] == ["Not finished", "Decision", "A new request"]
-
-
-def test_decisions_of_users_are_known_when_their_messages_are_long_gone() -> None:
-    scenario = Scenario(seven_phases, diligent).converse("build it")
-    for text in ("let us think", "plan it", "blue"):
-        scenario.converse(text)
-    texts = [decision.text for decision in scenario.conversation.user_decisions]
-    assert any("asked “Which colour?”, alice answered: blue" in text for text in texts)
 
 
 def test_commands_that_waive_are_decisions_and_the_oldest_of_many_are_forgotten() -> None:

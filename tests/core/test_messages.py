@@ -56,9 +56,6 @@ def answers(scenario: Scenario) -> list[tuple[str, str]]:
     return [(record.run.split(".")[1], record.text) for record in scenario.records(r.QuestionAnswered)]
 
 
-# ---- answers ------------------------------------------------------------------------------------------------------
-
-
 def test_while_all_is_parked_any_text_answers_the_only_question() -> None:
     scenario = asking("executor")
     assert in_flight(scenario) == []
@@ -134,18 +131,6 @@ def test_a_mention_of_somebody_else_while_all_is_parked_is_notified_to_wait() ->
     check_idle(scenario)
 
 
-def test_a_question_is_answered_after_a_restart() -> None:
-    scenario = asking("executor")
-    asked = event_of(scenario, "executor wants to know (0)")
-    scenario.crash()
-    assert in_flight(scenario) == []
-    scenario.user_writes("blue", reply_to=asked)
-    scenario.crash()
-    scenario.settle()
-    assert answers(scenario) == [("executor", "blue")]
-    assert scenario.records(r.RunEnded)[-1].outcome == "finished"
-
-
 def test_a_reply_to_a_question_that_is_answered_already_is_ordinary_talk() -> None:
     scenario = asking("executor")
     asked = event_of(scenario, "executor wants to know (0)")
@@ -155,23 +140,6 @@ def test_a_reply_to_a_question_that_is_answered_already_is_ordinary_talk() -> No
     scenario.settle()
     check_idle(scenario)
     assert [message.text for message in scenario.conversation.unanswered] == ["no, red"]
-
-
-@pytest.mark.parametrize("role", Role)
-def test_anyone_who_may_talk_may_answer(role: Role) -> None:
-    scenario = asking("executor")
-    scenario.user_writes("blue", role=role)
-    assert answers(scenario) == [("executor", "blue")]
-
-
-def test_a_command_is_no_answer() -> None:
-    scenario = asking("executor")
-    scenario.user_writes("/status")
-    assert answers(scenario) == []
-    assert "Executor: waits for your answer" in scenario.sent_texts()[-1]
-
-
-# ---- messages while work goes on ----------------------------------------------------------------------------------
 
 
 def test_a_message_during_a_turn_is_shown_before_the_next_model_call_and_to_the_router() -> None:
@@ -201,9 +169,6 @@ def test_the_same_event_twice_is_received_once_in_any_form() -> None:
     for text in ("hello", "/status", "@planner hi"):
         assert scenario.user_writes(text, event_id=f"{text:0>64}")
         assert scenario.user_writes(text, event_id=f"{text:0>64}") == []
-
-
-# ---- the beginning ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -253,12 +218,6 @@ def test_the_projects_own_mention_is_left_out_of_the_request(mention: str, writt
     (message,) = scenario.records(r.MessageRecorded)
     assert message.text == recorded.replace("{}", mention)
     assert scenario.conversation.title == title_of(message.text)
-
-
-def test_the_mention_of_another_key_is_recorded_as_it_is() -> None:
-    scenario = Scenario(seven_phases, diligent)
-    scenario.user_writes(f"nostr:{PROJECT_NPUB} wants this")
-    assert scenario.records(r.MessageRecorded)[0].text == f"nostr:{PROJECT_NPUB} wants this"
 
 
 STRANGE = [

@@ -7,7 +7,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.effects import Key, ModelCall, Route, Timer, Work
+from tenex.core.effects import Key, ModelCall, Route, Work
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
@@ -18,7 +18,6 @@ from tests.fakes.scenario import (
     check_idle,
     in_flight,
     model_by_phase,
-    plain_model,
     reply,
     route,
     scenario_at,
@@ -67,20 +66,6 @@ def test_delays_come_from_the_table_and_then_the_work_is_held(make: Any, part: s
     scenario.settle()
     check_idle(scenario)
     assert scenario.conversation.waiting_for == "user"
-
-
-@pytest.mark.parametrize(("make", "part"), [(broken_agent, "retry"), (broken_router, "route")])
-def test_while_it_waits_nothing_is_asked_and_each_try_has_a_key_of_its_own(make: Any, part: str) -> None:
-    scenario = make(times=3)
-    keys = set()
-    for _ in range(3):
-        assert in_flight(scenario) == []
-        scenario.fire(part)
-        (again,) = in_flight(scenario)
-        assert isinstance(again, (ModelCall, Route))
-        keys.add(again.key)
-        scenario.settle()
-    assert len(keys) == 3
 
 
 def test_a_server_that_asks_for_patience_gets_it() -> None:
@@ -153,20 +138,6 @@ def test_an_answer_ends_the_count_of_tries() -> None:
     assert scenario.records(r.RunEnded)[-1].outcome == "finished"
 
 
-@pytest.mark.parametrize("make", [broken_agent, broken_router])
-def test_continue_releases_a_hold_at_once(make: Any) -> None:
-    scenario = make(times=4)
-    for _ in range(3):
-        scenario.fire("retry" if make is broken_agent else "route")
-        scenario.settle()
-    assert retries(scenario)[-1][2], "held"
-    scenario.user_writes("/continue")
-    assert "I try again now." in scenario.sent_texts()
-    scenario.settle()
-    assert scenario.conversation.waiting_for == "user"
-    assert not any(isinstance(e, Timer) and e.key.part in ("retry", "route") for e in scenario.running.values())
-
-
 def test_a_hold_does_not_keep_the_other_agents_from_working() -> None:
     def half(conversation: Any, call: ModelCall) -> Any:
         return down() if "helper" in call.run else reply("done")
@@ -180,16 +151,6 @@ def test_a_hold_does_not_keep_the_other_agents_from_working() -> None:
     assert scenario.conversation.waiting_for == "stopped"
 
 
-def test_what_cannot_be_retried_of_the_router_counts_as_a_refusal() -> None:
-    failed = ModelFailed(key=Key(Work.MODEL, 0), message="content policy", retryable=False)
-    router = Router(failed, route(None, "project-manager"), WAITS)
-    scenario = scenario_at(Phase.CHAT, router, plain_model).settle()
-    assert [record.sentence for record in scenario.records(r.RouteRejected)] == [
-        "The answer was of no use: content policy"
-    ]
-    assert "content policy" in router.asked[1]["rejections"][0]
-
-
 def test_nothing_is_held_for_an_agent_that_has_left() -> None:
     """A reload took it out of the roster while its model was asked: it has no tools, and that would fail for ever."""
     scenario = scenario_at(
@@ -201,16 +162,6 @@ def test_nothing_is_held_for_an_agent_that_has_left() -> None:
     scenario.settle()
     assert "I could not finish: it is no longer one of the agents" in scenario.sent_texts()
     check_idle(scenario)
-
-
-def test_a_hold_survives_a_restart() -> None:
-    scenario = broken_agent(times=1)
-    due = scenario.records(r.RetryScheduled)[0].due
-    scenario.crash()
-    assert any(isinstance(effect, Timer) and effect.due == due for effect in scenario.running.values())
-    scenario.fire("retry")
-    scenario.settle()
-    assert scenario.records(r.RunEnded)[-1].outcome == "finished"
 
 
 @pytest.mark.parametrize(("make", "part"), [(broken_agent, "retry"), (broken_router, "route")])

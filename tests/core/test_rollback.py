@@ -9,7 +9,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.rollback import state_at
-from tenex.core.effects import Effect, Key, Publish, Timer, ToolCall, Work
+from tenex.core.effects import Effect, Publish, Timer, ToolCall, Work
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.messages import Usage
 from tenex.core.pending import pending
@@ -393,15 +393,6 @@ def test_what_was_sent_before_a_fork_does_not_hide_what_is_written_in_it() -> No
     assert list(scenario.conversation.history.rollbacks[-1].undone) == turned[len(known) :], (
         "nothing of before the fork"
     )
-
-
-def test_keys_of_before_and_after_are_never_the_same() -> None:
-    scenario = twin_of(WHOLE)
-    before = {Key(Work.TOOL, record.seq) for record in scenario.records(r.ToolCallStarted)}
-    back(scenario, 3)
-    lead_to_end(scenario)
-    after = {Key(Work.TOOL, record.seq) for record in scenario.records(r.ToolCallStarted)}
-    assert before < after
 
 
 @pytest.mark.parametrize("kind", ["workflow", "phases"])

@@ -14,7 +14,6 @@ from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import CYCLE_MESSAGES
 from tenex.workflows.phases.router_prompt import (
-    COMPLETIONS,
     MESSAGES,
     PER_VALUE,
     Written,
@@ -126,19 +125,6 @@ def test_the_oldest_completions_are_cut_first_and_the_newest_last(budget: int) -
     sizes = [len(turn["completions"][0]["text"]) for turn in question(scenario, budget=budget)["turns"]]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
-
-
-def test_what_was_done_last_is_shown_whole_after_a_long_conversation() -> None:
-    scenario = long_cycle()
-    last = question(scenario, budget=18_000)["turns"][-1]
-    assert all(len(done["text"]) >= COMPLETIONS[0] for done in last["completions"])
-
-
-def test_a_question_that_fits_is_not_cut() -> None:
-    scenario = long_cycle(turns=2, written=10, done=3_000)
-    asked = question(scenario)
-    assert asked == question(scenario, budget=10**7)
-    assert asked["turns"][0]["completions"][0]["text"] == scenario.conversation.turns[0].completions[0].text
 
 
 def test_the_same_conversation_gives_the_same_question_byte_for_byte() -> None:

@@ -199,29 +199,6 @@ def test_a_mentioned_agent_that_is_removed_before_its_turn_holds_nothing_up() ->
     assert scenario.sent_texts()[-1] == "executor answers again"
 
 
-def test_a_question_of_the_agent_is_answered_by_the_next_message() -> None:
-    def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
-        if conversation.runs[call.run].steps:
-            return reply("blue it is")
-        return reply("", ("ask", {"question": "Which colour?"}))
-
-    scenario = talk("paint it", "blue", worker=worker)
-    assert scenario.sent_texts() == ["Which colour?", "blue it is"]
-    assert agents(scenario) == [("executor",)]
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("append", [1, 2, 3, 4])
-def test_a_crash_at_any_append_changes_no_message(append: int, moment: str) -> None:
-    scenario = Scenario(unused, answering, config=alone())
-    scenario.crash_at = (append, moment)
-    for text in ("hello", "again"):
-        scenario.user_writes(text)
-        scenario.settle()
-    assert scenario.sent_texts() == ["executor answers hello", "executor answers again"]
-    assert scenario.refold() == scenario.conversation
-
-
 def test_rollback_and_fork_keep_the_agent() -> None:
     scenario = talk("hello", "again")
     first = scenario.records(r.TurnClosed)[0].seq
@@ -237,15 +214,3 @@ def test_rollback_and_fork_keep_the_agent() -> None:
     assert agents(scenario)[-1] == ("executor",)
     forked = of_fork(then, Millis(5), id=ID, address={}, title="Fork")
     assert (forked.agent, forked.phase, forked.status) == ("executor", Phase.EXECUTE, "waiting")
-
-
-def test_a_conversation_with_phases_records_neither_the_agent_nor_the_phase_of_its_cycle() -> None:
-    scenario = Scenario(lambda _: {"agents": ["USER"], "reason": "wait"}, answering)
-    scenario.user_writes("hello")
-    assert scenario.records(r.ConversationStarted)[0].agent == ""
-    assert scenario.records(r.CycleStarted)[0].phase is Phase.CHAT
-
-
-def test_the_note_on_its_part_names_who_wrote() -> None:
-    scenario = talk("hello")
-    assert "alice wrote." in str(scenario.records(r.RunStarted)[0].entries)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.config import Limits, Role
-from tenex.core.context.transcript import MESSAGE_CHARACTERS, START, WINDOW, entries_for
+from tenex.core.config import Role
+from tenex.core.context.transcript import START, WINDOW, entries_for
 from tenex.core.context.window import BYTES_PER_TOKEN, PastCycle, entry_weight
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
@@ -28,10 +28,8 @@ from tests.fakes.scenario import (
     Scenario,
     in_flight,
     model_by_phase,
-    plain_model,
     reply,
     route,
-    rules,
     scenario_at,
     step_until,
 )
@@ -113,33 +111,6 @@ def test_what_belongs_to_an_earlier_cycle_is_marked_as_done() -> None:
     assert titles(shown(scenario))[2:4] == ["A new request", "and now a poem"]
 
 
-def test_a_message_too_long_to_show_is_cut_in_the_middle() -> None:
-    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
-    scenario.user_writes("begin" + "x" * 500_000 + "end")
-    first = shown(scenario)[0]
-    assert isinstance(first, UserText)
-    assert first.text.startswith("begin")
-    assert first.text.endswith("end")
-    assert len(first.text) < MESSAGE_CHARACTERS + 100
-    assert "characters left out" in first.text
-
-
-def test_all_messages_together_are_bounded_and_the_request_is_always_there() -> None:
-    scenario = Scenario(
-        Router(route(None, "project-manager"), WAITS), plain_model, config=rules(limits=Limits(same_route=99))
-    )
-    scenario.user_writes("the request")
-    for n in range(65):
-        scenario.user_writes(f"message {n} " + "x" * 20_000)
-    entries = shown(scenario)
-    texts = [str(getattr(entry, "text", "")) for entry in entries]
-    assert "the request" in texts
-    assert sum(map(entry_weight, entries)) <= 100_000 * BYTES_PER_TOKEN * START
-    assert any(text.startswith("message 64 ") for text in texts), "the newest is there"
-    assert titles(entries)[0] == "Earlier"
-    assert "A new request" not in titles(entries)
-
-
 @pytest.mark.parametrize(("length", "limit"), [(10, 10), (11, 10), (1_000, 10), (0, 10), (7, 0)])
 def test_cut_keeps_both_ends(length: int, limit: int) -> None:
     text = "".join(chr(65 + n % 26) for n in range(length))
@@ -151,9 +122,6 @@ def test_cut_keeps_both_ends(length: int, limit: int) -> None:
         assert short.startswith(text[:half])
         assert short.endswith(text[length - half :])
         assert f"{length - 2 * half} characters left out" in short
-
-
-# ---- what is chosen where there is too much -----------------------------------------------------------------------
 
 
 class Talk:
@@ -327,15 +295,6 @@ def test_turns_that_are_not_shown_are_named_in_a_line_and_those_that_are_shown_a
     assert "Earlier" not in titles(entries), "nothing is shown twice"
     assert note(entries, "Not finished") == f"{failed.turn_id}, in plan: agent-0 failed: no answer"
     assert titles(entries)[2:4] == ["Not finished", "0 " + "x" * 9_000], "where it happened"
-
-
-def test_the_request_is_there_whatever_came_after_it() -> None:
-    talk = Talk()
-    for n in range(12):
-        talk.sent_texts(f"message-{n} " + "😀" * 30_000)
-    talk.state.answered = talk.seq
-    hand = Handoff(from_=Phase.PLAN, to=Phase.EXECUTE, message="m", reason="r" * 9_000, summary="s" * 90_000)
-    assert {"message-0", "message-11"} <= set(spoken(talk.shown(4_000, reason="w" * 9_000, handoff=hand)))
 
 
 def test_what_the_hand_off_shows_is_not_reported_as_earlier_too() -> None:

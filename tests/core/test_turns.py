@@ -89,11 +89,6 @@ def test_the_same_route_with_progress_is_not() -> None:
     assert scenario.conversation.turn_count == 12
 
 
-def test_another_agent_in_between_is_another_route() -> None:
-    scenario = play_of(endless, same_route=2, turns_per_message=9)
-    assert limited(scenario) == "turns_per_message"
-
-
 def test_tokens_of_a_cycle_are_bounded() -> None:
     scenario = play_of(building, tokens_per_cycle=100)  # 15 for each call, of the router and of the agents
     assert limited(scenario) == "tokens_per_cycle"
@@ -161,12 +156,6 @@ def test_the_cost_of_a_run_is_bounded() -> None:
     assert scenario.sent_texts()[-1].startswith("Executor's run has cost $1.20 of $1.00.")
 
 
-def test_a_limit_of_the_cycle_reached_within_a_run_is_sent_once() -> None:
-    scenario = play_of(lambda _: route("execute", "executor"), busy, tokens_per_cycle=100)
-    assert limited(scenario) == "tokens_per_cycle"
-    assert sum("This cycle has used" in text for text in scenario.sent_texts()) == 1
-
-
 def test_the_tokens_of_a_conversation_are_bounded_across_its_cycles() -> None:
     scenario = play_of(Router(route(None, "project-manager"), WAITS), tokens_per_conversation=100)
     for _ in range(2):  # 45 in each cycle
@@ -187,20 +176,6 @@ def test_a_limit_of_zero_is_no_limit() -> None:
     assert limited(scenario) == "turns_per_message"
 
 
-def test_a_new_cycle_has_the_tokens_of_a_cycle_again() -> None:
-    scenario = play_of(building, tokens_per_cycle=100)
-    scenario.user_writes("/new")
-    scenario.router = Router(route(None, "project-manager"), WAITS)
-    scenario.converse("something small")
-    assert scenario.conversation.waiting_for == "user"
-
-
-def test_a_limit_stops_no_work_that_runs() -> None:
-    scenario = play_of(building, tokens_per_cycle=1)
-    assert limited(scenario) == "tokens_per_cycle"
-    assert scenario.records(r.RunEnded)[0].outcome == "finished", "the router had used it up before the agent began"
-
-
 def test_an_addressed_agent_works_although_the_router_may_not() -> None:
     """The user asked for it; they need not state it twice."""
     scenario = play_of(building, tokens_per_cycle=100)
@@ -208,9 +183,6 @@ def test_an_addressed_agent_works_although_the_router_may_not() -> None:
     assert scenario.records(r.TurnOpened)[-1].agents == ("executor",)
     scenario.settle()
     assert limited(scenario) == "tokens_per_cycle"
-
-
-# ---- addressed agents ---------------------------------------------------------------------------------------------
 
 
 def test_a_user_who_names_an_agent_decides_the_route_themselves() -> None:

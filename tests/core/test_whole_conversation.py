@@ -8,7 +8,7 @@ from tenex.core import records as r
 from tenex.core.effects import ModelCall, Route, ToolCall
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tests.fakes.scenario import ALICE, Scenario, diligent, seven_phases
+from tests.fakes.scenario import Scenario, diligent, seven_phases
 
 ALL = [Phase.BRAINSTORM, Phase.PLAN, Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION]
 
@@ -75,16 +75,6 @@ def test_a_crash_at_every_append_loses_and_repeats_nothing(append: int, moment: 
     assert len(runs_again) <= (moment == "before"), "only the call whose result was lost runs again"
 
 
-def test_parallel_agents_are_in_flight_together() -> None:
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("hello", "think", "plan"):
-        scenario.user_writes(text)
-        while scenario.conversation.phase is not Phase.EXECUTE and scenario.step():
-            pass
-    wanted = [effect.run for effect in pending(scenario.conversation).values() if isinstance(effect, ModelCall)]
-    assert wanted == ["turn-4.executor", "turn-4.helper"]
-
-
 def moments() -> int:
     """How many steps the work of a whole conversation has."""
     scenario, steps = Scenario(seven_phases, diligent), 0
@@ -140,13 +130,3 @@ def test_a_stop_at_every_moment_ends_all_work_and_waits(moment: int) -> None:
     scenario.settle()
     scenario.converse("go on then")
     assert scenario.conversation.answered > 0
-
-
-def test_the_same_event_twice_gives_one_record() -> None:
-    scenario = Scenario(seven_phases, diligent)
-    assert scenario.user_writes("hello", event_id="1" * 64)
-    assert scenario.user_writes("hello", event_id="1" * 64) == []
-    scenario.settle()
-    scenario.crash()
-    assert scenario.user_writes("hello", event_id="1" * 64) == []
-    assert [rec.author for rec in scenario.records(r.MessageRecorded)] == [ALICE]
