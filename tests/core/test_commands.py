@@ -247,7 +247,12 @@ def test_continue_and_retry_after_a_fallback_before_any_turn_ask_the_router_agai
         ("new", "/continue", "waiting", "There is nothing to go on with yet; write what you want."),
         ("new", "/stop", "waiting", "Nothing is running."),
         ("new", "/quick", "waiting", "As you wish"),
-        ("new", "/frobnicate it", "waiting", "There is no command /frobnicate. `/help` lists them. Nothing was started."),
+        (
+            "new",
+            "/frobnicate it",
+            "waiting",
+            "There is no command /frobnicate. `/help` lists them. Nothing was started.",
+        ),
         ("waiting", "/stop", "waiting", "Nothing is running."),
         ("ended", "/stop", "ended", "Nothing is running."),
         ("ended", "/retry", "ended", "This cycle is over; just write what is next."),

@@ -1,6 +1,5 @@
 """Conditions see the state and the round, nothing else; a missing variable fires nothing, and never raises."""
 
-
 import pytest
 
 from tenex.core.errors import ConfigurationError

@@ -26,7 +26,7 @@ from tenex.core.context.window import (
     weight,
 )
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, Slug, TurnId
-from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, UserText
+from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, UserText
 from tenex.core.phases import Phase
 from tenex.core.state.run import Message, OrchestratorTurn
 
@@ -151,21 +151,6 @@ def test_the_arguments_of_the_newest_calls_are_cut_where_they_alone_are_too_much
     assert newest.calls[0].arguments["path"] == "big.txt"
     assert "characters left out" in newest.calls[0].arguments["content"]
     assert newest.vendor == ["signature"], "some vendors reject the step they are to go on from without it"
-
-
-def test_a_users_words_are_never_left_out() -> None:
-    answer = result(0, 0, "red " + "!" * 9_000, "ask")
-    entries: list[Entry] = [REQUEST, PART, step(0, ("ask", {"question": "Which?"})), answer]
-    entries += [UserText(author="alice", text="and more " + "m" * 9_000), AgentText(author="b", text="t" * 9_000)]
-    entries += [step(1, ("read_file", {"path": "x"})), result(1, 0, "x" * 90_000)]
-    entries += [step(2, ("read_file", {"path": "y"})), result(2, 0, "y" * 500)]
-    shown = fit(entries, 100)
-    kept = [place for place, entry in enumerate(entries) if not isinstance(entry, (CallResult, ModelStep))]
-    assert all(shown[place] == entries[place] for place in (*kept, 3))
-    assert shown[-1] == entries[-1], f"less than {LEAST} bytes of a newest result are never cut"
-    old = shown[7]
-    assert isinstance(old, CallResult)
-    assert old.content.startswith("[left out: 90000 characters of read_file x;")
 
 
 def test_after_an_answer_without_calls_the_newest_results_are_those_before_it() -> None:

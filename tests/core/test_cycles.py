@@ -1,46 +1,46 @@
 """Cycles: what ends one, what begins the next, what is cleared between them; and what is handed on within one."""
 
+from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.phases import Phase
+from tenex.core.phases import QUALITY_PHASES, Phase
 from tests.fakes.scenario import (
     ENDS,
     WAITS,
     Router,
-    RouterModel,
     Scenario,
     model_by_phase,
     plain_model,
+    refusals,
     reply,
     route,
     rules,
     scenario_at,
+    seven_phases,
     step_until,
 )
 
 
-def refusals(scenario: Scenario) -> list[str]:
-    """The sentences of all refusals, in order."""
-    return [record.sentence for record in scenario.records(r.RouteRejected)]
+@pytest.mark.parametrize(("phase", "cycle"), [(Phase.REFLECTION, 2), (Phase.EXECUTE, 1)])
+def test_chat_entered_from_reflection_begins_a_cycle_and_from_execute_none(phase: Phase, cycle: int) -> None:
+    scenario = scenario_at(phase, Router(route("chat", "project-manager"), ENDS, WAITS)).settle()
+    assert scenario.phases()[-1] is Phase.CHAT
+    assert (scenario.conversation.cycle, scenario.conversation.executed) == (cycle, cycle == 1)
+    assert len(refusals(scenario)) == (cycle == 1), "its gates are kept"
 
 
-def whole_cycle(router: RouterModel | None = None) -> Scenario:
-    """A cycle that went the whole way and is over, with a file read and one changed."""
-    reads = [reply("", ("read_file", {"path": "a"}), ("write_file", {"path": "a"})), reply("built")]
-    scenario = Scenario(
-        Router(
-            route("execute", "executor"),
-            route("verification", "executor"),
-            route("chores", "executor"),
-            route("reflection", "executor"),
-            ENDS,
-        ),
-        model_by_phase(execute=reads),
-    ).converse("build it")
+def whole_cycle() -> Scenario:
+    """A cycle that went the whole way and is over, with a file changed."""
+    steps = [reply("", ("write_file", {"path": "a"})), reply("built")]
+    scenario = scenario_at(Phase.CHAT, seven_phases, model_by_phase(execute=steps)).settle()
+    for text in ("think", "plan"):
+        scenario.converse(text)
     assert scenario.conversation.status == "ended"
-    scenario.router = router or Router(route(None, "project-manager"), WAITS)
+    scenario.router = Router(route(None, "project-manager"), WAITS)
     return scenario
 
 
@@ -49,19 +49,17 @@ def test_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
     assert scenario.conversation.touched == {"a"}
     scenario.user_writes("/quick")  # no waiver of a cycle that is over may leak into the next
     scenario.user_writes("and now a poem")
-    conversation = scenario.conversation
-    assert (conversation.cycle, conversation.phase, conversation.status) == (2, Phase.CHAT, "active")
-    assert (conversation.read_files, conversation.touched) == ({}, frozenset())
-    assert (conversation.waivers, conversation.participants, conversation.gates_met) == ((), (), frozenset())
-    assert not conversation.executed
-    assert [message.text for message in conversation.messages] == ["and now a poem"]
+    state = scenario.conversation
+    assert (state.cycle, state.phase, state.status) == (2, Phase.CHAT, "active")
+    assert (state.read_files, state.touched, state.executed) == ({}, frozenset(), False)
+    assert (state.waivers, state.participants, state.gates_met) == ((), (), frozenset())
+    assert [message.text for message in state.messages] == ["and now a poem"]
     assert scenario.phases()[-1] is Phase.CHAT, "reflection -> chat is an edge of the table, so it is a transition"
     scenario.settle()
     assert scenario.conversation.waiting_for == "user"
 
 
 def test_a_message_while_end_is_decided_gives_the_end_and_a_new_cycle_in_one_append() -> None:
-    scenario = whole_cycle()
     scenario = scenario_at(Phase.REFLECTION)
 
     def ending(question: dict[str, Any]) -> Any:
@@ -80,31 +78,13 @@ def test_a_message_while_end_is_decided_gives_the_end_and_a_new_cycle_in_one_app
     assert scenario.conversation.waiting_for == "user"
 
 
-def test_chat_entered_from_reflection_begins_a_cycle() -> None:
-    scenario = scenario_at(Phase.REFLECTION, Router(route("chat", "project-manager"), WAITS)).settle()
-    assert scenario.conversation.cycle == 2
-    assert scenario.phases()[-1] is Phase.CHAT
-    assert not scenario.conversation.executed
-
-
-def test_chat_entered_from_execute_is_the_same_cycle_and_keeps_its_gates() -> None:
-    scenario = scenario_at(Phase.EXECUTE, Router(route("chat", "project-manager"), ENDS, WAITS)).settle()
-    assert scenario.conversation.cycle == 1
-    assert refusals(scenario)[-1].startswith("END is refused")
-
-
 def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
     """Chat entered from reflection begins a cycle, but the user still has not spoken."""
-    ring = {
-        "chat": "execute",
-        "execute": "verification",
-        "verification": "chores",
-        "chores": "reflection",
-        "reflection": "chat",
-    }
+    ring = [Phase.CHAT, Phase.EXECUTE, *QUALITY_PHASES, Phase.CHAT]
+    following = dict(pairwise(map(str, ring)))
 
     def round_and_round(question: dict[str, Any]) -> Any:
-        target = ring[question["phase"]]
+        target = following[question["phase"]]
         return route(target, *(question["still_to_reflect"] if target == "reflection" else ["executor"]))
 
     scenario = Scenario(round_and_round, plain_model).converse("build it")

@@ -29,7 +29,6 @@ from tests.fakes.scenario import (
     Router,
     Scenario,
     model_by_phase,
-    plain_model,
     reply,
     route,
     rules,
@@ -139,18 +138,6 @@ def test_what_a_run_was_shown_is_the_beginning_of_what_the_next_is_shown_whateve
     assert titles[:3] == ["Not finished", "Decision", "A new request"]
 
 
-def test_commands_that_waive_are_decisions_and_the_oldest_of_many_are_forgotten() -> None:
-    scenario = scenario_at(Phase.EXECUTE, Router(WAITS))
-    scenario.user_writes("/skip verification")
-    (decision,) = scenario.conversation.user_decisions
-    assert decision.text == "alice gave up verification: “/skip verification”"
-    assert decision.is_command
-    for _ in range(DECISIONS):
-        scenario.user_writes("/quick")
-    assert len(scenario.conversation.user_decisions) == DECISIONS
-    assert decision not in scenario.conversation.user_decisions
-
-
 def test_a_decision_and_the_first_messages_are_in_the_note_on_what_was_earlier() -> None:
     chat = Chat(16_000)
     chat.goes_on(1)
@@ -207,12 +194,20 @@ def test_going_back_and_branching_off_take_the_window_of_then() -> None:
     assert [message.seq for message in fork.recent if message.seq > fork.window.until]
 
 
-def test_a_plan_that_a_user_approved_is_a_decision() -> None:
-    scenario = scenario_at(Phase.PLAN, Router(WAITS), plain_model)
-    scenario.settle()
+def test_commands_that_waive_answers_and_approved_plans_are_decisions_and_the_oldest_are_forgotten() -> None:
+    asks = reply("", ("ask", {"question": "Which colour?"}))
+    scenario = scenario_at(Phase.PLAN, Router(WAITS)).settle()
     scenario.router = Router(route("execute", "executor"), WAITS)
-    scenario.worker = model_by_phase()
-    scenario.converse("yes, but without the cellar")
-    assert [one.text for one in scenario.conversation.user_decisions] == [
-        "alice on the plan: yes, but without the cellar"
+    scenario.worker = model_by_phase(execute=[asks, reply("done")])
+    for text in ("yes, but without the cellar", "blue", "/skip verification"):
+        scenario.converse(text)
+    decisions = scenario.conversation.user_decisions
+    assert [(one.text, one.is_command) for one in decisions] == [
+        ("alice on the plan: yes, but without the cellar", False),
+        ("asked “Which colour?”, alice answered: blue", False),
+        ("alice gave up verification: “/skip verification”", True),
     ]
+    for _ in range(DECISIONS):
+        scenario.user_writes("/quick")
+    assert len(scenario.conversation.user_decisions) == DECISIONS
+    assert not set(decisions) & set(scenario.conversation.user_decisions)

@@ -1,6 +1,5 @@
 """Faults of transport: tried again after the delays of the table, then held, and the user is notified once."""
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from tests.fakes.scenario import (
     check_idle,
     in_flight,
     model_by_phase,
+    remove_agent,
     reply,
     route,
     scenario_at,
@@ -38,63 +38,53 @@ def retries(scenario: Scenario) -> list[tuple[int, int, bool]]:
     return [(record.attempt, record.due - record.at, record.on_hold) for record in scenario.records(r.RetryScheduled)]
 
 
-def broken_agent(*, times: int) -> Scenario:
-    """A scenario whose agent cannot be reached that often."""
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
+def broken(part: str, *, times: int) -> Scenario:
+    """A scenario whose agent (`retry`) or router (`route`) cannot be reached that often."""
     left = iter([down()] * times)
-    scenario.worker = model_by_phase(execute=lambda *_: next(left, reply("done")))
-    scenario.settle()
+    if part == "route":
+        return scenario_at(Phase.CHAT, lambda _: next(left, WAITS)).settle()
+    router = Router(route("execute", "executor"), WAITS)
+    worker = model_by_phase(execute=lambda *_: next(left, reply("done")))
+    return scenario_at(Phase.CHAT, router, worker).settle()
+
+
+def fire(scenario: Scenario, part: str, *, times: int = 1) -> Scenario:
+    """The next tries are due."""
+    for _ in range(times):
+        assert in_flight(scenario) == [], "while it waits nothing is asked"
+        scenario.fire(part)
+        scenario.settle()
     return scenario
 
 
-def broken_router(*, times: int) -> Scenario:
-    """A scenario whose router cannot be reached that often."""
-    left = iter([down()] * times)
-    return scenario_at(Phase.CHAT, lambda _: next(left, WAITS)).settle()
+def unreachable(scenario: Scenario) -> list[str]:
+    """The notices about it."""
+    return [text for text in scenario.sent_texts() if "cannot be reached" in text]
 
 
-@pytest.mark.parametrize(("make", "part"), [(broken_agent, "retry"), (broken_router, "route")])
-def test_delays_come_from_the_table_and_then_the_work_is_held(make: Any, part: str) -> None:
-    scenario = make(times=6)
-    for _ in range(5):
-        scenario.fire(part)
-        scenario.settle()
+@pytest.mark.parametrize("part", ["retry", "route"])
+def test_delays_come_from_the_table_and_then_the_work_is_held(part: str) -> None:
+    scenario = fire(broken(part, times=6), part, times=5)
     expected = [*((n + 1, delay, False) for n, delay in enumerate(DELAYS)), *((n, HOLD, True) for n in (4, 5, 6))]
     assert retries(scenario) == expected
-    assert len([text for text in scenario.sent_texts() if "cannot be reached" in text]) == 1, "reported once"
-    scenario.fire(part)
-    scenario.settle()
-    check_idle(scenario)
+    assert len(unreachable(scenario)) == 1, "reported once"
+    check_idle(fire(scenario, part))
     assert scenario.conversation.waiting_for == "user"
 
 
-def test_a_server_that_asks_for_patience_gets_it() -> None:
-    scenario = scenario_at(Phase.CHAT, Router(down(retry_after=90_000), down(retry_after=1), WAITS)).settle()
-    scenario.fire("route")
-    scenario.settle()
-    assert [delay for _, delay, _ in retries(scenario)] == [90_000, DELAYS[1]]
-
-
-@pytest.mark.parametrize("who", ["agent", "router"])
-def test_a_long_wait_a_server_asks_for_is_reported_at_once_and_once(who: str) -> None:
+@pytest.mark.parametrize("part", ["retry", "route"])
+def test_a_long_wait_a_server_asks_for_is_reported_at_once_and_once(part: str) -> None:
     """Without a word the user would wait for as many hours as the table has delays."""
     hour = 3_600_000
     times = iter([down(retry_after=hour), down(retry_after=hour), down(retry_after=1)])
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    if who == "agent":
-        scenario.worker = model_by_phase(execute=lambda *_: next(times, reply("done")))
-    else:
-        scenario = scenario_at(Phase.CHAT, lambda _: next(times, WAITS))
-    part = "retry" if who == "agent" else "route"
-    scenario.settle()
-    reported = [text for text in scenario.sent_texts() if "cannot be reached" in text]
-    assert len(reported) == 1
-    assert "connection refused. I hold the work and try again in 60 min; `/continue` tries at once." in reported[0]
-    for _ in range(3):
-        scenario.fire(part)
-        scenario.settle()
-    assert [record.on_hold for record in scenario.records(r.RetryScheduled)] == [True, True, False]
-    assert [text for text in scenario.sent_texts() if "cannot be reached" in text] == reported
+    router = Router(route("execute", "executor"), WAITS) if part == "retry" else lambda _: next(times, WAITS)
+    worker = model_by_phase(execute=lambda *_: next(times, reply("done")))
+    scenario = scenario_at(Phase.CHAT, router, worker).settle()
+    (reported,) = unreachable(scenario)
+    assert "connection refused. I hold the work and try again in 60 min; `/continue` tries at once." in reported
+    fire(scenario, part, times=3)
+    assert retries(scenario) == [(1, hour, True), (2, hour, True), (3, DELAYS[2], False)]
+    assert unreachable(scenario) == [reported]
     check_idle(scenario)
 
 
@@ -116,7 +106,7 @@ def test_no_wait_for_another_try_counts_against_a_deadline() -> None:
 
 
 def test_time_away_is_given_back_once_to_a_run_that_waited() -> None:
-    scenario = broken_agent(times=1)
+    scenario = broken("retry", times=1)
     before = next(iter(scenario.conversation.runs.values()))
     began = scenario.records(r.RetryScheduled)[0].at
     scenario.now = Millis(scenario.now + 7_200_000)
@@ -131,9 +121,7 @@ def test_an_answer_ends_the_count_of_tries() -> None:
     scenario = scenario_at(
         Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=lambda *_: next(steps))
     ).settle()
-    for _ in range(3):
-        scenario.fire("retry")
-        scenario.settle()
+    fire(scenario, "retry", times=3)
     assert [attempt for attempt, *_ in retries(scenario)] == [1, 2, 1]
     assert scenario.records(r.RunEnded)[-1].outcome == "finished"
 
@@ -157,27 +145,24 @@ def test_nothing_is_held_for_an_agent_that_has_left() -> None:
         Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=lambda *_: down())
     )
     step_until(scenario, lambda it: it.conversation.turn is not None)
-    roster = {slug: agent for slug, agent in scenario.rules.roster.items() if slug != "executor"}
-    scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
+    remove_agent(scenario, "executor")
     scenario.settle()
     assert "I could not finish: it is no longer one of the agents" in scenario.sent_texts()
     check_idle(scenario)
 
 
-@pytest.mark.parametrize(("make", "part"), [(broken_agent, "retry"), (broken_router, "route")])
-def test_continue_asks_at_once_through_a_pause_and_only_that_once(make: Any, part: str) -> None:
-    scenario = make(times=6)
-    for _ in range(3):
-        scenario.fire(part)
-        scenario.settle()
+@pytest.mark.parametrize("part", ["retry", "route"])
+def test_continue_asks_at_once_through_a_pause_and_only_that_once(part: str) -> None:
+    scenario = fire(broken(part, times=6), part, times=3)
+    assert retries(scenario)[-1][2], "held"
     assert not any(getattr(effect, "is_urgent", False) for effect in scenario.running.values())
     scenario.user_writes("/continue")
+    assert "I try again now." in scenario.sent_texts()
     (again,) = in_flight(scenario)
     assert isinstance(again, (ModelCall, Route))
     assert again.is_urgent
     scenario.settle()
-    reported = [text for text in scenario.sent_texts() if "cannot be reached" in text]
-    assert len(reported) == 2, "the user who asked learns that it failed again"
+    assert len(unreachable(scenario)) == 2, "the user who asked learns that it failed again"
     scenario.fire(part)
     (later,) = in_flight(scenario)
     assert isinstance(later, (ModelCall, Route))

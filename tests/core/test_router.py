@@ -7,7 +7,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.effects import Route, Timer
+from tenex.core.effects import Key, Route, Timer
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
@@ -18,6 +18,7 @@ from tests.fakes.scenario import (
     Scenario,
     check_idle,
     plain_model,
+    refusals,
     reply,
     route,
     rules,
@@ -27,64 +28,34 @@ from tests.fakes.scenario import (
 DUMMY: Any = None
 
 
-def refusals(scenario: Scenario) -> list[str]:
-    """The sentences of all refusals, in order."""
-    return [record.sentence for record in scenario.records(r.RouteRejected)]
-
-
-def asked_once(scenario: Scenario, answer: Any) -> str:
-    """Let the router give one bad answer and then wait; returns the sentence it was refused with."""
-    before = len(scenario.records(r.RouteRejected))
-    scenario.router = Router(answer, WAITS)
-    scenario.settle()
-    new = refusals(scenario)[before:]
-    assert len(new) == 1, new
-    return new[0]
-
-
-@pytest.mark.parametrize("field", ["agents", "phase", "waive"])
-def test_an_endless_name_does_not_flood_the_router_or_the_user(field: str) -> None:
-    endless = "nonsense " * 10_000
-    answer: dict[str, Any] = {
-        "agents": {"agents": [endless], "reason": "x"},
-        "phase": route(endless, "executor"),
-        "waive": route("execute", "executor", waive=[endless]),
-    }[field]
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"agents": ["nonsense " * 10_000], "reason": "x"},
+        route("nonsense " * 10_000, "executor"),
+        route("execute", "executor", waive=["nonsense " * 10_000]),
+    ],
+    ids=["agents", "phase", "waive"],
+)
+def test_an_endless_name_does_not_flood_the_router_or_the_user(answer: dict[str, Any]) -> None:
     scenario = Scenario(Router(answer), plain_model).converse("build it")
     assert len(scenario.sent_texts()[-1]) < 1_000
     assert all(len(sentence) < 500 for sentence in refusals(scenario))
     assert all(len(record.answer) <= 2_000 for record in scenario.records(r.RouteRejected))
 
 
-@pytest.mark.parametrize("written", ["Executor", "EXECUTOR", " executor ", "executor"])
-def test_slugs_and_phases_are_read_in_any_case(written: str) -> None:
-    scenario = Scenario(Router(route("EXECUTE", written), WAITS), plain_model).converse("build it")
-    assert scenario.records(r.TurnOpened)[0].agents == ("executor",)
-    assert scenario.phases() == [Phase.EXECUTE]
-    assert refusals(scenario) == []
-
-
-def test_a_slug_in_two_spellings_is_one_agent() -> None:
-    scenario = Scenario(
-        Router({"agents": ["ProjectManager", "project manager"], "reason": "x"}, WAITS), plain_model
-    ).converse("hello")
-    assert scenario.records(r.TurnOpened)[0].agents == ("project-manager",)
-
-
-def test_naming_the_phase_one_is_in_is_staying() -> None:
-    scenario = scenario_at(Phase.EXECUTE, Router(route("execute", "helper"), WAITS)).settle()
+def test_names_are_read_in_any_spelling_and_staying_is_no_transition() -> None:
+    first, second = route("EXECUTE", " Project Manager ", "ProjectManager"), route("execute", "helper")
+    scenario = Scenario(Router(first, second, WAITS), plain_model).converse("build it")
+    assert [record.agents for record in scenario.records(r.TurnOpened)] == [("project-manager",), ("helper",)]
     assert scenario.phases() == [Phase.EXECUTE]
     assert [record.to for record in scenario.records(r.HandedOff)] == [Phase.EXECUTE]
     assert refusals(scenario) == []
 
 
-@pytest.mark.parametrize("word", ["END", "USER", "end", "User"])
-@pytest.mark.parametrize("other", ["executor", "END", "USER"])
-@pytest.mark.parametrize("order", [0, 1])
-def test_a_reserved_word_beside_others_is_refused(word: str, other: str, order: int) -> None:
-    if word.upper() != other:
-        agents = [other, word] if order else [word, other]
-        assert "must stand alone" in asked_once(scenario_at(Phase.CHAT), route(None, *agents))
+@pytest.mark.parametrize("agents", [("END", "executor"), ("executor", "User"), ("USER", "end")])
+def test_a_reserved_word_beside_others_is_refused(agents: tuple[str, str]) -> None:
+    assert "must stand alone" in refusals(scenario_at(Phase.CHAT, Router(route(None, *agents), WAITS)).settle())[0]
 
 
 @pytest.mark.parametrize("word", ["END", "USER"])
@@ -123,17 +94,8 @@ JARGON = re.compile(r"JSON|object|slug|roster|\bEND\b|\bUSER\b|`agents`|`phase`|
 GARBAGE = {
     "nothing": "",
     "prose": "I would let the executor do it.",
-    "empty agents": '{"agents": [], "reason": "nobody"}',
-    "agents as a number": '{"agents": 7}',
-    "deep nesting": '{"agents":' * 20_000,
     "ten thousand tokens": "lorem ipsum dolor " * 10_000,
-    "many braces": "{}" * 5_000,
-    "control characters": "\x00\x01\x1b[31m",
-    "lone surrogates": '{"agents": ["\\ud800"], "reason": "\\udfff"}',
-    "raw surrogates": "\ud800{\udfff}",
-    "not a string": '{"agents": [null]}',
-    "huge number": '{"agents": ' + "1" * 9_999 + "}",
-    "an array": '[{"agents": ["executor"]}, 5',
+    "surrogates": '{"agents": ["\\ud800"], "reason": "\\udfff"}',
     "unknown agent": '{"agents": ["wizard"]}',
     "forbidden way": '{"agents": ["executor"], "phase": "chores"}',
 }
@@ -141,14 +103,13 @@ GARBAGE = {
 
 @pytest.mark.parametrize("answer", GARBAGE.values(), ids=GARBAGE)
 def test_three_refusals_lead_to_a_message_and_a_wait_and_the_next_message_works(answer: str) -> None:
-    scenario = scenario_at(Phase.CHAT, Router(answer))
+    router = Router(answer)
+    scenario = scenario_at(Phase.CHAT, router)
     before = scenario.conversation.phase
     scenario.settle()
-    if answer.startswith("[{"):  # an object inside an array is found; the answer is a good one
-        assert scenario.records(r.RouteRejected) == []
-        return
     assert [record.attempt for record in scenario.records(r.RouteRequested)][-3:] == [1, 2, 3]
-    assert len(refusals(scenario)) == 3
+    assert [len(question["rejections"]) for question in router.asked] == [0, 1, 2]
+    assert router.asked[2]["rejections"] == refusals(scenario)[:2]
     assert scenario.conversation.phase is before
     assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "fallback")
     expected = scenario.sent_texts()[-1]
@@ -157,10 +118,10 @@ def test_three_refusals_lead_to_a_message_and_a_wait_and_the_next_message_works(
     )
     assert not JARGON.search(expected)
     assert ("error", "routing") in scenario.records(r.MessageSent)[-1].tags
-    scenario.router = Router(route(None, "project-manager"), WAITS)
+    router = scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.converse("try again")
-    assert scenario.conversation.turn_count == 2
-    assert scenario.conversation.waiting_for == "user"
+    assert router.asked[0]["rejections"] == []
+    assert (scenario.conversation.turn_count, scenario.conversation.waiting_for) == (2, "user")
 
 
 @pytest.mark.parametrize(
@@ -187,34 +148,6 @@ def test_the_user_is_notified_in_plain_words_what_the_router_did(phase: Phase, a
     assert not JARGON.search(sent)
 
 
-def test_each_refusal_is_shown_to_the_router_and_a_new_question_begins_afresh() -> None:
-    router = Router("hm", route(None, "wizard"), route("chores", "executor"))
-    scenario = scenario_at(Phase.CHAT, router).settle()
-    assert [len(question["rejections"]) for question in router.asked] == [0, 1, 2]
-    assert router.asked[2]["rejections"] == refusals(scenario)[:2]
-    scenario.user_writes("try again")
-    scenario.step()
-    assert router.asked[-1]["rejections"] == []
-
-
-def test_a_corrected_name_is_kept_as_a_lesson_and_shown_in_later_questions() -> None:
-    router = Router(route(None, "wizard"), route("deployment", "executor"), route(None, "project-manager"), WAITS)
-    scenario = scenario_at(Phase.CHAT, router).settle()
-    lessons = [record.lesson for record in scenario.records(r.RouterCorrected)]
-    assert len(lessons) == 2
-    assert lessons[0].startswith("There is no agent 'wizard'.")
-    assert lessons[1].startswith("There is no phase 'deployment'.")
-    assert all(lesson.endswith("The answer that was accepted: project-manager.") for lesson in lessons)
-    assert router.asked[-1]["lessons"] == lessons
-
-
-def test_a_refusal_that_has_nothing_to_do_with_names_is_no_lesson() -> None:
-    scenario = scenario_at(
-        Phase.CHAT, Router("hm", route("chores", "executor"), route(None, "project-manager"), WAITS)
-    ).settle()
-    assert scenario.records(r.RouterCorrected) == []
-
-
 def test_lessons_are_bounded() -> None:
     answers = [answer for n in range(15) for answer in (route(None, f"wizard{n}"), route(None, "project-manager"))]
     scenario = scenario_at(Phase.CHAT, Router(*answers, WAITS), config=rules(limits=Limits(same_route=99))).settle()
@@ -223,70 +156,72 @@ def test_lessons_are_bounded() -> None:
     assert "wizard14" in scenario.conversation.router_lessons[-1]
 
 
-def silent() -> Scenario:
+def test_a_corrected_name_is_kept_as_a_lesson_and_shown_in_later_questions_and_no_other_refusal_is() -> None:
+    answers = ("hm", route("chores", "executor"), route(None, "project-manager"))
+    corrected = (route(None, "wizard"), route("deployment", "executor"), route(None, "planner"))
+    router = Router(*answers, *corrected, WAITS)
+    scenario = scenario_at(Phase.CHAT, router).settle()
+    lessons = [record.lesson for record in scenario.records(r.RouterCorrected)]
+    assert [lesson.partition(".")[0] for lesson in lessons] == [
+        "There is no agent 'wizard'",
+        "There is no phase 'deployment'",
+    ]
+    assert all(lesson.endswith("The answer that was accepted: planner.") for lesson in lessons)
+    assert all(slug in lessons[0] for slug in scenario.rules.roster)
+    assert all(phase in lessons[1] for phase in Phase)
+    assert router.asked[-1]["lessons"] == lessons
+
+
+def silent() -> tuple[Scenario, Key]:
     """A scenario whose router has been asked and does not answer."""
     scenario = Scenario(Router(WAITS), plain_model)
     scenario.user_writes("build it")
-    return scenario
+    return scenario, next(key for key, effect in scenario.running.items() if isinstance(effect, Route))
 
 
-def warnings(scenario: Scenario) -> list[str]:
-    """The notices about a slow router."""
-    return [text for text in scenario.sent_texts() if "has not answered" in text]
+def slow(scenario: Scenario) -> list[int]:
+    """When the user learns that there is no answer yet."""
+    return [e.due for e in scenario.running.values() if isinstance(e, Timer) and e.key.part == "route-warn"]
 
 
-def test_the_user_learns_within_half_a_minute_that_the_router_has_not_answered() -> None:
-    scenario = silent()
-    (timer,) = [e for e in scenario.running.values() if isinstance(e, Timer)]
-    assert timer.due <= scenario.now + 30_000
-    scenario.fire("route-warn")
-    assert warnings(scenario) == ["The orchestrator's model has not answered for 25 s. I keep trying; `/stop` ends it."]
-    assert scenario.conversation.question is not None, "it is still asked"
-
-
-def test_a_slow_router_is_reported_once_for_a_question_however_often_it_is_tried() -> None:
-    scenario = silent()
+def test_a_slow_router_is_reported_within_half_a_minute_and_once_for_a_question() -> None:
+    scenario, _ = silent()
+    assert slow(scenario)[0] <= scenario.now + 30_000
     scenario.fire("route-warn")
     for _ in range(3):
         effect = next(e for e in scenario.running.values() if isinstance(e, Route))
         scenario.handle(ModelFailed(key=effect.key, message="timed out", retryable=True))
         scenario.fire("route")
     scenario.settle()
-    assert not [e for e in scenario.running.values() if isinstance(e, Timer) and e.key.part == "route-warn"]
-    assert len(warnings(scenario)) == 1
+    assert slow(scenario) == []
+    reported = [text for text in scenario.sent_texts() if "has not answered" in text]
+    assert reported == ["The orchestrator's model has not answered for 25 s. I keep trying; `/stop` ends it."]
 
 
 def test_a_refused_answer_does_not_begin_the_wait_again() -> None:
-    scenario = silent()
-    due = scenario.conversation.question.warn_at if scenario.conversation.question else 0
-    effect = next(e for e in scenario.running.values() if isinstance(e, Route))
+    scenario, key = silent()
+    due = slow(scenario)
     scenario.now = Millis(scenario.now + 20_000)
-    scenario.handle(RouteAnswered(key=effect.key, step=reply("hm")))
-    assert scenario.conversation.question is not None
-    assert scenario.conversation.question.warn_at == due > 0
+    scenario.handle(RouteAnswered(key=key, step=reply("hm")))
+    assert slow(scenario) == due
 
 
-def _slow(scenario: Scenario) -> list[int]:
-    return [e.due for e in scenario.running.values() if isinstance(e, Timer) and e.key.part == "route-warn"]
-
-
-def test_a_hold_until_the_next_day_counts_against_no_answer() -> None:
-    scenario = silent()
-    effect = next(e for e in scenario.running.values() if isinstance(e, Route))
-    until_ = Millis(scenario.now + 3_600_000)
-    scenario.handle(
-        DayLimitReached(key=effect.key, limit="cost_per_day_usd", sentence="Enough for today.", until=until_)
-    )
-    assert _slow(scenario) == [], "the user knows why nothing happens"
+def test_the_time_no_one_was_there_and_a_hold_until_the_next_day_count_against_no_answer() -> None:
+    scenario, key = silent()
+    scenario.now = Millis(scenario.now + 3_600_000)
+    scenario.crash()
+    assert slow(scenario)[0] > scenario.now + 20_000
+    until = Millis(scenario.now + 3_600_000)
+    scenario.handle(DayLimitReached(key=key, limit="cost_per_day_usd", sentence="Enough for today.", until=until))
+    assert slow(scenario) == [], "the user knows why nothing happens"
     scenario.fire("route")
-    assert _slow(scenario)[0] > scenario.now + 20_000
+    assert slow(scenario)[0] > scenario.now + 20_000
 
 
 def test_who_continues_is_notified_again_of_a_router_that_does_not_answer() -> None:
-    scenario = silent()
+    scenario, key = silent()
     scenario.fire("route-warn")
-    effect = next(e for e in scenario.running.values() if isinstance(e, Route))
-    scenario.handle(ModelFailed(key=effect.key, message="wait", retryable=True, retry_after=600_000))
-    assert _slow(scenario) == []
+    scenario.handle(ModelFailed(key=key, message="wait", retryable=True, retry_after=600_000))
+    assert slow(scenario) == []
     scenario.user_writes("/continue")
-    assert scenario.now + 20_000 < _slow(scenario)[0] <= scenario.now + 30_000
+    assert scenario.now + 20_000 < slow(scenario)[0] <= scenario.now + 30_000

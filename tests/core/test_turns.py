@@ -16,10 +16,12 @@ from tests.fakes.scenario import (
     check_idle,
     model_by_phase,
     plain_model,
+    remove_agent,
     reply,
     route,
     rules,
     scenario_at,
+    step_until,
 )
 
 
@@ -53,13 +55,6 @@ def play_of(router: Any, worker: Any = plain_model, **limits: Any) -> Scenario:
     return Scenario(router, worker, config=rules(limits=Limits(**limits))).converse("build it")
 
 
-def test_a_run_is_watched_from_its_beginning_on() -> None:
-    scenario = play_of(endless, turns_per_message=2)
-    expected = scenario.rules.limits.expectation(scenario.conversation.phase)
-    times = [(run.warn_at - run.at, run.close_at - run.at) for run in scenario.records(r.RunStarted)]
-    assert times == [(expected.warn_after, expected.close_after)] * 2
-
-
 def test_turns_since_a_user_spoke_are_bounded() -> None:
     scenario = play_of(endless, turns_per_message=5)
     assert limited(scenario) == "turns_per_message"
@@ -71,7 +66,18 @@ def test_turns_since_a_user_spoke_are_bounded() -> None:
     assert len(scenario.records(r.LimitReached)) == 3
 
 
-def test_the_same_route_without_progress_is_bounded() -> None:
+def working(question: dict[str, Any]) -> Any:
+    """A router that sends two agents to work in execute, for ever."""
+    return route("execute", "executor", "helper")
+
+
+def priced(conversation: Any, call: Any) -> Any:
+    """An agent that reads for ever; each step costs 40 cents."""
+    usage = Usage(input_tokens=10, output_tokens=5, cost_usd=0.4)
+    return dataclasses.replace(reply("", ("read_file", {"path": f"{conversation.next_seq}"})), usage=usage)
+
+
+def test_the_same_route_is_bounded_only_without_progress() -> None:
     scenario = play_of(stubborn, same_route=3)
     assert limited(scenario) == "same_route"
     assert scenario.conversation.turn_count == 3
@@ -79,41 +85,11 @@ def test_the_same_route_without_progress_is_bounded() -> None:
     scenario.converse("/continue")
     assert scenario.conversation.turn_count == 6
 
-
-def test_the_same_route_with_progress_is_not() -> None:
     def writes(conversation: Any, call: Any) -> Any:
         return reply("", ("write_file", {"path": "a"})) if not conversation.runs[call.run].steps else reply("more")
 
     scenario = play_of(stubborn, model_by_phase(execute=writes), same_route=3, turns_per_message=12)
     assert limited(scenario) == "turns_per_message"
-    assert scenario.conversation.turn_count == 12
-
-
-def test_tokens_of_a_cycle_are_bounded() -> None:
-    scenario = play_of(building, tokens_per_cycle=100)  # 15 for each call, of the router and of the agents
-    assert limited(scenario) == "tokens_per_cycle"
-    used = scenario.conversation.cycle_usage - scenario.conversation.talk_usage
-    assert 100 <= used.tokens < 130
-    scenario.user_writes("go on")
-    assert limited(scenario) == "tokens_per_cycle", "words do not make it cheaper"
-    scenario.user_writes("/continue")
-    assert scenario.conversation.status == "active"
-    scenario.settle()
-    assert limited(scenario) == "tokens_per_cycle"
-    assert scenario.conversation.usage.input_tokens > 150, "what was spent stays counted"
-
-
-def test_talk_does_not_count_against_the_limit_of_a_cycle() -> None:
-    scenario = play_of(Router(route(None, "project-manager"), WAITS), tokens_per_cycle=100)
-    for _ in range(9):  # 45 tokens each
-        scenario.router = Router(route(None, "project-manager"), WAITS)
-        scenario.converse("and what else?")
-    assert scenario.conversation.turn_count == 10
-    assert not scenario.records(r.LimitReached)
-    scenario.router = building
-    scenario.converse("build it")
-    assert limited(scenario) == "tokens_per_cycle"
-    assert 100 <= (scenario.conversation.cycle_usage - scenario.conversation.talk_usage).tokens < 130
 
 
 def test_the_cost_of_a_cycle_is_bounded() -> None:
@@ -123,37 +99,11 @@ def test_the_cost_of_a_cycle_is_bounded() -> None:
     scenario = play_of(building, dear, cost_per_cycle_usd=1.0)
     assert limited(scenario) == "cost_per_cycle"
     assert "This cycle has cost $1.20 of $1.00." in scenario.sent_texts()[-1]
+    scenario.user_writes("go on")
+    assert limited(scenario) == "cost_per_cycle", "words do not make it cheaper"
     scenario.converse("/continue")
     assert scenario.conversation.turn_count == 6
     assert scenario.conversation.usage.cost_usd == pytest.approx(2.4)
-
-
-def busy(conversation: Any, call: Any) -> Any:
-    """An agent that reads for ever."""
-    return reply("", ("read_file", {"path": f"{conversation.next_seq}"}))
-
-
-def test_tokens_of_a_run_are_bounded_and_the_user_is_asked_once() -> None:
-    scenario = play_of(lambda _: route("execute", "executor", "helper"), busy, tokens_per_run=100)
-    assert [run.outcome for run in scenario.records(r.RunEnded)] == ["over_limit", "over_limit"]
-    assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "limit")
-    assert [hit.limit for hit in scenario.records(r.LimitReached)] == ["tokens_per_run"] * 2
-    (asked,) = [text for text in scenario.sent_texts() if "/continue" in text]
-    used = [f"{name}'s run has used 105 tokens of 100." for name in ("Executor", "Helper")]
-    assert asked == f"{' '.join(used)} Write `/continue` to go on."
-    assert not any("could not finish" in text for text in scenario.sent_texts()), "the same is not sent twice"
-    check_idle(scenario)
-    scenario.converse("/continue")
-    assert len(scenario.records(r.RunEnded)) == 4, "another run has as much again"
-
-
-def test_the_cost_of_a_run_is_bounded() -> None:
-    def dear(conversation: Any, call: Any) -> Any:
-        return dataclasses.replace(busy(conversation, call), usage=Usage(cost_usd=0.4))
-
-    scenario = play_of(lambda _: route("execute", "executor"), dear, cost_per_run_usd=1.0)
-    assert limited(scenario) == "cost_per_run"
-    assert scenario.sent_texts()[-1].startswith("Executor's run has cost $1.20 of $1.00.")
 
 
 def test_the_tokens_of_a_conversation_are_bounded_across_its_cycles() -> None:
@@ -176,15 +126,6 @@ def test_a_limit_of_zero_is_no_limit() -> None:
     assert limited(scenario) == "turns_per_message"
 
 
-def test_an_addressed_agent_works_although_the_router_may_not() -> None:
-    """The user asked for it; they need not state it twice."""
-    scenario = play_of(building, tokens_per_cycle=100)
-    scenario.user_writes("@executor please look", addressed=("executor",))
-    assert scenario.records(r.TurnOpened)[-1].agents == ("executor",)
-    scenario.settle()
-    assert limited(scenario) == "tokens_per_cycle"
-
-
 def test_a_user_who_names_an_agent_decides_the_route_themselves() -> None:
     scenario = scenario_at(Phase.CHAT)
     scenario.user_writes("@planner, @helper: thoughts?", addressed=("planner", "helper"))
@@ -199,17 +140,6 @@ def test_a_user_who_names_an_agent_decides_the_route_themselves() -> None:
     assert scenario.conversation.waiting_for == "user"
 
 
-def test_an_agent_named_while_others_work_has_its_turn_when_they_are_done() -> None:
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    while scenario.conversation.turn is None:
-        scenario.step()
-    scenario.user_writes("@security is that safe?", addressed=("security",))
-    assert len(scenario.records(r.TurnOpened)) == 2, "one turn at a time"
-    scenario.settle()
-    assert [record.agents for record in scenario.records(r.TurnOpened)][-1] == ("security",)
-    assert scenario.conversation.addressed == ()
-
-
 def test_an_expert_named_in_execute_still_changes_nothing() -> None:
     scenario = scenario_at(
         Phase.EXECUTE, worker=model_by_phase(execute=[reply("", ("write_file", {"path": "a"})), reply("ok")])
@@ -219,15 +149,51 @@ def test_an_expert_named_in_execute_still_changes_nothing() -> None:
     assert scenario.conversation.touched == frozenset()
 
 
+def test_talk_does_not_count_against_the_limit_of_a_cycle_and_an_addressed_agent_works_although_it_is_reached() -> None:
+    scenario = play_of(Router(route(None, "project-manager"), WAITS), tokens_per_cycle=100)
+    for _ in range(9):  # 45 tokens each
+        scenario.router = Router(route(None, "project-manager"), WAITS)
+        scenario.converse("and what else?")
+    assert scenario.conversation.turn_count == 10
+    assert not scenario.records(r.LimitReached)
+    scenario.router = building
+    scenario.converse("build it")
+    assert limited(scenario) == "tokens_per_cycle"
+    assert 100 <= (scenario.conversation.cycle_usage - scenario.conversation.talk_usage).tokens < 130
+    scenario.user_writes("@executor please look", addressed=("executor",))
+    assert scenario.records(r.TurnOpened)[-1].agents == ("executor",)
+    scenario.settle()
+    assert limited(scenario) == "tokens_per_cycle"
+
+
+@pytest.mark.parametrize(
+    ("limits", "used"),
+    [({"tokens_per_run": 40}, "used 45 tokens of 40."), ({"cost_per_run_usd": 1.0}, "cost $1.20 of $1.00.")],
+)
+def test_what_a_run_uses_is_bounded_and_the_user_is_asked_once(limits: dict[str, Any], used: str) -> None:
+    scenario = play_of(working, priced, **limits)
+    assert [run.outcome for run in scenario.records(r.RunEnded)] == ["over_limit", "over_limit"]
+    assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "limit")
+    assert [hit.limit for hit in scenario.records(r.LimitReached)] == [next(iter(limits)).removesuffix("_usd")] * 2
+    (asked,) = [text for text in scenario.sent_texts() if "/continue" in text]
+    assert asked == f"Executor's run has {used} Helper's run has {used} Write `/continue` to go on."
+    assert not any("could not finish" in text for text in scenario.sent_texts()), "the same is not sent twice"
+    check_idle(scenario)
+    scenario.converse("/continue")
+    assert len(scenario.records(r.RunEnded)) == 4, "another run has as much again"
+
+
 def test_an_agent_that_is_no_more_is_not_waited_for() -> None:
     """Named, then taken out of the roster: the router's own choice must not be put off for ever."""
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    while scenario.conversation.turn is None:
-        scenario.step()
-    scenario.user_writes("@ghost boo", addressed=("ghost",))
+    step_until(scenario, lambda it: it.conversation.turn is not None)
+    scenario.user_writes("@security is that safe?", addressed=("security",))
+    scenario.user_writes("@planner boo", addressed=("planner",))
+    assert len(scenario.records(r.TurnOpened)) == 2, "one turn at a time"
+    remove_agent(scenario, "planner")
     scenario.router = Router(route(None, "helper"), WAITS)
     scenario.settle(most=200)
-    assert scenario.records(r.TurnOpened)[-1].agents == ("helper",)
+    assert [record.agents for record in scenario.records(r.TurnOpened)][2:] == [("security",), ("helper",)]
     assert scenario.conversation.waiting_for == "user"
 
 

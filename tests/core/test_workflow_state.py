@@ -21,18 +21,13 @@ ROUND = TransitionGraph.round_robin(TRIO, max_turns=9)
 LINES = {"editor": [calls(("set_context", {"key": "n", "value": 1})), "edited"]}
 
 
-def records(one: Scenario) -> list[r.Record]:
-    """Its journal."""
-    return [record for append in one.journal for record in append]
-
-
 def test_every_fact_of_a_workflow_is_written_down_and_read_again() -> None:
     one = started(ROUND, LINES, context={"a": [1, None, {"b": True}]})
     one.fire("turn_within.warn")
     one.settle()
     lines = CONVERSATION.encode_decisions(one.journal)
     read, length, fault = CONVERSATION.decode_lines(lines)
-    assert (read, length, fault) == (records(one), len(lines), None)
+    assert (read, length, fault) == (one.records(), len(lines), None)
     kinds = {type(record) for record in read}
     assert {
         r.WorkflowOpened,
@@ -60,7 +55,7 @@ def test_a_a_torn_last_line_costs_no_more_than_the_append_it_belongs_to() -> Non
 def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> None:
     one = started(ROUND, LINES).settle()
     first = one.records(r.RoundClosed)[0]
-    then = state_at(ID, records(one), first.seq)
+    then = state_at(ID, one.records(), first.seq)
     to = then.next_seq - 1
     one.now = Millis(one.now + 50_000_000)
     one.handle(RollBack(to=to, then=then, by="olga"))
@@ -74,40 +69,30 @@ def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> N
     assert one.records(r.WorkflowClosed)[-1].reason == "max_turns"
 
 
+def spoke(one: Scenario) -> list[str]:
+    """Whose rounds the conversation knows."""
+    done = (completion for turn in one.conversation.turns for completion in turn.completions)
+    return [completion.agent for completion in done if completion.outcome == "finished"]
+
+
 def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_every_round_once() -> None:
     graph = TransitionGraph.sequence(TRIO)
     whole = started(graph, LINES).settle()
-    for to in range(1, len(records(whole))):
+    for to in range(1, whole.conversation.next_seq - 1):
         one = started(graph, LINES).settle()
-        then = state_at(ID, records(one), to)
+        then = state_at(ID, one.records(), to)
         one.handle(RollBack(to=then.next_seq - 1, then=then, by="olga"))
         if not one.records(RolledBack):
             continue
-        state = one.conversation.workflow
-        if state is None:  # to before it was opened
-            continue
-        spoke = [
-            completion.agent
-            for turn in one.conversation.turns
-            for completion in turn.completions
-            if completion.outcome == "finished"
-        ]
-        assert state.speakers.turn_count == len(spoke), to
+        assert session(one).speakers.turn_count == len(spoke(one)), to
         one.converse("go on")
         assert session(one).is_closed, to
-        assert session(one).speakers.turn_count == 3, to
-        spoke = [
-            completion.agent
-            for turn in one.conversation.turns
-            for completion in turn.completions
-            if completion.outcome == "finished"
-        ]
-        assert spoke == list(TRIO), to
+        assert (session(one).speakers.turn_count, spoke(one)) == (3, list(TRIO)), to
 
 
 def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
     one = started(ROUND, LINES).settle()
-    then = state_at(ID, records(one), one.records(r.RoundClosed)[1].seq)
+    then = state_at(ID, one.records(), one.records(r.RoundClosed)[1].seq)
     state = of_fork(then, Millis(one.now), id=ConversationId("d" * 64), address={"form": "notes"}, title="Again")
     fork = ConversationForked(
         seq=1, at=Millis(one.now), id=state.id, origin=ID, at_seq=then.next_seq - 1, title="Again", state=state
@@ -130,7 +115,7 @@ def test_status_shows_its_state() -> None:
 def shown(one: Scenario, number: int) -> tuple[list[str], str]:
     """What the agent of a run was shown: the words of messages, and the note on the workflow."""
     begun = one.records(r.RunStarted)[number]
-    entries = fold(ID, records(one)[: begun.seq]).runs[begun.run].entries
+    entries = fold(ID, one.records()[: begun.seq]).runs[begun.run].entries
     notes = [entry.text for entry in entries if isinstance(entry, Note) and entry.title == "Workflow"]
     return [entry.text for entry in entries if isinstance(entry, (UserText, AgentText))], notes[0]
 
