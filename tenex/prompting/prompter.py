@@ -65,7 +65,7 @@ class ConversationPrompter:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """An agent's prompt when its run begins, and again when its own phase or state has changed."""
         lessons, notes = self._data(run.agent, conversation)
-        rules, previous, phase = self._rules(), conversation.previous_phase, run.phase
+        rules, previous, phase = self._rules(), conversation.phase_from, run.phase
         place = mode_of(conversation).guide(conversation, run)
         tools = tuple(tool.name for tool in offered(conversation, run, rules, self._tools))
         agent = rules.roster.get(run.agent)

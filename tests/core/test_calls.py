@@ -15,7 +15,7 @@ from tenex.core.messages import CallResult, ModelStep, UserText
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
-from tests.fakes.scenario import in_flight, remove_agent, reply
+from tests.fakes.scenario import in_flight, reply
 
 from .test_runs import at_work, ended, finish, results
 
@@ -82,15 +82,6 @@ def test_the_gate_is_asked_again_when_a_call_is_about_to_start() -> None:
     assert [ok for _, ok, _ in results(scenario)] == [True, False]
     assert "in the verification phase" in results(scenario)[1][2]
     assert [record.call for record in scenario.records(r.ToolCallStarted)] == ["k0"]
-
-
-def test_an_agent_taken_out_of_the_roster_in_mid_work_runs_nothing_more() -> None:
-    scenario = at_work(reply("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), reply("done"))
-    scenario.step()
-    remove_agent(scenario, "executor")
-    scenario.settle()
-    assert [ok for _, ok, _ in results(scenario)] == [True, False]
-    assert ended(scenario)[0].outcome == "finished"
 
 
 def test_reads_start_together_and_changes_one_by_one_in_order() -> None:

@@ -1,6 +1,5 @@
 """Commands: every one, by every role, in every status; names and commands that there are not."""
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Callable
@@ -10,7 +9,6 @@ import pytest
 from tenex.core import records as r
 from tenex.core.commands import HELP, NAMES, Command, parse
 from tenex.core.config import Role
-from tenex.core.messages import Usage
 from tenex.core.phases import Phase
 from tests.fakes.scenario import (
     ALICE,
@@ -221,13 +219,11 @@ def test_retry_runs_the_last_turn_again_without_the_router() -> None:
     assert router.asked == []
 
 
-@pytest.mark.parametrize(
-    ("command", "answer"), [("/retry", "I am at work; `/stop` first."), ("/continue", "I am at work.")]
-)
-def test_retry_and_continue_while_at_work_only_answer(command: str, answer: str) -> None:
+def test_retry_and_continue_while_at_work_only_answer() -> None:
     scenario = working()
-    scenario.user_writes(command)
-    assert scenario.sent_texts()[-1] == answer
+    for command, answer in (("/retry", "I am at work; `/stop` first."), ("/continue", "I am at work.")):
+        scenario.user_writes(command)
+        assert scenario.sent_texts()[-1] == answer
     assert len(scenario.records(r.TurnOpened)) == 2
 
 
@@ -298,14 +294,6 @@ def test_status_shows_the_phase_the_work_the_gates_and_what_was_used() -> None:
     assert "Executor: waits for your answer" in status(parked())
     assert "I wait for you.\nOpen gates: verification, chores, reflection\nUsed so far: " in status(waiting())
     assert "This cycle has ended." in status(ended())
-
-
-def test_status_names_tokens_that_a_prompt_cache_held() -> None:
-    cached = dataclasses.replace(reply("done"), usage=Usage(input_tokens=3_000, cache_read_tokens=2_500))
-    scenario = Scenario(Router(route(None, "project-manager"), WAITS), lambda _conversation, _call: cached)
-    scenario.user_writes("I want something nice")
-    scenario.settle(1)
-    assert " tokens (2,500 of them cached)" in status(scenario)
 
 
 def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> None:

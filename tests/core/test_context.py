@@ -126,20 +126,6 @@ def test_old_results_are_not_enough_then_old_arguments_and_vendors_parts_go() ->
     assert new == entries[-2], "the newest step is as its model wrote it"
 
 
-def test_the_newest_results_are_cut_in_the_middle_where_they_alone_are_too_much() -> None:
-    calls = [("read_file", {"path": f"{n}"}) for n in range(4)]
-    contents = ["a" * 900_000, "b" * 300_000, "short", "日" * 100_000]
-    entries: list[Entry] = [REQUEST, PART, step(0, *calls), *(result(0, n, text) for n, text in enumerate(contents))]
-    shown = fit(entries, 20_000)
-    assert size(shown) <= 20_000
-    assert size(shown) > 19_000, "no more is cut than must be"
-    texts = [entry.content for entry in shown if isinstance(entry, CallResult)]
-    assert texts[2] == "short"
-    cut = [(text, whole) for text, whole in zip(texts, contents, strict=True) if whole != "short"]
-    assert all(text[:10] == whole[:10] and text[-10:] == whole[-10:] for text, whole in cut)
-    assert all("characters left out" in text for text in (texts[0], texts[1], texts[3]))
-
-
 def test_the_arguments_of_the_newest_calls_are_cut_where_they_alone_are_too_much() -> None:
     """A file of many pages, written in one call: without this the next request would never fit a model's window."""
     written = step(1, ("write_file", {"path": "big.txt", "content": "w" * 300_000}), vendor=["signature"])
@@ -159,16 +145,6 @@ def test_after_an_answer_without_calls_the_newest_results_are_those_before_it() 
     assert shown[5] == entries[5]
     assert isinstance(shown[3], CallResult)
     assert shown[3].content.startswith("[left out")
-
-
-def test_what_a_call_was_about_stays_on_its_line() -> None:
-    entries = [*reading(), step(0, ("shell", {"command": "a\nb" + "c" * 500})), result(0, 0, "x" * 9_000, "shell")]
-    entries += [step(1, ("list_files", {})), result(1, 0, "y" * 9_000, "list_files")]
-    entries += [step(2, ("list_files", {})), result(2, 0, "z" * 900, "list_files")]
-    shown = [entry.content for entry in fit(entries, 2_500) if isinstance(entry, CallResult)]
-    assert all("\n" not in text and len(text) < 250 for text in shown[:2])
-    assert "of shell a b" in shown[0]
-    assert "of list_files;" in shown[1]
 
 
 texts = st.builds(lambda letter, n: letter * n, st.sampled_from(["x", "é", "日", "a\n"]), st.integers(0, 30_000))

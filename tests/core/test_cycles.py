@@ -98,7 +98,7 @@ def test_a_cycle_that_ends_in_plan_starts_over_without_a_forged_transition() -> 
     scenario.converse("something else")
     assert scenario.phases() == [Phase.PLAN], "plan -> chat is not in the table"
     assert scenario.conversation.phase is Phase.CHAT
-    assert scenario.conversation.previous_phase is Phase.PLAN
+    assert scenario.conversation.phase_from is Phase.PLAN
     assert scenario.records(r.TurnOpened)[-1].handoff is None, (
         "what the last cycle planned is not handed to the new one"
     )
@@ -113,14 +113,6 @@ def test_an_answer_to_a_question_is_no_new_request_at_the_end() -> None:
     scenario.converse("blue")
     assert scenario.conversation.status == "ended"
     assert scenario.conversation.cycle == 1
-
-
-def test_what_was_written_before_a_new_is_not_carried_into_the_next_cycle() -> None:
-    scenario = Scenario(Router("hm"), plain_model).converse("make it red")
-    assert scenario.conversation.waiting_for == "fallback"
-    scenario.user_writes("/new")
-    scenario.user_writes("make it blue")
-    assert [message.text for message in scenario.conversation.messages] == ["make it blue"]
 
 
 def test_a_transition_carries_its_reason_the_request_and_what_was_done() -> None:

@@ -105,17 +105,6 @@ def test_opening_ends_open_calls_that_may_run_only_once_and_leaves_the_others() 
     assert scenario.conversation.waiting_for == "user"
 
 
-def test_a_completion_states_what_it_cost_and_how_it_came() -> None:
-    steps = [reply("", ("read_file", {})), reply("", ("complete", {"response": "done"}))]
-    scenario = scenario_at(
-        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=steps)
-    ).settle()
-    tags = dict(tag for tag in scenario.records(r.MessageSent)[-1].tags if len(tag) == 2)
-    assert (tags["status"], tags["tool"], tags["llm-model"]) == ("completed", "complete", "script")
-    assert (tags["llm-prompt-tokens"], tags["llm-completion-tokens"], tags["llm-total-tokens"]) == ("20", "10", "30")
-    assert "llm-cost-usd" not in tags, "no price is known"
-
-
 def test_keys_that_were_never_wanted_have_no_effect() -> None:
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
     step_until(scenario, lambda it: it.conversation.turn is not None)

@@ -109,11 +109,12 @@ def test_a_node_without_a_way_to_an_end_is_a_fault() -> None:
     assert dataclasses.replace(graph, max_turns=9).faults() == ()
     assert dataclasses.replace(graph, terminal=frozenset({"pit"})).faults() == ()
     assert dataclasses.replace(graph, default=END).faults() == ()
-
-
-def test_a_graph_without_any_end_is_one_fault() -> None:
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b"), Edge("b", "a")))
-    assert graph.faults() == ("The graph has no end: no way from a leads to END, and there is no max_turns.",)
+    rules = dataclasses.replace(graph, edges=(Edge("a", "b"), Edge("b", "a"), Edge("b", "trap", FactIs("x"))))
+    assert dataclasses.replace(rules, nodes=("a", "b", "trap"), default=END).dead_ends() == ()
+    assert dataclasses.replace(rules, nodes=("a", "b", "trap"), default=END).dead_ends(by_rules=True) == (
+        "The node trap cannot be reached from a.",
+        "The graph has no end: no way from a leads to END, and there is no max_turns.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,16 +134,6 @@ def test_what_rules_never_take_is_a_fault_for_them_alone(edges: tuple[Edge, ...]
     assert len(found) == bool(fault)
     assert all(sentence.startswith(fault) for sentence in found)
     assert graph.contradictions() == (), "a model or a function may choose either"
-
-
-def test_what_rules_never_take_is_no_way_for_them() -> None:
-    edges = (Edge("a", "b"), Edge("b", "a"), Edge("b", "c", FactIs("x")))
-    graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=edges, default=END)
-    assert graph.dead_ends() == ()
-    assert graph.dead_ends(by_rules=True) == (
-        "The node c cannot be reached from a.",
-        "The graph has no end: no way from a leads to END, and there is no max_turns.",
-    )
 
 
 def test_the_diagram_escapes_what_mermaid_would_read_as_syntax() -> None:

@@ -29,19 +29,17 @@ from tests.fakes.scenario import (
 )
 
 
-def asking(*agents: str, questions: int = 1, others: tuple[str, ...] = ()) -> Scenario:
-    """A scenario in which these agents have asked, and these others are still at work."""
+def asking(*agents: str, questions: int = 1) -> Scenario:
+    """A scenario in which these agents have asked."""
 
     def ask(conversation: object, call: ModelCall) -> object:
         who = call.run.split(".")[1]
         run = conversation.runs[call.run]  # type: ignore[attr-defined]
-        if who in others:
-            return reply("never mind")
         if run.steps:
             return reply(f"{who} is done")
         return reply("", *(("ask", {"question": f"{who} wants to know ({n})"}) for n in range(questions)))
 
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", *agents, *others), WAITS), model_by_phase(execute=ask))
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", *agents), WAITS), model_by_phase(execute=ask))
     step_until(scenario, lambda it: len(it.records(r.QuestionAsked)) == len(agents) * questions)
     return scenario
 
@@ -86,27 +84,6 @@ def test_with_several_questions_open_the_daemon_asks_which() -> None:
     assert in_flight(one) == [], "it goes on when it has both answers"
     one.converse("a")
     assert answers(one) == [("executor", "b"), ("executor", "a")]
-
-
-def test_a_reply_answers_although_others_are_still_at_work() -> None:
-    scenario = asking("executor", others=("helper",))
-    step_until(scenario, lambda it: "turn-2.executor" in it.conversation.runs)
-    scenario.user_writes("blue", reply_to=event_of(scenario, "executor wants to know (0)"))
-    assert answers(scenario) == [("executor", "blue")]
-
-
-def test_without_a_reply_words_while_others_work_are_for_all_who_work() -> None:
-    scenario = scenario_at(
-        Phase.CHAT,
-        Router(route("execute", "executor", "helper"), WAITS),
-        model_by_phase(
-            execute=lambda c, call: reply("", ("ask", {"question": "?"})) if "executor" in call.run else reply("done")
-        ),
-    )
-    step_until(scenario, lambda it: bool(it.records(r.QuestionAsked)))
-    scenario.user_writes("hurry")
-    assert answers(scenario) == []
-    assert [run.unseen[-1].text for run in scenario.conversation.runs.values()] == ["hurry", "hurry"]
 
 
 def test_a_mention_of_the_one_who_asked_is_an_answer_and_no_second_turn() -> None:

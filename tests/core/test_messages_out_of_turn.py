@@ -8,7 +8,7 @@ from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.workflow_config import View
-from tenex.workflows.speakers import FromSpeaker, TerminateTarget, Transition, TransitionGraph
+from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.workflows import NAME, TRIO, calls, session, started, workflow, workflow_policy, workflow_scenario
 
 from .test_speakers_rounds import closed, speakers
@@ -25,23 +25,6 @@ def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> N
     assert "No one has read what was written since checker began" in one.sent_texts()[-1]
     quiet = started(LINE).settle()
     assert "No one has read" not in quiet.sent_texts()[-1]
-
-
-def test_who_closes_it_is_not_notified_that_something_was_left_unread() -> None:
-    one = started(LINE)
-    while one.conversation.turn is None or one.conversation.turn.agents != ("checker",):
-        assert one.step()
-    one.user_writes("mind the title")
-    one.user_writes("/new")
-    assert closed(one) == "closed"
-    assert "No one has read" not in one.sent_texts()[-1]
-
-
-def test_a_round_of_the_user_that_ends_it_was_read() -> None:
-    graph = TransitionGraph("person", [Transition(FromSpeaker("person"), TerminateTarget("told"))])
-    one = started(graph, None, "person", "writer")
-    assert closed(one) == "told"
-    assert "No one has read" not in one.sent_texts()[-1]
 
 
 def test_a_text_that_crossed_with_the_round_before_the_users_is_no_round_and_they_are_notified() -> None:

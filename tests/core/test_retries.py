@@ -88,23 +88,6 @@ def test_a_long_wait_a_server_asks_for_is_reported_at_once_and_once(part: str) -
     check_idle(scenario)
 
 
-def test_no_wait_for_another_try_counts_against_a_deadline() -> None:
-    """A server that asks for half an hour, three times, must not make the agent time out."""
-    half = 1_800_000
-    times = iter([down(retry_after=half)] * 3)
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    scenario.worker = model_by_phase(execute=lambda *_: next(times, reply("", ("read_file", {"path": "a"}))))
-    scenario.settle()
-    for _ in range(2):
-        scenario.fire("retry")
-        scenario.settle()
-    scenario.crash()
-    assert not [effect for effect in scenario.running.values() if effect.key.part in ("warn", "close")]
-    scenario.fire("retry")
-    scenario.step()
-    assert next(iter(scenario.conversation.runs.values())).close_at > scenario.now + half - 60_000
-
-
 def test_time_away_is_given_back_once_to_a_run_that_waited() -> None:
     scenario = broken("retry", times=1)
     before = next(iter(scenario.conversation.runs.values()))

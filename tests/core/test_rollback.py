@@ -10,19 +10,16 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.rollback import state_at
 from tenex.core.effects import Effect, Publish, Timer, ToolCall, Work
-from tenex.core.ids import ConversationId, Millis, Slug
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
-from tenex.core.state.conversation import History, Kept, Reset, Restored, State
+from tenex.core.state.conversation import Kept, Reset, Restored, State
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.state.snapshot import StateSnapshot
-from tenex.store.format import CONVERSATION
-from tests.fakes import agent_phases, subagents
-from tests.fakes.agent_phases import with_program
-from tests.fakes.scenario import ID, Scenario, check_invariants, diligent, in_flight, reply, seven_phases
+from tests.fakes.scenario import ID, Scenario, check_invariants, diligent, in_flight, seven_phases
 
 EXPIRY = (Work.TIMER, "expire")
 OTHER = ConversationId("f" * 64)
@@ -228,46 +225,6 @@ def test_of_the_cycle_gone_back_to_the_files_are_known_again_and_its_money_stays
     assert of_then(then, later, Millis(1), with_files=True).touched == {"a"}
 
 
-def busy_subagents() -> tuple[Scenario, int]:
-    """A conversation at its end, and a record of it at which a sub-agent was on its own, called by a phased agent."""
-    edges = (("alone", "asking", lambda me: me.n), ("asking", "done", lambda me: me.n > 1))
-    own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
-    known = with_program(agent_phases.program(edges, links={"to_helper": subagents.link("helper")}, **own))
-    helper = replace(known.roster[Slug("helper")], program=agent_phases.program(edges, **own))
-    models = subagents.model_by_agent(
-        executor=[reply("", ("set_state", {"field": "n", "value": 1}), *subagents.calls_to("helper")), "built"],
-        helper=[reply("", ("set_state", {"field": "n", "value": 1}), ("ask", {"question": "Which colour?"}))],
-    )
-    scenario = Scenario(
-        lambda q: {"agents": ["USER"], "reason": "done"} if q["turns"] else {"agents": ["executor"], "reason": "go"},
-        models,
-        config=replace(known, roster={**known.roster, helper.slug: helper}),
-    ).converse("build it")
-    at = scenario.conversation.next_seq - 1
-    assert {name.rpartition(".")[2] for name in scenario.conversation.agent_states} == {"executor", "helper"}
-    assert scenario.conversation.is_parked
-    scenario.converse("blue")
-    return scenario, at
-
-
-def test_who_was_called_at_the_moment_gone_back_to_has_no_state_and_its_caller_where_it_was() -> None:
-    scenario, at = busy_subagents()
-    then = state_at(ID, scenario.records(), at)
-    forked = of_fork(then, scenario.now, id=OTHER, address={}, title="other")
-    back(scenario, at)
-    for state in (scenario.conversation, forked):
-        assert {name: one.phase for name, one in state.agent_states.items()} == {"executor": "asking"}
-        assert (state.runs, state.asks) == ({}, {})
-    again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions(scenario.journal))[0])
-    assert again == scenario.conversation
-    scenario.converse("/retry")
-    assert scenario.conversation.is_parked, "who is called again asks again"
-    scenario.converse("green")
-    check_invariants(scenario)
-    check_keys(scenario)
-    assert scenario.conversation.agent_states.keys() == {"executor"}
-
-
 def test_the_turn_that_was_open_then_can_be_tried_again() -> None:
     """What was done in it is known, the rest counts as stopped."""
     opened = moment(lambda x: isinstance(x, r.TurnOpened) and x.phase is Phase.EXECUTE)
@@ -330,17 +287,6 @@ def test_a_fork_is_at_the_beginning_of_its_own_journal_only() -> None:
     assert state == fold(OTHER, [first])
 
 
-def test_a_fork_holds_no_more_than_its_own_newest_history() -> None:
-    then = fold(ID, WHOLE.records())
-    assert then.history is not None
-    then.history = replace(then.history, turns_before=300, transitions_before=100)
-    state = of_fork(then, Millis(5), id=OTHER, address={}, title="t")
-    assert state.history is not None
-    ids = [turn.turn_id for turn in then.history.turns]
-    assert [turn.turn_id for turn in state.history.turns] == ids
-    assert state.history == History(transitions=then.history.transitions, turns=state.history.turns)
-
-
 def test_what_was_sent_before_a_fork_does_not_hide_what_is_written_in_it() -> None:
     """Its records are numbered from 1 again: a message of before that had a higher number hid the new ones."""
     scenario = forked(LAST * 3 // 4)
@@ -362,10 +308,3 @@ def test_what_was_sent_before_a_fork_does_not_hide_what_is_written_in_it() -> No
     assert list(scenario.conversation.history.rollbacks[-1].undone) == turned[len(known) :], (
         "nothing of before the fork"
     )
-
-
-def test_a_word_that_was_sent_at_the_end_of_a_run_counts_as_its_end() -> None:
-    first = next(record for record in WHOLE.records(r.MessageSent) if record.purpose == "completion")
-    then = state_at(ID, WHOLE.records(), first.seq)
-    assert then.turn is None
-    assert [done.outcome for done in then.turns[-1].completions] == ["finished"]

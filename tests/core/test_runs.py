@@ -140,17 +140,6 @@ def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline(retryab
     assert due == ([] if retryable else [run.warn_at]), "the timer that ran before was replaced"
 
 
-def test_a_deadline_that_fires_during_a_call_closes_the_call() -> None:
-    scenario = at_work(reply("", ("write_file", {"path": "a"}), ("send", {"path": "b"})), limits=FAST)
-    scenario.step()
-    scenario.fire("close")
-    assert results(scenario)[-2:] == [
-        ("k0", False, "stopped; outcome unknown"),
-        ("k1", False, "stopped; outcome unknown"),
-    ]
-    assert not any(isinstance(effect, ToolCall) for effect in in_flight(scenario))
-
-
 def test_time_parked_on_one_question_and_then_another_does_not_count() -> None:
     both = reply("", ("ask", {"question": "Which?"}), ("ask", {"question": "When?"}))
     scenario = at_work(both, reply("done"), limits=FAST)

@@ -23,7 +23,6 @@ from tenex.core.state.conversation import CYCLE_MESSAGES, of_cycle
 from tenex.core.state.memory import Window
 from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
 from tests.fakes.scenario import (
-    ENDS,
     WAITS,
     Router,
     Scenario,
@@ -90,13 +89,6 @@ def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> No
     assert note(entries, "Your part").endswith("Files changed in this cycle: a, b")
     step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES)
     assert note(shown(scenario), "Hand-off").endswith("What has been done:\nexecutor [verified]: all green")
-
-
-def test_what_belongs_to_an_earlier_cycle_is_marked_as_done() -> None:
-    scenario = scenario_at(Phase.CHAT, Router(ENDS)).settle()
-    scenario.router = Router(route(None, "project-manager"), WAITS)
-    scenario.user_writes("and now a poem")
-    assert titles(shown(scenario))[2:4] == ["A new request", "and now a poem"]
 
 
 def test_cut_keeps_both_ends() -> None:
@@ -195,18 +187,6 @@ def spoken(entries: tuple[Entry, ...]) -> list[str]:
     return [entry.text.split()[0] for entry in entries if isinstance(entry, (UserText, AgentText))]
 
 
-def test_of_too_much_the_request_and_the_newest_stay() -> None:
-    talk = Talk()
-    talk.sent_texts("request " + "x" * 700, phase=Phase.CHAT)
-    for n in range(20):
-        talk.sent_texts(f"chat-{n} " + "x" * 700, phase=Phase.CHAT, by="agent")
-    everything = ["request", *(f"chat-{n}" for n in range(20))]
-    assert spoken(talk.shown(30_000)) == everything
-    some = spoken(talk.shown(8_000))
-    assert 5 <= len(some) < 20
-    assert some == ["request", *everything[1 - len(some) :]]
-
-
 def test_the_older_messages_are_shown_shorter_before_they_are_left_out() -> None:
     talk = Talk()
     talk.sent_texts("request", phase=Phase.CHAT)
@@ -249,16 +229,6 @@ def test_turns_that_are_not_shown_are_named_in_a_line_and_those_that_are_shown_a
     assert "Earlier" not in titles(entries), "nothing is shown twice"
     assert note(entries, "Not finished") == f"{failed.turn_id}, in plan: agent-0 failed: no answer"
     assert titles(entries)[2:4] == ["Not finished", "0 " + "x" * 9_000], "where it happened"
-
-
-def test_what_the_hand_off_shows_is_not_reported_as_earlier_too() -> None:
-    talk = Talk(Phase.VERIFICATION)
-    talk.sent_texts("request", phase=Phase.CHAT)
-    failed = talk.turn(Phase.EXECUTE, "", failed="agent-0 timed out")
-    hand = Handoff(from_=Phase.EXECUTE, to=Phase.VERIFICATION, message="m", reason="on", summary=failed.summary)
-    entries = talk.shown(20_000, handoff=hand)
-    assert "agent-0 timed out" in note(entries, "Hand-off")
-    assert "Earlier" not in titles(entries)
 
 
 def test_cycles_that_are_over_are_shown_unless_all_of_them_is_shown() -> None:

@@ -67,12 +67,6 @@ def test_an_edge_leads_from_the_one_speaker_after_whom_it_can_fire(
     assert (graph.edges[0].source, graph.edges[0].priority, graph.max_turns) == (speaker, 3, 4)
 
 
-def test_all_conditions_hold_also_where_two_speakers_are_asked_for() -> None:
-    graph = compiled("a", [Transition(AllOf([FromSpeaker("a"), FromSpeaker("b")]), AgentTarget("b"))], OVER, None)
-    assert graph.nodes == ("a", "b")
-    assert graph.edges[0].when is not None
-
-
 @pytest.mark.parametrize(
     ("target", "reached"),
     [

@@ -17,9 +17,7 @@ from tests.fakes.scenario import (
     Router,
     Scenario,
     check_idle,
-    plain_model,
     refusals,
-    reply,
     route,
     rules,
     scenario_at,
@@ -122,18 +120,6 @@ def test_a_command_that_moves_on_closes_the_question(command: str) -> None:
     scenario = asked()
     scenario.user_writes(command)
     scenario.user_writes("yes")
-    assert scenario.records(r.Waived) == []
-
-
-def test_a_yes_to_an_agents_question_waives_nothing() -> None:
-    scenario = asked()
-    scenario.router = Router(route(None, "executor"), WAITS)
-    scenario.worker = lambda conversation, call: (
-        reply("", ("ask", {"question": "May I use tabs?"})) if not conversation.runs[call.run].steps else reply("done")
-    )
-    scenario.converse("first make it blue")
-    scenario.converse("yes")
-    assert scenario.records(r.QuestionAnswered)[0].text == "yes"
     assert scenario.records(r.Waived) == []
 
 
@@ -246,11 +232,3 @@ def test_a_waiver_ends_with_its_cycle() -> None:
     scenario.router = Router(route("execute", "executor"), ENDS, WAITS)
     scenario.converse("again")
     assert "open: verification, chores, reflection." in refusals(scenario)[-1]
-
-
-def test_a_waiver_given_before_anything_was_built_holds_for_the_cycle() -> None:
-    scenario = Scenario(Router(route("execute", "executor"), route(None, "executor"), ENDS), plain_model)
-    scenario.user_writes("/quick")
-    scenario.converse("build it")
-    assert scenario.conversation.status == "ended"
-    assert scenario.phases() == [Phase.EXECUTE, *QUALITY_PHASES]

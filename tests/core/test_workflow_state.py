@@ -21,37 +21,6 @@ ROUND = TransitionGraph.round_robin(TRIO, max_turns=9)
 LINES = {"editor": [calls(("set_context", {"key": "n", "value": 1})), "edited"]}
 
 
-def test_every_fact_of_a_workflow_is_written_down_and_read_again() -> None:
-    one = started(ROUND, LINES, context={"a": [1, None, {"b": True}]})
-    one.fire("turn_within.warn")
-    one.settle()
-    lines = CONVERSATION.encode_decisions(one.journal)
-    read, length, fault = CONVERSATION.decode_lines(lines)
-    assert (read, length, fault) == (one.records(), len(lines), None)
-    kinds = {type(record) for record in read}
-    assert {
-        r.WorkflowOpened,
-        r.InviteAcknowledged,
-        r.ContextSet,
-        r.RoundClosed,
-        r.ExpectationMissed,
-        r.WorkflowClosed,
-    } <= kinds
-
-
-def test_a_a_torn_last_line_costs_no_more_than_the_append_it_belongs_to() -> None:
-    one = started(ROUND, LINES).settle()
-    lines = CONVERSATION.encode_decisions(one.journal)
-    for cut in (1, 9, len(CONVERSATION.encode_decisions(one.journal[-1:])) - 1):
-        read, _, fault = CONVERSATION.decode_lines(lines[:-cut])
-        assert fault is not None
-        assert fault.kind == "torn"
-        state = fold(ID, read).workflow
-        assert read == [record for append in one.journal[:-1] for record in append]
-        assert state is not None
-        assert state.watches.keys() or state.is_closed
-
-
 def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> None:
     one = started(ROUND, LINES).settle()
     first = one.records(r.RoundClosed)[0]
