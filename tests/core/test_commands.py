@@ -227,15 +227,6 @@ def test_retry_and_continue_while_at_work_only_answer() -> None:
     assert len(scenario.records(r.TurnOpened)) == 2
 
 
-@pytest.mark.parametrize("command", ["/retry", "/continue"])
-def test_continue_and_retry_after_a_fallback_before_any_turn_ask_the_router_again(command: str) -> None:
-    scenario = Scenario(Router("hm"), plain_model).converse("hello")
-    scenario.router = Router(route(None, "project-manager"), WAITS)
-    scenario.converse(command)
-    assert scenario.conversation.turn_count == 1
-    assert scenario.conversation.waiting_for == "user"
-
-
 @pytest.mark.parametrize(
     ("stage", "command", "status", "answer"),
     [

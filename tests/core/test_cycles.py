@@ -92,18 +92,6 @@ def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
     assert scenario.conversation.waiting_for == "limit"
 
 
-def test_a_cycle_that_ends_in_plan_starts_over_without_a_forged_transition() -> None:
-    scenario = scenario_at(Phase.PLAN, Router(ENDS)).settle()
-    scenario.router = Router(route(None, "project-manager"), WAITS)
-    scenario.converse("something else")
-    assert scenario.phases() == [Phase.PLAN], "plan -> chat is not in the table"
-    assert scenario.conversation.phase is Phase.CHAT
-    assert scenario.conversation.phase_from is Phase.PLAN
-    assert scenario.records(r.TurnOpened)[-1].handoff is None, (
-        "what the last cycle planned is not handed to the new one"
-    )
-
-
 def test_an_answer_to_a_question_is_no_new_request_at_the_end() -> None:
     """An agent asked, the user answered, the agent finished: END ends, and no second cycle answers it again."""
     asks = [reply("", ("ask", {"question": "Which colour?"})), reply("blue it is")]

@@ -9,7 +9,7 @@ from tenex.core.config import Limits
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, ModelCall, Work
 from tenex.core.ids import CallId
-from tenex.core.messages import CallRequest, ModelStep, Note, Usage
+from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.signals import ModelFailed
 from tests.fakes.scenario import WAITS, Scenario, reply, route, rules
 
@@ -45,18 +45,6 @@ def test_an_answer_of_no_use_is_asked_for_again_with_the_reason() -> None:
     assert [ended.outcome for ended in scenario.records(r.RunEnded)] == ["finished"]
     (reprompted,) = scenario.records(r.ModelReprompted)
     assert "The answer was filtered. Answer again" in reprompted.text
-
-
-def test_the_model_reads_the_reason() -> None:
-    read: list[str] = []
-
-    def worker(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
-        read.extend(entry.text for entry in call.entries if isinstance(entry, Note) and "filtered" in entry.text)
-        return reply("It is built.") if read else failed()
-
-    scenario = Scenario(lambda question: WAITS if question["turns"] else route("execute", "executor"), worker)
-    scenario.converse("build it")
-    assert len(read) == 1
 
 
 def test_an_agent_whose_answers_stay_useless_fails_with_the_reason_and_all_calls_are_paid() -> None:

@@ -65,13 +65,6 @@ def test_the_third_call_with_the_same_result_ends_the_run(steps: list[Any], afte
     assert outcome(worked(*steps, DONE) if len(steps) > 1 else worked(*steps)) == ("failed", after)
 
 
-def test_the_user_learns_what_was_repeated() -> None:
-    assert worked(READS).sent_texts()[-1] == (
-        "I could not finish: it called read_file 3 times with the same arguments and got the same result each time: "
-        "read_file done"
-    )
-
-
 EDITS = [("write_file", {"path": "a", "content": str(number)}) for number in range(5)]
 
 

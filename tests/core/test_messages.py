@@ -190,28 +190,6 @@ def test_the_projects_own_mention_is_left_out_of_the_request(written: str, recor
     assert scenario.conversation.title == title_of(message.text)
 
 
-STRANGE = ["\ud800", "a\udc80b", "\x00", "\r\n\x0b\x0c\x85\u2028", "\u202e\u200b\ufeff", "/stop\x00", "//", "🏴‍☠️"]
-
-
-@pytest.mark.parametrize("text", STRANGE, ids=lambda text: repr(text[:12]))
-def test_no_text_breaks_a_decision_in_any_status(text: str) -> None:
-    new = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
-    waiting = scenario_at(Phase.CHAT).settle()
-    ended = scenario_at(Phase.CHAT, Router({"agents": ["END"], "reason": "x"})).settle()
-    ended.router = Router(route(None, "project-manager"), WAITS)
-    active = scenario_at(Phase.CHAT, Router(route("execute", "executor"), route(None, "executor"), WAITS))
-    step_until(active, lambda it: it.conversation.turn is not None)
-    waiver = scenario_at(Phase.EXECUTE, text=f"so: {text}")
-    waiver.router = Router({**route("chores", "executor"), "waive": ["chores"]}, WAITS)
-    waiver.settle()
-    for scenario in (new, waiting, ended, active, asking("executor"), waiver):
-        scenario.user_writes(text)
-        scenario.settle(most=200)
-        scenario.user_writes(text, addressed=("planner",), reply_to="\ud800")
-        scenario.settle(most=200)
-        check_idle(scenario)
-
-
 def test_two_users_of_one_name_are_distinguished_by_role_and_key() -> None:
     router = Router(route("execute", "executor"), WAITS)
     scenario = Scenario(router, plain_model)
@@ -224,3 +202,13 @@ def test_two_users_of_one_name_are_distinguished_by_role_and_key() -> None:
     assert isinstance(call, ModelCall)
     shown = [(entry.role, entry.key[:1]) for entry in call.entries if isinstance(entry, UserText)]
     assert shown == [("owner", "a"), ("member", "b")]
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\x00", "/stop\x00", "a" * 300_000, "“" * 60_000, "'" * 60_000])
+def test_no_text_breaks_a_decision(text: str) -> None:
+    waiver = scenario_at(Phase.EXECUTE, text=f"so: {text}")
+    waiver.router = Router({**route("chores", "executor"), "waive": ["chores"]}, WAITS)
+    for scenario in (Scenario(Router(WAITS), plain_model), asking("executor"), waiver.settle()):
+        scenario.converse(text)
+        scenario.converse(text, addressed=("planner",), reply_to="\ud800")
+        check_idle(scenario)

@@ -1,6 +1,5 @@
 """Faults of transport: tried again after the delays of the table, then held, and the user is notified once."""
 
-from typing import Any
 
 import pytest
 
@@ -107,19 +106,6 @@ def test_an_answer_ends_the_count_of_tries() -> None:
     fire(scenario, "retry", times=3)
     assert [attempt for attempt, *_ in retries(scenario)] == [1, 2, 1]
     assert scenario.records(r.RunEnded)[-1].outcome == "finished"
-
-
-def test_a_hold_does_not_keep_the_other_agents_from_working() -> None:
-    def half(conversation: Any, call: ModelCall) -> Any:
-        return down() if "helper" in call.run else reply("done")
-
-    scenario = scenario_at(
-        Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS), model_by_phase(execute=half)
-    ).settle()
-    assert [record.run for record in scenario.records(r.RunEnded)][-1] == "turn-2.executor"
-    assert list(scenario.conversation.runs) == ["turn-2.helper"]
-    scenario.user_writes("/stop")
-    assert scenario.conversation.waiting_for == "stopped"
 
 
 def test_nothing_is_held_for_an_agent_that_has_left() -> None:

@@ -203,16 +203,6 @@ def test_the_history_shows_what_was_undone_and_undoing_that_brings_it_back() -> 
     assert list(undone(scenario.conversation.history, 1, scenario.conversation.next_seq)) == []
 
 
-def test_files_that_stay_as_they_are_are_still_changed() -> None:
-    early = moment(lambda x: isinstance(x, r.TurnOpened) and x.phase is Phase.EXECUTE)
-    scenario = twin_of(WHOLE)
-    back(scenario, early)
-    assert scenario.conversation.touched == {"a", "m", "h"}
-    back(scenario, early, tree="t" * 40, was="w" * 40, files="2 files were put back.")
-    assert scenario.conversation.touched == frozenset()
-    assert "2 files were put back." in scenario.sent_texts()[-1]
-
-
 def test_of_the_cycle_gone_back_to_the_files_are_known_again_and_its_money_stays_spent() -> None:
     then = replace(State(id=ID), cycle=1, touched=frozenset({"a"}), cycle_usage=Usage(cost_usd=1.0))
     later = replace(then, touched=frozenset({"a", "b"}), cycle_usage=Usage(cost_usd=3.0))
@@ -223,20 +213,6 @@ def test_of_the_cycle_gone_back_to_the_files_are_known_again_and_its_money_stays
     assert other.touched == {"a", "c"}
     assert other.cycle_usage == then.cycle_usage
     assert of_then(then, later, Millis(1), with_files=True).touched == {"a"}
-
-
-def test_the_turn_that_was_open_then_can_be_tried_again() -> None:
-    """What was done in it is known, the rest counts as stopped."""
-    opened = moment(lambda x: isinstance(x, r.TurnOpened) and x.phase is Phase.EXECUTE)
-    ended = moment(lambda x: isinstance(x, r.RunEnded) and x.seq > opened)
-    scenario = twin_of(WHOLE)
-    back(scenario, ended)
-    last = scenario.conversation.last_turn
-    assert last is not None
-    assert sorted(done.outcome for done in last.completions) == ["finished", "stopped"]
-    scenario.user_writes("/retry")
-    assert scenario.conversation.turn is not None
-    assert scenario.conversation.turn.agents == last.agents
 
 
 @pytest.mark.parametrize("at", spread(1, LAST, 4))

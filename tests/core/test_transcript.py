@@ -187,32 +187,6 @@ def spoken(entries: tuple[Entry, ...]) -> list[str]:
     return [entry.text.split()[0] for entry in entries if isinstance(entry, (UserText, AgentText))]
 
 
-def test_the_older_messages_are_shown_shorter_before_they_are_left_out() -> None:
-    talk = Talk()
-    talk.sent_texts("request", phase=Phase.CHAT)
-    for n in range(40):
-        talk.sent_texts(f"execute-{n} " + "x" * 20_000, by="agent")
-    entries = talk.shown(50_000)
-    names, sizes = spoken(entries), [len(entry.text) for entry in entries if isinstance(entry, AgentText)]
-    assert names == ["request", *(f"execute-{n}" for n in range(41 - len(names), 40))]
-    assert len(names) > 12
-    assert sizes == sorted(sizes)
-    assert sizes[0] < 1_000
-    assert sizes[-1] > 8_000
-
-
-def test_what_is_unanswered_is_always_shown() -> None:
-    talk = Talk()
-    talk.sent_texts("request " + "x" * 90_000)
-    talk.state.answered = talk.seq
-    for n in range(9):
-        talk.sent_texts(f"agent-{n} " + "x" * 90_000, by="agent")
-    talk.sent_texts("first " + "x" * 90_000, phase=Phase.CHAT)
-    talk.sent_texts("second " + "x" * 90_000, phase=Phase.CHAT)
-    for budget in (4_000, 20_000, 100_000):
-        assert {"request", "first", "second"} <= set(spoken(talk.shown(budget)))
-
-
 def test_turns_that_are_not_shown_are_named_in_a_line_and_those_that_are_shown_are_not() -> None:
     talk = Talk()
     talk.sent_texts("request", phase=Phase.CHAT)

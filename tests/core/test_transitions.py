@@ -13,7 +13,6 @@ from tenex.core.workflow.conditions import (
     Always,
     AnyOf,
     ContextEquals,
-    ContextIn,
     FromSpeaker,
     Not,
     RevertToInitiatorTarget,
@@ -25,7 +24,7 @@ from tenex.core.workflow.conditions import (
     TransitionTarget,
 )
 from tenex.core.workflow.rounds import Envelope, TransitionDecision, WorkflowState
-from tenex.core.workflow.transitions import Then, Transition, compiled, described, named_agents, named_tools, speaker_of
+from tenex.core.workflow.transitions import Then, Transition, compiled, named_agents, named_tools, speaker_of
 
 OVER = TerminateTarget("over")
 
@@ -38,15 +37,6 @@ class Anybody:
 
     def resolve(self, state: WorkflowState, envelope: Envelope) -> TransitionDecision:
         return TransitionDecision(None)
-
-
-class Bare:
-    """A condition of someone's own that is no dataclass."""
-
-    name: ClassVar[str] = "bare"
-
-    def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(
@@ -79,11 +69,6 @@ def test_an_edge_leads_from_the_one_speaker_after_whom_it_can_fire(
 )
 def test_a_target_states_whom_it_may_reach(target: TransitionTarget, reached: Iterable[str]) -> None:
     assert tuple(Then(target).reaches("a", ("a", "b"))) == reached
-
-
-def test_a_condition_is_described_with_its_arguments() -> None:
-    condition = AllOf([FromSpeaker("a"), Not(ContextIn("k", [1, "x"])), Bare(), ContextEquals("m", None)])
-    assert described(condition) == "all_of (from_speaker a), (not (context_in k 1, x)), (bare), (context_equals m None)"
 
 
 def test_the_names_that_rules_mention() -> None:
