@@ -4,10 +4,13 @@ from itertools import pairwise, product
 
 import pytest
 
+from tenex.core.config import AgentKind
+from tenex.core.decide.permissions import may_use, refusal
 from tenex.core.graph import END
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase, way
 from tenex.operations.transcript import ICONS
 from tenex.workflows.phases.waivers import RISK
+from tests.fakes.scenario import TOOLS, agent, rules
 
 TABLE = {
     "chat": {"execute", "plan", "brainstorm"},
@@ -54,3 +57,50 @@ def test_the_way_is_a_shortest_one() -> None:
 )
 def test_a_phase_is_read_in_any_case(word: str, phase: Phase | None) -> None:
     assert Phase.parse(word) is phase
+
+
+USES = {
+    Phase.CHAT: {"complete", "ask"},
+    Phase.BRAINSTORM: {"complete", "ask", "read_file"},
+    Phase.PLAN: {"complete", "ask", "read_file"},
+    Phase.EXECUTE: {"complete", "ask", "read_file", "write_file", "send", "check"},
+    Phase.VERIFICATION: {"complete", "ask", "read_file", "check"},
+    Phase.CHORES: {"complete", "ask", "read_file", "write_file", "send", "check"},
+    Phase.REFLECTION: {"complete", "learn"},
+}
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_worker_uses_what_its_phase_permits(phase: Phase, tool: str) -> None:
+    permitted = tool in USES[phase]
+    assert may_use(TOOLS[tool], phase, agent("executor")) is permitted
+    assert (refusal(tool, phase, agent("executor"), rules()) is None) is permitted
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_an_expert_changes_and_runs_nothing_in_any_phase(phase: Phase) -> None:
+    expert = agent("security", AgentKind.EXPERT)
+    used = {name for name, tool in TOOLS.items() if may_use(tool, phase, expert)}
+    assert used == USES[phase] - {"write_file", "send", "check"}
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_the_orchestrator_uses_no_tool_at_all(phase: Phase) -> None:
+    assert not any(may_use(tool, phase, agent("orchestrator", AgentKind.ORCHESTRATOR)) for tool in TOOLS.values())
+
+
+def test_a_tool_its_definition_does_not_name_is_not_its_own() -> None:
+    reader = agent("reader", tools=("read_file",))
+    used = {name for name, tool in TOOLS.items() if may_use(tool, Phase.EXECUTE, reader)}
+    assert used == {"read_file", "complete", "ask"}
+
+
+def test_a_refusal_states_what_may_be_used_instead() -> None:
+    sentence = refusal("write_file", Phase.PLAN, agent("planner"), rules())
+    assert sentence == (
+        "The tool write_file may not be used by planner in the plan phase; nothing was done. "
+        "You may use: ask, complete, read_file."
+    )
+    unknown = refusal("teleport", Phase.CHAT, agent("planner"), rules())
+    assert unknown == "There is no tool teleport. You may use: ask, complete."

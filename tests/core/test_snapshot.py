@@ -6,8 +6,10 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.ids import CallId, ConversationId, Millis
-from tenex.core.state.conversation import BLOCK, READ_FILES, SYSTEMS, History, State
+from tenex.core.ids import CallId, ConversationId, EventId, Millis
+from tenex.core.pending import pending
+from tenex.core.phases import Phase
+from tenex.core.state.conversation import BLOCK, READ_FILES, SEEN, SYSTEMS, History, State
 from tenex.core.state.snapshot import StateSnapshot
 from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
@@ -112,3 +114,33 @@ def test_a_fork_holds_every_value_of_the_conversation_but_its_history_and_change
     fork.apply(r.Ended(seq=seq, at=Millis(conversation.updated_at + 1), reason="done"))
     assert (fork.status, fork.next_seq) == ("ended", seq + 1)
     assert (conversation.status, conversation.next_seq) == ("waiting", seq)
+
+
+def test_open_work_is_over() -> None:
+    """After every record of a scenario with questions, calls and deliveries in flight."""
+    scenario = Scenario(seven_phases, diligent).converse("I want something nice")
+    for _ in range(2):
+        scenario.converse("go on")
+    records = scenario.records()
+    assert scenario.conversation.asks  # an agent waits for an answer at the end
+    for cut in range(1, len(records) + 1):
+        state = fold(ID, records[:cut])
+        state.apply(r.JournalRebuilt(seq=state.next_seq, at=Millis(9), source="relay"))
+        assert not pending(state)
+        assert (state.turn, dict(state.runs), state.question, dict(state.asks)) == (None, {}, None, {})
+
+
+def test_known_events_are_bounded_and_the_newest_stay() -> None:
+    state = fold(ID, [])
+    seen = tuple(EventId(f"{number:064x}") for number in range(3 * SEEN))
+    state.apply(r.JournalRebuilt(seq=1, at=Millis(9), source="relay", known_events=seen))
+    assert tuple(state.seen) == seen[-SEEN:]
+
+
+def test_the_phase_and_gates_of_the_source_are_entered() -> None:
+    state = fold(ID, [])
+    gates = (Phase.CHORES, Phase.REFLECTION)
+    state.apply(
+        r.JournalRebuilt(seq=1, at=Millis(9), source="relay", phase=Phase.VERIFICATION, open_gates=gates, turns=4)
+    )
+    assert (state.phase, state.unmet_gates, state.turn_count) == (Phase.VERIFICATION, gates, 4)
