@@ -2,20 +2,15 @@
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.graph import END
 from tenex.core.workflow.conditions import (
-    CONDITIONS,
-    TARGETS,
     AgentTarget,
     AllOf,
     Always,
@@ -32,7 +27,6 @@ from tenex.core.workflow.conditions import (
     TerminateTarget,
     ToolCalled,
     TransitionCondition,
-    TransitionTarget,
 )
 from tenex.core.workflow.rounds import (
     Called,
@@ -44,7 +38,7 @@ from tenex.core.workflow.rounds import (
     faults_of_value,
     plain,
 )
-from tenex.core.workflow.transitions import Then, Transition, compiled, named_agents, named_tools, speaker_of
+from tenex.core.workflow.transitions import Transition, compiled, named_agents, named_tools, speaker_of
 
 STATE = WorkflowState(
     ("a", "b", "c"), "b", last_speaker_id="a", creator_id="c", context_vars={"one": 1, "text": "x", "yes": True}
@@ -53,39 +47,39 @@ ROUND = Envelope("a", "hello", (Called("look"), Called("route")))
 SILENT = Envelope("a")
 
 
-@pytest.mark.parametrize(
-    ("condition", "fires"),
-    [
-        (Always(), True),
-        (FromSpeaker("a"), True),
-        (FromSpeaker("b"), False),
-        (ContextEquals("one", 1), True),
-        (ContextEquals("one", 2), False),
-        (ContextEquals("one", value=True), True),
-        (ContextEquals("none", 1), False),
-        (ContextEquals("none", None), True),
-        (ContextEquals("none"), True),
-        (ContextIn("text", ["y", "x"]), True),
-        (ContextIn("text", ["y"]), False),
-        (ContextIn("text", []), False),
-        (ContextIn("none", ["y"]), False),
-        (ContextIn("none", ["y", None]), True),
-        (ContextThreshold("one", 1), True),
-        (ContextThreshold("one", 1.5), False),
-        (ContextThreshold("text", 0), False),
-        (ContextThreshold("none", 0.5), False),
-        (ContextThreshold("none", 0), True),
-        (AllOf([FromSpeaker("a"), ContextEquals("one", 1)]), True),
-        (AllOf([FromSpeaker("a"), ContextEquals("one", 2)]), False),
-        (AnyOf([FromSpeaker("b"), ContextEquals("one", 1)]), True),
-        (AnyOf([FromSpeaker("b"), ContextEquals("one", 2)]), False),
-        (Not(FromSpeaker("a")), False),
-        (Not(FromSpeaker("b")), True),
-        (Not(AllOf([AnyOf([Not(Always())])])), True),
-    ],
-)
-def test_conditions(condition: TransitionCondition, fires: bool) -> None:
-    assert condition.evaluate(STATE, ROUND) is fires
+FIRES = [
+    Always(),
+    FromSpeaker("a"),
+    ContextEquals("one", 1),
+    ContextEquals("one", value=True),
+    ContextEquals("none"),
+    ContextIn("text", ["y", "x"]),
+    ContextIn("none", ["y", None]),
+    ContextThreshold("one", 1),
+    ContextThreshold("none", 0),
+    AllOf([FromSpeaker("a"), ContextEquals("one", 1)]),
+    AnyOf([FromSpeaker("b"), ContextEquals("one", 1)]),
+]
+
+
+SILENT_RULES = [
+    FromSpeaker("b"),
+    ContextEquals("one", 2),
+    ContextEquals("none", 1),
+    ContextIn("text", ["y"]),
+    ContextIn("none", ["y"]),
+    ContextThreshold("one", 1.5),
+    ContextThreshold("text", 0),
+    AllOf([FromSpeaker("a"), ContextEquals("one", 2)]),
+    AnyOf([FromSpeaker("b"), ContextEquals("one", 2)]),
+]
+
+
+def test_conditions() -> None:
+    for fires, conditions in ((True, FIRES), (False, SILENT_RULES)):
+        for condition in conditions:
+            assert condition.evaluate(STATE, ROUND) is fires, condition
+            assert Not(condition).evaluate(STATE, ROUND) is not fires
 
 
 @pytest.mark.parametrize(
@@ -130,29 +124,12 @@ def test_the_other_targets() -> None:
     assert TerminateTarget("enough").resolve(STATE, ROUND) == TransitionDecision(None, "enough")
 
 
-def test_names_are_ag2s_and_unique() -> None:
-    assert {cls.name for cls in TARGETS} == {"agent", "round_robin", "stay", "revert_to_initiator", "terminate"}
-    names = [cls.name for cls in CONDITIONS]
-    assert {"always", "from_speaker", "tool_called", "context_equals"} <= set(names)
-    assert len(names) == len(set(names)) == 9
-
-
 def test_a_predicate_is_asked_of_the_facts_themselves() -> None:
     assert Predicate(lambda agent: agent == 7).holds(7)
     assert Predicate(lambda agent: []).holds(7) is False
 
 
 OVER = TerminateTarget("over")
-
-
-@dataclass(frozen=True)
-class Anybody:
-    """A target of someone's own."""
-
-    name: ClassVar[str] = "anybody"
-
-    def resolve(self, state: WorkflowState, envelope: Envelope) -> TransitionDecision:
-        return TransitionDecision(None)
 
 
 @pytest.mark.parametrize(
@@ -171,20 +148,6 @@ def test_an_edge_leads_from_the_one_speaker_after_whom_it_can_fire(
     assert speaker_of(condition) == speaker
     graph = compiled("a", [Transition(condition, OVER, 3)], OVER, 4, ("a", "b"))
     assert (graph.edges[0].source, graph.edges[0].priority, graph.max_turns) == (speaker, 3, 4)
-
-
-@pytest.mark.parametrize(
-    ("target", "reached"),
-    [
-        (StayTarget(), ("a",)),
-        (TerminateTarget(), (END,)),
-        (RoundRobinTarget(), ("a", "b")),
-        (RevertToInitiatorTarget(), ("a", "b")),
-        (Anybody(), ("a", "b", END)),
-    ],
-)
-def test_a_target_states_whom_it_may_reach(target: TransitionTarget, reached: Iterable[str]) -> None:
-    assert tuple(Then(target).reaches("a", ("a", "b"))) == reached
 
 
 def test_the_names_that_rules_mention() -> None:

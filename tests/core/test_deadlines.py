@@ -55,19 +55,6 @@ def test_1_3_c_a_round_is_expected_within_120_s_and_600_s_by_default_and_both_fi
     assert not one.running or all(not isinstance(effect, ModelCall) for effect in one.running.values())
 
 
-def test_a_watch_survives_a_restart_and_does_not_fire_twice() -> None:
-    one = started(LINE)
-    one.fire("turn_within.warn")
-    due = timers(one)["turn_within.close"].due
-    one.now = Millis(one.now + 50_000)
-    one.crash()
-    assert "turn_within.warn" not in timers(one)
-    assert due <= timers(one)["turn_within.close"].due <= due + 51_000, "no one was there: it counts against no speaker"
-    ttl = timers(one)["ttl.close"].due
-    one.crash()
-    assert timers(one)["ttl.close"].due == ttl, "its life is measured by the wall clock"
-
-
 def test_1_3_f_a_round_that_fails_reports_it_and_the_rules_go_on() -> None:
     lines: Any = {"writer": [ModelFailed(key=Key("model", 0), message="no", retryable=False)] * 3}  # type: ignore[arg-type]
     one = started(LINE, lines).settle()

@@ -6,7 +6,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Role
-from tenex.core.effects import ModelCall, Work
+from tenex.core.effects import ModelCall
 from tenex.core.ids import PublicKey
 from tenex.core.messages import UserText
 from tenex.core.phases import Phase
@@ -112,18 +112,6 @@ def test_a_reply_to_a_question_that_is_answered_already_is_ordinary_talk() -> No
     scenario.settle()
     check_idle(scenario)
     assert [message.text for message in scenario.conversation.unanswered] == ["no, red"]
-
-
-def test_a_message_during_a_turn_is_shown_before_the_next_model_call_and_to_the_router() -> None:
-    router = Router(route("execute", "executor"), WAITS)
-    scenario = scenario_at(Phase.CHAT, router, model_by_phase(execute=[reply("", ("read_file", {})), reply("done")]))
-    step_until(scenario, lambda it: any(effect.key.work is Work.TOOL for effect in it.running.values()))
-    scenario.user_writes("make it green")
-    assert [effect.key.work for effect in in_flight(scenario)] == [Work.TOOL], "nothing is started again"
-    scenario.settle()
-    assert router.asked[-1]["messages"][-1]["text"] == "make it green"
-    run = next(rec for rec in reversed(scenario.records(r.ModelResponded)))
-    assert run.step.text == "done"
 
 
 def test_a_message_no_one_was_shown_is_not_waited_away() -> None:

@@ -4,7 +4,7 @@ from itertools import pairwise, product
 
 import pytest
 
-from tenex.core.config import AgentKind
+from tenex.core.config import Agent, AgentKind
 from tenex.core.decide.permissions import may_use, refusal
 from tenex.core.graph import END
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase, way
@@ -70,32 +70,6 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_worker_uses_what_its_phase_permits(phase: Phase, tool: str) -> None:
-    permitted = tool in USES[phase]
-    assert may_use(TOOLS[tool], phase, agent("executor")) is permitted
-    assert (refusal(tool, phase, agent("executor"), rules()) is None) is permitted
-
-
-@pytest.mark.parametrize("phase", Phase)
-def test_an_expert_changes_and_runs_nothing_in_any_phase(phase: Phase) -> None:
-    expert = agent("security", AgentKind.EXPERT)
-    used = {name for name, tool in TOOLS.items() if may_use(tool, phase, expert)}
-    assert used == USES[phase] - {"write_file", "send", "check"}
-
-
-@pytest.mark.parametrize("phase", Phase)
-def test_the_orchestrator_uses_no_tool_at_all(phase: Phase) -> None:
-    assert not any(may_use(tool, phase, agent("orchestrator", AgentKind.ORCHESTRATOR)) for tool in TOOLS.values())
-
-
-def test_a_tool_its_definition_does_not_name_is_not_its_own() -> None:
-    reader = agent("reader", tools=("read_file",))
-    used = {name for name, tool in TOOLS.items() if may_use(tool, Phase.EXECUTE, reader)}
-    assert used == {"read_file", "complete", "ask"}
-
-
 def test_a_refusal_states_what_may_be_used_instead() -> None:
     sentence = refusal("write_file", Phase.PLAN, agent("planner"), rules())
     assert sentence == (
@@ -104,3 +78,17 @@ def test_a_refusal_states_what_may_be_used_instead() -> None:
     )
     unknown = refusal("teleport", Phase.CHAT, agent("planner"), rules())
     assert unknown == "There is no tool teleport. You may use: ask, complete."
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_each_agent_uses_what_its_phase_its_kind_and_its_definition_permit(phase: Phase) -> None:
+    def used(who: Agent) -> set[str]:
+        refused = {name for name in TOOLS if refusal(name, phase, who, rules()) is not None}
+        found = {name for name, tool in TOOLS.items() if may_use(tool, phase, who)}
+        assert found == set(TOOLS) - refused
+        return found
+
+    assert used(agent("executor")) == USES[phase]
+    assert used(agent("security", AgentKind.EXPERT)) == USES[phase] - {"write_file", "send", "check"}
+    assert used(agent("orchestrator", AgentKind.ORCHESTRATOR)) == set()
+    assert used(agent("reader", tools=("read_file",))) == USES[phase] & {"read_file", "complete", "ask", "learn"}

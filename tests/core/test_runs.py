@@ -253,18 +253,9 @@ def test_the_gate_is_asked_again_when_a_call_is_about_to_start() -> None:
     scenario = at_work(reply("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), reply("done"))
     scenario.step()
     (first,) = in_flight(scenario)
-    moved = r.PhaseTransition(
-        seq=scenario.conversation.next_seq,
-        at=scenario.now,
-        from_=Phase.EXECUTE,
-        to=Phase.VERIFICATION,
-        message="",
-        reason="",
-        agent_pubkey=scenario.rules.project.pubkey,
-        agent_name="",
-        summary="",
-        announce_at=Millis(scenario.now + 1),
-    )
+    entered = scenario.records(r.PhaseTransition)[-1]
+    seq, onward = scenario.conversation.next_seq, {"from_": Phase.EXECUTE, "to": Phase.VERIFICATION}
+    moved = dataclasses.replace(entered, seq=seq, at=scenario.now, **onward)
     scenario.conversation.apply(moved)
     scenario.journal.append((moved,))
     finish(scenario, first.key)

@@ -23,7 +23,6 @@ from tenex.core.state.conversation import CYCLE_MESSAGES, of_cycle
 from tenex.core.state.memory import Window
 from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
 from tests.fakes.scenario import (
-    WAITS,
     Router,
     Scenario,
     in_flight,
@@ -52,21 +51,6 @@ def titles(entries: tuple[Any, ...]) -> list[str]:
 def note(entries: tuple[Any, ...], title: str) -> str:
     """The text of the note of that title."""
     return next(entry.text for entry in entries if isinstance(entry, Note) and entry.title == title)
-
-
-def test_an_agent_is_shown_what_was_sent_once_and_in_order() -> None:
-    scenario = scenario_at(
-        Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS), agents=("project-manager",)
-    )
-    entries = shown(scenario)
-    assert [type(entry).__name__ for entry in entries] == ["UserText", "AgentText", "Note", "Note"]
-    assert entries[0] == UserText(author="alice", text="build it", role="owner", key="a" * 64)
-    assert entries[1] == AgentText(author="Project-Manager", text="project-manager has done its part of chat")
-    hand, part = entries[2:]
-    assert isinstance(hand, Note)
-    assert isinstance(part, Note)
-    assert hand.text == ("From chat to execute.\n\nWhat has been done:\nproject-manager: finished; its text is above")
-    assert part.text == "on to execute. Beside you, at the same time: helper."
 
 
 def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> None:
