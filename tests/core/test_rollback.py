@@ -171,7 +171,8 @@ def test_an_order_that_means_nothing_gives_no_record(to: int) -> None:
 
 
 def moment(where: Callable[[r.Record], bool]) -> int:
-    return next(record.seq for record in WHOLE.records() if where(record))
+    seq: int = next(record.seq for record in WHOLE.records() if where(record))
+    return seq
 
 
 BEFORE_VERIFICATION = moment(lambda x: isinstance(x, r.PhaseTransition) and x.to is Phase.VERIFICATION) - 1

@@ -11,7 +11,7 @@ from tenex.core.context.window import MESSAGE_CHARACTERS
 from tenex.core.decide.runs import CALLS, NUDGES
 from tenex.core.effects import Key, ModelCall, Timer, ToolCall
 from tenex.core.ids import CallId, Millis
-from tenex.core.messages import CallResult, ModelStep, Note, UserText
+from tenex.core.messages import CallRequest, CallResult, ModelStep, Note, UserText
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
@@ -103,27 +103,6 @@ def answers(scenario: Scenario, step: ModelStep, *, at: int) -> None:
     scenario.reconcile()
 
 
-def test_a_model_call_has_a_bound_of_its_own_and_its_answer_counts_after_the_deadline() -> None:
-    """It is paid for, and the user waits for it."""
-    scenario = at_work(reply("never"), limits=FAST)
-    close_at = next(iter(scenario.conversation.runs.values())).close_at
-    assert "close" not in timers(scenario)
-    answers(scenario, reply("It is built."), at=close_at + 5_000)
-    assert [done.outcome for done in ended(scenario)] == ["finished"]
-
-
-def test_after_the_deadline_no_tool_is_begun() -> None:
-    scenario = at_work(reply("never"), limits=FAST)
-    close_at = next(iter(scenario.conversation.runs.values())).close_at
-    answers(scenario, reply("", ("write_file", {"path": "a"}), ("read_file", {"path": "b"})), at=close_at + 5_000)
-    assert [done.outcome for done in ended(scenario)] == ["timed_out"]
-    assert {content for _, _, content in results(scenario)[-2:]} == {"not run: the time is up"}
-    assert not [
-        permitted for permitted in scenario.records(r.ToolCallStarted) if permitted.run == ended(scenario)[-1].run
-    ]
-    assert "I could not finish: no answer within 2 min" in scenario.sent_texts()[-1]
-
-
 @pytest.mark.parametrize("retryable", [None, True, False], ids=["answered", "to be tried again", "refused"])
 def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline(retryable: bool | None) -> None:
     """Twenty conversations wait for a slow provider: an hour in the queue is no one's work."""
@@ -173,28 +152,30 @@ def test_an_agent_that_never_completes_rightly_meets_the_limit_of_steps(steps: l
     check_idle(scenario)
 
 
+def test_a_model_call_has_a_bound_of_its_own_and_after_the_deadline_its_answer_counts_and_no_tool_is_begun() -> None:
+    """The answer is paid for, and the user waits for it."""
+    late, calls = 125_000, [("write_file", {"path": "a"}), ("read_file", {"path": "b"})]
+    for step, outcome in ((reply("It is built."), "finished"), (reply("", *calls), "timed_out")):
+        scenario = at_work(reply("never"), limits=FAST)
+        assert "close" not in timers(scenario)
+        answers(scenario, step, at=scenario.records(r.TurnOpened)[-1].at + late)
+        assert [done.outcome for done in ended(scenario)] == [outcome]
+    assert {content for _, _, content in results(scenario)} == {"not run: the time is up"}
+    assert scenario.records(r.ToolCallStarted) == []
+    assert "I could not finish: no answer within 2 min" in scenario.sent_texts()[-1]
+
+
 def test_an_empty_answer_is_reminded_twice_and_then_fails() -> None:
-    scenario = at_work(reply("\n\t ")).settle()
-    assert [record.text for record in scenario.records(r.ModelReprompted)] == [
-        "Your answer is empty. Say what the person should read."
-    ] * NUDGES
+    reminder = "Your answer is empty. Say what the person should read."
+    scenario = at_work(reply("\n\t "))
+    scenario.step()
+    (call,) = in_flight(scenario)
+    assert isinstance(call, ModelCall)
+    assert call.entries[-1] == Note(title="Reminder", text=reminder), "the model sees it"
+    scenario.settle()
+    assert [record.text for record in scenario.records(r.ModelReprompted)] == [reminder] * NUDGES
     assert (ended(scenario)[0].outcome, ended(scenario)[0].error) == ("failed", "its model gave empty answers")
     check_idle(scenario)
-
-
-def test_a_reminded_model_sees_the_reminder_and_may_repair_it() -> None:
-    seen: list[Any] = []
-
-    def repairing(conversation: Any, call: ModelCall) -> ModelStep:
-        seen.append(call.entries[-1])
-        return reply("" if len(seen) == 1 else "here it is")
-
-    scenario = at_work()
-    scenario.worker = model_by_phase(execute=repairing)
-    scenario.settle()
-    assert isinstance(seen[1], Note)
-    assert "empty" in seen[1].text
-    assert ended(scenario)[0].text == "here it is"
 
 
 @pytest.mark.parametrize("word", [None, "VERIFIED", ["verified"]])
@@ -209,17 +190,12 @@ def test_a_verdict_that_is_none_is_refused_and_an_answer_without_one_is_at_last_
     assert (last.outcome, last.text, last.verdict) == ("finished", "fine", "")
 
 
-def with_ids(step: ModelStep, *ids: str) -> ModelStep:
-    """The same answer with these call ids."""
-    calls = tuple(dataclasses.replace(call, id=CallId(name)) for call, name in zip(step.calls, ids, strict=True))
-    return dataclasses.replace(step, calls=calls)
-
-
 def test_duplicate_call_ids_are_distinguished_within_and_across_answers() -> None:
-    read = ("read_file", {"path": "a"})
-    scenario = at_work(
-        with_ids(reply("", read, read, read), "x", "x", ""), with_ids(reply("", read, read), "x", ""), reply("done")
-    ).settle()
+    steps = []
+    for names in (("x", "x", ""), ("x", "")):
+        calls = (CallRequest(id=CallId(name), tool="read_file", arguments={"path": "a"}) for name in names)
+        steps.append(dataclasses.replace(reply(""), calls=tuple(calls)))
+    scenario = at_work(*steps, reply("done")).settle()
     ids = [record.call for record in scenario.records(r.ToolCallStarted)]
     assert len(ids) == 5 == len(set(ids))
     assert [name for name, *_ in results(scenario)] == ids
@@ -299,24 +275,6 @@ def test_what_a_user_reads_is_in_the_completion_wherever_the_model_put_it(step: 
     assert text in scenario.sent_texts()
 
 
-@pytest.mark.parametrize("arguments", [{"question": "  "}, {"question": 7}, {"q": "x"}])
-def test_a_question_without_words_is_refused(arguments: dict[str, Any]) -> None:
-    scenario = at_work(reply("", ("ask", arguments)), reply("done")).settle()
-    assert "`ask` needs `question`" in results(scenario)[0][2]
-    assert scenario.records(r.QuestionAsked) == []
-    assert ended(scenario)[0].outcome == "finished"
-
-
-@pytest.mark.parametrize(
-    ("options", "sent"),
-    [(None, "Which?"), ("yes or no", "Which?"), ({"a": 1}, "Which?"), (["red", 2], "Which?\n- red\n- 2")],
-)
-def test_options_are_listed_below_the_question_if_they_are_a_list(options: Any, sent: str) -> None:
-    scenario = at_work(reply("", ("ask", {"question": "Which?", "options": options})))
-    scenario.step()
-    assert scenario.sent_texts()[-1] == sent
-
-
 def test_results_are_shown_in_the_order_of_the_calls_and_then_what_users_wrote() -> None:
     scenario = at_work(reply("", ("read_file", {}), ("teleport", {}), ("write_file", {"path": "a"})), reply("done"))
     scenario.step()
@@ -329,41 +287,7 @@ def test_results_are_shown_in_the_order_of_the_calls_and_then_what_users_wrote()
     assert call.entries[-1] == UserText(author="alice", text="make it green", role="owner", key="a" * 64)
 
 
-def fails(scenario: Any) -> None:
-    """The call that runs gives a failure."""
-    (call,) = (effect for effect in in_flight(scenario) if isinstance(effect, ToolCall))
-    scenario.running.pop(call.key)
-    scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=False, content="exit status 1")))
-
-
 DONE = ("complete", {"response": "All tests pass.", "verdict": "verified"})
-
-
-def test_a_report_written_before_a_call_of_the_same_answer_failed_does_not_count() -> None:
-    scenario = at_work(reply("", ("write_file", {"path": "a"}), DONE), reply("", DONE))
-    scenario.step()
-    fails(scenario)
-    assert results(scenario)[-1][2] == (
-        "write_file in the same answer did not succeed. Look at its result first, then call `complete`."
-    )
-    assert not ended(scenario)
-    scenario.settle()
-    assert [done.outcome for done in ended(scenario)] == ["finished"]
-
-
-def test_of_two_reports_the_first_counts() -> None:
-    scenario = at_work(reply("", DONE, ("complete", {"response": "No.", "verdict": "issues"}))).settle()
-    assert [done.text for done in ended(scenario)] == ["All tests pass."]
-    assert [record.sentence for record in scenario.records(r.ToolCallRejected)] == [
-        "The first `complete` of an answer counts."
-    ]
-
-
-def test_at_the_limit_of_steps_the_report_counts_whatever_failed_beside_it() -> None:
-    scenario = at_work(reply("", ("write_file", {"path": "a"}), DONE), limits=Limits(steps_per_run=1))
-    scenario.step()
-    fails(scenario)
-    assert [done.outcome for done in ended(scenario)] == ["finished"]
 
 
 def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> None:
@@ -381,3 +305,46 @@ def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> No
     assert [text[:5] for text in words[-1:]] == ["a log"]
     assert [text[:6] for text in answers] == ["answer"]
     assert all(len(text) < MESSAGE_CHARACTERS + 100 for text in (*words, *answers))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ({"question": "  "}, ""),
+        ({"question": 7}, ""),
+        ({"q": "x"}, ""),
+        ({"question": "Which?", "options": "yes or no"}, "Which?"),
+        ({"question": "Which?", "options": ["red", 2]}, "Which?\n- red\n- 2"),
+    ],
+)
+def test_a_question_needs_words_and_its_options_are_listed_if_they_are_a_list(
+    arguments: dict[str, Any], sent: str
+) -> None:
+    scenario = at_work(reply("", ("ask", arguments)), reply("done")).settle()
+    if sent:
+        assert scenario.sent_texts()[-1] == sent
+    else:
+        assert "`ask` needs `question`" in results(scenario)[0][2]
+        assert ended(scenario)[0].outcome == "finished"
+    assert bool(scenario.records(r.QuestionAsked)) is bool(sent)
+
+
+def test_a_report_written_before_a_call_of_the_same_answer_failed_does_not_count_but_at_the_limit_of_steps() -> None:
+    for limits in (None, Limits(steps_per_run=1)):
+        again = reply("", DONE, ("complete", {"response": "No.", "verdict": "issues"}))
+        scenario = at_work(reply("", ("write_file", {"path": "a"}), DONE), again, limits=limits)
+        scenario.step()
+        (call,) = in_flight(scenario)
+        scenario.running.pop(call.key)
+        scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=False, content="exit status 1")))
+        assert bool(ended(scenario)) is (limits is not None)
+        scenario.settle()
+        assert [(done.outcome, done.text) for done in ended(scenario)] == [("finished", "All tests pass.")]
+        assert [record.sentence for record in scenario.records(r.ToolCallRejected)] == (
+            []
+            if limits
+            else [
+                "write_file in the same answer did not succeed. Look at its result first, then call `complete`.",
+                "The first `complete` of an answer counts.",
+            ]
+        )

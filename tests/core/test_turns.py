@@ -25,7 +25,6 @@ from tests.fakes.scenario import (
     rules,
     scenario_at,
     seven_phases,
-    step_until,
 )
 
 
@@ -125,20 +124,6 @@ def test_the_tokens_of_a_conversation_are_bounded_across_its_cycles() -> None:
     assert 200 <= used < 260, "`/continue` allows as much again, once"
 
 
-def test_a_user_who_names_an_agent_decides_the_route_themselves() -> None:
-    scenario = scenario_at(Phase.CHAT)
-    scenario.user_writes("@planner, @helper: thoughts?", addressed=("planner", "helper"))
-    opened = scenario.records(r.TurnOpened)[-1]
-    assert (opened.agents, opened.phase, opened.reason) == (
-        ("planner", "helper"),
-        Phase.CHAT,
-        "addressed by the person",
-    )
-    assert scenario.records(r.Routed)[-1].by == "alice"
-    scenario.settle()
-    assert scenario.conversation.waiting_for == "user"
-
-
 def test_talk_does_not_count_against_the_limit_of_a_cycle_and_an_addressed_agent_works_although_it_is_reached() -> None:
     scenario = play_of(Router(route(None, "project-manager"), WAITS), tokens_per_cycle=100)
     for _ in range(9):  # 45 tokens each
@@ -175,13 +160,15 @@ def test_what_a_run_uses_is_bounded_and_the_user_is_asked_once(limits: dict[str,
 
 def test_an_agent_that_is_no_more_is_not_waited_for() -> None:
     """Named, then taken out of the roster: the router's own choice must not be put off for ever."""
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    scenario = scenario_at(Phase.CHAT, Router(route(None, "helper"), WAITS))
+    scenario.user_writes("@planner, @executor: thoughts?", addressed=("planner", "executor"))
+    opened = scenario.records(r.TurnOpened)[-1]
+    assert (opened.agents, opened.reason) == (("planner", "executor"), "addressed by the person")
+    assert scenario.records(r.Routed)[-1].by == "alice"
     scenario.user_writes("@security is that safe?", addressed=("security",))
     scenario.user_writes("@planner boo", addressed=("planner",))
     assert len(scenario.records(r.TurnOpened)) == 2, "one turn at a time"
     remove_agent(scenario, "planner")
-    scenario.router = Router(route(None, "helper"), WAITS)
     scenario.settle(most=200)
     assert [record.agents for record in scenario.records(r.TurnOpened)][2:] == [("security",), ("helper",)]
     assert scenario.conversation.waiting_for == "user"
@@ -212,20 +199,12 @@ def test_chat_entered_from_reflection_begins_a_cycle_and_from_execute_none(phase
     assert len(refusals(scenario)) == (cycle == 1), "its gates are kept"
 
 
-def whole_cycle() -> Scenario:
-    """A cycle that went the whole way and is over, with a file changed."""
+def test_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
     steps = [reply("", ("write_file", {"path": "a"})), reply("built")]
     scenario = scenario_at(Phase.CHAT, seven_phases, model_by_phase(execute=steps)).settle()
-    for text in ("think", "plan"):
-        scenario.converse(text)
-    assert scenario.conversation.status == "ended"
+    scenario.converse("think").converse("plan")
+    assert (scenario.conversation.status, scenario.conversation.touched) == ("ended", {"a"})
     scenario.router = Router(route(None, "project-manager"), WAITS)
-    return scenario
-
-
-def test_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
-    scenario = whole_cycle()
-    assert scenario.conversation.touched == {"a"}
     scenario.user_writes("/quick")  # no waiver of a cycle that is over may leak into the next
     scenario.user_writes("and now a poem")
     state = scenario.conversation
@@ -282,27 +261,16 @@ def test_an_answer_to_a_question_is_no_new_request_at_the_end() -> None:
     assert scenario.conversation.cycle == 1
 
 
-def test_a_transition_carries_its_reason_the_request_and_what_was_done() -> None:
-    scenario = Scenario(
-        Router(route(None, "project-manager"), route("execute", "executor"), WAITS), plain_model
-    ).converse("build it")
+def test_a_transition_carries_its_reason_the_request_and_what_was_done_unless_it_is_old() -> None:
+    router = Router(route(None, "project-manager"), route("execute", "executor"), WAITS)
+    scenario = Scenario(router, plain_model).converse("build it")
     moved = scenario.records(r.PhaseTransition)[0]
-    assert moved.reason == "on to execute"
-    assert moved.message == "on to execute\n\nRequest: build it"
+    assert (moved.reason, moved.message) == ("on to execute", "on to execute\n\nRequest: build it")
     assert moved.summary == "project-manager: project-manager has done its part of chat"
     assert (moved.agent_name, moved.agent_pubkey) == (scenario.rules.project.name, scenario.rules.project.pubkey)
     handed = scenario.records(r.TurnOpened)[-1].handoff
     assert handed is not None
     assert (handed.from_, handed.to, handed.summary) == (Phase.CHAT, Phase.EXECUTE, moved.summary)
-
-
-def test_an_old_transition_is_not_handed_on() -> None:
-    scenario = scenario_at(
-        Phase.EXECUTE, Router(route(None, "helper"), WAITS), config=rules(limits=Limits(handoff_window=5))
-    )
-    step_until(scenario, lambda it: it.conversation.turn is not None)
-    assert scenario.records(r.TurnOpened)[-1].handoff is not None, "a hand-off within the phase is fresh"
-    scenario.settle()
-    scenario.now = type(scenario.now)(scenario.now + 60_000)
+    scenario.now = type(scenario.now)(scenario.now + scenario.rules.limits.handoff_window + 1)
     scenario.user_writes("@planner what do you think?", addressed=("planner",))
     assert scenario.records(r.TurnOpened)[-1].handoff is None
