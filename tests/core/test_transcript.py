@@ -67,12 +67,13 @@ def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> No
         route("execute", "executor", "helper"), route("verification", "executor"), route("chores", "helper")
     )
     scenario = scenario_at(Phase.CHAT, router, model_by_phase(execute=builds, verification=[reply("", done)]))
+    assert note(shown(scenario), "Your part") == "on to execute. Beside you: helper."
     step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION)
     entries = shown(scenario)
     assert "helper failed: its model gave empty answers" in note(entries, "Hand-off")
-    assert note(entries, "Your part").endswith("Files changed in this cycle: a, b")
+    assert note(entries, "Your part").endswith("Files of this cycle: a, b")
     step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES)
-    assert note(shown(scenario), "Hand-off").endswith("What has been done:\nexecutor [verified]: all green")
+    assert note(shown(scenario), "Hand-off").endswith("\n\nexecutor [verified]: all green")
 
 
 def test_cut_keeps_both_ends() -> None:
@@ -218,7 +219,7 @@ def test_a_long_reason_and_many_files_keep_to_their_part() -> None:
     hand = Handoff(from_=Phase.PLAN, to=Phase.EXECUTE, message="m", reason="r" * 9_000, summary="s" * 90_000)
     entries = talk.shown(20_000, reason="w" * 9_000, touched=many, handoff=hand)
     part = note(entries, "Your part")
-    assert "Files changed in this cycle: a/folder/of/files/00000.py, " in part
+    assert "Files of this cycle: a/folder/of/files/00000.py, " in part
     assert part.endswith(" more)")
     assert sum(map(entry_weight, entries)) <= 20_000 * BYTES_PER_TOKEN * START
     assert "request" in spoken(entries)

@@ -26,8 +26,8 @@ REPAIRS = 2
 
 _REASONS = {
     Phase.VERIFICATION: "what was changed has to be tried",
-    Phase.CHORES: "the work is verified; now files and documentation are put in order",
-    Phase.REFLECTION: "the work is done; each participant reflects on it",
+    Phase.CHORES: "the work is verified",
+    Phase.REFLECTION: "the work is done",
 }
 
 
