@@ -54,17 +54,6 @@ def answers(scenario: Scenario) -> list[tuple[str, str]]:
     return [(record.run.split(".")[1], record.text) for record in scenario.records(r.QuestionAnswered)]
 
 
-def test_while_all_is_parked_any_text_answers_the_only_question() -> None:
-    scenario = asking("executor")
-    assert in_flight(scenario) == []
-    scenario.user_writes("blue")
-    assert answers(scenario) == [("executor", "blue")]
-    (call,) = in_flight(scenario)
-    assert isinstance(call, ModelCall)
-    shown = [entry.text for entry in call.entries if isinstance(entry, UserText)]
-    assert "blue" not in shown, "it is the call's result, and is shown once"
-
-
 def test_with_several_questions_open_the_daemon_asks_which() -> None:
     scenario = asking("executor", "helper")
     scenario.user_writes("blue")
@@ -84,34 +73,6 @@ def test_with_several_questions_open_the_daemon_asks_which() -> None:
     assert in_flight(one) == [], "it goes on when it has both answers"
     one.converse("a")
     assert answers(one) == [("executor", "b"), ("executor", "a")]
-
-
-def test_a_mention_of_the_one_who_asked_is_an_answer_and_no_second_turn() -> None:
-    scenario = asking("executor", "helper")
-    scenario.user_writes("@executor blue", addressed=("executor",))
-    assert answers(scenario) == [("executor", "@executor blue")]
-    assert scenario.conversation.addressed == ()
-
-
-def test_a_mention_of_somebody_else_while_all_is_parked_is_notified_to_wait() -> None:
-    scenario = asking("executor")
-    scenario.user_writes("@planner and you?", addressed=("planner",))
-    assert answers(scenario) == []
-    assert scenario.sent_texts()[-1].startswith("Executor must have an answer first")
-    scenario.converse("blue")
-    assert scenario.records(r.TurnOpened)[-1].agents == ("planner",)
-    check_idle(scenario)
-
-
-def test_a_reply_to_a_question_that_is_answered_already_is_ordinary_talk() -> None:
-    scenario = asking("executor")
-    asked = event_of(scenario, "executor wants to know (0)")
-    scenario.user_writes("blue", reply_to=asked)
-    scenario.user_writes("no, red", reply_to=asked)
-    assert answers(scenario) == [("executor", "blue")]
-    scenario.settle()
-    check_idle(scenario)
-    assert [message.text for message in scenario.conversation.unanswered] == ["no, red"]
 
 
 def test_a_message_no_one_was_shown_is_not_waited_away() -> None:
@@ -200,3 +161,32 @@ def test_no_text_breaks_a_decision(text: str) -> None:
         scenario.converse(text)
         scenario.converse(text, addressed=("planner",), reply_to="\ud800")
         check_idle(scenario)
+
+
+def test_while_all_is_parked_any_text_answers_the_only_question_and_a_later_reply_to_it_is_ordinary_talk() -> None:
+    scenario = asking("executor")
+    assert in_flight(scenario) == []
+    scenario.user_writes("blue")
+    assert answers(scenario) == [("executor", "blue")]
+    (call,) = in_flight(scenario)
+    assert isinstance(call, ModelCall)
+    shown = [entry.text for entry in call.entries if isinstance(entry, UserText)]
+    assert "blue" not in shown, "it is the call's result, and is shown once"
+    scenario.user_writes("no, red", reply_to=event_of(scenario, "executor wants to know (0)"))
+    assert answers(scenario) == [("executor", "blue")]
+    check_idle(scenario.settle())
+    assert [message.text for message in scenario.conversation.unanswered] == ["no, red"]
+
+
+def test_a_mention_of_the_one_who_asked_is_an_answer_and_one_of_somebody_else_has_to_wait() -> None:
+    scenario = asking("executor", "helper")
+    scenario.user_writes("@executor blue", addressed=("executor",))
+    assert answers(scenario) == [("executor", "@executor blue")]
+    assert scenario.conversation.addressed == ()
+    scenario.settle()
+    scenario.user_writes("@planner and you?", addressed=("planner",))
+    assert len(answers(scenario)) == 1
+    assert scenario.sent_texts()[-1].startswith("Helper must have an answer first")
+    scenario.converse("red")
+    assert scenario.records(r.TurnOpened)[-1].agents == ("planner",)
+    check_idle(scenario)

@@ -69,10 +69,8 @@ def test_what_two_agents_answer_meets_the_gate_or_leaves_it_open(
     def answer(conversation: object, call: Any) -> Any:
         return helper if "helper" in call.run else executor
 
-    before, after = {
-        Phase.VERIFICATION: (Phase.EXECUTE, Phase.CHORES),
-        Phase.CHORES: (Phase.VERIFICATION, Phase.REFLECTION),
-    }[phase]
+    order = [Phase.EXECUTE, *QUALITY_PHASES]
+    before, after = order[order.index(phase) - 1], order[order.index(phase) + 1]
     router = Router(route(phase, "executor", "helper"), route(after, "executor"), ENDS, WAITS)
     scenario = scenario_at(before, router, model_by_phase(**{phase: answer})).settle()
     assert (phase in gates(scenario)) is is_met

@@ -91,16 +91,6 @@ def test_a_long_wait_a_server_asks_for_is_reported_at_once_and_once(part: str) -
     check_idle(scenario)
 
 
-def test_an_answer_ends_the_count_of_tries() -> None:
-    steps = iter([down(), down(), reply("", ("read_file", {})), down(), reply("done")])
-    scenario = scenario_at(
-        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=lambda *_: next(steps))
-    ).settle()
-    fire(scenario, "retry", times=3)
-    assert [attempt for attempt, *_ in retries(scenario)] == [1, 2, 1]
-    assert scenario.records(r.RunEnded)[-1].outcome == "finished"
-
-
 def test_nothing_is_held_for_an_agent_that_has_left() -> None:
     """A reload took it out of the roster while its model was asked: it has no tools, and that would fail for ever."""
     scenario = scenario_at(
@@ -174,14 +164,6 @@ def test_an_agent_whose_answers_stay_useless_fails_with_the_reason_and_all_calls
     assert scenario.conversation.usage == COST + COST + COST + routed + routed
 
 
-def test_what_an_answer_of_the_router_cost_is_counted_where_it_is_of_no_use() -> None:
-    first = [failed(usage=COST)]
-    scenario = Scenario(lambda question: first.pop() if first else WAITS, lambda conversation, call: reply("done"))
-    scenario.converse("hello")
-    assert scenario.conversation.usage.cost_usd == 0.5
-    assert "filtered" in scenario.records(r.RouteRejected)[0].sentence
-
-
 @pytest.mark.parametrize(
     ("last", "words", "cost"),
     [(reply("done"), "done", 15), (failed(usage=COST, model="last"), "I could not finish: The answer was", 100)],
@@ -196,32 +178,6 @@ def test_what_is_sent_carries_all_that_the_run_cost_and_each_record_its_model(la
     kinds = (r.RetryScheduled, r.ModelReprompted, r.RunEnded)
     models = [record.model for kind in kinds for record in scenario.records(kind) if record.model]
     assert models == ["small", "big", "big", *(["last"] if cost == 100 else [])]
-
-
-def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
-    """The model was reached: the next fault of transport is the first again."""
-    gone = failed("gone", retryable=True)
-    scenario = answering(gone, gone, gone, failed(), gone, reply("done"))
-    for _ in range(4):
-        retry(scenario)
-    assert [(record.attempt, record.on_hold) for record in scenario.records(r.RetryScheduled)][3:] == [(1, False)]
-
-
-def test_a_held_run_states_why_and_when_it_goes_on() -> None:
-    scenario = answering(failed("no server listens at 127.0.0.1:9", retryable=True), limits=Limits(retry_delays=()))
-    assert "no server listens at 127.0.0.1:9" in scenario.sent_texts()[-1]
-    scenario.user_writes("/status")
-    assert "Executor: its model cannot be reached; the next try is in 300 s" in scenario.sent_texts()[-1]
-
-
-def test_agents_of_one_turn_that_share_a_dead_provider_are_reported_once() -> None:
-    scenario = Scenario(
-        lambda question: route("execute", "executor", "helper"),
-        lambda conversation, call: failed("nobody listens", retryable=True),
-        config=rules(limits=Limits(retry_delays=())),
-    ).converse("build it")
-    assert len([record for record in scenario.records(r.RetryScheduled) if record.on_hold]) == 2
-    assert len([text for text in scenario.sent_texts() if "cannot be reached" in text]) == 1
 
 
 @pytest.mark.parametrize("tool", ["write_file", "complete"])
@@ -248,3 +204,26 @@ def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_user_is_asked() 
     assert scenario.conversation.status == "waiting"
     scenario.converse("/continue")
     assert len(scenario.records(r.ModelResponded)) > 4
+
+
+@pytest.mark.parametrize("reached", [reply("", ("read_file", {})), failed()], ids=["an answer", "one of no use"])
+def test_a_model_that_was_reached_ends_the_count_of_tries(reached: ModelStep | ModelFailed) -> None:
+    gone = failed("gone", retryable=True)
+    scenario = answering(gone, gone, gone, reached, gone, reply("done"))
+    for _ in range(4):
+        retry(scenario)
+    assert [(attempt, held) for attempt, _, held in retries(scenario)][2:] == [(3, False), (1, False)]
+    assert scenario.records(r.RunEnded)[-1].outcome == "finished"
+
+
+def test_agents_of_one_turn_that_share_a_dead_provider_are_reported_once_and_status_states_why() -> None:
+    scenario = Scenario(
+        lambda question: route("execute", "executor", "helper"),
+        lambda conversation, call: failed("no server listens at 127.0.0.1:9", retryable=True),
+        config=rules(limits=Limits(retry_delays=())),
+    ).converse("build it")
+    assert [held for *_, held in retries(scenario)] == [True, True]
+    (reported,) = unreachable(scenario)
+    assert "no server listens at 127.0.0.1:9" in reported
+    scenario.user_writes("/status")
+    assert "Executor: its model cannot be reached; the next try is in 300 s" in scenario.sent_texts()[-1]

@@ -67,16 +67,6 @@ def test_the_agent_has_the_tools_of_its_definition() -> None:
     assert scenario.conversation.touched == frozenset({"a"})
 
 
-def test_a_message_while_the_agent_works_reaches_it_or_is_answered_next() -> None:
-    scenario = talk()
-    scenario.user_writes("one")
-    scenario.user_writes("two")
-    scenario.settle()
-    shown = [turn.completions[0].text for turn in scenario.conversation.turns]
-    assert shown[-1] == "executor answers two"
-    assert not scenario.conversation.unanswered
-
-
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
@@ -108,11 +98,6 @@ def test_a_mention_gives_another_agent_one_turn_unless_it_is_removed_before() ->
     assert scenario.sent_texts()[-1] == "executor answers again"
 
 
-def test_status_names_the_agent_and_no_phase() -> None:
-    status = talk("hello", "/status").sent_texts()[-1]
-    assert status.splitlines()[:2] == ["Agent: executor (cycle 1)", "I wait for you."]
-
-
 def test_stop_ends_the_run_and_retry_runs_it_again() -> None:
     scenario = talk()
     scenario.user_writes("hello")
@@ -124,13 +109,6 @@ def test_stop_ends_the_run_and_retry_runs_it_again() -> None:
     scenario.user_writes("/stop")
     scenario.converse("/continue")
     assert len(agents(scenario)) == 2, "what is finished is not done again"
-
-
-def test_new_begins_another_cycle_with_the_same_agent() -> None:
-    scenario = talk("hello", "/new", "something else")
-    assert (scenario.conversation.cycle, scenario.conversation.phase) == (2, Phase.EXECUTE)
-    assert agents(scenario) == [("executor",)] * 2
-    assert not scenario.records(r.PhaseTransition)
 
 
 def test_a_limit_asks_once_and_continue_goes_on() -> None:
@@ -178,3 +156,12 @@ def test_rollback_and_fork_keep_the_agent() -> None:
     assert agents(scenario)[-1] == ("executor",)
     forked = of_fork(then, Millis(5), id=ID, address={}, title="Fork")
     assert (forked.agent, forked.phase, forked.status) == ("executor", Phase.EXECUTE, "waiting")
+
+
+def test_status_names_the_agent_and_no_phase_and_new_begins_another_cycle_with_it() -> None:
+    scenario = talk("hello", "/status")
+    assert scenario.sent_texts()[-1].splitlines()[:2] == ["Agent: executor (cycle 1)", "I wait for you."]
+    scenario.converse("/new").converse("something else")
+    assert (scenario.conversation.cycle, scenario.conversation.phase) == (2, Phase.EXECUTE)
+    assert agents(scenario) == [("executor",)] * 2
+    assert not scenario.records(r.PhaseTransition)

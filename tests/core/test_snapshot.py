@@ -18,17 +18,6 @@ def begun() -> Scenario:
     return Scenario(seven_phases, diligent).converse("build it")
 
 
-def test_what_happens_after_a_checkpoint_was_taken_does_not_show_in_it() -> None:
-    scenario = begun()
-    seq, taken = scenario.conversation.next_seq - 1, StateSnapshot.of(scenario.conversation)
-    before = replace(taken)
-    for text in ("let us think", "plan it", "blue"):
-        scenario.converse(text)
-    assert taken == before
-    assert (taken.seq, taken.state.next_seq) == (seq, seq + 1)
-    assert fold(ID, [taken]) == fold(ID, [record for d in scenario.journal for record in d if record.seq <= seq])
-
-
 def test_a_checkpoint_on_the_way_adds_nothing() -> None:
     scenario = begun()
     records = scenario.records()

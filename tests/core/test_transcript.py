@@ -1,10 +1,8 @@
 """What an agent is shown when its run begins: everything once, in order, within the budget, at a cost that stays."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +17,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import Handoff
 from tenex.core.records import Outcome, RunStarted
 from tenex.core.reducers.memory import kept
-from tenex.core.state.conversation import CYCLE_MESSAGES, of_cycle
+from tenex.core.state.conversation import of_cycle
 from tenex.core.state.memory import Window
 from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
 from tests.fakes.scenario import (
@@ -141,6 +139,14 @@ class Talk:
         self.state.last_turn = closed
         return closed
 
+    def happened(self, sent: list[tuple[str, Phase, str]]) -> None:
+        """Users and agents wrote this, agents also in turns, of which some failed."""
+        for text, where, who in sent:
+            if who == "turn":
+                self.turn(where, text, failed="" if len(text) % 2 else "agent-0 failed")
+            else:
+                self.sent_texts(text, phase=where, by="agent" if who == "agent" else "")
+
     def begins(
         self, reason: str = "do it", handoff: Handoff | None = None, touched: frozenset[str] = frozenset()
     ) -> Run:
@@ -246,11 +252,7 @@ class Sent(list[Any]):
 )
 def test_whatever_was_sent_the_rules_of_choosing_hold(sent: Sent, phase: Phase, answered: int, budget: int) -> None:
     talk = Talk(phase)
-    for text, where, who in sent:
-        if who == "turn":
-            talk.turn(where, text)
-        else:
-            talk.sent_texts(text, phase=where, by="agent" if who == "agent" else "")
+    talk.happened(sent)
     talk.state.answered = answered
     named = [entry for entry in entries_for(talk.state, talk.begins(), budget) if isinstance(entry, Shown)]
     seqs = [entry.seq for entry in named]
@@ -275,11 +277,7 @@ def test_each_run_is_shown_what_the_one_before_was_shown_until_the_window_is_ful
 ) -> None:
     talk, was_all = Talk(Phase.CHAT), True
     for sent in rounds:
-        for text, where, who in sent:
-            if who == "turn":
-                talk.turn(where, text, failed="" if len(text) % 2 else "agent-0 failed")
-            else:
-                talk.sent_texts(text, phase=where, by="agent" if who == "agent" else "")
+        talk.happened(sent)
         before = talk.state.window
         entries = talk.shown(budget, again=True)
         after = talk.state.window
@@ -296,29 +294,3 @@ def test_each_run_is_shown_what_the_one_before_was_shown_until_the_window_is_ful
         if is_kept and was_all and most <= budget * BYTES_PER_TOKEN * START * WINDOW:
             assert entries[: len(before.entries)] == before.entries
         was_all = after.until == talk.state.recent[-1].seq
-
-
-class Counted(tuple[Any, ...]):
-    """A tuple that counts what is looked at."""
-
-    __slots__ = ()
-    looked = 0
-
-    def __iter__(self) -> Iterator[Any]:
-        for item in super().__iter__():
-            Counted.looked += 1
-            yield item
-
-
-@pytest.mark.parametrize("turns", [10, 100, 1_000])
-def test_the_cost_does_not_grow_with_the_history(turns: int) -> None:
-    talk = Talk()
-    for n in range(turns):
-        talk.sent_texts(f"message {n}")
-        talk.turn(Phase.EXECUTE, f"answer {n}")
-    state = talk.state
-    state.history = None  # who looked at it would fail
-    state.recent, state.messages, state.turns = Counted(state.recent), Counted(state.messages), Counted(state.turns)
-    Counted.looked = 0
-    entries_for(state, talk.begins())
-    assert 0 < Counted.looked <= 12 * (700 + 2 * CYCLE_MESSAGES)

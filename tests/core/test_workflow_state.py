@@ -190,12 +190,6 @@ def test_the_command_alone_lists_them() -> None:
     ]
 
 
-def test_a_rule_sees_what_a_user_has_set_while_somebody_speaks() -> None:
-    one = reported("/set approved=true")
-    one.settle()
-    assert one.records(r.WorkflowClosed)[0].reason == "approved"
-
-
 def test_only_an_owner_or_who_began_it_may_set_one() -> None:
     other = PublicKey("b" * 64)
     for role, author, may in (
@@ -209,16 +203,21 @@ def test_only_an_owner_or_who_began_it_may_set_one() -> None:
         assert may or "/set is for an owner" in one.sent_texts()[-1]
 
 
-def test_the_lines_of_a_message_set_variables_before_the_first_speaker_begins() -> None:
+def test_somebody_else_is_notified_whose_turn_it_is_and_an_owner_replaces_who_began_it() -> None:
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
+    one.user_writes("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
+    assert "It is the turn of the user who started this" in one.sent_texts()[-1]
+    assert one.conversation.status == "waiting"
+    one.converse("may I?", role=Role.OWNER, author=PublicKey("c" * 64))
+    assert speakers(one) == ["person", "writer", "person", "writer"]
+
+
+def test_the_lines_of_a_message_set_variables_before_the_first_speaker_begins_or_it_does_not_begin() -> None:
     one = workflow_scenario(GRAPH, context=CONTEXT)
     one.user_writes("Make it good\n/set route=law\n  /set tries=2 approved=true\n/setting=1", addressed=(NAME,))
     (opened,) = one.records(r.WorkflowOpened)
     assert opened.context == {**CONTEXT, "route": "law", "tries": 2, "approved": True}
-
-
-def test_a_message_that_sets_what_it_cannot_begins_nothing() -> None:
-    one = workflow_scenario(GRAPH, context=CONTEXT)
-    one.converse("Make it good\n/set colour=red", addressed=(NAME,))
+    one = workflow_scenario(GRAPH, context=CONTEXT).converse("Make it good\n/set colour=red", addressed=(NAME,))
     assert not one.records(r.WorkflowOpened)
     assert one.conversation.status == "ended"
     (expected,) = one.sent_texts()
@@ -226,20 +225,19 @@ def test_a_message_that_sets_what_it_cannot_begins_nothing() -> None:
 
 
 def test_elsewhere_and_after_the_end_nothing_is_set() -> None:
-    one = workflow_scenario(TransitionGraph.sequence(["writer", "editor"]))
-    one.user_writes("/set a=1")
-    assert one.sent_texts()[-1] == "Only a workflow has variables; mention one in a new note to begin it."
-    one = reported("/set approved=true")
-    one.settle()
-    one.user_writes("/set approved=false")
-    assert "has ended (approved)" in one.sent_texts()[-1]
-    assert not one.records(r.ContextSet)[1:]
     none = workflow_scenario(TransitionGraph.sequence(["writer", "editor"]))
-    none.user_writes("go", addressed=(NAME,))
+    none.user_writes("/set a=1")
+    assert none.sent_texts()[-1] == "Only a workflow has variables; mention one in a new note to begin it."
+    none = started(TransitionGraph.sequence(["writer", "editor"]))
     none.user_writes("/set")
     assert none.sent_texts()[-1] == "This workflow has no variables."
     none.user_writes("/set a=1")
     assert none.sent_texts()[-1] == "There is no variable a in this workflow. It has none."
+    one = reported("/set approved=true").settle()
+    assert one.records(r.WorkflowClosed)[0].reason == "approved"
+    one.user_writes("/set approved=false")
+    assert "has ended (approved)" in one.sent_texts()[-1]
+    assert len(one.records(r.ContextSet)) == 1
 
 
 LINE = TransitionGraph.sequence(TRIO)
@@ -266,19 +264,6 @@ def test_a_text_that_crossed_with_the_round_before_the_users_is_no_round_and_the
     one.user_writes("/continue")
     assert len(one.sent_texts()) == before + 1, "once is enough"
     one.converse("go on")
-    assert speakers(one) == ["person", "writer", "person", "writer"]
-
-
-def test_somebody_else_is_notified_whose_turn_it_is() -> None:
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
-    one.user_writes("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
-    assert "It is the turn of the user who started this" in one.sent_texts()[-1]
-    assert one.conversation.status == "waiting"
-
-
-def test_an_owner_replaces_the_user_who_began_it() -> None:
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
-    one.converse("may I?", role=Role.OWNER, author=PublicKey("b" * 64))
     assert speakers(one) == ["person", "writer", "person", "writer"]
 
 
