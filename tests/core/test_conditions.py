@@ -47,7 +47,7 @@ ROUND = Envelope("a", "hello", (Called("look"), Called("route")))
 SILENT = Envelope("a")
 
 
-FIRES = [
+FIRES: list[TransitionCondition] = [
     Always(),
     FromSpeaker("a"),
     ContextEquals("one", 1),
@@ -62,7 +62,7 @@ FIRES = [
 ]
 
 
-SILENT_RULES = [
+SILENT_RULES: list[TransitionCondition] = [
     FromSpeaker("b"),
     ContextEquals("one", 2),
     ContextEquals("none", 1),

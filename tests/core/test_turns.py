@@ -203,7 +203,7 @@ def test_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
     steps = [reply("", ("write_file", {"path": "a"})), reply("built")]
     scenario = scenario_at(Phase.CHAT, seven_phases, model_by_phase(execute=steps)).settle()
     scenario.converse("think").converse("plan")
-    assert (scenario.conversation.status, scenario.conversation.touched) == ("ended", {"a"})
+    assert (scenario.conversation.status, scenario.conversation.touched) == ("ended", frozenset({"a"}))
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.user_writes("/quick")  # no waiver of a cycle that is over may leak into the next
     scenario.user_writes("and now a poem")
