@@ -69,12 +69,23 @@ def client_for(
 
 
 @asynccontextmanager
-async def talking(respond: Callable[[Json], Reply], **settings: Any) -> AsyncIterator[tuple[ModelClient, ModelServer]]:
-    """A client of one model that answers by `respond`, over HTTP; `provider_*` are settings of the provider."""
+async def talking(
+    respond: Callable[[Json], Reply] | list[Any] | Reply, **settings: Any
+) -> AsyncIterator[tuple[ModelClient, ModelServer]]:
+    """A client of one model that gives this answer, one of a list at a time, or what a function of the request gives.
+
+    `provider_*` are settings of the provider.
+    """
     own = {
         name.removeprefix("provider_"): settings.pop(name) for name in list(settings) if name.startswith("provider_")
     }
-    async with model_server(respond) as server:
+
+    def script(request: Json) -> Reply:
+        if callable(respond):
+            return respond(request)
+        return respond.pop(0) if isinstance(respond, list) else respond
+
+    async with model_server(script) as server:
         client = client_for(provider(server, **own), **settings)
         try:
             yield client, server
