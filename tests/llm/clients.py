@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId, Slug
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelRequest, ModelStep, Note, ToolSpec, UserText
 from tenex.core.routing import DECISION_SCHEMA
@@ -91,3 +92,15 @@ async def talking(
             yield client, server
         finally:
             await client.close()
+
+
+async def asked(respond: Any, *requests: ModelRequest, **settings: Any) -> tuple[list[Any], ModelServer]:
+    """The steps or failures of such a client for these requests, one for work if none is given, and its server."""
+    found: list[Any] = []
+    async with talking(respond, **settings) as (client, server):
+        for request in requests or (work(),):
+            try:
+                found.append(await client.step(request))
+            except (ModelUnavailable, ModelRefused) as error:
+                found.append(error)
+    return found, server

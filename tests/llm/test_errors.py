@@ -18,29 +18,24 @@ def kinds(root: type[Exception]) -> list[type[Exception]]:
     return [root, *(kind for child in root.__subclasses__() for kind in kinds(child))]
 
 
-@pytest.mark.parametrize("kind", sorted(set(kinds(library.ModelAPIError)), key=str))
-def test_every_error_of_a_server_has_a_sentence(kind: type[Exception]) -> None:
-    """Those a later version of the library adds too."""
+def made(kind: type[Exception]) -> Exception:
     if issubclass(kind, library.ModelHTTPError):
-        error: Exception = kind(503, "model", body={"message": "PRIVATE"})
-    elif issubclass(kind, library.ModelRequestTimeout):
-        error = kind("model", 3.0)
-    else:
-        error = kind("model", "PRIVATE")
-    ours = translate(error, NAME, USAGE)
-    assert NAME in str(ours)
-    assert "PRIVATE" not in str(ours)
-    assert "{" not in str(ours)
-    assert ours.usage == USAGE
+        return kind(503, "model", body={"message": "PRIVATE"})
+    if issubclass(kind, library.ModelRequestTimeout):
+        return kind("model", 3.0)
+    return kind("model", "PRIVATE") if issubclass(kind, library.ModelAPIError) else kind("PRIVATE")
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("PRIVATE"), TypeError("PRIVATE"), library.UserError("PRIVATE"), OSError("PRIVATE")]
+    "kind", [*sorted(set(kinds(library.ModelAPIError)), key=str), RuntimeError, TypeError, library.UserError, OSError]
 )
-def test_whatever_a_library_raises_is_held_without_its_words(error: Exception) -> None:
-    ours = translate(error, NAME)
-    assert isinstance(ours, ModelUnavailable)
-    assert "PRIVATE" not in str(ours)
+def test_every_error_of_a_server_has_a_sentence_without_its_words(kind: type[Exception]) -> None:
+    """Those a later version of the library adds too; whatever else it raises is held."""
+    ours = translate(made(kind), NAME, USAGE)
+    assert str(ours).startswith(NAME) or f"for {NAME}" in str(ours)
+    assert not [word for word in ("PRIVATE", "{") if word in str(ours)]
+    assert ours.usage == USAGE
+    assert isinstance(ours, ModelUnavailable) or issubclass(kind, library.ModelAPIError)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import pytest
 from pydantic_ai import exceptions as library
 from structlog.testing import capture_logs
 
-from tenex.core.context.window import fitted, request_tokens, squeezed
+from tenex.core.context.window import fitted, request_tokens
 from tenex.core.errors import ModelRefused
-from tenex.core.messages import CallResult, Entry, Note, UserText
+from tenex.core.messages import CallResult, Entry, UserText
 from tenex.llm.config import ProviderConfig
 from tenex.llm.overflow import Overflow, overflow
 from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply
 
-from .clients import WRITE, called, client_for, talking, work
+from .clients import WRITE, asked, called, client_for, talking, work
 from .otherservers import Request, anthropic, google, serving
 
 WINDOW = 2_000
@@ -96,14 +96,12 @@ async def test_a_request_that_is_too_large_is_cut_to_what_fits(status: int, text
             return Fails(status=status, message=text.format(n=tokens, w=WINDOW))
         return Answer(text="I have read it.")
 
-    entries = long_run()
+    request = work(*long_run(), tools=(WRITE,), system=SYSTEM)
     async with talking(respond, stream=False) as (client, server):
         with capture_logs() as logs:
-            step = await client.step(work(*entries, tools=(WRITE,), system=SYSTEM))
+            assert (await client.step(request)).text == "I have read it."
         tries = len(server.exchanges)
-        entries += [step, UserText(author="Ada", text="Good.")]
-        await client.step(work(*entries, tools=(WRITE,), system=SYSTEM))
-    assert step.text == "I have read it."
+        await client.step(request)
     assert 2 <= tries <= 5
     assert len(server.exchanges) == tries + 1, "what fits was forgotten"
     assert [log["event"] for log in logs].count("model.request_changed") == 1
@@ -149,10 +147,9 @@ async def test_a_request_that_no_cut_helps_is_refused_with_what_to_do(
         return Fails(status=400, message=message.format(n=size(request), less=size(request) - 1))
 
     system = "x" * 40_000 if len(entries) == 3 else SYSTEM
-    async with talking(respond) as (client, server):
-        with pytest.raises(ModelRefused, match="too long for local:test") as caught:
-            await client.step(work(*entries, tools=(WRITE,), system=system))
-    assert "models.context_tokens or models.max_output_tokens" in str(caught.value)
+    (refused,), server = await asked(respond, work(*entries, tools=(WRITE,), system=system))
+    assert isinstance(refused, ModelRefused)
+    assert "too long for local:test: lower models.context_tokens or models.max_output_tokens" in str(refused)
     assert len(server.exchanges) <= most
 
 
@@ -161,19 +158,9 @@ async def test_a_long_message_of_a_person_is_cut_where_nothing_else_can_be() -> 
         is_long = size(request) > WINDOW
         return Fails(status=400, message="the input is too long") if is_long else Answer(text="Short.")
 
-    async with talking(respond) as (client, server):
-        await client.step(work(UserText(author="Ada", text="begin " + "x" * 30_000 + " end")))
+    _, server = await asked(respond, work(UserText(author="Ada", text="begin " + "x" * 30_000 + " end")))
     sent = json.dumps(server.exchanges[-1].request)
     assert all(part in sent for part in ("begin", "end\\n", "characters left out"))
-
-
-def test_squeezed_entries_fit_as_long_as_there_is_room_for_them() -> None:
-    entries = (UserText(author="Ada", text="a" * 9_000), Note(title="Summary", text="b" * 50_000), *long_run(3))
-    for budget in (20_000, 5_000, 1_500):
-        shown = squeezed(SYSTEM, entries, (WRITE,), budget)
-        assert len(shown) == len(entries)
-        assert request_tokens(SYSTEM, shown, (WRITE,)) <= budget
-    assert squeezed(SYSTEM, entries, (WRITE,), 10**6) == entries
 
 
 async def test_a_long_run_of_a_model_that_thinks_is_never_sent_more_than_the_budget() -> None:

@@ -18,7 +18,7 @@ from tenex.llm.provider_model import STREAM_PAUSE
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelserver import KEY, text_of
 
-from .clients import NAME, WRITE, result, route, talking, work
+from .clients import NAME, WRITE, asked, result, route, talking, work
 
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 DECISION = json.dumps({"agents": ["planner"], "phase": "plan", "reason": "it needs a design"})
@@ -27,26 +27,24 @@ LONG = Answer(text=nonsense(40))
 
 @BOTH
 async def test_an_answer_comes_back_and_one_line_without_its_text_is_logged(stream: bool) -> None:
-    answer = Answer(text="PRIVATE answer", reasoning="let me see", usage=(120, 7))
-    async with talking(answer, stream=stream, max_output_tokens=123) as (client, server):
-        with capture_logs() as logs:
-            step = await client.step(work(UserText(author="Ada", text="SECRET")))
+    answer = Answer(text="PRIVATE answer", reasoning="let me see", usage=(1000, 100), cached=800, stored=150)
+    prices = {NAME: Price(input=2.0, output=10.0, cached_input=0.5, cache_write=3.0)}
+    with capture_logs() as logs:
+        request = work(UserText(author="Ada", text="SECRET"))
+        (step,), server = await asked(answer, request, stream=stream, max_output_tokens=123, prices=prices)
     assert (step.text, step.thinking, step.model, step.calls) == ("PRIVATE answer", "let me see", NAME, ())
-    assert (step.usage.input_tokens, step.usage.output_tokens, step.usage.calls) == (120, 7, 1)
-    request = server.exchanges[0].request
+    cost = pytest.approx((50 * 2.0 + 800 * 0.5 + 150 * 3.0 + 100 * 10.0) / 1_000_000)
+    assert step.usage == Usage(1000, 100, cost_usd=cost, cache_read_tokens=800, cache_write_tokens=150)
+    assert step.usage.calls == 1
+    sent = server.exchanges[0].request
     assert server.exchanges[0].stream is stream
-    assert request.get("stream_options") == ({"include_usage": True} if stream else None)
-    assert [message["role"] for message in request["messages"]] == ["system", "user"]
-    assert text_of(request["messages"][1]).startswith("<message from=")
-    assert request["max_tokens"] == 123
-    assert "tools" not in request
+    assert sent.get("stream_options") == ({"include_usage": True} if stream else None)
+    assert [message["role"] for message in sent["messages"]] == ["system", "user"]
+    assert text_of(sent["messages"][1]).startswith("<message from=")
+    assert (sent["max_tokens"], "tools" in sent) == (123, False)
     (line,) = [entry for entry in logs if entry["event"].startswith("model.")]
-    assert (line["event"], line["model"], line["agent"], line["purpose"]) == (
-        "model.answered",
-        NAME,
-        "executor",
-        "work",
-    )
+    shown = [line[name] for name in ("event", "model", "agent", "purpose")]
+    assert shown == ["model.answered", NAME, "executor", "work"]
     assert {"ms", "queued_ms", "input_tokens", "output_tokens", "cost_usd"} <= line.keys()
     assert not any(word in str(logs) for word in ("PRIVATE", "SECRET", KEY))
 
@@ -70,8 +68,8 @@ async def test_usage_is_what_was_reported_last_and_estimated_where_nothing_was(
     answer = Answer(text=nonsense(200), calls=calls, usage=(120, 60), reports=reports)
     request = work(UserText(author="Ada", text="x" * 40_000), tools=(WRITE,))
     prices = {NAME: Price(input=1.0, output=10.0)}
-    async with talking(answer, stream=stream, prices=prices) as (client, _):
-        usage = (await client.step(request)).usage
+    (step,), _ = await asked(answer, request, stream=stream, prices=prices)
+    usage = step.usage
     assert usage.input_tokens == known[0] or (not known[0] and 10_000 <= usage.input_tokens <= 10_200)
     assert usage.output_tokens == known[1] or (not known[1] and 200 <= usage.output_tokens <= 600)
     assert usage.estimated == usage.tokens - sum(known)
@@ -85,20 +83,8 @@ async def test_what_a_server_does_not_report_counts_for_limits_and_broken_stream
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.step(request), 0.3)
     assert len(server.exchanges) == 1
-    async with talking(Breaks(answer=LONG, after=5)) as (client, _):
-        with pytest.raises(ModelUnavailable) as caught:
-            await client.step(request)
-    assert caught.value.usage.estimated == caught.value.usage.tokens > 1_000
-
-
-@BOTH
-async def test_cached_tokens_are_counted_and_priced_as_such(stream: bool) -> None:
-    answer = Answer(text="Hello", usage=(1000, 100), cached=800, stored=150)
-    prices = {NAME: Price(input=2.0, output=10.0, cached_input=0.5, cache_write=3.0)}
-    async with talking(answer, prices=prices, stream=stream) as (client, _):
-        usage = (await client.step(work())).usage
-    assert usage.cost_usd == pytest.approx((50 * 2.0 + 800 * 0.5 + 150 * 3.0 + 100 * 10.0) / 1_000_000)
-    assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == (1000, 800, 150)
+    (broken,), _ = await asked(Breaks(answer=LONG, after=5), request)
+    assert broken.usage.estimated == broken.usage.tokens > 1_000
 
 
 @BOTH
@@ -143,8 +129,7 @@ async def test_an_observer_that_fails_costs_nothing() -> None:
 async def test_several_calls_keep_their_order_and_a_bad_one_spoils_no_other(stream: bool) -> None:
     sent = (("write_file", {"path": "a"}), ("write_file", '{"path": '), ("no_such_tool", "[1]"), ("write_file", ""))
     calls = tuple(Call(tool=tool, arguments=arguments) for tool, arguments in sent)
-    async with talking(Answer(text="Now.", calls=calls), stream=stream) as (client, server):
-        step = await client.step(work(tools=(WRITE,)))
+    (step,), server = await asked(Answer(text="Now.", calls=calls), work(tools=(WRITE,)), stream=stream)
     (offered,) = server.exchanges[0].request["tools"]
     assert (offered["function"]["name"], offered["function"]["parameters"]) == ("write_file", WRITE.parameters)
     assert [call.tool for call in step.calls] == [tool for tool, _ in sent]
@@ -176,10 +161,9 @@ async def test_a_second_step_sends_the_first_back_with_its_thought_and_the_same_
     ],
 )
 async def test_a_decision_is_asked_for_by_schema_and_read_outside_of_thoughts(text: str) -> None:
-    async with talking(Answer(text=text)) as (client, server):
-        decision = parse((await client.step(route())).text)
-    asked = server.exchanges[0].request["response_format"]["json_schema"]["schema"]
-    assert asked["required"] == ["agents", "reason"]
+    (step,), server = await asked(Answer(text=text), route())
+    decision, wanted = parse(step.text), server.exchanges[0].request["response_format"]["json_schema"]["schema"]
+    assert wanted["required"] == ["agents", "reason"]
     assert isinstance(decision, RoutingDecision)
     assert (decision.agents, decision.phase) == (("planner",), "plan")
 
@@ -190,19 +174,17 @@ async def test_a_server_without_structured_answers_is_asked_in_words_from_then_o
             return Fails(status=400, message="response_format is not supported", code="unsupported_parameter")
         return Answer(text=DECISION)
 
-    async with talking(respond) as (client, server):
-        for _ in range(2):
-            assert isinstance(parse((await client.step(route())).text), RoutingDecision)
+    steps, server = await asked(respond, route(), route())
+    assert all(isinstance(parse(step.text), RoutingDecision) for step in steps)
     assert ["response_format" in exchange.request for exchange in server.exchanges] == [True, False, False]
     assert "JSON Schema" in server.exchanges[-1].system
 
 
 @pytest.mark.parametrize(("message", "tries"), [("it violates our content policy", 1), ("nothing to do with it", 2)])
 async def test_a_request_that_fails_in_words_too_changes_no_form(message: str, tries: int) -> None:
-    async with talking([*[Fails(status=400, message=message)] * tries, Answer(text=DECISION)]) as (client, server):
-        with pytest.raises((ModelRefused, ModelUnavailable)):
-            await client.step(route())
-        await client.step(route())
+    replies = [*[Fails(status=400, message=message)] * tries, Answer(text=DECISION)]
+    (failed, _), server = await asked(replies, route(), route())
+    assert isinstance(failed, ModelRefused | ModelUnavailable)
     assert "response_format" in server.exchanges[-1].request
 
 
@@ -217,6 +199,10 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str, t
         (Fails(status=403), "does not accept the key (403"),
         (Fails(status=404, code="model_not_found"), "is not there (404, model_not_found)"),
         (Fails(status=402), "top up the account"),
+        (Fails(status=400, message="violates our usage policy", code="content_policy_violation"), "content policy"),
+        (Answer(refusal="I cannot"), "content filter"),
+        (Answer(text="Half a", finish="length"), "cut off"),
+        (Answer(finish="content_filter"), "content filter"),
         (Fails(status=429, code="insufficient_quota"), "top up the account"),
         (Fails(status=400, message="bad parameter of Ada", code="unsupported_value"), "unsupported_value"),
         (Fails(status=418), "failed (418"),
@@ -229,33 +215,19 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str, t
     ],
     ids=lambda value: value.__class__.__name__ + str(getattr(value, "status", "")),
 )
-async def test_temporary_and_fixable_failures_make_the_model_unavailable(stream: bool, fails: Reply, part: str) -> None:
-    async with talking(fails, stream=stream) as (client, server):
-        with pytest.raises(ModelUnavailable) as caught, capture_logs() as logs:
-            await client.step(work())
+async def test_what_would_be_the_same_again_is_refused_and_other_failures_are_held(
+    stream: bool, fails: Reply, part: str
+) -> None:
+    with capture_logs() as logs:
+        (failed,), server = await asked(fails, stream=stream)
+    is_refused = isinstance(fails, Answer) or "policy" in part
+    assert isinstance(failed, ModelRefused if is_refused else ModelUnavailable)
+    assert (failed.usage.input_tokens > 0) is isinstance(fails, Answer | Breaks)
     assert len(server.exchanges) == 1
-    message = str(caught.value)
+    message = str(failed)
     assert message.startswith(f"{NAME} ")
     assert part in message or (stream and isinstance(fails, Sends))
     assert not any(secret in f"{message} {logs}" for secret in (KEY, "Ada", "Hello"))
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "fails",
-    [
-        Fails(status=400, message="This model's maximum context length is 8192 tokens", code="context_length_exceeded"),
-        Fails(status=400, message="violates our usage policy", code="content_policy_violation"),
-        Answer(refusal="I cannot"),
-        Answer(text="Half a", finish="length"),
-        Answer(finish="content_filter"),
-    ],
-)
-async def test_what_would_be_the_same_again_is_refused(stream: bool, fails: Reply) -> None:
-    async with talking(fails, stream=stream) as (client, _):
-        with pytest.raises(ModelRefused) as caught:
-            await client.step(work())
-    assert (caught.value.usage.input_tokens > 0) is isinstance(fails, Answer)
 
 
 async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +241,7 @@ async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monk
     def respond(request: Json) -> Reply:
         return Answer(text="Hello") if is_updated or not request.get("stream") else unended
 
-    async def asked(times: int) -> list[bool]:
+    async def streams(times: int) -> list[bool]:
         for _ in range(times):
             with suppress(ModelUnavailable):
                 await client.step(work())
@@ -279,12 +251,12 @@ async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monk
         with pytest.raises(ModelUnavailable, match="broke off"):
             await client.step(work())
         with capture_logs() as logs:
-            assert await asked(2) == [True, False]
+            assert await streams(2) == [True, False]
             now += STREAM_PAUSE
-            assert await asked(2) == [True, False]
+            assert await streams(2) == [True, False]
             is_updated = True
             now += 2 * STREAM_PAUSE
-            assert await asked(2) == [True, True]
+            assert await streams(2) == [True, True]
     assert [log["seconds"] for log in logs if log["event"] == "model.streams_off"] == [STREAM_PAUSE, 2 * STREAM_PAUSE]
 
 
@@ -307,8 +279,8 @@ async def test_an_answer_that_does_not_come_is_not_waited_for(
 
 
 async def test_thinking_before_the_first_word_is_no_silence() -> None:
-    async with talking(Answer(text="Hello", delay=1.0), idle_timeout=0.5) as (client, _):
-        assert (await client.step(work())).text == "Hello"
+    (step,), _ = await asked(Answer(text="Hello", delay=1.0), idle_timeout=0.5)
+    assert step.text == "Hello"
 
 
 async def test_a_closed_port_is_held_and_answers_once_it_is_open() -> None:
@@ -321,27 +293,21 @@ async def test_a_closed_port_is_held_and_answers_once_it_is_open() -> None:
         assert (await client.step(work())).text == "Hello"
 
 
-@pytest.mark.parametrize(("headers", "seconds"), [({"Retry-After": "90"}, 90), ({}, None)])
-async def test_a_requested_wait_is_reported_and_kept_by_all(headers: dict[str, str], seconds: int | None) -> None:
-    async with talking(Fails(status=429, headers=headers)) as (client, server):
-        with pytest.raises(ModelUnavailable, match="slow down") as caught:
-            await client.step(work())
-        assert caught.value.retry_after == seconds
-        with pytest.raises(ModelUnavailable) as again:
-            await client.step(work())
-        if seconds is not None:
-            assert again.value.retry_after == pytest.approx(seconds, abs=5)
-            assert client.status()[0].paused == pytest.approx(seconds, abs=5)
-    assert len(server.exchanges) == (2 if seconds is None else 1)
+async def test_a_requested_wait_is_reported_and_kept_by_all() -> None:
+    async with talking(Fails(status=429, headers={"Retry-After": "90"})) as (client, server):
+        for expected in ("slow down", "asked to wait"):
+            with pytest.raises(ModelUnavailable, match=expected) as caught:
+                await client.step(work())
+            assert caught.value.retry_after == pytest.approx(90, abs=5)
+        assert client.status()[0].paused == pytest.approx(90, abs=5)
+    assert len(server.exchanges) == 1
 
 
 async def test_a_short_wait_is_waited_for_and_not_counted_as_time() -> None:
     replies = [Fails(status=429, headers={"retry-after-ms": "1500"}), Answer(text="Hello")]
     reports: list[CallReport] = []
-    async with talking(replies, timeout=1.2, observe=reports.append) as (client, _):
-        with pytest.raises(ModelUnavailable):
-            await client.step(work())
-        assert (await client.step(work())).text == "Hello"
+    (_, step), _ = await asked(replies, work(), work(), timeout=1.2, observe=reports.append)
+    assert step.text == "Hello"
     assert [report.outcome for report in reports] == ["unavailable", "answered"]
     assert reports[1].queued > 1.2
     assert reports[1].first is not None
@@ -371,16 +337,16 @@ async def test_the_wait_for_a_turn_comes_with_the_step_and_with_the_failure(last
 async def test_a_cancelled_call_costs_at_least_its_request(stream: bool) -> None:
     """Also where nothing was answered yet; one that waited for its turn costs nothing."""
     message: list[tuple[Usage, str]] = []
-    asked = replace(work(), on_cancelled=lambda usage, model: message.append((usage, model)))
+    request = replace(work(), on_cancelled=lambda usage, model: message.append((usage, model)))
     slow = Answer(text=nonsense(200), delay=30)
     prices = {NAME: Price(input=1_000_000, output=0)}
     async with talking(slow, stream=stream, provider_concurrency=1, prices=prices) as (client, server):
-        tasks = [asyncio.create_task(client.step(asked)) for _ in range(2)]
+        tasks = [asyncio.create_task(client.step(request)) for _ in range(2)]
         await server.until(lambda at: at.exchanges)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-    sent = request_tokens(asked.system, asked.entries, asked.tools)
+    sent = request_tokens(request.system, request.entries, request.tools)
     paid = [(usage.tokens, usage.estimated, usage.cost_usd, model) for usage, model in message if usage.calls]
     assert paid == [(sent, sent, float(sent), NAME)]
 

@@ -1,6 +1,5 @@
 """Models made from configuration: every vendor, its address and key, missing packages and keys, no retries."""
 
-import builtins
 import json
 import sys
 from dataclasses import replace
@@ -96,14 +95,7 @@ def test_a_missing_package_is_named_with_its_command(
     for name in list(sys.modules):
         if name == f"pydantic_ai.providers.{kind}" or name.split(".")[0] == module.split(".")[0]:
             monkeypatch.delitem(sys.modules, name)
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name == module or name.startswith(f"{module}."):
-            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, module, None)
     message = faults_of(name=kind, api_key=KEY)
     assert install in message
     assert module.split(".")[0] in message

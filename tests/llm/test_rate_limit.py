@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tenex.core.errors import ModelUnavailable
-from tenex.llm.rate_limit import LONGEST_PAUSE, MINUTE, PATIENCE, FairQueue, ProviderQueue, RateWindow
+from tenex.llm.rate_limit import LONGEST_PAUSE, MINUTE, PATIENCE, FairQueue, ProviderQueue
 from tests.fakes.virtual import run, virtual_time
 
 
@@ -60,14 +60,6 @@ def test_calls_start_in_order_as_soon_as_the_limits_permit(
     turns: ProviderQueue, given: dict[str, int], expected: list[float]
 ) -> None:
     assert starts(turns, **given) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("amount", "wait"), [(1, 0.0), (6, 10.0), (9, 40.0), (99, 40.0)])
-def test_a_window_returns_the_wait_for_an_amount(amount: int, wait: float) -> None:
-    window = RateWindow(10)
-    window.add(3, 0.0)
-    window.add(2, 30.0)
-    assert window.wait(amount, 50.0) == pytest.approx(wait)
 
 
 @virtual_time

@@ -9,7 +9,7 @@ from tenex.core.messages import ToolSpec
 from tenex.llm.written_calls import UNREADABLE, written_calls
 from tests.fakes.modelprotocol import Answer, Call, nonsense
 
-from .clients import WRITE, talking, work
+from .clients import WRITE, asked, talking, work
 
 PARAMETERS = {"type": "object", "properties": {"response": {"type": "string"}, "steps": {"type": "integer"}}}
 TOOLS = (WRITE, ToolSpec(name="complete", description="End.", parameters=PARAMETERS))
@@ -157,6 +157,5 @@ async def test_a_written_call_is_neither_text_nor_streamed(stream: bool) -> None
 
 async def test_native_calls_leave_the_text_as_it_is() -> None:
     answer = Answer(text=CALL, calls=(Call(tool="complete", arguments={"response": "x"}),))
-    async with talking(answer) as (client, _):
-        step = await client.step(work(tools=TOOLS))
+    (step,), _ = await asked(answer, work(tools=TOOLS))
     assert (step.text, [call.tool for call in step.calls]) == (CALL, ["complete"])
