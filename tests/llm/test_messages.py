@@ -116,11 +116,6 @@ def test_results_come_first_in_the_order_of_the_calls_and_no_call_stays_open(
     assert sent(ADA, *entries)[2] == expected
 
 
-def test_a_failure_is_flagged_where_the_protocol_can() -> None:
-    entries = (ADA, called("a"), result("a", "no such file", ok=False))
-    assert sent(*entries, marks_failures=True)[2] == [("a", "no such file", "failed")]
-
-
 def test_a_result_without_its_call_becomes_text() -> None:
     assert sent(result("x", "text"), ADA)[0][0].startswith('<note title="Result of write_file">\ntext\n</note>')
 
@@ -134,13 +129,3 @@ def test_a_conversation_begins_and_ends_with_others_than_the_model_and_has_no_em
     assert isinstance(made[-1], ModelRequest)
     assert (made[-1].parts[-1].content == NOTHING) is (entries[-1:] != (ADA,))
     assert any(isinstance(message, ModelResponse) for message in made) is (ModelStep(text="Hi") in entries)
-
-
-def test_more_entries_only_add_to_what_was_sent() -> None:
-    entries: list[Entry] = [ADA, Note(title="Your part", text="Do it.")]
-    before = sent(*entries)
-    for name in ("a", "b", "c"):
-        entries += [called(name, text=f"step {name}"), result(name)]
-        now = sent(*entries)
-        assert now[: len(before)] == before
-        before = now

@@ -25,7 +25,7 @@ def _layers() -> list[list[str]]:
 
 def test_the_contracts_are_kept() -> None:
     """import-linter finds every contract kept in the package as it is."""
-    words = [LINTER, "--no-cache", "--no-logo"]
+    words = [str(LINTER), "--no-cache", "--no-logo"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Contracts: {len(_contracts())} kept, 0 broken." in done.stdout

@@ -10,11 +10,10 @@ from tenex.core.conversation import Conversation
 from tenex.core.decide.runs import UNKNOWN
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis
-from tenex.core.messages import ModelStep, Usage
-from tenex.core.phases import Phase
+from tenex.core.messages import Usage
 from tenex.core.signals import ModelFailed
 from tenex.telemetry.durations import Interval, Intervals
-from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
+from tests.fakes.scenario import Scenario, diligent, reply, rules, seven_phases
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
 from .kit import REFUSED, answering, decisions, restarted, whole_conversation
@@ -159,18 +158,6 @@ def test_it_forgets_the_oldest_of_too_many_conversations(monkeypatch: Any) -> No
         conversation.apply(asked)
         assert intervals.on_records(conversation, [asked]) == []
     assert len(intervals) == 3
-
-
-def test_a_record_that_fits_nothing_is_passed_over() -> None:
-    run: Any = {"at": Millis(1), "run": "turn-1.x"}
-    strays: list[r.Record] = [
-        r.ModelResponded(seq=1, step=ModelStep(), **run),
-        r.ToolCallCompleted(seq=2, call="k", tool="t", ok=True, content="", **run),  # type: ignore[arg-type]
-        r.RunEnded(seq=3, outcome="finished", **run),
-        r.TurnClosed(seq=4, at=Millis(1), turn_id="turn-1", summary=""),  # type: ignore[arg-type]
-        r.Routed(seq=5, at=Millis(1), agents=("USER",), phase=Phase.CHAT, reason="", by=""),
-    ]
-    assert Intervals().on_records(Conversation(id=ID, next_seq=9), strays) == []
 
 
 # ---- sub-agents ----

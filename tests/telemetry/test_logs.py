@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import structlog
 
-from tenex.core.text import printable
 from tenex.telemetry import Format, Level, configure, logs, redact
 
 SECRET = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
@@ -194,8 +193,8 @@ def test_closing_writes_what_waits_to_stderr_puts_everything_back_and_may_be_rep
     assert not structlog.is_configured()
 
 
-def test_errors_of_the_command_line_take_the_same_two_precautions() -> None:
+def test_only_what_looks_like_a_secret_is_redacted() -> None:
+    """The command line prints errors with the same precaution."""
     unchanged = "npub1abcdefgh and nsec alone"
     assert redact(unchanged) == unchanged
     assert redact(f"x{SECRET}y sk-abcdefghijklmnopqrst") == "x[redacted] [redacted]"
-    assert printable("a\tb\nc\x07") == "a\tb\nc\\x07"
