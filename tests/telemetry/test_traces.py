@@ -4,10 +4,8 @@ import asyncio
 import logging
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -141,45 +139,32 @@ class Collector:
     def __init__(self) -> None:
         self.spans: dict[bytes, Any] = {}
         self.paths: list[str] = []
-        self.status = 200
-        self.came, self.free = threading.Event(), threading.Event()
+        self.url, self.status = "", 200
+        self.came, self.free = asyncio.Event(), asyncio.Event()
         self.free.set()
-        outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.came.set()
-                outer.free.wait(30)
-                if outer.status == 200:
-                    for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-                        outer.spans |= {span.span_id: span for scope in resource.scope_spans for span in scope.spans}
-                outer.paths.append(self.path)
-                self.send_response(outer.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self.free.set()
-        self.server.shutdown()
-        self.server.server_close()
-        self._thread.join(10)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        body = await reader.readexactly(int(head.partition("content-length: ")[2].split()[0]))
+        self.came.set()
+        await self.free.wait()
+        self.paths.append(head.split()[1])
+        if self.status == 200:
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                self.spans |= {span.span_id: span for scope in resource.scope_spans for span in scope.spans}
+        writer.write(f"HTTP/1.1 {self.status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        writer.close()
 
 
 @pytest.fixture
-def collector() -> Iterator[Collector]:
+async def collector() -> AsyncIterator[Collector]:
     collector = Collector()
+    server = await asyncio.start_server(collector.serve, "127.0.0.1", 0)
+    collector.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     yield collector
-    collector.close()
+    collector.free.set()
+    server.close()
 
 
 @pytest.mark.parametrize(("given", "path"), [("", "/v1/traces"), ("/my/traces", "/my/traces")])
@@ -211,7 +196,7 @@ async def test_half_a_surrogate_pair_costs_no_batch(collector: Collector) -> Non
 async def test_a_collector_that_hangs_blocks_nothing_and_closing_is_bounded(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traces_module, "CLOSE_TIMEOUT", 0.2)
+    monkeypatch.setattr(traces_module, "CLOSE_TIMEOUT", 0.5)
     collector.free.clear()
     scenario = whole_conversation()
     traces = open_traces(TraceConfig(endpoint=collector.url))
