@@ -127,5 +127,5 @@ def test_a_conversation_begins_and_ends_with_others_than_the_model_and_has_no_em
     made = messages(entries, "m", marks_failures=False)
     assert isinstance(made[0], ModelRequest)
     assert isinstance(made[-1], ModelRequest)
-    assert (made[-1].parts[-1].content == NOTHING) is (entries[-1:] != (ADA,))
+    assert (_part(made[-1].parts[-1]) == NOTHING) is (entries[-1:] != (ADA,))
     assert any(isinstance(message, ModelResponse) for message in made) is (ModelStep(text="Hi") in entries)

@@ -33,7 +33,7 @@ async def test_an_answer_comes_back_and_one_line_without_its_text_is_logged(stre
         request = work(UserText(author="Ada", text="SECRET"))
         (step,), server = await asked(answer, request, stream=stream, max_output_tokens=123, prices=prices)
     assert (step.text, step.thinking, step.model, step.calls) == ("PRIVATE answer", "let me see", NAME, ())
-    cost = pytest.approx((50 * 2.0 + 800 * 0.5 + 150 * 3.0 + 100 * 10.0) / 1_000_000)
+    cost: Any = pytest.approx((50 * 2.0 + 800 * 0.5 + 150 * 3.0 + 100 * 10.0) / 1_000_000)
     assert step.usage == Usage(
         input_tokens=1000, output_tokens=100, cost_usd=cost, cache_read_tokens=800, cache_write_tokens=150
     )

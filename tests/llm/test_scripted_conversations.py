@@ -29,9 +29,7 @@ class OfflinePlay(Scenario):
         self.root = root
         self.model = OfflineModel()
         self.lessons: list[str] = []
-        tools = standard_tools(
-            ToolDependencies(workspace=Workspace(root), lessons=self, check=CheckPolicy.UNSANDBOXED)  # type: ignore[arg-type]
-        )
+        tools = standard_tools(ToolDependencies(workspace=Workspace(root), lessons=self, check=CheckPolicy.UNSANDBOXED))
         self.registry = ToolRegistry(tools, lambda slug: self.rules.roster.get(slug))
         known = rules()
         named = frozenset(self.registry.rules())
