@@ -21,18 +21,15 @@ WAITING = 6
 
 
 def views(data: Path) -> list[dict[str, Any]]:
-    """Every conversation's view, oldest first."""
     found = [json.loads(file.read_text()) for file in data.glob("conversations/*/conversation.json")]
     return sorted(found, key=lambda view: str(view["createdAt"]))
 
 
 def printed(file: Path) -> str:
-    """What a program of the workspace prints."""
     return subprocess.run([sys.executable, file], capture_output=True, text=True, check=True, timeout=20).stdout
 
 
 async def test_it_makes_what_it_is_asked_for_and_the_next_one_begins_another_conversation(tmp_path: Path) -> None:
-    """The first one's standard input is closed, the second one's is a request."""
     line = f"exec {sys.executable} -m tenex.cli.main demo --data {tmp_path} <&-"
     done = await asyncio.create_subprocess_shell(line, cwd=ROOT, env=environment(), stdout=asyncio.subprocess.PIPE)
     out = (await done.communicate())[0].decode()
@@ -70,7 +67,6 @@ async def test_it_makes_what_it_is_asked_for_and_the_next_one_begins_another_con
 
 
 async def test_where_it_would_wait_for_a_user_it_asks(tmp_path: Path) -> None:
-    """Exit code 6 and the question, for scripts that cannot answer."""
     code, out, _ = await tenex("demo", "--data", tmp_path, "--message", "What do you think?")
     assert code == WAITING
     (view,) = views(tmp_path)

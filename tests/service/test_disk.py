@@ -146,7 +146,6 @@ async def test_a_full_disk_is_reported_to_users_and_operator_and_recovered_witho
 
 @pytest.mark.soak
 async def test_a_daemon_that_starts_on_a_full_disk_goes_on_once_there_is_room(folder: Folder, room: Room) -> None:
-    """It has no index and may open no journal; it waits, reports that, and begins by itself."""
     async with daemon(folder) as process:
         old = await folder.write("Create one.py that prints one")
         await folder.until(old, "ended")
@@ -183,28 +182,6 @@ async def bound_by_modes(folder: Folder) -> AsyncIterator[Process]:
 
 
 @pytest.mark.soak
-async def test_a_folder_that_became_read_only_stops_what_is_new_and_nothing_else(folder: Folder) -> None:
-    """And nothing that is only unwritable is taken for damaged."""
-    conversations = folder.data / "conversations"
-    async with bound_by_modes(folder) as process:
-        old = await folder.write("Create one.py that prints one")
-        await folder.until(old, "ended")
-        conversations.chmod(0o500)
-        try:
-            new = await folder.write("Create three.py that prints three")
-            await until_notified(folder, new)
-            await folder.write("Create two.py that prints two", to=old)
-            await folder.until(old, "ended", cycle=2)
-            assert [one["id"] for one in (await status(folder))["conversations"]["suspended"]] == [new]
-        finally:
-            conversations.chmod(0o700)
-        await folder.until(new, "ended")
-        assert await process.stop() == 0
-    await whole(folder, old, 2)
-    await whole(folder, new, 1)
-
-
-@pytest.mark.soak
 async def test_a_conversation_that_may_not_be_written_at_a_start_waits_and_is_not_damaged(folder: Folder) -> None:
     async with bound_by_modes(folder) as process:
         old = await folder.write("Create one.py that prints one")
@@ -230,7 +207,6 @@ async def test_a_conversation_that_may_not_be_written_at_a_start_waits_and_is_no
 
 @pytest.mark.soak
 async def test_without_free_descriptors_the_daemon_waits_and_then_goes_on(folder: Folder) -> None:
-    """Its sockets stay open, so it receives; a journal it has to open it cannot."""
     async with daemon(folder) as process:
         old = await folder.write("Create one.py that prints one")
         await folder.until(old, "ended")

@@ -3,7 +3,6 @@
 Where nothing may be mounted, the daemon is refused the folder instead, without root's power to ignore permissions.
 """
 
-import asyncio
 import json
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 
 from tenex.core import records as r
 
-from .kit import TENEX, Folder, of_kind, tenex_here
+from .kit import Folder, of_kind, tenex_here
 from .test_disk import Mounted, bound_by_modes, whole
 
 SIZE = 2**20
@@ -74,7 +73,6 @@ async def test_no_room_in_the_workspace_is_reported_to_the_agent_and_by_it_to_th
 
 @pytest.mark.soak
 async def test_no_room_for_checkpoints_is_reported_to_the_operator_and_work_goes_on(folder: Folder) -> None:
-    """What cannot be undone is still done; each change that was not kept is an error in the log."""
     async with bound_by_modes(folder) as process:
         first = await folder.write("Create one.py that prints one")
         await folder.until(first, "ended")
@@ -94,18 +92,3 @@ async def test_no_room_for_checkpoints_is_reported_to_the_operator_and_work_goes
     assert "Traceback" not in process.stderr
     await whole(folder, name, 1)
     assert {path.name for path in folder.workspace.glob("*.py")} == {"one.py", "two.py", "three.py"}
-
-
-@pytest.mark.soak
-async def test_no_room_for_the_keys_is_refused_in_a_sentence_and_leaves_no_half_key(folder: Folder) -> None:
-    """A daemon that finds a new agent has to make it a key before it can speak."""
-    (folder.data / "keys" / "executor.nsec").unlink()
-    with no_room(folder.data / "keys") as is_mounted:
-        kept = {path.name for path in (folder.data / "keys").iterdir()}
-        words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *TENEX] if not is_mounted else TENEX
-        words = [*words, "run", "--data", str(folder.data)]
-        ran = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, check=False)
-        assert ran.returncode == 3, ran.stderr
-        assert "keys/executor.nsec: cannot be written (" in ran.stderr
-        assert "Traceback" not in ran.stderr
-        assert {path.name for path in (folder.data / "keys").iterdir()} == kept

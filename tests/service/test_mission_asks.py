@@ -32,7 +32,6 @@ graph = Graph(nodes=(One,), state_type=Case)
 
 
 def example() -> str:
-    """The mission of the documents."""
     (code,) = re.findall(
         r'```python\n("""Has an agent plan.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
     )

@@ -126,7 +126,6 @@ async def _listen(socket: ClientConnection, frames: list[str]) -> None:
 async def test_1_2_a_conversation_by_states_outlives_a_kill_and_publishes_no_thoughts(
     tmp_path: Path, relay: str
 ) -> None:
-    """Refused where nothing may run, run once in the sandbox, killed, informed of it, repaired, and answered."""
     async with model_server(StateModel()) as server, overheard(relay) as frames:
         folder = folder_with_model(tmp_path / "data", relay, server)
         settings = folder.file.read_text()
@@ -255,7 +254,6 @@ class Reporter(BaseAgent):
 async def test_an_agent_in_python_answers_by_states_and_people_read_its_readable_format(
     tmp_path: Path, relay: str
 ) -> None:
-    """A class's `output`, a machine as a graph, a wrong answer asked for again, and the form people are shown."""
     left = ['<report>{"risk": 1}</report>', '<report>{"risk": "none"}</report>']
 
     def model(request: Json) -> Answer:

@@ -33,14 +33,7 @@ sys.exit(main(sys.argv[1:]))
 async def demo(data: Path, message: str) -> Path:
     """Hold a conversation to its end; its folder."""
     ran = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        SHORT,
-        "demo",
-        "--data",
-        str(data),
-        "--message",
-        message,
+        *(sys.executable, "-c", SHORT, "demo", "--data", str(data), "--message", message),
         cwd=ROOT,
         env=environment(),
         stdout=asyncio.subprocess.PIPE,

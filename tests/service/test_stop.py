@@ -33,7 +33,6 @@ async def begin_to_stop(process: Process) -> None:
 
 
 def is_free(folder: Folder) -> bool:
-    """Whether no process holds the folder."""
     with (folder.data / "conversations" / ".lock").open("r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,7 +51,6 @@ async def finish(folder: Folder, *names: str) -> None:
 
 @pytest.mark.parametrize(("number", "is_away"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
 async def test_an_idle_daemon_stops_at_once(folder: Folder, number: int, *, is_away: bool) -> None:
-    """With its relay and without."""
     if is_away:
         folder.file.write_text(folder.file.read_text().replace(folder.url, "ws://127.0.0.1:9"))
     async with daemon(folder) as process:
@@ -67,7 +65,6 @@ async def test_an_idle_daemon_stops_at_once(folder: Folder, number: int, *, is_a
 
 @pytest.mark.parametrize(("moment", "at"), [("model", 2), ("tool", 2)])
 async def test_a_step_under_way_ends_and_is_kept_and_no_other_begins(folder: Folder, moment: Moment, at: int) -> None:
-    """A model call that is paid for, or a tool that works, may finish; what it leads to waits for the next start."""
     async with ordered(folder, moment, at, hold=True) as process:
         name = await hold(folder)
         before = folder.records(name)
@@ -90,7 +87,6 @@ async def test_a_step_under_way_ends_and_is_kept_and_no_other_begins(folder: Fol
 
 
 async def test_what_comes_while_it_stops_is_taken_in_by_the_next_start(folder: Folder) -> None:
-    """New work, and the answer to a question that is open: the relay keeps both, and the run that asked is answered."""
     async with ordered(folder, "model", 2, hold=True) as process:
         asking = await folder.write(ASKING)
         await person.until(lambda: folder.state(asking).is_parked)
@@ -124,7 +120,6 @@ async def test_messages_are_delivered_before_it_ends(folder: Folder) -> None:
 
 @pytest.mark.parametrize("is_signalled_again", [False, True])
 async def test_a_step_that_is_cut_off_is_still_pending(folder: Folder, *, is_signalled_again: bool) -> None:
-    """Past the deadline, or at a second signal though the deadline is far: exit code 5, and the next start goes on."""
     deadline = 3600 if is_signalled_again else 0.3
     folder.file.write_text(f"{folder.file.read_text()}\n[shutdown]\ndeadline = {deadline}\n")
     async with ordered(folder, "model", 2, hold=True) as process:
@@ -143,7 +138,6 @@ async def test_a_step_that_is_cut_off_is_still_pending(folder: Folder, *, is_sig
 
 
 async def test_a_relay_that_never_answers_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    """What it has not received waits on disk: exit code 0 in time, and the next start sends the same bytes."""
     async with FaultRelay() as relay:
         accept = relay.on_event
 

@@ -76,7 +76,6 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
 
 @pytest.mark.soak
 async def test_of_two_that_start_at_once_one_serves(folder: Folder) -> None:
-    """Whichever it is: the other is refused, and what is asked is done once."""
     name = await folder.write(REQUEST)
     async with daemon(folder, ready=False) as one, daemon(folder, ready=False) as other:
         ends = {asyncio.ensure_future(process.ended()): process for process in (one, other)}

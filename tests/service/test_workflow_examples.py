@@ -1,7 +1,6 @@
 """Every graph of AG2's page on workflows, over a relay: begun by a mention, spoken in order, ended for its reason."""
 
 import asyncio
-import inspect
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -21,7 +20,6 @@ from tenex.workflows.speakers import AgentTarget, Always, TerminateTarget, Trans
 from tenex.workflows.speakers.registry import TransitionRegistry
 from tenex.workflows.speakers.workflow import Workflow
 from tests.workflows import test_ag2_examples as page
-from tests.workflows.pages import agent_k
 
 from . import person
 from .kit import Folder
@@ -109,7 +107,6 @@ async def begin(folder: Folder, name: str, model: Players, text: str = "") -> st
 
 
 def delivered(folder: Folder, conversation: str) -> bool:
-    """Whether a relay has taken every message."""
     return not folder.state(conversation).outbox
 
 
@@ -147,36 +144,9 @@ async def test_every_example_speaks_in_order_and_ends_for_its_reason(
             assert (spoken, reasons) == (wanted[name][0], [wanted[name][1]]), name
 
 
-async def test_the_mission_of_agent_k_s_page_goes_through_its_phases(tmp_path: Path, relay: str) -> None:
-    folder, model = Folder(tmp_path / "data", relay), Players()
-    write(folder, [])
-    page, workflows = inspect.getsource(agent_k), folder.data / "config" / "workflows"
-    (workflows / "agent-k.py").write_text(page)
-    (workflows / "agent-k-idle.py").write_text(page.replace('return ["titanic"]', "return []"))
-    async with serving(folder, model):
-        wins, ends = await begin(folder, "agent-k", model), await begin(folder, "agent-k-idle", model)
-        for name in (wins, ends):
-            await folder.until(name, "ended")
-    phases = ["discovery", "research", "prototype", "evolution", "submission"]
-    for name, completed, success in ((wins, phases, True), (ends, ["discovery"], False)):
-        mission = folder.state(name).mission
-        assert mission is not None
-        assert (mission.outcome, mission.result["success"]) == ("finished", success)
-        assert mission.entry["phases_completed"] == completed
-
-
-@pytest.mark.parametrize(
-    ("example", "there"), [(agent_k.DiscoveryNode, 14), (agent_k.MissionState, 15), (agent_k.GraphContext, 6)]
-)
-def test_an_example_of_agent_k_s_page_has_no_more_lines_than_there(example: type, there: int) -> None:
-    lines = [line for line in inspect.getsource(example).splitlines() if line.strip()]
-    assert len(lines) <= there
-
-
 async def test_1_3_a_a_torn_line_and_a_torn_view_stop_no_workflow_not_even_their_own(
     tmp_path: Path, relay: str
 ) -> None:
-    """There one torn line of one channel keeps the whole hub from opening."""
     folder, model = Folder(tmp_path / "data", relay), Players()
     write(folder, [one for one in examples() if one[0] == "sequence"])
     async with serving(folder, model):

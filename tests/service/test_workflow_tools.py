@@ -93,7 +93,6 @@ def replies(request: Json) -> Answer:
 
 
 def made(folder: Folder) -> None:
-    """The agents and the workflow."""
     (folder.data / "agents").mkdir(exist_ok=True)
     (folder.data / "agents" / "triage.py").write_text(TRIAGE)
     for name in ("Security", "Legal"):
