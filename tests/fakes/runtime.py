@@ -47,7 +47,7 @@ from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.workflows.phases.router_prompt import question_for
 
-from .scenario import ALICE, RELAY, reply, rules
+from .scenario import ALICE, ID, RELAY, reply, rules
 from .virtual import VirtualClock
 
 
@@ -149,12 +149,17 @@ class World:
             self.wrongs.append(what)
         assert holds, what
 
+    def records(self, kind: type[Record] = Record, conversation: str = ID) -> list[Any]:
+        """What is durable of a conversation, or what is of a kind, in order."""
+        book = self.books.get(ConversationId(conversation), [])
+        return [record for decision in book for record in decision if isinstance(record, kind)]
+
     # ---- ports ----
 
     async def open(self, conversation: ConversationId) -> tuple[MemoryJournal, list[Record]]:
         """Open a journal."""
         book = self.books.setdefault(conversation, [])
-        return MemoryJournal(book, self), [record for decision in book for record in decision]
+        return MemoryJournal(book, self), self.records(conversation=conversation)
 
     async def show(self, conversation: Conversation) -> None:
         """Note that the view was written."""
@@ -257,7 +262,7 @@ class World:
 
     def unfinished(self) -> list[ConversationId]:
         """The conversations a start goes on with."""
-        return [c for c, book in self.books.items() if pending(fold(c, [r for d in book for r in d]))]
+        return [name for name in self.books if pending(fold(name, self.records(conversation=name)))]
 
     # ---- a daemon's life ----
 
@@ -270,8 +275,8 @@ class World:
         daily = self.daily = DailyLimits(
             self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked)
         )
-        for name, book in self.books.items():
-            daily.load(name, fold(name, [record for decision in book for record in decision]).spending)
+        for name in self.books:
+            daily.load(name, fold(name, self.records(conversation=name)).spending)
         stages = Executors(
             clock=self.clock,
             model=self,
@@ -341,6 +346,26 @@ class _Observer:
         self.world.observed_records(conversation.id, records)
 
 
+def worker(request: ModelRequest) -> ModelStep:
+    """A good agent: uses tools, verifies, learns."""
+    steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
+    if request.phase == "execute" and not steps:
+        return reply("", ("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("send", {"path": "m"}))
+    if request.phase == "verification":
+        return reply("", ("complete", {"response": "It works", "verdict": "verified"}))
+    if request.phase == "reflection" and not steps:
+        return reply("", ("learn", {"lesson": "test early"}))
+    return reply(f"{request.agent} has done {request.phase}")
+
+
+async def converse(world: World, *texts: str) -> None:
+    """One life of a daemon in which a user writes these; after the last the cycle ends."""
+    async with world.daemon() as daemon:
+        for text in texts:
+            daemon.write(text)
+            await daemon.until("ended" if text == texts[-1] else "waiting")
+
+
 @dataclasses.dataclass
 class Daemon:
     """A running daemon, as a test uses it."""
@@ -354,7 +379,7 @@ class Daemon:
         self,
         text: str,
         *,
-        conversation: str = "c" * 64,
+        conversation: str = ID,
         event_id: str | None = None,
         author: PublicKey = ALICE,
         reply_to: str | None = None,
@@ -387,16 +412,16 @@ class Daemon:
             self.sent.setdefault(conversation, set()).add(event)
         return verdict
 
-    def state(self, conversation: str = "c" * 64) -> Conversation:
+    def state(self, conversation: str = ID) -> Conversation:
         """The durable state, folded again from the journal whenever that has grown; only to be read."""
         book = self.world.books.get(ConversationId(conversation), [])
         length, state = self._folded.get(conversation, (-1, None))
         if state is None or length != len(book):
-            state = fold(ConversationId(conversation), [record for decision in book for record in decision])
+            state = fold(ConversationId(conversation), self.world.records(conversation=conversation))
             self._folded[conversation] = len(book), state
         return state
 
-    async def until(self, status: str, conversation: str = "c" * 64, seconds: float = 2_000.0) -> Conversation:
+    async def until(self, status: str, conversation: str = ID, seconds: float = 2_000.0) -> Conversation:
         """Wait (in virtual time) until all we wrote is taken in, that status is on disk, and nothing is pending."""
         async with asyncio.timeout(seconds):
             while True:

@@ -393,6 +393,17 @@ def route(phase: str | None, *agents: str, **more: Any) -> dict[str, Any]:
     return {**decision, "phase": phase} if phase else decision
 
 
+def one_turn(agent: str = "project-manager", phase: str | None = None, then: str = "USER") -> RouterModel:
+    """A router that has one agent work once for each message."""
+
+    def decide_next(question: dict[str, Any]) -> dict[str, Any]:
+        turns, newest = question["turns"], question["messages"][-1]
+        is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
+        return route(phase, agent) if is_new else route(None, then)
+
+    return decide_next
+
+
 class Router:
     """A router that gives these answers in turn, then always the last; keeps the questions it was asked."""
 

@@ -166,12 +166,11 @@ async def test_a_message_to_a_damaged_conversation_is_refused_once_and_taken_aft
     path = folder.conversation(name) / "journal.jsonl"
     good = path.read_bytes()
     damaged = flip(path)
-    (folder.data / "conversations" / "index.sqlite").unlink()
     async with daemon(folder) as process:
-        log = await process.until("conversation.quarantined")
-        assert (log["level"], log["conversation"], f"{path}: line " in log["reason"]) == ("error", name, True)
         refused = await folder.write("Create two.py that prints two", to=name)
         await until_notified(folder, refused)
+        log = await process.until("conversation.quarantined")
+        assert (log["level"], log["conversation"], f"{path}: line " in log["reason"]) == ("error", name, True)
         again = await folder.write("Are you there?", to=name)
         other = await folder.write("Create three.py that prints three")
         await folder.until(other, "ended")
