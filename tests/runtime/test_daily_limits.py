@@ -286,21 +286,6 @@ async def test_a_mission_whose_node_may_not_begin_goes_on_the_next_day() -> None
 
 
 @virtual_time
-async def test_a_clock_that_is_set_to_the_next_day_lets_the_work_go_on() -> None:
-    there = world(tokens_per_member_day=1_500)
-
-    async with there.daemon() as daemon:
-        begin(daemon, 1)
-        begin(daemon, 2)
-        await rest()
-        there.clock.epoch += DAY_MS
-        daemon.write("/status", conversation=name(1), author=MEL, reply_to=name(1))
-        daemon.write("/status", conversation=name(2), author=MEL, reply_to=name(2))
-        await daemon.until("waiting", name(1))
-        await daemon.until("waiting", name(2))
-
-
-@virtual_time
 async def test_a_cycle_counts_for_the_person_whose_message_began_it() -> None:
     there = world()
 

@@ -94,20 +94,6 @@ class Stage:
 
 
 @virtual_time
-async def test_a_mission_runs_in_the_daemon_and_its_result_is_published() -> None:
-    stage = Stage()
-
-    async with stage.world.daemon() as daemon:
-        stage.begin(daemon)
-        state = await daemon.until("ended")
-        assert state.mission is not None
-        assert (state.mission.outcome, state.mission.result) == ("finished", 6)
-        assert stage.done == [0, 1, 2, 3, 4, 5]
-        assert any("Its result: 6" in event.content for event in stage.world.published.values())
-        assert not stage.world.requests, "no model was asked"
-
-
-@virtual_time
 async def test_stop_cuts_off_a_step_and_continue_goes_on_after_what_returned() -> None:
     stage = Stage()
 

@@ -38,7 +38,7 @@ def wrote(world: World, conversation: str = ID) -> list[str]:
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["with an index", "whose index was deleted"])
-@pytest.mark.parametrize("pause", [0.0, 0.01, 0.2, 60.0])
+@pytest.mark.parametrize("pause", [0.0, 0.01, 60.0])
 @virtual_time
 async def test_the_same_event_from_two_relays_and_after_a_restart_counts_once(pause: float, *, knows: bool) -> None:
     world = World(one_turn(), worker)
@@ -190,7 +190,7 @@ def _news(scenario: Scenario, effect: Effect) -> Signal:
     return ModelAnswered(key=effect.key, step=reply("late", ("write_file", {"path": "late"})))
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.005, 0.03, 0.2, 1.0])
+@pytest.mark.parametrize("moment", [0.0, 0.03, 1.0])
 @virtual_time
 async def test_a_reply_during_shutdown_is_taken_in_after_the_restart_exactly_once(moment: float) -> None:
     def asks(request: ModelRequest) -> ModelStep:

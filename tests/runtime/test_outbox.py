@@ -65,12 +65,6 @@ def test_the_waits_grow_and_are_bounded() -> None:
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, *[round(AGAIN[1])] * 3]
 
 
-def test_without_a_fault_the_order_is_kept() -> None:
-    faulty = Faulty()
-    send(faulty, 9)
-    assert faulty.taken == [str(n) for n in range(9)]
-
-
 @pytest.mark.parametrize("restarts", [False, True])
 @virtual_time
 async def test_no_word_is_lost_to_a_publisher_that_raises(*, restarts: bool) -> None:

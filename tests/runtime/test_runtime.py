@@ -88,22 +88,6 @@ async def test_a_killed_daemon_resumes_from_the_journal(moment: float) -> None:
 
 
 @virtual_time
-async def test_stopping_lets_a_step_finish_and_the_next_start_goes_on() -> None:
-    world = World(seven_phases, worker)
-    world.think = 3.0
-
-    async with world.daemon() as daemon:
-        daemon.write("hello")
-        await asyncio.sleep(1.0)
-    asked = len(world.requests)
-    assert asked == 1
-    assert any(isinstance(rec, r.Routed) for rec in world.observed), "the step under way was finished and kept"
-    async with world.daemon() as daemon:
-        await daemon.until("waiting")
-    assert [q.purpose for q in world.requests] == ["route", "work", "route"]
-
-
-@virtual_time
 async def test_strangers_duplicates_floods_and_machines_are_not_admitted() -> None:
     world = World(seven_phases, worker)
 

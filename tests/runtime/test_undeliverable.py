@@ -182,19 +182,6 @@ async def suspended(daemon: Daemon) -> None:
 
 
 @virtual_time
-async def test_a_disk_that_fails_for_a_moment_is_nothing_to_speak_of() -> None:
-    world = Spoiled()
-    world.fail_append = lambda _: 0
-    async with world.daemon() as daemon:
-        speak(daemon, "one")
-        await suspended(daemon)
-        await asyncio.sleep(1.0)
-        world.fail_append = None
-        await daemon.until("ended")
-    assert not world.notified("disk")
-
-
-@virtual_time
 async def test_a_full_disk_is_reported_once_to_waiting_users_and_answered_when_there_is_room() -> None:
     world = Spoiled()
     async with world.daemon() as daemon:
