@@ -59,7 +59,6 @@ class MemoryJournal:
 
     @property
     def next_seq(self) -> int:
-        """The seq the next record must have."""
         return sum(map(len, self._book)) + 1
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
@@ -77,7 +76,6 @@ class MemoryJournal:
         self._book.extend(tuple(decision) for decision in decisions)
 
     async def close(self) -> None:
-        """Close."""
         self.is_dead = True
 
 
@@ -88,15 +86,12 @@ class MemoryNotices:
         self._notices: dict[tuple[str, str, str], Notice] = {}
 
     def open_notices(self) -> list[Notice]:
-        """All that are not over."""
         return list(self._notices.values())
 
     async def add_notice(self, notice: Notice) -> None:
-        """Remember one."""
         self._notices[notice.key] = notice
 
     async def clear_notices(self, conversation: ConversationId) -> None:
-        """Forget those of a conversation."""
         self._notices = {key: notice for key, notice in self._notices.items() if key[0] != conversation}
 
 
@@ -104,7 +99,6 @@ class CalledHere(FunctionCalls):
     """Functions of operators, called without threads, which virtual time would overtake."""
 
     async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
-        """The verdicts, at once."""
         verdicts: list[Verdict] = []
         while (asked := next_question(conversation, verdicts, rules, now)) is not None:
             verdicts.append(call_now(asked))
@@ -157,12 +151,10 @@ class World:
     # ---- ports ----
 
     async def open(self, conversation: ConversationId) -> tuple[MemoryJournal, list[Record]]:
-        """Open a journal."""
         book = self.books.setdefault(conversation, [])
         return MemoryJournal(book, self), self.records(conversation=conversation)
 
     async def show(self, conversation: Conversation) -> None:
-        """Note that the view was written."""
         self.shown[conversation.id] = conversation.next_seq - 1
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
@@ -176,11 +168,9 @@ class World:
         return None
 
     def exists(self, conversation: ConversationId) -> bool:
-        """Whether there is a journal."""
         return bool(self.books.get(conversation))
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """A model thinks for a while."""
         self.requests.append(request)
         self.overlap += 1
         self.most_overlap = max(self.most_overlap, self.overlap)
@@ -202,7 +192,6 @@ class World:
         return reply(answer if isinstance(answer, str) else json.dumps(answer))
 
     def specs(self, phase: Phase | None, agent: Slug) -> tuple[ToolSpec, ...]:
-        """Nothing is described to a scripted model."""
         return ()
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
@@ -235,15 +224,12 @@ class World:
         )
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """One relay."""
         return (RELAY,)
 
     def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """None."""
         return ()
 
     def route(self, conversation: Conversation) -> ModelRequest:
-        """The router's question."""
         return ModelRequest(
             purpose="route",
             agent=Slug("orchestrator"),
@@ -253,15 +239,12 @@ class World:
         )
 
     def prompt(self, conversation: Conversation, run: Run) -> Prompt:
-        """An agent's prompt."""
         return Prompt(system=f"You are {run.agent} in {run.phase}.", entries=entries_for(conversation, run))
 
     def observed_records(self, conversation: ConversationId, records: Sequence[Record]) -> None:
-        """Collect what became durable."""
         self.observed.extend(records)
 
     def unfinished(self) -> list[ConversationId]:
-        """The conversations a start goes on with."""
         return [name for name in self.books if pending(fold(name, self.records(conversation=name)))]
 
     # ---- a daemon's life ----
@@ -347,7 +330,6 @@ class _Observer:
 
 
 def worker(request: ModelRequest) -> ModelStep:
-    """A good agent: uses tools, verifies, learns."""
     steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
     if request.phase == "execute" and not steps:
         return reply("", ("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("send", {"path": "m"}))

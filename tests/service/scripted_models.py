@@ -14,7 +14,6 @@ class Editor:
     """Reads `pets.txt`, changes it with `edit_file`, and looks what came of it."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         if request.purpose == "route":
             question = _question(request)
             if question["turns"]:
@@ -32,7 +31,6 @@ class Household:
     """An executor that has its planner write a plan, goes through its own phases by it, and then the cycle's to END."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         if request.purpose == "route":
             return _answer(json.dumps(self.route(request)))
         if request.phase is Phase.VERIFICATION:

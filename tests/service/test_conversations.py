@@ -37,33 +37,6 @@ async def test_show_json_is_the_file(finished: Finished) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["show", "abc"], "2 conversations begin with abc; give more of it: abc"),
-        (["show", "ffff"], "No conversation begins with ffff."),
-        (["path", "../.."], "No conversation begins with ../.."),
-    ],
-)
-async def test_an_invalid_id_is_refused(tmp_path: Path, words: list[str], sentence: str) -> None:
-    for end in "12":
-        (tmp_path / "conversations" / ("abc" + end * 61)).mkdir(parents=True)
-        (tmp_path / "conversations" / ("abc" + end * 61) / "journal.jsonl").touch()
-    code, out, err = await tenex_here("conversations", *words, "--data", tmp_path)
-    assert (code, out) == (2, "")
-    assert sentence in err
-
-
-async def test_an_empty_folder_lists_no_conversations(tmp_path: Path) -> None:
-    code, out, err = await tenex_here("conversations", "list", "--data", tmp_path)
-    assert (code, out) == (0, "")
-    assert "no conversations" in err
-    assert await tenex_here("conversations", "list", "--json", "--data", tmp_path) == (0, "[]\n", "")
-    code, _, err = await tenex_here("conversations", "show", "--data", tmp_path)
-    assert code == 2
-    assert "no conversations" in err
-
-
-@pytest.mark.parametrize(
     "words",
     [
         *(["list"], ["show"], ["show", "c"], ["search", "x"], ["verify"], ["stats"], ["replay"], ["path", "c"]),

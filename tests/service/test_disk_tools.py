@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core import records as r
-
-from .kit import Folder, of_kind, tenex_here
+from .kit import Folder, tenex_here
 from .test_disk import Mounted, bound_by_modes, whole
 
 SIZE = 2**20
@@ -47,28 +45,6 @@ async def warnings(folder: Folder) -> dict[str, str]:
     """What the doctor warns of, by its place."""
     _, out, _ = await tenex_here("doctor", "--data", folder.data, "--json")
     return {one["location"]: one["message"] for one in json.loads(out)["findings"] if one["level"] != "ok"}
-
-
-@pytest.mark.soak
-async def test_no_room_in_the_workspace_is_reported_to_the_agent_and_by_it_to_the_user(folder: Folder) -> None:
-    async with bound_by_modes(folder) as process:
-        with no_room(folder.workspace) as is_mounted:
-            name = await folder.write("Create two.py that prints two")
-            await folder.until(name, "waiting")
-            found = await warnings(folder)
-            assert is_mounted == (found.get(str(folder.workspace)) == "only 0 bytes are free"), found
-        failed = [call for call in of_kind(folder.records(name), r.ToolCallCompleted) if call.tool == "write_file"]
-        assert not any(call.ok for call in failed)
-        reason = "the disk is full; nothing was changed" if is_mounted else "the system does not permit it"
-        assert all(reason in call.content for call in failed)
-        sent = [record.text for record in of_kind(folder.records(name), r.MessageSent)]
-        assert reason in sent[-1]
-        await folder.write("Create two.py that prints two", to=name)
-        await folder.until(name, "ended")
-        assert await process.stop() == 0
-    assert "Traceback" not in process.stderr
-    await whole(folder, name, 2)
-    assert (folder.workspace / "two.py").exists()
 
 
 @pytest.mark.soak

@@ -1,11 +1,8 @@
 """Damage and recovery: verify, rebuild, export, import and older files, with the real daemon before and after."""
 
 import json
-import signal
 from collections import Counter
 from pathlib import Path
-
-import pytest
 
 from tenex.core import records as r
 from tenex.nostr.keys import SecretKey
@@ -88,30 +85,6 @@ async def test_a_conversation_is_rebuilt_from_its_readable_file_and_goes_on(fold
     assert (code, "is whole" in errors) == (2, True)
     (folder.data / "conversations" / "index.sqlite").unlink()  # the journal alone knows what was received
     await goes_on(folder, name, before, cycle=2)
-
-
-@pytest.mark.soak
-async def test_a_step_that_was_under_way_does_not_run_again_after_a_rebuild(folder: Folder) -> None:
-    async with ordered(folder, "tool done", 1, hold=True) as process:
-        name = await folder.write("Create zebra.py that prints xylophone")
-        await person.until((folder.marks / "held").exists)
-        await person.until(lambda: (folder.conversation(name) / "conversation.json").exists())
-        assert folder.view(name)["openTurn"]
-        process.signal(signal.SIGKILL)
-        await process.ended()
-    damage(folder, name)
-    words = ("rebuild", name, "--from", "conversation.json", "--json", "--data", folder.data)
-    code, out, errors = await tenex_here("conversations", *words)
-    assert code == 0, errors
-    assert json.loads(out)["lost"]
-    records, state = folder.records(name), folder.state(name)
-    assert (state.status, state.turn, dict(state.runs), state.question) == ("waiting", None, {}, None)
-    async with ordered(folder) as process:
-        other = await folder.write("Create other.py that prints other")
-        await folder.until(other, "ended")
-        assert await process.stop() == 0
-    assert folder.records(name) == records
-    assert not [key for key, _, _ in folder.executions()[1:] if key.startswith(name)]
 
 
 async def test_reading_commands_work_beside_a_daemon_and_writing_ones_are_refused(folder: Folder) -> None:

@@ -14,21 +14,6 @@ from .loopback import folder_with_model, serving, settled
 from .workflow_kit import delivered_events, put
 
 SHIPPED = ROOT / "config" / "workflows"
-ASKS = """
-from dataclasses import dataclass
-from pydantic import BaseModel
-from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
-
-class Case(BaseModel):
-    name: str
-
-@dataclass
-class One(BaseNode[Case, None, str], retries=0):
-    async def run(self, ctx: GraphRunContext[Case, None]) -> End[str]:
-        return End((await ctx.ask(ctx.state.name, "Ask the person")).text)
-
-graph = Graph(nodes=(One,), state_type=Case)
-"""
 
 
 def example() -> str:
@@ -41,8 +26,6 @@ def example() -> str:
 def replies(request: Json) -> Answer:
     """The planner plans, the expert approves, the executor writes a file and reports it."""
     asked = Asked(request)
-    if "Ask the person" in asked.words and "ask" in asked.tools:
-        return calls(("ask", {"question": "Which colour?"}))
     match asked.agent:
         case "planner":
             return Answer(text="The plan: hello.py prints hello")
@@ -74,19 +57,3 @@ async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay
     spent = of_kind(folder.records(name), m.MissionUsageRecorded)
     assert sum(one.usage.input_tokens for one in spent) == sum(exchange.input_tokens for exchange in delivered)
     assert len([*(folder.data / "conversations").glob("*/journal.jsonl")]) == 2, "the mission's, and the daemon's own"
-
-
-async def test_what_gives_no_answer_fails_the_step_with_a_sentence(tmp_path: Path, relay: str) -> None:
-    async with model_server(replies) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server)
-        put(folder, "asks.py", ASKS)
-        put(folder, "broken.toml", "x")
-        async with serving(folder, server) as process:
-            names = {who: await folder.write(f"@asks {who}") for who in ("ghost", "planner", "broken")}
-            for name in names.values():
-                await settled(folder, name)
-            sent = {who: (await delivered_events(folder, name))[-1]["content"] for who, name in names.items()}
-            assert await process.stop() == 0
-    assert "There is no agent and no workflow of speakers ghost. There are: " in sent["ghost"]
-    assert "planner asks a user, for whom a node cannot answer: Which colour?" in sent["planner"]
-    assert "The workflow broken is disabled: " in sent["broken"]
