@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tenex.core import records as r
 from tenex.core.config import Policy
@@ -24,8 +25,9 @@ from tenex.core.signals import (
     ToolReturned,
     without_result,
 )
+from tenex.runtime.actor import _log_notable
 from tests.fakes.runtime import World
-from tests.fakes.scenario import one_turn, reply
+from tests.fakes.scenario import ID, one_turn, reply
 from tests.fakes.virtual import virtual_time
 
 from .test_undeliverable import speak
@@ -152,3 +154,16 @@ def test_the_end_of_a_task_without_its_result_is_of_the_same_task_and_has_no_les
     assert failed.who == "operator", "the mission pauses, and can go on"
     assert failed.spent == {"large": Usage(input_tokens=7)}, "what it cost is no part of what is lost"
     assert without_result(TimerFired(key=key), "a fault") is None
+
+
+def test_a_move_and_a_condition_that_raised_are_lines_without_what_anybody_wrote() -> None:
+    run: Any = {"seq": 1, "at": Millis(1), "run": "turn-1.executor", "agent": "executor", "source": "a", "target": "b"}
+    failed = r.ConditionFailed(**run, error="ValueError: invalid literal for int(): 'my secret'")
+    with capture_logs() as lines:
+        _log_notable(ID, [r.AgentPhaseChanged(**run), failed])
+    assert [(line["event"], line["log_level"], line["source"], line["target"]) for line in lines] == [
+        ("agent.moved", "info", "a", "b"),
+        ("condition.failed", "warning", "a", "b"),
+    ]
+    assert lines[1]["error"] == "ValueError"
+    assert "secret" not in str(lines)

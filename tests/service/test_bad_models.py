@@ -33,7 +33,7 @@ LATE = "2"
 BYTES = b"<html><body>Bad gateway</body></html>"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Case:
     """Bad replies to the first requests of somebody in a conversation, and what has to follow from them."""
 
@@ -53,65 +53,40 @@ def _calls(tool: str, arguments: Json | str) -> tuple[Reply, ...]:
 
 
 BROKEN = Breaks(answer=Answer(text=nonsense(400)), after=5)
+REFUSED, REPROMPTED, TRIED_AGAIN = {r.ToolCallRejected: 1}, {r.ModelReprompted: 1}, {r.RetryScheduled: 1}
+WRONG_TYPES = _texts('{"agents": 7}', '{"agents": ["executor"], "phase": ["execute"], "reason": {}}')
+THOUGHT = _texts(f'{SECRET}</think>\n<tool_call>{{"name": "teleport", "arguments": {{"to": "Mars"}}}}</tool_call>')
 CASES: dict[str, Case] = {
     # content: repaired by a sentence the model can act on
-    "no JSON": Case(to="router", replies=_texts("The executor shall do it."), follows={r.RouteRejected: 1}),
-    "wrong types": Case(
-        to="router",
-        replies=_texts('{"agents": 7}', '{"agents": ["executor"], "phase": ["execute"], "reason": {}}'),
-        follows={r.RouteRejected: 2},
-    ),
-    "agents as a string": Case(to="router", replies=_texts(GOOD.replace('["executor"]', '"executor"'))),
-    "a fence and prose": Case(to="router", replies=_texts(f"Well.\n```json\n{GOOD}\n```\nThat is all.")),
-    "two answers in one": Case(to="router", replies=_texts(f"{END}\n{GOOD}")),
-    "a thought to the router": Case(to="router", replies=_texts(f"{END} {SECRET}</think>\n{GOOD}")),
-    "a thought, and a call written as text": Case(
-        to="execute",
-        replies=_texts(
-            f'{SECRET}</think>\n<tool_call>{{"name": "teleport", "arguments": {{"to": "Mars"}}}}</tool_call>'
-        ),
-        follows={r.ToolCallRejected: 1},
-    ),
-    "nonsense to the router": Case(to="router", replies=_texts(nonsense(10_000)), follows={r.RouteRejected: 1}),
+    "no JSON": Case("router", _texts("The executor shall do it."), {r.RouteRejected: 1}),
+    "wrong types": Case("router", WRONG_TYPES, {r.RouteRejected: 2}),
+    "agents as a string": Case("router", _texts(GOOD.replace('["executor"]', '"executor"'))),
+    "a fence and prose": Case("router", _texts(f"Well.\n```json\n{GOOD}\n```\nThat is all.")),
+    "two answers in one": Case("router", _texts(f"{END}\n{GOOD}")),
+    "a thought to the router": Case("router", _texts(f"{END} {SECRET}</think>\n{GOOD}")),
+    "a thought, and a call written as text": Case("execute", THOUGHT, REFUSED),
+    "nonsense to the router": Case("router", _texts(nonsense(10_000)), {r.RouteRejected: 1}),
     "an unknown name": Case(
-        to="router",
-        replies=_texts(GOOD.replace("executor", "wizard")),
-        follows={r.RouteRejected: 1, r.RouterCorrected: 1},
+        "router", _texts(GOOD.replace("executor", "wizard")), {r.RouteRejected: 1, r.RouterCorrected: 1}
     ),
-    "a tool that is none": Case(
-        to="execute", replies=_calls("teleport", {"to": "Mars"}), follows={r.ToolCallRejected: 1}
-    ),
-    "a tool of another phase": Case(
-        to="verification",
-        replies=_calls("write_file", {"path": "x.txt", "content": "x"}),
-        follows={r.ToolCallRejected: 1},
-    ),
-    "arguments that are no JSON": Case(
-        to="execute", replies=_calls("edit_file", '{"path": "evil.txt", "old": '), follows={r.ToolCallRejected: 1}
-    ),
-    "arguments that are no object": Case(
-        to="execute", replies=_calls("edit_file", '["evil.txt", "x"]'), follows={r.ToolCallRejected: 1}
-    ),
-    "an empty answer": Case(to="execute", replies=_texts(""), follows={r.ModelReprompted: 1}),
-    "no verdict": Case(to="verification", replies=_texts("It looks fine."), follows={r.ModelReprompted: 1}),
-    "cut off by length": Case(
-        to="execute", replies=(Answer(text="I wro", finish="length"),), follows={r.ModelReprompted: 1}
-    ),
-    "filtered": Case(to="execute", replies=(Answer(text="", finish="content_filter"),), follows={r.ModelReprompted: 1}),
+    "a tool that is none": Case("execute", _calls("teleport", {"to": "Mars"}), REFUSED),
+    "a tool of another phase": Case("verification", _calls("write_file", {"path": "x.txt", "content": "x"}), REFUSED),
+    "arguments that are no JSON": Case("execute", _calls("edit_file", '{"path": "evil.txt", "old": '), REFUSED),
+    "arguments that are no object": Case("execute", _calls("edit_file", '["evil.txt", "x"]'), REFUSED),
+    "an empty answer": Case("execute", _texts(""), REPROMPTED),
+    "no verdict": Case("verification", _texts("It looks fine."), REPROMPTED),
+    "cut off by length": Case("execute", (Answer(text="I wro", finish="length"),), REPROMPTED),
+    "filtered": Case("execute", (Answer(text="", finish="content_filter"),), REPROMPTED),
     # transport: tried again, and not reported
-    "a 500": Case(to="execute", replies=(Fails(),), follows={r.RetryScheduled: 1}),
-    "a 500 to the router": Case(to="router", replies=(Fails(),), follows={r.RetryScheduled: 1}),
-    "a 529": Case(to="execute", replies=(Fails(status=529, message="overloaded"),), follows={r.RetryScheduled: 1}),
-    "a broken stream": Case(to="execute", replies=(BROKEN, BROKEN), follows={r.RetryScheduled: 2}),
-    "a broken stream to the router": Case(to="router", replies=(BROKEN,), follows={r.RetryScheduled: 1}),
-    "a closed socket": Case(to="execute", replies=(Closes(),), follows={r.RetryScheduled: 1}),
-    "a page of HTML": Case(
-        to="execute", replies=(Sends(body=BYTES, content_type="text/html"),), follows={r.RetryScheduled: 1}
-    ),
-    "a reply after the deadline": Case(
-        to="execute", replies=(Answer(text="too late", delay=20),), follows={r.RetryScheduled: 1}
-    ),
-    "no reply at all": Case(to="router", replies=(Hangs(),), follows={r.RetryScheduled: 1}),
+    "a 500": Case("execute", (Fails(),), TRIED_AGAIN),
+    "a 500 to the router": Case("router", (Fails(),), TRIED_AGAIN),
+    "a 529": Case("execute", (Fails(status=529, message="overloaded"),), TRIED_AGAIN),
+    "a broken stream": Case("execute", (BROKEN, BROKEN), {r.RetryScheduled: 2}),
+    "a broken stream to the router": Case("router", (BROKEN,), TRIED_AGAIN),
+    "a closed socket": Case("execute", (Closes(),), TRIED_AGAIN),
+    "a page of HTML": Case("execute", (Sends(body=BYTES, content_type="text/html"),), TRIED_AGAIN),
+    "a reply after the deadline": Case("execute", (Answer(text="too late", delay=20),), TRIED_AGAIN),
+    "no reply at all": Case("router", (Hangs(),), TRIED_AGAIN),
 }
 FILES = {name: f"case-{place:02}.txt" for place, name in enumerate(CASES, 1)}
 COUNTED = (r.RouteRejected, r.RouterCorrected, r.ToolCallRejected, r.ModelReprompted, r.RetryScheduled)

@@ -109,7 +109,7 @@ async def goes_on(folder: Folder, spoils: list[Spoil]) -> None:
     await whole(folder, new, 1)
 
 
-async def test_whatever_is_damaged_beside_conversations_a_new_one_comes_to_its_end(worked_in: Folder) -> None:
+async def test_1_3_a_whatever_is_damaged_beside_conversations_a_new_one_comes_to_its_end(worked_in: Folder) -> None:
     conversations = worked_in.data / "conversations"
     await goes_on(worked_in, [PASSABLE[name] for name in PASSABLE if name != "an index of noise"])
     assert (conversations / "_daemon" / "QUARANTINED").exists()

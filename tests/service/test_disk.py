@@ -144,31 +144,6 @@ async def test_a_full_disk_is_reported_to_users_and_operator_and_recovered_witho
     assert "Traceback" not in process.stderr
 
 
-@pytest.mark.soak
-async def test_a_daemon_that_starts_on_a_full_disk_goes_on_once_there_is_room(folder: Folder, room: Room) -> None:
-    async with daemon(folder) as process:
-        old = await folder.write("Create one.py that prints one")
-        await folder.until(old, "ended")
-        assert await process.stop() == 0
-    for path in (folder.data / "conversations").glob("index.sqlite*"):
-        path.unlink()
-    if isinstance(room, Limited):
-        words = ["prlimit", "--fsize=0:unlimited", *TENEX, "run", "--data", str(folder.data)]
-        starting = running(words)
-    else:
-        room.fill(0)
-        starting = daemon(folder)
-    async with starting as process:
-        await process.until("runtime.ready")
-        again = await folder.write("Create two.py that prints two", to=old)
-        await until_notified(folder, again)
-        room.free(process.pid)
-        await folder.until(old, "ended", cycle=2)
-        assert await process.stop() == 0
-    await whole(folder, old, 2)
-    assert "Traceback" not in process.stderr
-
-
 @asynccontextmanager
 async def bound_by_modes(folder: Folder) -> AsyncIterator[Process]:
     """The daemon without root's power to ignore permissions."""

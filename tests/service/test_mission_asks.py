@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 
 from tenex.core.records import mission as m
+from tenex.workflows.agents.definition import blueprint
+from tenex.workflows.agents.loading import find_agents
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
@@ -16,10 +18,10 @@ from .workflow_kit import delivered_events, put
 SHIPPED = ROOT / "config" / "workflows"
 
 
-def example() -> str:
-    (code,) = re.findall(
-        r'```python\n("""Has an agent plan.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
-    )
+def example(begins: str) -> str:
+    """The code of the documents with that docstring."""
+    text = (ROOT / "docs" / "workflows.md").read_text()
+    (code,) = re.findall(rf'```python\n("""{re.escape(begins)}.*?)```', text, re.DOTALL)
     return str(code)
 
 
@@ -41,7 +43,7 @@ def replies(request: Json) -> Answer:
 async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay: str) -> None:
     async with model_server(replies) as server:
         folder = folder_with_model(tmp_path / "data", relay, server)
-        put(folder, "built.py", example())
+        put(folder, "built.py", example("Has an agent plan"))
         shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
         async with serving(folder, server) as process:
             name = await folder.write("@built hello.py")
@@ -57,3 +59,11 @@ async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay
     spent = of_kind(folder.records(name), m.MissionUsageRecorded)
     assert sum(one.usage.input_tokens for one in spent) == sum(exchange.input_tokens for exchange in delivered)
     assert len([*(folder.data / "conversations").glob("*/journal.jsonl")]) == 2, "the mission's, and the daemon's own"
+
+
+def test_the_agent_of_the_documents_is_read_with_its_tools(tmp_path: Path) -> None:
+    (tmp_path / "triage.py").write_text(example("Sorts tickets."))
+    faults: list[str] = []
+    (found,) = find_agents(tmp_path, faults, code_refusal="")
+    assert not faults
+    assert set(blueprint(type(found.agent)).methods) == {"classify", "dispatch", "close"}
