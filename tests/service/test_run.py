@@ -103,7 +103,8 @@ async def test_a_stranger_is_never_answered_and_an_owner_also_without_a_tag(fold
         after = await folder.write("Create bye.py that prints bye")
         await folder.until(after, "ended")
         assert await process.stop() == 0
-        assert {log["verdict"] for log in process.logs if log["event"] == "message.received"} == {"admitted"}
+        verdicts = {log["verdict"] for log in process.logs if log["event"] == "message.received"}
+        assert verdicts == {"admitted", "elsewhere"}, "a stranger is dropped before"
         assert "evil" not in process.stderr
     view = folder.view(name)
     assert (view["title"], view["messages"][0]["text"]) == ("create hello.py that prints hello",) * 2
