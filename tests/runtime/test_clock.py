@@ -47,17 +47,6 @@ def stage(**models: Callable[..., Any]) -> World:
     return World(models.get("router", seven_phases), models.get("worker", worker))
 
 
-def unreachable(first: int) -> tuple[World, list[float]]:
-    """A world whose router answers at its `first` try, and the times of its tries."""
-    tries: list[float] = []
-
-    def router(question: dict[str, Any]) -> Any:
-        tries.append(asyncio.get_running_loop().time())
-        return ModelUnavailable("connection refused") if len(tries) < first else seven_phases(question)
-
-    return stage(router=router), tries
-
-
 @STEPS
 @pytest.mark.parametrize("moment", [0.01, 0.06, 0.12, 0.3])
 @virtual_time
@@ -107,7 +96,13 @@ async def test_a_tool_that_hangs_is_warned_of_and_ended_when_its_time_has_passed
 @STEPS
 @virtual_time
 async def test_a_held_model_is_tried_again_when_its_time_has_passed(by: int) -> None:
-    world, tries = unreachable(6)
+    tries: list[float] = []
+
+    def router(question: dict[str, Any]) -> Any:
+        tries.append(asyncio.get_running_loop().time())
+        return ModelUnavailable("connection refused") if len(tries) < 6 else seven_phases(question)
+
+    world = stage(router=router)
 
     async with world.daemon() as daemon:
         daemon.write("hello")
@@ -166,25 +161,6 @@ async def test_a_clock_set_between_two_lives_costs_no_deadline_and_no_retry(by: 
     due = [rec.seq for rec in world.records(r.RetryDue)]
     assert len(due) == len(world.records(r.RetryScheduled))
     check_sane(world, max(0, by))
-
-
-@STEPS
-@virtual_time
-async def test_a_wait_that_a_failed_append_did_keep_goes_by_the_clock_that_was_set_since(by: int) -> None:
-    world, tries = unreachable(5)
-
-    async with world.daemon() as daemon:
-        daemon.write("hello")
-        await asyncio.sleep(15)
-        failing = world.appends + 2  # the next are the fourth try and its failure, after which the question is held
-        world.fail_append = lambda number: 9 if number == failing else None
-        while len(tries) < 4:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.3)
-        world.clock.epoch += by
-        await daemon.until("waiting")
-    assert round(tries[4] - tries[3]) in (300, 301)
-    check_sane(world)
 
 
 @STEPS

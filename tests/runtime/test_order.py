@@ -10,14 +10,13 @@ import pytest
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Effect, Key, ModelCall, Route
-from tenex.core.ids import ConversationId, EventId, Slug
+from tenex.core.ids import EventId, Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.reducers import conversation as folds
-from tenex.core.signals import InboundMessage, ModelAnswered, ModelFailed, RouteAnswered, Signal
+from tenex.core.signals import ModelAnswered, ModelFailed, RouteAnswered, Signal
 from tenex.core.state.run import CallState
 from tests.fakes.runtime import World, worker
 from tests.fakes.scenario import (
-    ALICE,
     ID,
     Scenario,
     check_invariants,
@@ -244,30 +243,17 @@ async def test_a_reply_before_the_message_it_answers_finds_the_same_conversation
     world = World(one_turn(), worker)
     root, answer = EventId("1" * 64), EventId("2" * 64)
 
-    def of(event_id: EventId, *references: EventId) -> InboundMessage:
-        return InboundMessage(
-            event_id=event_id,
-            author=ALICE,
-            text=f"text of {event_id[0]}",
-            created_at=1_700_000_000,
-            conversation=ConversationId(ID),
-            starts=True,
-            reply_to=references[0] if references else None,
-            references=references,
-            address={"form": "notes"},
-        )
-
     async with world.daemon(kill=restarts) as daemon:
-        assert daemon.runtime.inbox.receive(of(answer, root)) == "admitted"
+        assert daemon.write("the answer", event_id=answer, reply_to=root) == "admitted"
         if restarts:
             await asyncio.sleep(0.1)
         else:
-            assert daemon.runtime.inbox.receive(of(root)) == "admitted"
+            assert daemon.write("the root", event_id=root) == "admitted"
             await daemon.until("waiting")
     if restarts:
         async with world.daemon() as daemon:
-            assert daemon.runtime.inbox.receive(of(root)) == "admitted"
-            daemon.runtime.inbox.receive(of(answer, root))
+            assert daemon.write("the root", event_id=root) == "admitted"
+            daemon.write("the answer", event_id=answer, reply_to=root)
             await daemon.until("waiting")
     assert list(world.books) == [ID], "one conversation"
     assert sorted(wrote(world)) == [root, answer]

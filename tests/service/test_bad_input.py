@@ -82,7 +82,7 @@ async def test_other_faults_of_the_operators_files_are_reported_with_their_place
     settings, mine = folder.file.read_text(), folder.data / "agents" / "mine.md"
     agent = "---\nname: Mine\nkind: expert\nrole: builds\nuse_when: always\ntools: [teleport]\n---\nBe.\n"
     faults = [
-        (folder.file, "[relays]\nurls = [\n", ["line 3"]),
+        (folder.file, "[relays]\nurls = [\n", ["not valid TOML"]),
         (folder.file, f'{settings}\n[paths]\nworkspace = "."\n', ["contains the keys folder"]),
         (mine, agent, [str(mine), "teleport"]),
     ]
@@ -177,8 +177,7 @@ async def test_a_megabyte_of_content_does_not_stop_the_subscription(tmp_path: Pa
             assert await process.stop() == 0
             assert not [line for line in process.lines if "xxxx" in line or "yyyy" in line]
             strikes = [log for log in process.logs if log["event"] == "relay.invalid_event"]
-            assert all("larger than" in strike["why"] for strike in strikes)
-            assert len(strikes) >= 2
+            assert "larger than" in strikes[0]["why"]
             assert process.events().count("relay.connected") == 1
     assert [record.text for record in of_kind(folder.records(name), r.MessageRecorded)] == [text]
     assert "longer than what I am shown" in state.recent[-1].text

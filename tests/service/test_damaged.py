@@ -215,25 +215,6 @@ async def until_answered(folder: Folder, name: str, messages: set[str]) -> None:
     await person.until(there)
 
 
-@pytest.mark.soak
-async def test_a_conversation_is_taken_up_again_beside_a_running_daemon_when_its_files_are_back(folder: Folder) -> None:
-    async with daemon(folder) as process:
-        name = await folder.write("Create one.py that prints one")
-        await folder.until(name, "ended")
-        assert await process.stop() == 0
-    path = folder.conversation(name) / "journal.jsonl"
-    good = path.read_bytes()
-    path.write_bytes(good[: len(good) // 2] + b"\x00" * 200 + good[len(good) // 2 :])
-    async with daemon(folder) as process:
-        refused = await folder.write("Create two.py that prints two", to=name)
-        await until_notified(folder, refused)
-        path.write_bytes(good)
-        again = await folder.write("Are you there?", to=name)
-        await until_answered(folder, name, {refused, again})
-        assert (await status(folder))["conversations"]["quarantined"] == []
-        assert await process.stop() == 0
-
-
 async def test_the_advice_for_a_damaged_conversation_works_as_it_is_printed(worked_in: Folder) -> None:
     (name,) = (path.name for path in (worked_in.data / "conversations").iterdir() if len(path.name) == 64)
     flip(worked_in.conversation(name) / "journal.jsonl")

@@ -62,7 +62,7 @@ async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay
 
 
 def test_the_agent_of_the_documents_is_read_with_its_tools(tmp_path: Path) -> None:
-    (tmp_path / "triage.py").write_text(example("Sorts tickets."))
+    (tmp_path / "triage.py").write_text(example("Sorts tickets"))
     faults: list[str] = []
     (found,) = find_agents(tmp_path, faults, code_refusal="")
     assert not faults

@@ -8,7 +8,7 @@ import pytest
 
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tests.fakes.modelprotocol import Fails, Json, Reply
-from tests.fakes.modelscripts import Asked, Team, all_phases, calls, diligent, straight
+from tests.fakes.modelscripts import Asked, Team, all_phases, straight
 from tests.fakes.modelserver import Exchange, ModelServer, model_server
 
 from . import person
@@ -175,30 +175,6 @@ async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
     for table in (stats["phases"], view["phaseMetrics"]):
         assert sum(of["usage"]["inputTokens"] for of in table.values()) == server.tokens().input
         assert sum(of["usage"]["outputTokens"] for of in table.values()) == server.tokens().output
-
-
-async def test_an_agents_question_goes_to_the_person_and_the_answer_back(tmp_path: Path, relay: str) -> None:
-    def asks(asked: Asked) -> Reply:
-        if asked.phase == "execute" and "ask" not in asked.results:
-            return calls(("ask", {"question": "Which colour?"}))
-        if asked.phase == "execute" and "write_file" not in asked.results:
-            return calls(("write_file", {"path": asked.file, "content": f"colour: {asked.results['ask'][-1]}\n"}))
-        return diligent(asked)
-
-    async with model_server(Team(straight, asks)) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server)
-        async with serving(folder, server) as process:
-            name = await folder.write("Write note-02.txt.")
-            await person.until(lambda: (state := folder.state(name)).is_parked and not state.outbox)
-            so_far = len(server.exchanges)
-            question = [e for e in await person.stored(relay, kinds=[1]) if e["content"] == "Which colour?"]
-            assert len(question) == 1
-            await folder.write("deep blue", to=name)
-            await settled(folder, name, "ended", messages=2)
-            assert await process.stop() == 0
-        assert "deep blue" in (folder.workspace / "note-02.txt").read_text()
-        assert "deep blue" in Asked(server.exchanges[so_far].request).results["ask"][-1]
-        agree(server, spent(folder.records(name)))
 
 
 async def test_each_question_goes_to_the_model_set_for_it_also_unstreamed(tmp_path: Path, relay: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -201,48 +200,3 @@ async def test_a_workflow_is_checked_drawn_and_run_from_a_terminal(tmp_path: Pat
     assert "has ended: asked" in " ".join(out.split())
     code, _, err = await tenex_here("graph", "check", "ghost", "--data", data)
     assert (code, "There is no workflow 'ghost'" in err) == (2, True)
-
-
-VARIABLES = """
-initial_speaker = "planner"
-default_target = { name = "agent", args = { agent_id = "person" } }
-max_turns = 9
-
-[[transitions]]
-when = { name = "context_equals", args = { key = "approved", value = true } }
-then = { name = "terminate", args = { reason = "approved" } }
-
-[workflow]
-participants = ["planner", "person"]
-context = { approved = false }
-"""
-
-
-def _has_commands(folder: Folder, name: str, count: int) -> bool:
-    return len(of_kind(folder.records(name), r.CommandGiven)) == count
-
-
-async def test_a_person_sets_variables_at_the_beginning_and_by_a_command(folder: Folder) -> None:
-    put(folder, "asks.toml", VARIABLES)
-    async with daemon(folder) as process:
-        at_once = await folder.write("@asks think about it\n/set approved=true")
-        await folder.until(at_once, "ended")
-        wrong = await folder.write("@asks think about it\n/set approved=yes")
-        await folder.until(wrong, "ended")
-        name = await folder.write("@asks think about it")
-        await folder.until(name, "waiting")
-        for count, words in enumerate(("/help", "/set colour=red", "/set approved=true"), 1):
-            await folder.write(words, to=name)
-            await person.until(partial(_has_commands, folder, name, count))
-        assert (await folder.until(name, "waiting")).workflow is not None
-        await folder.write("go on", to=name)
-        await folder.until(name, "ended")
-        sent = [event["content"] for event in await delivered_events(folder, name)]
-        refusal = (await delivered_events(folder, wrong))[0]["content"]
-        assert await process.stop() == 0
-    assert (folder.view(at_once)["workflow"]["closeReason"], speakers(folder, at_once)) == ("approved", ["planner"])
-    assert refusal.startswith('The workflow asks cannot begin: approved must be true or false, and "yes" is a text.')
-    assert any("/set NAME=VALUE" in text for text in sent)
-    assert "There is no variable colour in this workflow. There are: approved." in sent
-    assert "approved = true. It counts from now on." in sent
-    assert folder.view(name)["workflow"]["closeReason"] == "approved"
