@@ -98,7 +98,8 @@ def fork(
     if as_json:
         output.result_json(made)
         return
-    output.result(f"{made['id']}: {output.one_line(made['title'])}, in {made['phase']}, cycle {made['cycle']}.")
+    where = f", in {made['phase']}" if made["phase"] else ""
+    output.result(f"{made['id']}: {output.one_line(made['title'])}{where}, cycle {made['cycle']}.")
     output.message(
         f"Reply to its first message, or see `tenex conversations show {made['id'][:12]}`. Both share the workspace."
     )
@@ -129,7 +130,8 @@ def _confirm(plan: "RollbackPlan", *, files: bool, as_json: bool) -> None:
 
 
 def _result_lines(done: dict[str, Any], *, wanted: int) -> Iterator[str]:
-    yield f"{done['id']}: back at record {done['to']}, {done['status']} in {done['phase']}, cycle {done['cycle']}."
+    where = f" in {done['phase']}" if done["phase"] else ""
+    yield f"{done['id']}: back at record {done['to']}, {done['status']}{where}, cycle {done['cycle']}."
     if done["to"] != wanted:
         yield f"  record {wanted} is in the middle of a decision, which counts as a whole"
     yield f"  undone: {_turns(done['undone'])}"

@@ -78,17 +78,17 @@ async def _pack(folder: "ConversationFolder", start: str) -> tuple[ConversationI
 
 def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Import a conversation from a file, completely or not at all. Stop the daemon of this folder first."""
-    from tenex.settings import resolve_paths
     from tenex.store.archive import is_packed, unpacked
     from tenex.store.lock import FolderLock
 
     settings = open_settings(ctx, data)
+    folder = _conversations_of(settings)
     try:
         content = file.read_bytes()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
     lost: list[str] = []
-    with FolderLock(resolve_paths(settings).conversations):
+    with FolderLock(folder):
         if is_packed(content):
             try:
                 carried = unpacked(content)
@@ -162,16 +162,13 @@ def rebuild(
     as_json: JsonOption = False,
 ) -> None:
     """Write a new journal from what can be recovered, and list what is lost. The damaged one is kept as a backup."""
-    from tenex.settings import resolve_paths
     from tenex.store.lock import FolderLock
     from tenex.telemetry import configure
 
     if source not in SOURCES:
         raise UsageError(f"{source[:40]!r} is not a source. Choose {' or '.join(SOURCES)}.")
     settings = open_settings(ctx, data)
-    where = resolve_paths(settings)
-    if not where.data.is_dir():  # the lock would make it
-        raise UsageError(f"{where.data}: no such folder. `tenex init` makes it; --data names another.")
+    conversations = _conversations_of(settings)
 
     async def work(folder: "ConversationFolder", disk: "Disk") -> Any:
         is_whole_id = _ID.fullmatch(id.lower()) is not None
@@ -181,7 +178,7 @@ def rebuild(
 
     telemetry = configure("error", "auto")  # relays that fail are reported in what is lost
     try:
-        with FolderLock(where.conversations):
+        with FolderLock(conversations):
             made = on_folder(ctx, data, work)
     finally:
         telemetry.close()
@@ -194,6 +191,20 @@ def rebuild(
     for sentence in made.lost:
         output.result(f"  lost: {output.one_line(sentence)}")
     output.result(f"The old files are in {made.aside}. Write in the conversation to continue it.")
+
+
+def _conversations_of(settings: "Settings") -> Path:
+    """The folder of conversations.
+
+    Raises:
+        UsageError: there is no data folder; taking the lock would make it.
+    """
+    from tenex.settings import resolve_paths
+
+    where = resolve_paths(settings)
+    if not where.data.is_dir():
+        raise UsageError(f"{where.data}: no such folder. `tenex init` makes it; --data names another.")
+    return where.conversations
 
 
 def _recovery(folder: "ConversationFolder", disk: "Disk", settings: "Settings") -> "Recovery":

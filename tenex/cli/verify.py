@@ -109,7 +109,10 @@ async def _replay(folder: "ConversationFolder", start: str, to: int | None, *, e
         return
     if steps:
         head = ("seq", "time", "record", "status", "phase", "inFlight")
-        output.result(output.table(head, [[str(step[column]) for column in head] for step in steps]) + "\n")
+        output.result(
+            output.table(head, [["-" if step[name] is None else str(step[name]) for name in head] for step in steps])
+            + "\n"
+        )
     output.result("\n".join(_as_text(result, folder.path(name))))
 
 
@@ -121,7 +124,7 @@ def _step(state: "Conversation", record: "Record") -> dict[str, Any]:
         "time": local_time(record.at, seconds=True),
         "record": type(record).__name__,
         "status": state.status,
-        "phase": state.phase.value,
+        "phase": state.phase.value if state.has_phases else None,
         "inFlight": len(pending(state)),
     }
 
@@ -152,13 +155,14 @@ def _as_text(state: dict[str, Any], path: Path) -> Iterator[str]:
     yield str(path)
     yield f"after record {state['seq']} of {state['lastSeq']}, {state['record']}, at {state['updatedAt']}:"
     turns = output.count(state["turns"], "turn")
-    yield f"  {state['status']} in {state['phase']}, cycle {state['cycle']}, {turns} so far"
+    place = f"in {state['phase']}" if state["phase"] else f"with {state['place'].removeprefix('@')}"
+    yield f"  {state['status']} {place}, cycle {state['cycle']}, {turns} so far"
     if workflow := state.get("workflow"):
         speaks = f"{workflow['speaker']} is next" if "speaker" in workflow else f"ended, {workflow['closeReason']}"
         yield f"  workflow {workflow['name']}: {speaks}"
     turn = state.get("turn")
     if turn:
-        yield f"  open: {turn['id']} in {turn['phase']}"
+        yield f"  open: {turn['id']}" + (f" in {turn['phase']}" if state["phase"] else "")
     for run in state.get("runs", ()):
         called = f", called by {run['calledBy']}" if "calledBy" in run else ""
         yield f"    {run['agent']}: {run['state']}, {run['steps']} steps{called}"

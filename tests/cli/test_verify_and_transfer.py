@@ -135,6 +135,10 @@ def test_what_was_at_work_is_over_after_an_import(tmp_path: Path, tenex: Tenex) 
     write_conversations(tmp_path / "a", {ONE: whole[:8]})
     file = tmp_path / "one.jsonl"
     tenex("conversations", "export", "--out", file, "--data", tmp_path / "a")
+    mistyped = tenex("conversations", "import", file, "--data", tmp_path / "b")
+    assert (mistyped.returncode, "b: no such folder" in mistyped.stderr) == (2, True)
+    assert not (tmp_path / "b").exists()
+    (tmp_path / "b").mkdir()
     done = tenex("conversations", "import", file, "--data", tmp_path / "b")
     assert done.returncode == 0
     assert "nothing runs and nothing is sent until someone writes" in done.stderr
@@ -240,6 +244,7 @@ def exported(tmp_path: Path) -> Path:
     scenario = Scenario(seven_phases, diligent)
     scenario.user_writes("I want something nice")
     scenario.settle()
+    (tmp_path / "data").mkdir()
     file = tmp_path / "carried.jsonl"
     file.write_bytes(packed(ID, [record for decision in scenario.journal for record in decision], Millis(1)))
     return file

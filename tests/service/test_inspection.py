@@ -8,6 +8,7 @@ from tenex.core import records as r
 from tenex.nostr.keys import SecretKey
 
 from . import person
+from .conftest import Finished
 from .kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex_here
 
 
@@ -109,6 +110,37 @@ async def test_reading_commands_work_beside_a_daemon_and_writing_ones_are_refuse
         (folder.marks / "go").touch()
         await folder.until(name, "ended")
         assert await process.stop() == 0
+
+
+async def test_a_conversation_is_carried_to_another_folder(finished: Finished, tmp_path: Path) -> None:
+    data = finished.folder.data
+    file = tmp_path / "carried.jsonl"
+    code, out, _ = await tenex_here("conversations", "export", finished.name, "--data", data)
+    file.write_text(out)
+    assert code == 0
+    assert not any(key.read_text().strip() in out for key in (data / "keys").glob("*.nsec"))
+    other = tmp_path / "other"
+    other.mkdir()
+    for result in ("imported", "already here, unchanged"):
+        code, out, _ = await tenex_here("conversations", "import", file, "--json", "--data", other)
+        assert (code, json.loads(out)["result"]) == (0, result)
+    carried = other / "conversations" / finished.name
+    view, before = json.loads((carried / "conversation.json").read_text()), finished.folder.view(finished.name)
+    del before["metadata"]["address"]["relays"]
+    assert view == {**before, "seq": before["seq"] + 1}
+    assert (carried / "journal.jsonl").stat().st_mode & 0o777 == 0o600
+    assert (await tenex_here("conversations", "verify", "--data", other))[0] == 0
+    lines = (carried / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    (carried / "journal.jsonl").write_bytes(b"".join(lines[:5]))
+    code, _, errors = await tenex_here("conversations", "import", file, "--data", other)
+    assert code == 4
+    assert "5 records" in errors
+    file.write_bytes(file.read_bytes()[:-40])
+    (tmp_path / "third").mkdir()
+    code, _, errors = await tenex_here("conversations", "import", file, "--data", tmp_path / "third")
+    assert code == 4
+    assert "checksum does not hold" in errors
+    assert not [path for path in (tmp_path / "third" / "conversations").iterdir() if path.name != ".lock"]
 
 
 async def test_a_file_of_an_older_program_is_imported_by_a_command(folder: Folder) -> None:
