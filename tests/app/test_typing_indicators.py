@@ -84,7 +84,7 @@ def of_run(
     scene: Callable[[FakeRelay, RunIndicator], Coroutine[Any, Any, None]], relay: str = NEAR, **options: Any
 ) -> FakeRelay:
     """Play a scene with the indicator of one run."""
-    fake = FakeRelay()
+    fake: Any = FakeRelay()
     keys = options.get("keys", {EXECUTOR: KEYS["executor"]})
 
     async def main() -> None:
@@ -196,7 +196,8 @@ def test_dates_count_up_and_stay_near() -> None:
     """Two of one second get two seconds, so that clients keep their order; but never far ahead."""
 
     async def main() -> None:
-        channel = StatusChannel(FakeRelay(), {}, [NEAR], VirtualClock())
+        relay: Any = FakeRelay()
+        channel = StatusChannel(relay, {}, [NEAR], VirtualClock())
         now = VirtualClock().now() // 1000
         assert [channel.stamp(later=True) for _ in range(3)] == [now, now + 1, now + 2]
         assert channel.stamp() == now + 2
@@ -265,8 +266,9 @@ def listening(
     relay: FakeRelay, mode: Literal["auto", "on", "off"] = "auto", relays: tuple[str, ...] = (NEAR,)
 ) -> TypingIndicators:
     keys = {key.public: key for key in KEYS.values()}
+    sink: Any = relay
     return TypingIndicators(
-        relay, keys, NostrSealer(relays), VirtualClock(), speaker=PROJECT, status=status, mode=mode, relays=relays
+        sink, keys, NostrSealer(relays), VirtualClock(), speaker=PROJECT, status=status, mode=mode, relays=relays
     )
 
 

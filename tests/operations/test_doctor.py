@@ -255,7 +255,7 @@ def test_a_lock_of_another_user_is_never_to_be_moved(data: Path, monkeypatch: py
     """A daemon may hold it: with the file moved away a second one could begin."""
 
     def refuse(path: Path) -> DaemonProcess:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        raise PermissionError(errno.EACCES, "refused", str(path))
 
     monkeypatch.setattr(module, "lock_holder", refuse)
     (found,) = bad(daemon, case_of(data))
@@ -307,12 +307,7 @@ async def test_the_daemon_is_asked_for_its_problems(data: Path) -> None:
         return {
             "configuration": {"file": "/x/tenex.toml", "refused": ["a", "b"], "needsRestart": ["relays.urls"]},
             "relays": [
-                {
-                    "url": "wss://a.example?key=1",
-                    "state": "unresponsive",
-                    "unresponsiveSince": "2026-01-01T00:00:00Z",
-                    "fault": "x",
-                },
+                {"url": "wss://a.example?key=1", "state": "unresponsive", "unresponsiveSince": "then", "fault": "x"},
                 {"url": "wss://b.example", "state": "connected"},
             ],
             "models": {"lastFailure": {"why": "no credit left"}},

@@ -1,5 +1,6 @@
 """Scenarios of `tenex eval`: how files are read, what expectations find, and how the figures are computed."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -180,17 +181,18 @@ async def test_a_script_answers_by_agent_and_phase_in_order(tmp_path: Path) -> N
     (scenario,) = read_scenarios([file])
     model = ScriptedModel(scenario.script, None)
     steps = [await model.step(request("executor", phase)) for phase in ("execute", "plan", "execute")]
-    assert [(one.tool, one.arguments["path"]) for one in steps[0].calls] == [
+    calls = steps[0].calls
+    assert [(one.tool, one.arguments["path"]) for one in calls] == [
         ("read_file", "a"),
         ("read_file", "b"),
         ("check", "c"),
     ]
-    assert len({one.id for one in steps[0].calls}) == 3
+    assert len({one.id for one in calls}) == 3
     assert [step.text for step in steps] == ["", "planned", "done"]
-    routes = [await model.step(request("orchestrator", "chat", route=True)) for _ in range(2)]
-    assert [route.text for route in routes] == [
-        '{"reason": "scripted", "phase": "execute", "agents": "executor"}',
-        '{"reason": "scripted", "agents": ["END"]}',
+    routes = [json.loads((await model.step(request("orchestrator", "chat", route=True))).text) for _ in range(2)]
+    assert routes == [
+        {"reason": "scripted", "phase": "execute", "agents": "executor"},
+        {"reason": "scripted", "agents": ["END"]},
     ]
     with pytest.raises(ModelRefused, match="the script has no further answer of executor in execute"):
         await model.step(request("executor", "execute"))

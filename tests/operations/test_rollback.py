@@ -26,7 +26,7 @@ from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.stats import Stats
 from tenex.store.verify import contradictions, verify
-from tenex.store.view import Views, render
+from tenex.store.view import Views
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.workspace import Workspace
 from tests.fakes.scenario import ID, Scenario, agent, diligent, seven_phases
@@ -132,23 +132,6 @@ async def test_a_record_in_an_older_file_is_gone_back_to(
     assert {p: m.duration for p, m in state.metrics.items() if p is not state.phase} == {
         p: s.duration for p, s in figures.phases.items() if p in state.metrics and p is not state.phase
     }
-
-
-async def test_a_checkpoint_after_going_back_and_in_a_fork_reads_as_it_was_written(
-    folder: ConversationFolder, service: RollbackService
-) -> None:
-    await written(folder)
-    await service.roll_back(ID, 40, "Ann", "", service.append, files=False)
-    made = await service.fork(ID, 50)
-    for name in (ID, made.state.id):
-        writer, records = await folder.open(name)
-        state = fold(name, records)
-        assert await writer.rotate(StateSnapshot.of(state))
-        await writer.close()
-        newest = await folder.read(name, NEWEST)
-        assert isinstance(newest[0], StateSnapshot)
-        assert fold(name, newest) == state
-        assert render(fold(name, newest)) == render(state)
 
 
 async def test_what_is_refused_changes_nothing(folder: ConversationFolder, service: RollbackService) -> None:
