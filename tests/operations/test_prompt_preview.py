@@ -92,7 +92,7 @@ async def test_settings_choose_tools_and_models_and_no_key_is_needed(tmp_path: P
     assert (await preview(chosen, "orchestrator")).models == ("anthropic:x",)
     shown = await preview(chosen, "planner")
     assert (shown.models, shown.request.phase) == (("openai:gpt-5", "offline"), Phase.PLAN)
-    assert any("Before it came chat." in entry.text for entry in shown.request.entries if isinstance(entry, Note))
+    assert any(entry.title == "The phase: plan" for entry in shown.request.entries if isinstance(entry, Note))
     assert 500 < shown.tokens < 20_000
 
 
