@@ -52,7 +52,7 @@ class Vendor:
 
 
 VENDORS: Final = (
-    Vendor(name=OFFLINE, title="offline", note="fixed rules: no key, no network, no intelligence; to try everything"),
+    Vendor(name=OFFLINE, title="offline", note="fixed rules, no intelligence, no key: to try everything"),
     Vendor(name="openai", title="OpenAI", model="gpt-5-mini"),
     Vendor(name="anthropic", title="Anthropic", model="claude-sonnet-4-5"),
     Vendor(name="google", title="Google", model="gemini-2.5-flash"),
@@ -142,7 +142,9 @@ def from_options(options: Options, keys: Path, *, is_new: bool = True) -> Chosen
     vendor = BY_NAME.get(provider)
     base_url = options.base_url or (vendor.base_url if vendor else None)
     if base_url is not None and not _is_url(base_url):
-        raise UsageError(f"--base-url {base_url}: must be an address such as http://127.0.0.1:8080/v1")
+        raise UsageError(
+            f"--base-url {base_url}: must be an address such as http://127.0.0.1:8080/v1, without a user or a password"
+        )
     if is_new and provider == CUSTOM and base_url is None:
         raise UsageError(f"Give the address of the server of {provider} with --base-url.")
     model = model or (vendor.model if vendor else "")
@@ -303,9 +305,10 @@ def _is_key(text: str) -> bool:
 def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        port = parts.port
     except ValueError:  # an invalid port or IPv6 address
         return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and parts.username is None
 
 
 # ---- questions in a terminal ----
@@ -348,7 +351,8 @@ def _ask_details(vendor: Vendor, keys: Path) -> Chosen | None:
     key = ""
     if vendor.name != "ollama":
         hint = f"; Enter takes the one in {where}" if known else "" if vendor.needs_key else "; Enter for none"
-        key = _ask(f"Its key (not shown{hint})", "", _typed_key, hidden=True)
+        while (key := _clean(_ask(f"Its key (not shown{hint})", "", hidden=True))) and not _is_key(key):
+            output.message("That is not a key: a key has no spaces and only ASCII characters.")
     if vendor.needs_key and not key and not known:
         output.message(f"{vendor.title} needs a key.")
         return None
@@ -376,7 +380,7 @@ def _menu(text: str) -> str:
 
 def _address(text: str) -> str:
     if not _is_url(text):
-        raise typer.BadParameter(f"{text} is not an address: it must begin with http:// or https://.")
+        raise typer.BadParameter(f"{text} is not an address such as http://127.0.0.1:8080/v1.")
     return text
 
 
@@ -385,13 +389,6 @@ def _own_name(text: str) -> str:
     if not _NAME.fullmatch(name) or (name in BY_NAME and name != CUSTOM):
         raise typer.BadParameter("Use lower-case letters, digits, '-' and '_', and no name of the list above.")
     return name
-
-
-def _typed_key(text: str) -> str:
-    key = _clean(text)
-    if key and not _is_key(key):
-        raise typer.BadParameter("That is not a key: a key has no spaces and only ASCII characters.")
-    return key
 
 
 def _ask(question: str, default: str | None = None, check: Callable[[str], str] = str, *, hidden: bool = False) -> str:

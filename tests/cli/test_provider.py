@@ -81,14 +81,6 @@ async def test_a_model_that_does_not_answer_is_set_up_only_without_the_check(
     assert (data / "keys" / "local.api-key").read_text() == KEY + "\n"
 
 
-async def test_json_is_all_there_is_on_stdout_and_a_key_comes_from_a_file(server: ModelServer, tmp_path: Path) -> None:
-    (tmp_path / "key").write_text(f'"{KEY}"\n')
-    line = f"--model test --provider mine --base-url {server.url} --api-key-file {tmp_path / 'key'} --json"
-    made = json.loads((await init(tmp_path / "new", line))[0])
-    assert made["models"] == ["mine:test"]
-    assert str(tmp_path / "new" / "keys" / "mine.api-key") in made["created"]
-
-
 def test_a_second_run_changes_nothing_and_explains_how_to(tenex: Tenex, data: Path) -> None:
     tenex("init --model offline")
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
@@ -112,6 +104,11 @@ async def test_a_key_that_exists_is_used_and_not_replaced(server: ModelServer, t
     assert not (data / "tenex.toml").exists()
     kept.write_text(KEY + "\n")
     await init(data, f"--model local:test --base-url {server.url}")
+    (tmp_path / "key").write_text(f'"{KEY}"\n')
+    line = f"--model test --provider mine --base-url {server.url} --api-key-file {tmp_path / 'key'} --json"
+    made = json.loads((await init(tmp_path / "other", line))[0])
+    assert made["models"] == ["mine:test"]
+    assert str(tmp_path / "other" / "keys" / "mine.api-key") in made["created"]
 
 
 @pytest.mark.parametrize(
@@ -122,6 +119,7 @@ async def test_a_key_that_exists_is_used_and_not_replaced(server: ModelServer, t
         ("--provider local --model x", 2, "--base-url"),
         ("--provider ollama", 2, "Name a model of ollama"),
         ("--model unknown:x", 3, "no provider that is known"),
+        ("--model deepseek:x", 3, "deepseek: no key. Give it by --api-key-file FILE, or set the variable DEEPSEEK_"),
         ("--model offline --base-url http://x", 2, "no server and no key"),
         ("--model UPPER:x", 2, "cannot name a provider"),
         ("--model local:x --base-url ftp://x", 2, "must be an address"),
@@ -134,14 +132,10 @@ async def test_a_key_that_exists_is_used_and_not_replaced(server: ModelServer, t
 def test_wishes_that_cannot_be_met_make_nothing(
     tmp_path: Path, tenex: Tenex, options: str, code: int, sentence: str
 ) -> None:
-    assert sentence in tenex(f"init --dir {tmp_path / 'new'} --no-check {options}", code=code).err
+    err = tenex(f"init --dir {tmp_path / 'new'} --no-check {options}", code=code).err
+    assert sentence in err
+    assert "models.providers" not in err  # there is no file of settings yet
     assert not (tmp_path / "new").exists()
-
-
-def test_a_missing_key_is_explained_with_what_is_there(tenex: Tenex, tmp_path: Path) -> None:
-    """No setting is named: before the first run there is no file of settings."""
-    err = tenex(f"init --dir {tmp_path / 'new'} --model deepseek:x", code=3).err
-    assert err == "tenex: deepseek: no key. Give it by --api-key-file FILE, or set the variable DEEPSEEK_API_KEY.\n"
 
 
 def test_a_key_is_in_no_repr_and_one_of_the_environment_is_not_stored(
@@ -230,32 +224,21 @@ async def test_a_person_chooses_mistypes_the_key_and_tries_again(
 
 
 @in_terminal
-@pytest.mark.parametrize("answers", [0, 1, 3])
-async def test_ctrl_c_at_any_question_leaves_nothing(
-    server: ModelServer, terminal: Terminal, tmp_path: Path, answers: int
-) -> None:
-    terminal.start("trap : INT;", *command(tmp_path / "new"))  # the shell gets Ctrl-C too, and is to continue
-    await terminal.shows("[1]:")
-    steps = [("6", "Its address"), (server.url, "A name for it"), ("", "Its key")]
-    await answer(terminal, *steps[:answers])
-    terminal.press("C-c")
-    screen = await terminal.shows("ended 130")
-    assert "interrupted" in screen
-    assert "Traceback" not in screen
-    assert not (tmp_path / "new").exists()
-
-
-@in_terminal
-async def test_enter_is_the_offline_model_and_a_failed_check_may_go_on_offline(
+async def test_ctrl_c_at_a_question_leaves_nothing_and_a_failed_check_may_go_on_offline(
     server: ModelServer, terminal: Terminal, tmp_path: Path
 ) -> None:
     await server.down()
-    terminal.start(*command(tmp_path / "one"), "&&", *command(tmp_path / "two"))
+    terminal.start("trap : INT;", *command(tmp_path / "new"), ";", *command(tmp_path / "new"))
     await terminal.shows("[1]:")
-    await answer(terminal, ("", "[1]:"), ("6", "Its address"), (server.url, "A name"), ("", "Its key"))
-    await answer(terminal, (KEY, "Its model"), ("test", "(t)ry again"))
+    steps = [("6", "Its address"), (server.url, "A name for it"), ("", "Its key")]
+    await answer(terminal, *steps)
+    terminal.press("C-c")
+    screen = await terminal.until(lambda screen: screen.count("[1]:") == 2)
+    assert "interrupted" in screen
+    assert "Traceback" not in screen
+    assert not (tmp_path / "new").exists()
+    await answer(terminal, *steps, (KEY, "Its model"), ("test", "(t)ry again"))
     terminal.type("o")
     await terminal.shows("ended 0")
-    for name in ("one", "two"):
-        assert load(None, tmp_path / name, env={}).models.default == "offline"
-    assert not (tmp_path / "two" / "keys" / "local.api-key").exists()
+    assert load(None, tmp_path / "new", env={}).models.default == "offline"
+    assert not (tmp_path / "new" / "keys" / "local.api-key").exists()

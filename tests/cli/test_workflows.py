@@ -140,22 +140,6 @@ def test_the_output_states_of_an_agent_are_drawn(data: Path, tenex: Tenex) -> No
     assert found["output"]["nodes"] == ["plan", "doubts", "thinking", "take_action", "tool_call", "done"]
 
 
-@pytest.mark.parametrize(
-    ("output", "fault"),
-    [
-        ('"states"', "`output` cannot be read; write `output = True` or a dict"),
-        ('{"plan": [3], "max": -1}', "`output.max`, `output.plan` cannot be read"),
-        ('{"plans": []}', "`output.plans` cannot be read"),
-        ('{"plan": [ToolCallState]}', "`tool_call` takes an action and is not allowed in `plan`"),
-        ('{"act": [int]}', "`int` is no subclass of AgentState"),
-    ],
-)
-def test_output_states_that_cannot_be_used_are_refused(output: str, fault: str, data: Path, tenex: Tenex) -> None:
-    (data / "agents").mkdir()
-    (data / "agents" / "reviewer.py").write_text(f"{REVIEWER}{output}\n")
-    assert fault in tenex("config check", code=3).err
-
-
 def test_a_file_is_checked_with_what_it_uses_beside_it(folder: Path, tenex: Tenex) -> None:
     (folder / "conditions.py").write_text(
         "from typing import ClassVar\nfrom tenex.workflows.speakers import register_condition\n\n\n"
