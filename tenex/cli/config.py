@@ -2,16 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError
-from tenex.nostr.keys import KeyRing, parse_public_key
-from tenex.settings import Settings, check_paths, example_config, resolve_paths, suggestion
+from tenex.nostr.keys import KeyRing
+from tenex.settings import example_config, resolve_paths
 
 from . import output
 from .options import Globals, group, register
@@ -40,64 +39,15 @@ def _check(given: Globals) -> tuple[Path | None, list[str]]:
     Raises:
         ConfigurationError: with every fault.
     """
-    from .agents import load_agents
+    from tenex.operations.configuration_check import check_configuration, faults_of
 
     settings = given.settings()
     ring = KeyRing(resolve_paths(settings).keys)
-    _check_each(
-        lambda: settings.peer_group(parse_public_key),
-        lambda: check_paths(settings),
-        lambda: load_agents(settings),
-        lambda: _check_with_agents(settings),
-        *(partial(ring.get, name) for name in ring.names()),
-    )
-    known = load_agents(settings).definitions
-    return settings.file, [
-        f"models.agents.{slug}: there is no such agent, so this does nothing; {suggestion(slug, map(str, known))}"
-        for slug in settings.models.agents
-        if slug not in known
-    ]
-
-
-def _check_with_agents(settings: Settings) -> None:
-    """Check workflows and models, which refer to agents."""
-    from tenex.configuration.agents import only_agent
-    from tenex.configuration.models import build_model_client
-    from tenex.configuration.workflows import load_workflows
-
-    from .agents import load_agents
-
-    try:
-        library = load_agents(settings)
-    except ConfigurationError:  # reported already
-        return
-
-    def refuse(faults: Sequence[str]) -> None:
-        if faults:
-            raise ConfigurationError(faults)
-
-    workers = [slug for slug, agent in library.definitions.items() if agent.kind is not AgentKind.ORCHESTRATOR]
-    _check_each(
-        lambda: refuse(load_workflows(settings, resolve_paths(settings), workers).faults),
-        lambda: only_agent(settings, library),
-        lambda: build_model_client(settings, resolve_paths(settings), library),
-    )
-
-
-def _check_each(*checks: Callable[[], object]) -> None:
-    """Run all checks.
-
-    Raises:
-        ConfigurationError: with the faults of each.
-    """
-    faults: list[str] = []
-    for check_one in checks:
-        try:
-            check_one()
-        except ConfigurationError as error:
-            faults += error.faults
+    faults, remarks = check_configuration(settings)
+    faults += faults_of(*(partial(ring.get, name) for name in ring.names()))
     if faults:
         raise ConfigurationError(faults)
+    return settings.file, remarks
 
 
 @register(config)

@@ -84,10 +84,10 @@ def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
         return await _ask_or_run(folder, disk, settings, "fork", {"id": name, "at": at}, here)
 
     made = on_folder(given, work)
-    title = output.one_line(made["title"])
+    title, where = output.one_line(made["title"]), f", in {made['phase']}" if made["phase"] else ""
     given.show(
         made,
-        f"{made['id']}: {title}, in {made['phase']}, cycle {made['cycle']}.",
+        f"{made['id']}: {title}{where}, cycle {made['cycle']}.",
         f"Reply to its first message, or see `tenex conversations show {made['id'][:12]}`. Both share the workspace.",
     )
 
@@ -117,7 +117,8 @@ def _confirm(plan: "RollbackPlan", *, files: bool, may_ask: bool) -> None:
 
 
 def _result_lines(done: dict[str, Any], *, wanted: int) -> Iterator[str]:
-    yield f"{done['id']}: back at record {done['to']}, {done['status']} in {done['phase']}, cycle {done['cycle']}."
+    where = f" in {done['phase']}" if done["phase"] else ""
+    yield f"{done['id']}: back at record {done['to']}, {done['status']}{where}, cycle {done['cycle']}."
     if done["to"] != wanted:
         yield f"  record {wanted} is in the middle of a decision, which counts as a whole"
     yield f"  undone: {_turns(done['undone'])}"

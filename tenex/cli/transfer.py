@@ -14,6 +14,7 @@ from tenex.core.errors import StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.records import ConversationImported
 from tenex.runtime.clock import SystemClock
+from tenex.settings import Settings, resolve_paths
 from tenex.store.archive import Carried, is_packed, packed, plain, unpacked
 from tenex.store.atomic import replace
 from tenex.store.atomic_folder import create
@@ -30,7 +31,6 @@ from .options import Globals
 
 if TYPE_CHECKING:
     from tenex.operations.recovery import Recovery
-    from tenex.settings import Settings
 
 SOURCES: Final = ("conversation.json", "relay")
 _ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -79,15 +79,14 @@ async def _pack(folder: ConversationFolder, start: str) -> tuple[ConversationId,
 
 def import_(given: Globals, file: FileArgument) -> None:
     """Import a conversation from a file, completely or not at all. Stop the daemon of this folder first."""
-    from tenex.settings import resolve_paths
-
     settings = given.settings()
+    folder = _conversations_of(settings)
     try:
         content = file.read_bytes()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
     lost: list[str] = []
-    with FolderLock(resolve_paths(settings).conversations):
+    with FolderLock(folder):
         if is_packed(content):
             try:
                 carried = unpacked(content)
@@ -133,7 +132,7 @@ async def _import(folder: ConversationFolder, disk: Disk, carried: Carried) -> b
     return True
 
 
-async def _import_legacy(folder: ConversationFolder, disk: Disk, settings: "Settings", file: Path) -> Any:
+async def _import_legacy(folder: ConversationFolder, disk: Disk, settings: Settings, file: Path) -> Any:
     name = ConversationId(str(read_view(file).get("id") or file.stem))
     folder.path(name)  # raises where it is not an id
     return await _recovery(folder, disk, settings).import_file(file, name)
@@ -146,15 +145,12 @@ def rebuild(
     force: ForceOption = False,
 ) -> None:
     """Write a new journal from what can be recovered, and list what is lost. The damaged one is kept as a backup."""
-    from tenex.settings import resolve_paths
     from tenex.telemetry import configure
 
     if source not in SOURCES:
         raise UsageError(f"{source[:40]!r} is not a source. Choose {' or '.join(SOURCES)}.")
     settings = given.settings()
-    where = resolve_paths(settings)
-    if not where.data.is_dir():  # the lock would make it
-        raise UsageError(f"{where.data}: no such folder. `tenex init` makes it; --data names another.")
+    conversations = _conversations_of(settings)
 
     async def work(folder: ConversationFolder, disk: Disk) -> Any:
         is_whole_id = _ID.fullmatch(id.lower()) is not None
@@ -164,7 +160,7 @@ def rebuild(
 
     telemetry = configure("error", "auto")  # relays that fail are reported in what is lost
     try:
-        with FolderLock(where.conversations):
+        with FolderLock(conversations):
             made = on_folder(given, work)
     finally:
         telemetry.close()
@@ -181,8 +177,19 @@ def _lost(sentences: Iterable[str]) -> list[str]:
     return [f"  lost: {output.one_line(sentence)}" for sentence in sentences]
 
 
-def _recovery(folder: ConversationFolder, disk: Disk, settings: "Settings") -> "Recovery":
+def _conversations_of(settings: Settings) -> Path:
+    """The folder of conversations.
+
+    Raises:
+        UsageError: there is no data folder; taking the lock would make it.
+    """
+    where = resolve_paths(settings)
+    if not where.data.is_dir():
+        raise UsageError(f"{where.data}: no such folder. `tenex init` makes it; --data names another.")
+    return where.conversations
+
+
+def _recovery(folder: ConversationFolder, disk: Disk, settings: Settings) -> "Recovery":
     from tenex.operations.recovery import Recovery
-    from tenex.settings import resolve_paths
 
     return Recovery(settings, resolve_paths(settings), folder, disk, SystemClock())

@@ -96,7 +96,8 @@ async def _replay(given: Globals, folder: ConversationFolder, start: str, to: in
         raise UsageError(f"The journal in {folder.path(name)} is empty.")
     result = _state(state, at, last)
     head = ("seq", "time", "record", "status", "phase", "inFlight")
-    table = output.table(head, [[str(step[column]) for column in head] for step in steps]) + "\n\n" if steps else ""
+    cells = [["-" if step[name] is None else str(step[name]) for name in head] for step in steps]
+    table = f"{output.table(head, cells)}\n\n" if steps else ""
     text = table + "\n".join(_as_text(result, folder.path(name)))
     given.show({**result, "steps": steps} if each else result, text)
 
@@ -107,7 +108,7 @@ def _step(state: Conversation, record: Record) -> dict[str, Any]:
         "time": local_time(record.at, seconds=True),
         "record": type(record).__name__,
         "status": state.status,
-        "phase": state.phase.value,
+        "phase": state.phase.value if state.has_phases else None,
         "inFlight": len(pending(state)),
     }
 
@@ -135,13 +136,14 @@ def _as_text(state: dict[str, Any], path: Path) -> Iterator[str]:
     yield str(path)
     yield f"after record {state['seq']} of {state['lastSeq']}, {state['record']}, at {state['updatedAt']}:"
     turns = output.count(state["turns"], "turn")
-    yield f"  {state['status']} in {state['phase']}, cycle {state['cycle']}, {turns} so far"
+    place = f"in {state['phase']}" if state["phase"] else f"with {state['place'].removeprefix('@')}"
+    yield f"  {state['status']} {place}, cycle {state['cycle']}, {turns} so far"
     if workflow := state.get("workflow"):
         speaks = f"{workflow['speaker']} is next" if "speaker" in workflow else f"ended, {workflow['closeReason']}"
         yield f"  workflow {workflow['name']}: {speaks}"
     turn = state.get("turn")
     if turn:
-        yield f"  open: {turn['id']} in {turn['phase']}"
+        yield f"  open: {turn['id']}" + (f" in {turn['phase']}" if state["phase"] else "")
     for run in state.get("runs", ()):
         called = f", called by {run['calledBy']}" if "calledBy" in run else ""
         yield f"    {run['agent']}: {run['state']}, {run['steps']} steps{called}"

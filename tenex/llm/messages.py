@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Final, assert_never
 
 from pydantic_ai.messages import (
+    CachePoint,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -57,16 +58,25 @@ class _Between:
     calls: tuple[CallRequest, ...] = ()
     results: list[CallResult] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
+    said: int = 0
+    """How many of these words come up to the last message; notes follow."""
 
 
 def messages(
-    entries: Sequence[Entry], maker: str, *, marks_failures: bool, is_strict: bool = False
+    entries: Sequence[Entry],
+    maker: str,
+    *,
+    marks_failures: bool,
+    is_strict: bool = False,
+    marks_cache: bool = False,
 ) -> list[ModelMessage]:
     """The entries as messages.
 
     `maker` names the kind of model that is asked; only steps it made get their provider parts back. `marks_failures`
     is set where the protocol has a flag for a failed call, which then carries `ok`. `is_strict` keeps to the
     rules of Mistral: ids of nine letters and digits, and an answer of the model between results and a user's text.
+    `marks_cache` is for Anthropic, which caches blocks: each message of the conversation is one, and the last is
+    marked, since the notes after it differ in the agent's next run.
     """
     made: list[ModelMessage] = []
     between = _Between()
@@ -82,6 +92,8 @@ def messages(
                 between.results.append(entry)
             case UserText() | AgentText() | Note():
                 between.words.append(marked(entry))
+                if marks_cache and not made and not isinstance(entry, Note):
+                    between.said = len(between.words)
             case _:
                 assert_never(entry)
     _close(made, between, marks_failures, is_strict)
@@ -103,7 +115,10 @@ def _close(made: list[ModelMessage], between: _Between, marks_failures: bool, is
     if parts and words and is_strict:
         made += [ModelRequest(parts=parts), ModelResponse(parts=[TextPart(NOTED)])]
         parts = []
-    if words or not parts:
+    notes = between.words[between.said :]
+    if between.said and notes:
+        parts.append(UserPromptPart([*words[: -len(notes)], CachePoint(), "\n\n".join(notes)]))
+    elif words or not parts:
         parts.append(UserPromptPart("\n\n".join(words) or NOTHING))
     made.append(ModelRequest(parts=parts))
 

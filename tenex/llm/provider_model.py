@@ -200,7 +200,13 @@ class ProviderModel:
 
     async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, state: _StreamState) -> ModelStep:
         state.sent, state.stream = _size(request), None
-        sent = messages(request.entries, self._maker, marks_failures=self._marks_failures, is_strict=way.is_strict)
+        sent = messages(
+            request.entries,
+            self._maker,
+            marks_failures=self._marks_failures,
+            is_strict=way.is_strict,
+            marks_cache=self._provider.protocol == "anthropic",
+        )
         wanted = parameters(request, way.form)
         try:
             async with asyncio.timeout(self._config.timeout) as limit:

@@ -103,7 +103,6 @@ class PromptLibrary:
         *,
         tools: Sequence[str],
         project_name: str,
-        previous: Phase | None = None,
         lessons: Sequence[str] = (),
         workspace_notes: str | None = None,
         language: str = "",
@@ -123,7 +122,6 @@ class PromptLibrary:
         values = render.agent_values(
             definition,
             self.guides[phase],
-            previous=previous,
             tools=tools,
             lessons=lessons,
             workspace_notes=workspace_notes,
@@ -140,11 +138,10 @@ class PromptLibrary:
         *,
         tools: Sequence[str],
         withheld: Sequence[str] = (),
-        previous: Phase | None = None,
     ) -> Note:
         """The note on a phase for an agent: its text, and which of the agent's tools it permits and withholds."""
         definition, guide = self.definitions[slug], self.guides[phase]
-        values = render.agent_values(definition, guide, tools=tools, project_name="", previous=previous)
+        values = render.agent_values(definition, guide, tools=tools, project_name="")
         return render.phase_note(self.templates, values, withheld)
 
     def input_of(self, slug: Slug) -> str:
@@ -315,7 +312,9 @@ def _sample(kind: AgentKind) -> AgentDefinition:
 
 
 def _sample_guides() -> dict[Phase, PhaseGuide]:
-    return {phase: PhaseGuide(phase=phase, purpose="A purpose.", text="A text.") for phase in Phase}
+    return {
+        phase: PhaseGuide(phase=phase, purpose="A purpose.", enter="A condition.", text="A text.") for phase in Phase
+    }
 
 
 def _agent_samples() -> list[dict[str, Any]]:
@@ -325,7 +324,6 @@ def _agent_samples() -> list[dict[str, Any]]:
         everything = render.agent_values(
             replace(_sample(AgentKind.WORKER), in_phase={phase: "Instructions for this phase."}),
             guide,
-            previous=Phase.CHAT,
             tools=("complete", "ask"),
             lessons=("One.",),
             workspace_notes="Notes.",

@@ -15,8 +15,10 @@ class PhaseGuide:
 
     phase: Phase
     purpose: str
+    enter: str
+    """When it is entered, for the router."""
     text: str
-    """The whole file, for the prompts of agents that work in the phase."""
+    """Purpose, what to do, when it is left and its constraints, for the agents that work in it."""
 
 
 def read_guide(phase: Phase, text: str, source: str, faults: list[str]) -> PhaseGuide | None:
@@ -45,4 +47,8 @@ def read_guide(phase: Phase, text: str, source: str, faults: list[str]) -> Phase
         faults.append(f"{source}: the headings are in the wrong order. The order is: {wanted}.")
     if len(faults) > known:
         return None
-    return PhaseGuide(phase=phase, purpose=seen["Purpose"].text, text=text.strip())
+    purpose, enter, *others = (section.text for section in seen.values())
+    text = "\n\n".join(
+        [purpose, *(f"## {heading}\n{text}" for heading, text in zip(HEADINGS[2:], others, strict=True))]
+    )
+    return PhaseGuide(phase=phase, purpose=purpose, enter=enter, text=text)

@@ -65,7 +65,7 @@ class ConversationPrompter:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """An agent's prompt when its run begins, and again when its own phase or state has changed."""
         lessons, notes = self._data(run.agent, conversation)
-        rules, previous, phase = self._rules(), conversation.previous_phase, run.phase
+        rules, phase = self._rules(), run.phase
         place = mode_of(conversation).guide(conversation, run)
         tools = tuple(tool.name for tool in offered(conversation, run, rules, self._tools))
         agent = rules.roster.get(run.agent)
@@ -73,24 +73,23 @@ class ConversationPrompter:
         position = None if program is None else agent_state_of(conversation, run, program)
         state_key = None if position is None else (position.phase, json.dumps(position.values, sort_keys=True))
         guide: tuple[Note, ...] = ()
-        when: tuple[Phase, Phase | None] | None = (phase, previous)
+        when: Phase | None = phase
         if is_same_in_all_phases(conversation, run, rules):
             place, when = ("phases", ""), None
             now = {tool.name for tool in self._tools(phase, run.agent)}
             later = {tool.name for tool in self._tools(None, run.agent) if tool.name not in now}
             later |= mode_of(conversation).withheld(run)
             permitted, withheld = [t for t in tools if t not in later], [t for t in tools if t in later]
-            note = self._library.phase_note(run.agent, phase, tools=permitted, withheld=withheld, previous=previous)
-            guide = (note,)
+            note = self._library.phase_note(run.agent, phase, tools=permitted, withheld=withheld)
             if "list_files" in permitted and (files := self._files("shell" in permitted)):
-                guide = (*guide, Note(title="The workspace", text=files))
+                note = replace(note, text=f"{note.text}\n\n## The workspace\n{files}")
+            guide = (note,)
         key = (run.agent, when, place, lessons, notes, tools, state_key)
         system = self._rendered.get(key)
         if system is None:
             system = self._library.system_prompt(
                 run.agent,
                 phase,
-                previous=previous,
                 tools=tools,
                 lessons=lessons,
                 workspace_notes=notes,

@@ -41,6 +41,7 @@ class PhaseRow:
 
     phase: str
     purpose: str
+    enter: str
     next: tuple[str, ...]
 
 
@@ -57,7 +58,6 @@ def agent_values(
     *,
     tools: Sequence[str],
     project_name: str,
-    previous: Phase | None = None,
     lessons: Sequence[str] = (),
     workspace_notes: str | None = None,
     language: str = "",
@@ -70,7 +70,6 @@ def agent_values(
         guide: The phase it works in; of other phases it is given no more than the name.
         tools: The names of the tools that it may use now.
         project_name: The project's display name.
-        previous: The phase before this one, if any.
         lessons: Its lessons, oldest first; the newest that fit are shown.
         workspace_notes: The workspace's AGENTS.md, if there is one.
         language: The name of the user's language, if known.
@@ -83,7 +82,6 @@ def agent_values(
         "workspace_notes": fenced(cut(notes, NOTES_CHARACTERS)) if notes else "",
         "lessons": fenced(learned) if learned else "",
         "phase": str(guide.phase),
-        "previous_phase": str(previous) if previous is not None and previous is not guide.phase else "",
         "phase_text": guide.text,
         "own_section": definition.in_phase.get(guide.phase, ""),
         "tools": tuple(f"`{name}`" for name in tools),
@@ -124,13 +122,18 @@ def router_values(
 
     Args:
         definition: The orchestrator.
-        guides: The phases, for their purposes.
+        guides: The phases, for their purposes and when they are entered.
         transitions: Which phase may follow which.
         project_name: The project's display name.
         plan_approval: `router` or `person`, as in `GateRules.plan_approval`.
     """
     rows = tuple(
-        PhaseRow(phase=str(node), purpose=guides[Phase(node)].purpose, next=transitions.permitted(node))
+        PhaseRow(
+            phase=str(node),
+            purpose=guides[Phase(node)].purpose,
+            enter=guides[Phase(node)].enter,
+            next=transitions.permitted(node),
+        )
         for node in transitions.nodes
     )
     return {

@@ -71,6 +71,8 @@ class ToolRegistry:
             for slug, own in {Slug(""): self._tools, **self._methods}.items()
             for name, tool in own.items()
         }
+        self._specs: dict[tuple[Slug, Phase | None], tuple[Agent, tuple[ToolSpec, ...]]] = {}
+        """What agents are offered, each as it was configured then: it is asked for some times a turn."""
         self._find_agent = find_agent
         self._transactions = transactions
         self._time_cap = time_cap
@@ -88,10 +90,13 @@ class ToolRegistry:
         known = agent if isinstance(agent, Agent) else self._find_agent(agent)
         if known is None:
             return ()
-        words = {ASK.name: ask_spec(), COMPLETE.name: complete_spec()}
-        own = self._methods.get(known.slug, {})
-        named = {**self._tools, **own}
-        return tuple(words.get(name) or named[name].spec for name in self._permitted(known, phase))
+        as_configured, specs = self._specs.get((known.slug, phase), (None, ()))
+        if as_configured is not known:
+            words = {ASK.name: ask_spec(), COMPLETE.name: complete_spec()}
+            named = {**self._tools, **self._methods.get(known.slug, {})}
+            specs = tuple(words.get(name) or named[name].spec for name in self._permitted(known, phase))
+            self._specs[known.slug, phase] = known, specs
+        return specs
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Check the gate and the arguments, then carry the call out under the caps.

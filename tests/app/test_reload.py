@@ -82,25 +82,19 @@ async def test_a_new_agent_gets_a_key_a_profile_and_messages(tmp_path: Path) -> 
         await person.until(lambda: (served.data / "conversations" / hello["id"]).exists())
 
 
-async def test_limits_and_people_hold_from_the_next_message_on(tmp_path: Path) -> None:
+async def test_limits_and_people_hold_from_the_next_message_on_and_paths_from_the_next_start(tmp_path: Path) -> None:
     async with serving(tmp_path / "data") as served:
         friend = SecretKey.generate()
         served.add('[limits]\nsame_route = 9\n[models.prices."a:b"]\ninput = 1\noutput = 2')
         text = served.file.read_text().replace("[people]", f'[people]\nmembers = ["{friend.npub}"]')
         served.file.write_text(text)
-        assert await served.app.reload() == []
+        served.add('[paths]\nworkspace = "elsewhere"')
+        assert await served.app.reload() == ["[paths] has changed; that takes effect after a restart."]
+        assert served.app.current.now.settings.paths.workspace == "workspace"
         assert served.app.rules.limits.same_route == 9
         hello = person.note(friend, "Hello", ["p", served.app.project.public])
         await person.publish(served.url, hello)
         await person.until(lambda: (served.data / "conversations" / hello["id"]).exists())
-
-
-async def test_what_only_a_restart_changes_stays_and_is_reported(tmp_path: Path) -> None:
-    async with serving(tmp_path / "data") as served:
-        served.add('[paths]\nworkspace = "elsewhere"\n[limits]\nsame_route = 9')
-        assert await served.app.reload() == ["[paths] has changed; that takes effect after a restart."]
-        assert served.app.current.now.settings.paths.workspace == "workspace"
-        assert served.app.rules.limits.same_route == 9
 
 
 async def test_a_changed_package_is_reported_and_stays_as_it_was(
@@ -149,20 +143,20 @@ async def test_the_previous_model_client_is_closed(tmp_path: Path, monkeypatch: 
     assert closed == [first, last]
 
 
-@pytest.mark.parametrize("kind", ["settings", "an agent", "a model", "no file"])
-async def test_a_broken_configuration_is_refused_whole_and_the_old_one_stays(tmp_path: Path, kind: str) -> None:
+async def test_a_broken_configuration_is_refused_whole_and_the_old_one_stays(tmp_path: Path) -> None:
     async with serving(tmp_path / "data") as served:
         before = served.app.current.now
         served.add("[limits]\nsame_route = 9")
-        if kind == "settings":
-            served.add("[shutdown]\ndeadline = -1")
-        elif kind == "an agent":
-            (served.data / "agents" / "reviewer.md").write_text("You review.")
-        elif kind == "a model":
-            served.add('[models.agents.executor]\nmodel = "unknown:model"')
-        else:
-            served.file.unlink()
-        with pytest.raises(ConfigurationError) as raised:
+        good, agent = served.file.read_text(), served.data / "agents" / "reviewer.md"
+        for text in ("[shutdown]\ndeadline = -1", '[models.agents.executor]\nmodel = "unknown:model"', ""):
+            served.file.write_text(f"{good}\n{text}\n")
+            if not text:
+                agent.write_text("You review.")
+            with pytest.raises(ConfigurationError) as raised:
+                await served.app.reload()
+            assert raised.value.faults
+        agent.unlink()
+        served.file.unlink()
+        with pytest.raises(ConfigurationError):
             await served.app.reload()
-        assert raised.value.faults
         assert served.app.current.now is before

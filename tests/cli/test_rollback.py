@@ -18,14 +18,17 @@ THREAD = {"form": "threads", "root": ONE, "root_kind": 11, "root_author": "", "r
 ADDRESS = {**THREAD, "relays": [], "scope": [["E", ONE], ["K", "11"]]}
 
 
-class Keyboard(io.StringIO):
+class Keyboard:
     """A terminal on which somebody has typed this, or presses Ctrl-C."""
+
+    def __init__(self, types: str) -> None:
+        self._lines = io.StringIO(types)
 
     def isatty(self) -> bool:
         return True
 
-    def readline(self, size: int | None = -1, /) -> str:
-        line = super().readline()
+    def readline(self) -> str:
+        line = self._lines.readline()
         if line == "^C":
             raise KeyboardInterrupt
         return line

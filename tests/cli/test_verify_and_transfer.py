@@ -103,6 +103,9 @@ def test_what_was_at_work_is_over_after_an_import(tmp_path: Path, tenex: Tenex) 
     write_conversations(tmp_path / "a", {ONE: worked(ONE)[:8]})
     file = tmp_path / "one.jsonl"
     tenex(f"conversations export --out {file} --data {tmp_path / 'a'}")
+    assert "data: no such folder" in tenex(f"conversations import {file}", code=2).err
+    assert not (tmp_path / "data").exists()
+    (tmp_path / "data").mkdir()
     assert "nothing runs and nothing is sent until someone writes" in tenex(f"conversations import {file}").err
     shown = json.loads(tenex("conversations show --json").out)
     assert (shown["status"], shown["openTurn"], shown["running"], shown["undelivered"]) == ("waiting", None, [], 0)
@@ -199,6 +202,7 @@ def test_a_disk_that_takes_the_records_and_not_the_view_has_the_conversation(
     async def full(*_: object) -> NoReturn:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    (tmp_path / "other").mkdir()
     line = f"conversations import {exported} --data {tmp_path / 'other'}"
     with monkeypatch.context() as patch:
         patch.setattr(Views, "show", full)

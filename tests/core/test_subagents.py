@@ -693,4 +693,4 @@ def test_it_is_shown_which_files_the_cycle_has_changed() -> None:
     step_until_called(scenario)
     note = entries_for(scenario.conversation, of(scenario, "helper"))[0]
     assert isinstance(note, Note)
-    assert note.text.endswith("Files changed in this cycle: a")
+    assert note.text.endswith("Files of this cycle: a")

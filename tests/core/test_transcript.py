@@ -67,8 +67,8 @@ def test_an_agent_is_shown_what_was_sent_once_and_in_order() -> None:
     hand, part = entries[2:]
     assert isinstance(hand, Note)
     assert isinstance(part, Note)
-    assert hand.text == ("From chat to execute.\n\nWhat has been done:\nproject-manager: finished; its text is above")
-    assert part.text == "on to execute. Beside you, at the same time: helper."
+    assert hand.text == ("From chat to execute.")
+    assert part.text == "on to execute. Beside you: helper."
 
 
 def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> None:
@@ -79,7 +79,7 @@ def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> No
         model_by_phase(verification=[reply("", done)]),
     )
     step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES)
-    assert note(shown(scenario), "Hand-off").endswith("What has been done:\nexecutor [verified]: all green")
+    assert note(shown(scenario), "Hand-off").endswith("\n\nexecutor [verified]: all green")
 
 
 def test_a_failure_is_handed_on_in_its_own_words() -> None:
@@ -103,7 +103,7 @@ def test_files_of_the_cycle_are_named_to_the_next_agent() -> None:
     step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION)
     part = shown(scenario)[-1]
     assert isinstance(part, Note)
-    assert part.text.endswith("Files changed in this cycle: a, b")
+    assert part.text.endswith("Files of this cycle: a, b")
 
 
 def test_what_belongs_to_an_earlier_cycle_is_marked_as_done() -> None:
@@ -377,7 +377,7 @@ def test_a_long_reason_and_many_files_keep_to_their_part() -> None:
     hand = Handoff(from_=Phase.PLAN, to=Phase.EXECUTE, message="m", reason="r" * 9_000, summary="s" * 90_000)
     entries = talk.shown(20_000, reason="w" * 9_000, touched=many, handoff=hand)
     part = note(entries, "Your part")
-    assert "Files changed in this cycle: a/folder/of/files/00000.py, " in part
+    assert "Files of this cycle: a/folder/of/files/00000.py, " in part
     assert part.endswith(" more)")
     assert sum(map(entry_weight, entries)) <= 20_000 * BYTES_PER_TOKEN * START
     assert "request" in spoken(entries)

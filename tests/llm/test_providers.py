@@ -10,7 +10,7 @@ import pytest
 
 from tenex.core.errors import ConfigurationError, ModelUnavailable
 from tenex.core.ids import Slug
-from tenex.core.messages import Usage, UserText
+from tenex.core.messages import AgentText, Note, Usage, UserText
 from tenex.core.routing import RoutingDecision, parse
 from tenex.llm.config import ModelClientConfig, ProviderConfig
 from tenex.llm.providers import _ADDRESSES, base_settings, make_model, make_provider
@@ -154,6 +154,25 @@ async def test_claude_is_asked_in_its_own_protocol() -> None:
     assert "cache_control" in third["system"][-1]
     assert "cache_control" not in json.dumps(third["messages"]), "the router's question is asked once"
     assert isinstance(decision, RoutingDecision)
+
+
+async def test_claude_finds_the_conversation_of_an_agents_run_before_in_its_cache() -> None:
+    """Anthropic caches whole blocks: each message is one, the last is marked; the notes after it are new each run."""
+    said = UserText(author="Ada", text="Write")
+    async with serving(anthropic) as served:
+        client = client_for(ProviderConfig(name="anthropic", base_url=served.url, api_key=KEY), chain=("anthropic:c",))
+        for entries in (
+            (said, Note(title="The phase: execute", text="Build.")),
+            (said, AgentText(author="Bob", text="Done."), Note(title="The phase: chores", text="Tidy.")),
+        ):
+            await client.step(work(*entries, tools=(WRITE,)))
+        await client.close()
+    (first,), (second,) = (request.body["messages"] for request in served.requests)
+    assert [block["text"].split("\n")[1] for block in first["content"]] == ["Write", "Build."]
+    assert [block["text"].split("\n")[1] for block in second["content"]] == ["Write", "Done.", "Tidy."]
+    assert ["cache_control" in block for block in first["content"]] == [True, True]
+    assert ["cache_control" in block for block in second["content"]] == [False, True, True]
+    assert all(json.dumps(request.body).count('"cache_control"') <= 4 for request in served.requests), "four at most"
 
 
 async def test_anthropic_itself_is_asked_to_cache_what_grows(monkeypatch: pytest.MonkeyPatch) -> None:

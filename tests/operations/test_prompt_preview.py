@@ -129,7 +129,7 @@ async def test_the_models_are_those_of_the_settings_and_need_no_key(tmp_path: Pa
 async def test_by_default_a_run_begins_where_the_agent_usually_works(tmp_path: Path) -> None:
     shown = await preview(settings(tmp_path), "planner")
     assert shown.request.phase == Phase.PLAN
-    assert any("Before it came chat." in entry.text for entry in shown.request.entries if isinstance(entry, Note))
+    assert any(entry.title == "The phase: plan" for entry in shown.request.entries if isinstance(entry, Note))
     assert 500 < shown.tokens < 20_000
 
 

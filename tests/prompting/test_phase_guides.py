@@ -8,12 +8,14 @@ from tenex.prompting.phase_guides import HEADINGS, read_guide
 GOOD = "\n\n".join(f"## {heading}\n\nText of {heading}." for heading in HEADINGS) + "\n"
 
 
-def test_a_good_file_gives_its_purpose_and_its_whole_text() -> None:
+def test_a_good_file_gives_what_the_router_reads_and_what_agents_read() -> None:
     faults: list[str] = []
     guide = read_guide(Phase.PLAN, GOOD, "plan.md", faults)
     assert faults == []
     assert guide is not None
-    assert (guide.phase, guide.purpose, guide.text) == (Phase.PLAN, "Text of Purpose.", GOOD.strip())
+    assert (guide.phase, guide.purpose, guide.enter) == (Phase.PLAN, "Text of Purpose.", "Text of Enter when.")
+    assert guide.text.startswith("Text of Purpose.\n\n## Do\nText of Do.\n\n## Leave when\n")
+    assert "Enter" not in guide.text
 
 
 @pytest.mark.parametrize(

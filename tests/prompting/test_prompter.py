@@ -126,13 +126,6 @@ def phase_note(prompts: ConversationPrompter, scenario: Scenario, run: Run) -> s
     return notes[place].text
 
 
-def test_the_phase_a_run_comes_from_is_in_its_note() -> None:
-    prompts, (scenario, run) = prompter(), at_work()
-    assert "Before it came chat." in phase_note(prompts, scenario, run)
-    scenario.conversation.phase_from = None
-    assert "Before it came" not in phase_note(prompts, scenario, run)
-
-
 def test_a_prompt_is_rendered_once_for_equal_knowledge_and_again_for_other_tools() -> None:
     tools = [ToolSpec(name="ask", description="Asks.", parameters={})]
     prompts, (scenario, run) = prompter(tools=tools), at_work()
@@ -169,11 +162,12 @@ def test_the_workspace_is_described_to_an_agent_that_may_list_it_and_its_tests_t
     shown = {}
     for phase in (Phase.EXECUTE, Phase.PLAN, Phase.CHAT):
         entries = prompts.work(scenario.conversation, dataclasses.replace(run, phase=phase)).entries
-        shown[phase] = [entry.text for entry in entries if isinstance(entry, Note) and entry.title == "The workspace"]
+        (text,) = [entry.text for entry in entries if isinstance(entry, Note) and entry.title.startswith("The phase: ")]
+        shown[phase] = text.partition("## The workspace\n")[2]
     assert shown == {
-        Phase.EXECUTE: ["Its files: a.py. Its tests: make test."],
-        Phase.PLAN: ["Its files: a.py."],
-        Phase.CHAT: [],
+        Phase.EXECUTE: "Its files: a.py. Its tests: make test.",
+        Phase.PLAN: "Its files: a.py.",
+        Phase.CHAT: "",
     }
 
 

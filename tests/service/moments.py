@@ -49,7 +49,8 @@ class Orders:
     """What a daemon of a test shall do.
 
     Of the `at`-th time it reaches `moment` (counted from 1) it dies, or, if `hold` is set, writes the file `held` into
-    `marks` and waits there for a file `go`. `tool` narrows the moments of tools to one. Each execution of a tool
+    `marks` and waits there for a file `go`. A step that started before its records were flushed is held once they are,
+    so that a test finds them on the disk. `tool` narrows the moments of tools to one. Each execution of a tool
     is noted in `marks/calls`, one line `<idempotency key> <tool> <pid>`; each question to an agent's model in
     `marks/steps`, one line `<idempotency key> <pid>`.
     """
@@ -82,6 +83,8 @@ class Moments:
         self._orders = orders
         self._marks = Path(orders.marks)
         self._seen: Counter[str] = Counter()
+        self.appends = 0
+        """Appends under way."""
 
     def is_now(self, moment: Moment) -> bool:
         """Count the moment; return whether it is the one of the orders."""
@@ -99,6 +102,8 @@ class Moments:
             return
         if not self._orders.hold:
             self.die()
+        while self.appends:
+            await asyncio.sleep(0.01)
         (self._marks / "held").touch()
         while not (self._marks / "go").exists():
             await asyncio.sleep(0.01)
@@ -146,7 +151,11 @@ def watch(moments: Moments) -> None:
         is_ours = self.path.parent.name != FOLDER
         if is_ours:
             await moments.reach("append")
-        await append(self, decisions)
+            moments.appends += 1
+        try:
+            await append(self, decisions)
+        finally:
+            moments.appends -= is_ours
         if is_ours:
             await moments.reach("appended")
 

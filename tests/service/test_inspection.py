@@ -204,6 +204,7 @@ async def test_a_conversation_is_carried_to_another_folder(finished: Finished, t
     assert code == 0
     assert not any(key.read_text().strip() in out for key in (data / "keys").glob("*.nsec"))
     other = tmp_path / "other"
+    other.mkdir()
     for result in ("imported", "already here, unchanged"):
         code, out, _ = await tenex_here("conversations", "import", file, "--json", "--data", other)
         assert (code, json.loads(out)["result"]) == (0, result)
@@ -221,6 +222,7 @@ async def test_a_conversation_is_carried_to_another_folder(finished: Finished, t
     assert code == 4
     assert "5 records" in errors
     file.write_bytes(file.read_bytes()[:-40])
+    (tmp_path / "third").mkdir()
     code, _, errors = await tenex_here("conversations", "import", file, "--data", tmp_path / "third")
     assert code == 4
     assert "checksum does not hold" in errors

@@ -75,13 +75,15 @@ async def test_a_daemon_that_is_well(folder: Folder) -> None:
         await process.until("relay.connected")
         name = await folder.write(QUICK)
         await folder.until(name, "ended")
-        report = await until(folder, lambda report: report["conversations"]["counts"] == {"ended": 1})
+        report = await until(
+            folder,
+            lambda report: report["conversations"]["counts"] == {"ended": 1} and not report["conversations"]["open"],
+        )
         screen = await text(folder)
         assert await process.stop() == 0
     assert report["state"] == "running"
     assert report["process"]["address"] == folder.project.npub
     assert report["configuration"] == {"data": str(folder.data), "file": str(folder.file)}
-    assert report["conversations"]["open"] == []
     assert 0 < report["disk"]["freeBytes"] < report["disk"]["totalBytes"]
     (relay,) = report["relays"]
     assert (relay["url"], relay["state"], relay["unresponsiveSince"], relay["undelivered"]) == (

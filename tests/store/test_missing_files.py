@@ -136,6 +136,7 @@ def test_every_command_that_only_reads_works_and_reports_what_is_missing(
     assert "damaged: " in run("verify", code=4)[0]
 
     assert "incomplete" in run("export", ID, "--out", packed)[1]
+    (tmp_path / "elsewhere").mkdir()
     elsewhere = ["--data", str(tmp_path / "elsewhere")]
     for word in ("imported.", "already here, unchanged."):
         assert main(["conversations", "import", packed, *elsewhere]) == 0

@@ -52,7 +52,6 @@ HANDED_ON = 4_000
 """Bytes of the part of a hand-off that lists what was done."""
 PART = "Your part"
 """The title of the note with an agent's task."""
-ABOVE = "finished; its text is above"
 FILES = 200
 """Names of changed files an agent is given: a run that changed more has moved a tree, and can list it."""
 
@@ -112,13 +111,13 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
     hand = turn.handoff
     if hand is not None and (hand.summary or hand.message):
         done = _done(conversation, hand, choice)
-        summary = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
+        summary = f"\n\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
         # the reason is the part's too, where this turn is the first in its phase
         reason = f": {cut_bytes(hand.reason, room // 8)}" if hand.reason != turn.reason else "."
         yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}{reason}{summary}")
     yield from mode_of(conversation).notes(conversation, run, room // 2)
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
-    beside = f" Beside you, at the same time: {others}." if others else ""
+    beside = f" Beside you: {others}." if others else ""
     reason = cut_bytes(turn.reason, room // 8).rstrip(".")
     yield Note(title=PART, text=f"{reason}.{beside}{_files(conversation.touched, room // 8)}")
 
@@ -130,9 +129,10 @@ def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> 
         return hand.summary
     lines: list[str] = []
     for done in last.completions:
-        is_short = len(done.text) <= len(ABOVE)
-        text = done.summary if done.summary and done.summary != done.text else done.text if is_short else ABOVE
-        lines.append(f"{done.agent}{f' [{done.verdict}]' if done.verdict else ''}: {text}")
+        text = f": {done.summary}" if done.summary and done.summary != done.text else ""
+        verdict = f" [{done.verdict}]" if done.verdict else ""
+        if text or verdict:
+            lines.append(f"{done.agent}{verdict}{text}")
     return "\n".join(lines)
 
 
@@ -145,7 +145,7 @@ def _files(touched: Iterable[str], room: int) -> str:
             break
         names.append(name)
     more = f"\n(and {len(every) - len(names)} more)" if len(names) < len(every) else ""
-    return f"\nFiles changed in this cycle: {', '.join(names)}{more}" if every else ""
+    return f"\nFiles of this cycle: {', '.join(names)}{more}" if every else ""
 
 
 def _choose(conversation: Conversation, room: int) -> _Choice:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from operator import is_
 from typing import Any, Final
 
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, cut
@@ -40,6 +41,8 @@ LEAST = 1_000
 
 REQUESTS = 16
 """Requests whose bytes are remembered, the newest: those of the conversations that are at work."""
+TOOLS = 256
+"""Tools whose bytes are remembered: those of some agents, who are offered the same ones in each request."""
 
 LEAST_WORDS = 200
 """Bytes that stay of an entry in a window that is too small for all: enough to see what it was about."""
@@ -98,11 +101,9 @@ class _Sums:
         if not entries:
             return 0
         before, sums = self._known.pop(id(entries[0]), ((), []))
-        same = 0
-        for known, entry in zip(before, entries, strict=False):
-            if known is not entry:
-                break
-            same += 1
+        same = min(len(before), len(entries))
+        if not all(map(is_, before, entries)):
+            same = next(at for at in range(same) if before[at] is not entries[at])
         sums = sums[:same]
         sums += [*accumulate(map(entry_weight, entries[same:]), initial=sums[-1] if sums else 0)][1:]
         self._known[id(entries[0])] = (entries, sums)  # the entry is held here, so its id is no other's
@@ -120,8 +121,20 @@ def request_tokens(system: str, entries: Sequence[Entry], tools: Sequence[ToolSp
 
 
 def _overhead(system: str, tools: Sequence[ToolSpec]) -> int:
-    offered = sum(FRAME + weight(tool.name) + weight(tool.description) + weight(tool.parameters) for tool in tools)
-    return weight(system) + offered
+    return weight(system) + sum(map(_tool_weight, tools))
+
+
+_tool_weights: Final[dict[int, tuple[ToolSpec, int]]] = {}
+
+
+def _tool_weight(tool: ToolSpec) -> int:
+    known = _tool_weights.get(id(tool))  # the tool is held there, so its id is no other's
+    if known is None:
+        if len(_tool_weights) >= TOOLS:
+            _tool_weights.clear()
+        bytes_sent = FRAME + weight(tool.name) + weight(tool.description) + weight(tool.parameters)
+        known = _tool_weights[id(tool)] = tool, bytes_sent
+    return known[1]
 
 
 # ---- within a run -------------------------------------------------------------------------------------------------

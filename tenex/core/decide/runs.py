@@ -74,6 +74,8 @@ def _stop_at_limit(draft: Transaction, run: Run, name: str, sentence: str) -> No
 
 def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
     """Vendors and weak models repeat call ids, within an answer and across answers; ours are unique in a run."""
+    if not step.calls:
+        return step
     used = {call.id for entry in run.entries if isinstance(entry, ModelStep) for call in entry.calls}
     calls: list[CallRequest] = []
     for index, call in enumerate(step.calls):

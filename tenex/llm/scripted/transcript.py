@@ -12,7 +12,7 @@ from .requests import FILE, Task, read_request, short
 LEARNED = "Learned:"
 """How an agent's reflection begins: what was asked for before it is not asked for again."""
 
-_CHANGED = re.compile(r"^Files changed in this cycle: (.+)$", re.MULTILINE)  # tenex.core.context.transcript
+_CHANGED = re.compile(r"^Files of this cycle: (.+)$", re.MULTILINE)  # tenex.core.context.transcript
 _PART = re.compile(r"\n\[(?:Lines \d+ to \d+ of \d+; read on|Line \d+ is longer)[^\n]*\]\Z")  # tenex.tools.files_read
 _EMPTY = "(The file is empty.)"
 

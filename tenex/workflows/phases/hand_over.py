@@ -14,11 +14,11 @@ from tenex.core.decide import runs
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import finish_run
 from tenex.core.messages import ToolSpec
-from tenex.core.phases import Phase
+from tenex.core.phases import TALK_PHASES, Phase
 from tenex.core.routing import REASON_CHARACTERS, RoutingDecision
 from tenex.core.state.run import Call, CallState, Run
 
-from .only_choice import TALKING, only_agent
+from .only_choice import only_agent
 from .routing import Rejected, check
 
 NAME: Final = "hand_over"
@@ -45,7 +45,7 @@ def specs(run: Run, rules: Policy) -> tuple[ToolSpec, ...]:
     """The tool, for those who may be in a talk: the same list in each of an agent's phases."""
     agent = rules.roster.get(run.agent)
     usual = agent.phases if agent is not None else ()
-    talks = run.phase in TALKING or any(phase in usual for phase in TALKING)
+    talks = run.phase in TALK_PHASES or any(phase in usual for phase in TALK_PHASES)
     return (_SPEC,) if rules.routes_by_rule and run.parent is None and talks else ()
 
 
@@ -76,7 +76,7 @@ def _read(draft: Transaction, given: Mapping[str, Any]) -> RoutingDecision | str
     """The decision that is asked for, or why it is none."""
     state, rules = draft.state, draft.rules
     phase, reason, name = given.get("phase"), given.get("reason"), given.get("agent") or ""
-    if state.phase not in TALKING:
+    if state.phase not in TALK_PHASES:
         return f"From {state.phase} the work is not handed over; end your part with `complete`."
     if not isinstance(phase, str) or not isinstance(reason, str) or not isinstance(name, str) or not reason.strip():
         return "`hand_over` needs `phase` and `reason`, texts that are not empty; `agent` is the slug of an agent."

@@ -15,13 +15,12 @@ from tenex.core.effects import Key, Work
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelStep, Note, ToolSpec
 from tenex.core.mode import Mode
-from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 
 from . import decide, gates, hand_over, waivers
-from .only_choice import TALKING
 from .router_prompt import question_for
 from .routing import Rejected
 
@@ -73,7 +72,7 @@ class PhasesMode(Mode):
 
     def withheld(self, run: Run) -> frozenset[str]:
         """`hand_over`, after the talk."""
-        return frozenset() if run.phase in TALKING else frozenset({hand_over.NAME})
+        return frozenset() if run.phase in TALK_PHASES else frozenset({hand_over.NAME})
 
     def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
         """Decide a call of `hand_over`."""

@@ -14,22 +14,20 @@ from tenex.core.config import Agent, AgentKind, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.ids import Slug
-from tenex.core.phases import Phase
+from tenex.core.phases import TALK_PHASES, Phase
 from tenex.core.routing import USER, RoutingDecision
 from tenex.core.state.run import OrchestratorTurn
 
 from . import gates
 from .routing import Accepted, check
 
-TALKING = (Phase.CHAT, Phase.BRAINSTORM)
-"""The phases in which an agent and a user take turns."""
 REPAIRS = 2
 """Times that verification sends work back to execute by rule since a user wrote; then the router is asked."""
 
 _REASONS = {
     Phase.VERIFICATION: "what was changed has to be tried",
-    Phase.CHORES: "the work is verified; now files and documentation are put in order",
-    Phase.REFLECTION: "the work is done; each participant reflects on it",
+    Phase.CHORES: "the work is verified",
+    Phase.REFLECTION: "the work is done",
 }
 
 
@@ -46,11 +44,11 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
         return None
     handed_over = next((done.hand_over for done in last.completions if done.hand_over is not None), None)
     if conversation.unanswered:
-        goes_on = here in TALKING and len(last.agents) == 1 and handed_over is None
+        goes_on = here in TALK_PHASES and len(last.agents) == 1 and handed_over is None
         return RoutingDecision(agents=last.agents, reason="the talk goes on") if goes_on else None
     if handed_over is not None:
         return handed_over if handed_over.agents else None
-    if here in TALKING:
+    if here in TALK_PHASES:
         waits = RoutingDecision(agents=(USER,), reason="the next word is theirs")
         return waits if len(last.agents) == 1 else None
     if here is Phase.PLAN:
