@@ -84,11 +84,12 @@ def of_run(
     scene: Callable[[FakeRelay, RunIndicator], Coroutine[Any, Any, None]], relay: str = NEAR, **options: Any
 ) -> FakeRelay:
     """Play a scene with the indicator of one run."""
-    fake: Any = FakeRelay()
+    fake = FakeRelay()
+    relays: Any = fake
     keys = options.get("keys", {EXECUTOR: KEYS["executor"]})
 
     async def main() -> None:
-        channel = StatusChannel(fake, keys, [relay], VirtualClock())
+        channel = StatusChannel(relays, keys, [relay], VirtualClock())
         await scene(fake, RunIndicator(options.get("who", WHO), channel))
 
     run(main)

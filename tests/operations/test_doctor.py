@@ -330,5 +330,6 @@ async def test_the_daemon_is_asked_for_its_problems(data: Path) -> None:
 
 
 def test_a_status_of_another_shape_gives_no_finding() -> None:
-    for status in (None, 5, [], {"relays": 5, "conversations": [1], "models": {"lastFailure": 1}}):
+    odd: list[Any] = [None, 5, [], {"relays": 5, "conversations": [1], "models": {"lastFailure": 1}}]
+    for status in odd:
         assert not list(problems_in_status(status))
