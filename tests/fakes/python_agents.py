@@ -18,7 +18,6 @@ class ScriptedModel:
         self.asked: list[ModelRequest] = []
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         if request.purpose == "route":
             note = next(entry for entry in request.entries if isinstance(entry, Note))
             way = {"agents": [self.router], "phase": self.phase}
@@ -29,17 +28,14 @@ class ScriptedModel:
 
     @property
     def tools(self) -> list[list[str]]:
-        """What was offered each time."""
         return [[known.name for known in request.tools] for request in self.asked]
 
 
 def calls(name: str, /, **arguments: object) -> ModelStep:
-    """An answer that calls one tool."""
     return ModelStep(calls=(CallRequest(id=CallId(name), tool=name, arguments=arguments),), model="script")
 
 
 def results(request: ModelRequest) -> list[CallResult]:
-    """What calls gave back so far."""
     return [entry for entry in request.entries if isinstance(entry, CallResult)]
 
 

@@ -15,8 +15,8 @@ from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.signals import Signal, ToolReturned
 from tenex.llm.scripted import OfflineModel
-from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.sandbox import RunPolicy
 from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace
 from tests.fakes.scenario import Scenario, rules
@@ -29,7 +29,7 @@ class OfflinePlay(Scenario):
         self.root = root
         self.model = OfflineModel()
         self.lessons: list[str] = []
-        tools = standard_tools(ToolDependencies(workspace=Workspace(root), lessons=self, check=CheckPolicy.UNSANDBOXED))
+        tools = standard_tools(ToolDependencies(workspace=Workspace(root), lessons=self, check=RunPolicy.UNSANDBOXED))
         self.registry = ToolRegistry(tools, lambda slug: self.rules.roster.get(slug))
         known = rules()
         named = frozenset(self.registry.rules())

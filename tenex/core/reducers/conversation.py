@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.context.system_prompts import recalled
 from tenex.core.context.window import MESSAGE_CHARACTERS, remembered
 from tenex.core.costs import DAY
 from tenex.core.decide.loop_detection import is_new
@@ -27,11 +26,11 @@ from tenex.core.state.conversation import (
     title_of,
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
-from tenex.core.state.run import Message, OrchestratorTurn, Question, Retry, Run
+from tenex.core.state.run import CallState, Message, OrchestratorTurn, Question, Retry, Run
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, Undecided
 
 from . import memory
-from .agent import AGENT_REDUCERS, changed
+from .agent import AGENT_REDUCERS, changed, recalled
 from .clock import clock_set, reopened
 from .mission import MISSION_REDUCERS
 from .outbox import delivered, expired
@@ -265,6 +264,10 @@ def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], Non
     return reduce_run
 
 
+def _suspend(state: CallState) -> Callable[[State, Any], None]:
+    return _change_run(lambda run, rec: run.suspended(rec.call, state, rec.seq, rec.at))
+
+
 def _model_stepped(c: State, record: r.ModelResponded) -> None:
     _spend(c, record.step.usage, record.at)
     _change_run(lambda run, rec: run.stepped(rec.step, rec.seq))(c, record)
@@ -458,9 +461,9 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     ),
     r.ToolCallRejected: _change_run(refused),
     r.ToolCallCompleted: routed(_call_returned),
-    r.ToolCallQueued: _change_run(lambda run, rec: run.queued(rec.call, rec.seq, rec.at)),
+    r.ToolCallQueued: _suspend(CallState.QUEUED),
     r.QuestionAsked: with_workflow(
-        counting_call(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
+        counting_call(_suspend(CallState.PARKED)),
         lambda session, rec: session.asked(rec.seq, rec.at),
     ),
     r.QuestionAnswered: _answered,

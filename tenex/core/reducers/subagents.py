@@ -6,14 +6,14 @@ from tenex.core import records as r
 from tenex.core.messages import CallResult
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
-from tenex.core.state.run import Completion, Run
+from tenex.core.state.run import CallState, Completion, Run
 
 
 def linked(c: State, record: r.RunStarted) -> None:
     """A run began; where a sub-agent called it, that call waits for it from now on."""
     caller = c.runs.get(record.parent) if record.parent is not None else None
     if caller is not None and record.call is not None:
-        c.runs = {**c.runs, caller.id: caller.linked(record.call, record.seq, record.at)}
+        c.runs = {**c.runs, caller.id: caller.suspended(record.call, CallState.LINKED, record.seq, record.at)}
 
 
 def answered(run: Run, record: r.ToolCallCompleted) -> Run:
