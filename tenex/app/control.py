@@ -126,7 +126,7 @@ def rollback_json(done: RollbackResult) -> dict[str, Any]:
         "at": record.seq,
         "undone": list(plan.undone),
         "status": record.state.status,
-        "phase": record.state.phase.value,
+        "phase": record.state.phase.value if record.state.has_phases else None,
         "cycle": record.state.cycle,
         "files": None if files is None else {"changed": list(files.changed), "left": list(files.left)},
         "undo": record.seq - 1,
@@ -139,7 +139,7 @@ def fork_json(made: ForkResult) -> dict[str, Any]:
     return {
         "id": state.id,
         "title": state.title,
-        "phase": state.phase.value,
+        "phase": state.phase.value if state.has_phases else None,
         "cycle": state.cycle,
         "forkedFrom": {"id": made.origin, "seq": made.at},
     }

@@ -39,7 +39,7 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
         "kind": kind,
         "title": _short(c.title, TITLE_CHARACTERS),
         "status": c.status,
-        "phase": c.phase,
+        "phase": c.phase if c.has_phases else None,
         "place": c.place,
         "cycle": c.cycle,
         "updatedAt": iso(c.updated_at),

@@ -280,7 +280,7 @@ def rebuilt_records(
             missing=tuple(lost),
             known_events=tuple(dict.fromkeys((EventId(conversation), *known))),
             turns=max(left.turns, found.turns),
-            phase=found.phase if is_position_known else None,
+            phase=found.phase if is_position_known and state.has_phases else None,
             open_gates=found.open_gates if is_position_known else (),
         )
     )

@@ -1,15 +1,29 @@
-"""Typing indicators of a conversation: they follow its state, and no failure of theirs reaches the work."""
+"""Typing indicators on virtual time: of one run, of a conversation, and of the project."""
 
 import asyncio
 import dataclasses
+import itertools
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tenex.app import open_application
-from tenex.app.typing_indicators import GRACE, PULSE, TypingIndicators, project_status
+from tenex.app.typing_indicators import (
+    GRACE,
+    LEAD,
+    LOCAL_INTERVAL,
+    PULSE,
+    REFRESH,
+    REMOTE_INTERVAL,
+    RunIndicator,
+    StatusChannel,
+    TypingIndicators,
+    project_status,
+)
 from tenex.cli.init import prepare
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
@@ -18,19 +32,17 @@ from tenex.core.messages import ModelStep
 from tenex.core.pending import pending
 from tenex.core.ports import ignore_text
 from tenex.nostr.compose import NostrSealer
-from tenex.nostr.ephemeral import ProjectStatus
+from tenex.nostr.ephemeral import EphemeralPublisher, ProjectStatus
+from tenex.nostr.events import Event
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import load
 from tests.fakes.scenario import Scenario, reply, rules
 from tests.fakes.virtual import VirtualClock, run
 
-from .test_run_indicator import FakeRelay
-
 NEAR, FAR = "ws://127.0.0.1:7447", "wss://relay.example"
 ROOT = "e" * 64
 STARTS, STOPS, TEXT, OPERATIONS, STATUS = 24111, 24112, 24135, 24133, 24010
-ROUTED = [(STARTS, "The orchestrator is deciding"), (STOPS, "")]
-"""What is published while the router is asked, and when it has answered."""
+TYPING, SHELL = "Executor is typing", "Executor uses shell"
 KEYS = {slug: SecretKey(bytes([number]) * 32) for number, slug in enumerate(["orchestrator", *rules().roster], 1)}
 RULES = dataclasses.replace(
     rules(),
@@ -38,61 +50,226 @@ RULES = dataclasses.replace(
     project=dataclasses.replace(rules().project, pubkey=KEYS["orchestrator"].public),
 )
 EXECUTOR, PROJECT = KEYS["executor"].public, KEYS["orchestrator"].public
+WHO = EphemeralPublisher(speaker=EXECUTOR, address={"form": "notes", "root": "a" * 64, "root_relay": NEAR})
 
 
-class Scene:
-    """A conversation whose every step a test takes, and a relay that receives its indicators."""
+class FakeRelay:
+    """A relay that takes every event, or none while it is full."""
 
-    def __init__(self, worker: Callable[[Conversation, ModelCall], ModelStep], **options: Any) -> None:
-        self.scenario = Scenario(
-            lambda _: {"agents": ["executor"], "phase": "execute", "reason": "work"}, worker, config=RULES
-        )
-        self.relay = FakeRelay()
-        self.indicators = listening(self.relay, **options)
+    def __init__(self) -> None:
+        self.received: list[tuple[float, Event]] = []
+        self.is_full = False
 
-    def starts(self, address: dict[str, Any] | None = None) -> None:
-        """A person writes."""
-        self.scenario.user_writes("Write something")
-        home = {"form": "notes", "root": ROOT, "root_relay": NEAR, "relays": [NEAR]}
-        self.scenario.conversation.address = address or home
-        self.appended()
+    def has_room(self, relay: str) -> bool:
+        return not self.is_full
 
-    def appended(self) -> None:
-        """The actor has appended."""
-        self.indicators.on_records(self.scenario.conversation, [])
+    def offer(self, event: Event, relay: str) -> bool:
+        if not self.is_full:
+            self.received.append((asyncio.get_running_loop().time(), event))
+        return not self.is_full
 
-    def step(self, kind: type[Any]) -> None:
-        """One piece of work of that kind ends."""
-        assert self.scenario.step(lambda effects: next(effect for effect in effects if isinstance(effect, kind)))
-        self.appended()
-
-    async def routed(self) -> None:
-        """The router has named the executor, whose model is wanted."""
-        self.starts()
-        await asyncio.sleep(1)
-        self.scenario.step()
-        self.appended()
-
-    @property
-    def call(self) -> ModelCall:
-        """The model call that is wanted."""
-        return next(e for e in pending(self.scenario.conversation).values() if isinstance(e, ModelCall))
+    async def connected(self, timeout: float) -> None:  # noqa: ASYNC109
+        """At once."""
 
     def published(self, *kinds: int) -> list[tuple[int, str]]:
         """What was received of these kinds: who is active for 24133, else the text."""
         return [
             (event.kind, ",".join(tag[1][:4] for tag in event.tags if tag[0] == "p") or event.content)
-            for _, event in self.relay.received
+            for _, event in self.received
             if event.kind in (kinds or (event.kind,))
         ]
+
+
+def of_run(
+    scene: Callable[[FakeRelay, RunIndicator], Coroutine[Any, Any, None]], relay: str = NEAR, **options: Any
+) -> FakeRelay:
+    """Play a scene with the indicator of one run."""
+    fake = FakeRelay()
+    relays: Any = fake
+    keys = options.get("keys", {EXECUTOR: KEYS["executor"]})
+
+    async def main() -> None:
+        channel = StatusChannel(relays, keys, [relay], VirtualClock())
+        await scene(fake, RunIndicator(options.get("who", WHO), channel))
+
+    run(main)
+    return fake
+
+
+# ---- one run
+
+
+def test_typing_text_and_stop_in_this_order() -> None:
+    """The start is published after a moment of work, the end at once, and nothing after it."""
+
+    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
+        indicator.set_activity(TYPING, is_writing=True)
+        on_text = indicator.open_text()
+        on_text("Once")
+        await asyncio.sleep(GRACE / 2)
+        assert fake.received == [], "what is over at once would only flicker"
+        await asyncio.sleep(1 - GRACE / 2)
+        on_text("Once upon a time")
+        await asyncio.sleep(1)
+        on_text("Once upon a time there")
+        indicator.stop()
+        on_text("Once upon a time there was")
+        await asyncio.sleep(3 * REFRESH)
+
+    fake = of_run(scene)
+    texts = [(TEXT, "Once"), (TEXT, " upon a time")]
+    assert fake.published() == [(STARTS, TYPING), *texts, (STOPS, "")]
+    times = [at for at, _ in fake.received]
+    assert (times[0], times[2], times[-1]) == (GRACE, 1.0, 2.0), "what was not written in haste is published at once"
+
+
+@given(st.lists(st.floats(0.0, 0.5), min_size=1, max_size=60), st.sampled_from([NEAR, FAR]))
+def test_the_newest_text_wins_and_never_more_often_than_the_pace(pauses: list[float], relay: str) -> None:
+    """However fast it is written: the parts are the text, and there are about three a second, one to far relays."""
+    text = ""
+
+    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
+        nonlocal text
+        indicator.set_activity(TYPING, is_writing=True)
+        on_text = indicator.open_text()
+        for number, pause in enumerate(pauses):
+            text += f"{number} "
+            on_text(text)
+            await asyncio.sleep(pause)
+        await asyncio.sleep(2)
+        indicator.stop()
+
+    fake = of_run(scene, relay)
+    times = [at for at, event in fake.received if event.kind == TEXT]
+    assert "".join(content for _, content in fake.published(TEXT)) == text
+    least = LOCAL_INTERVAL if relay == NEAR else REMOTE_INTERVAL
+    assert all(later - earlier > least - 1e-6 for earlier, later in itertools.pairwise(times))
+    numbers = [tag[1] for _, event in fake.received for tag in event.tags if tag[0] == "stream-seq"]
+    assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
+
+
+def test_a_call_that_was_given_up_is_not_listened_to() -> None:
+    """After a retry only the new call counts; while a tool runs, none does."""
+
+    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
+        indicator.set_activity(TYPING, is_writing=True)
+        old, new = indicator.open_text(), indicator.open_text()
+        old("old words")
+        new("new words")
+        await asyncio.sleep(1)
+        indicator.set_activity(SHELL, is_writing=False)
+        new("words of a step that is over")
+        await asyncio.sleep(1)
+
+    assert of_run(scene).published() == [(STARTS, TYPING), (TEXT, "new words"), (STARTS, SHELL)]
+
+
+def test_a_full_relay_gets_the_newest_when_it_has_room_again() -> None:
+    """Nothing is queued for it: what it missed it gets in one."""
+
+    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
+        fake.is_full = True
+        indicator.set_activity(TYPING, is_writing=True)
+        on_text = indicator.open_text()
+        for text in ("a", "ab", "abc"):
+            on_text(text)
+            await asyncio.sleep(1)
+        fake.is_full = False
+        await asyncio.sleep(1)
+
+    assert of_run(scene).published() == [(STARTS, TYPING), (TEXT, "abc")]
+
+
+def test_long_work_is_published_again_for_new_subscribers() -> None:
+    """Every 20 s while nothing else is; and no two of these are the same event."""
+
+    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
+        indicator.set_activity(SHELL, is_writing=False)
+        await asyncio.sleep(3.5 * REFRESH)
+        indicator.stop()
+
+    fake = of_run(scene)
+    assert [kind for kind, _ in fake.published()] == [STARTS] * 4 + [STOPS]
+    assert len({event.id for _, event in fake.received}) == 5
+
+
+def test_dates_count_up_and_stay_near() -> None:
+    """Two of one second get two seconds, so that clients keep their order; but never far ahead."""
+
+    async def main() -> None:
+        relay: Any = FakeRelay()
+        channel = StatusChannel(relay, {}, [NEAR], VirtualClock())
+        now = VirtualClock().now() // 1000
+        assert [channel.stamp(later=True) for _ in range(3)] == [now, now + 1, now + 2]
+        assert channel.stamp() == now + 2
+        assert max(channel.stamp(later=True) for _ in range(200)) == now + LEAD
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "options", [{"who": EphemeralPublisher(speaker=EXECUTOR, address={"form": "notes"})}, {"keys": {}}]
+)
+def test_an_unexpected_address_or_a_missing_key_does_not_reach_the_model(options: dict[str, Any]) -> None:
+    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
+        indicator.set_activity(TYPING, is_writing=True)
+        indicator.open_text()("words")
+        await asyncio.sleep(1)
+        indicator.stop()
+
+    assert of_run(scene, **options).received == []
+
+
+# ---- a conversation
+
+
+class Scene:
+    """A conversation whose every step a test takes, and a relay that receives its indicators."""
+
+    def __init__(self, **options: Any) -> None:
+        self.scenario = Scenario(
+            lambda _: {"agents": ["executor"], "phase": "execute", "reason": "work"}, asks_once, config=RULES
+        )
+        self.relay = FakeRelay()
+        self.indicators = listening(self.relay, **options)
+
+    async def writes(self, text: str) -> None:
+        """A person writes, and a second passes."""
+        self.scenario.user_writes(text)
+        await self.appended()
+
+    async def appended(self) -> None:
+        """The actor has appended."""
+        self.indicators.on_records(self.scenario.conversation, [])
+        await asyncio.sleep(1)
+
+    async def step(self) -> None:
+        """One piece of work ends, of a model where one is wanted."""
+        assert self.scenario.step(lambda effects: next((e for e in effects if isinstance(e, ModelCall)), effects[0]))
+        await self.appended()
+
+    async def routed(self, address: dict[str, Any] | None = None) -> None:
+        """The router has named the executor, whose model is wanted."""
+        self.scenario.user_writes("Write something")
+        home = {"form": "notes", "root": ROOT, "root_relay": NEAR, "relays": [NEAR]}
+        self.scenario.conversation.address = home if address is None else address
+        await self.appended()
+        self.scenario.step()
+        await self.appended()
+
+    def on_text(self) -> Any:
+        """The callback for the model call that is wanted."""
+        call = next(e for e in pending(self.scenario.conversation).values() if isinstance(e, ModelCall))
+        return self.indicators.on_text(self.scenario.conversation, call)
 
 
 def listening(
     relay: FakeRelay, mode: Literal["auto", "on", "off"] = "auto", relays: tuple[str, ...] = (NEAR,)
 ) -> TypingIndicators:
     keys = {key.public: key for key in KEYS.values()}
+    sink: Any = relay
     return TypingIndicators(
-        relay, keys, NostrSealer(relays), VirtualClock(), speaker=PROJECT, status=status, mode=mode, relays=relays
+        sink, keys, NostrSealer(relays), VirtualClock(), speaker=PROJECT, status=status, mode=mode, relays=relays
     )
 
 
@@ -109,126 +286,89 @@ def asks_once(conversation: Conversation, call: ModelCall) -> ModelStep:
     return reply("It is done.") if results >= len(calls) else reply("One moment.", calls[results])
 
 
-def scenario(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    run(main)
+ROUTED = [(STARTS, "The orchestrator is deciding"), (STOPS, "")]
+"""What is published while the router is asked, and when it has answered."""
 
 
 def test_a_run_is_shown_from_its_start_over_a_question_to_its_end() -> None:
     """Typing stops while a person is asked, begins again with their answer, and stops with the run."""
-    scene = Scene(asks_once)
+    scene = Scene()
 
     async def main() -> None:
         await scene.routed()
+        scene.on_text()("One mo")
         await asyncio.sleep(1)
-        scene.indicators.on_text(scene.scenario.conversation, scene.call)("One mo")
-        await asyncio.sleep(1)
-        scene.step(ModelCall)
+        await scene.step()
         assert scene.scenario.conversation.is_parked
-        await asyncio.sleep(1)
-        asked = len(scene.relay.received)
+        count = len(scene.relay.received)
         await asyncio.sleep(60)
-        assert len(scene.relay.received) == asked, "nothing is published while it waits for a user"
-        scene.scenario.user_writes("greeter.py")
-        scene.appended()
-        await asyncio.sleep(1)
-        scene.step(ModelCall)
-        await asyncio.sleep(1)
+        assert len(scene.relay.received) == count, "nothing is published while it waits for a user"
+        await scene.writes("greeter.py")
+        await scene.step()
         scene.scenario.settle()
-        scene.appended()
-        await asyncio.sleep(1)
+        await scene.appended()
 
-    scenario(main)
-    assert scene.published(STARTS, STOPS, TEXT) == [
+    run(main)
+    assert scene.relay.published(STARTS, STOPS, TEXT) == [
         *ROUTED,
-        (STARTS, "Executor is typing"),
+        (STARTS, TYPING),
         (TEXT, "One mo"),
         (STOPS, ""),
-        (STARTS, "Executor is typing"),
+        (STARTS, TYPING),
         (STARTS, "Executor uses write_file"),
         (STOPS, ""),
     ]
 
 
-def test_the_active_agents_are_published_when_they_change() -> None:
-    """The orchestrator while it decides, then the agent, then none; and then nothing is kept."""
-    scene = Scene(lambda *_: reply("It is done."))
+def test_a_stop_silences_a_model_that_goes_on_writing_and_no_agent_is_active() -> None:
+    """The orchestrator is active while it decides, then the agent, then none; and then nothing is kept."""
+    scene = Scene()
 
     async def main() -> None:
         await scene.routed()
-        await asyncio.sleep(1)
-        scene.step(ModelCall)
-        await asyncio.sleep(1)
-        scene.scenario.user_writes("/stop")
-        scene.appended()
-        await asyncio.sleep(1)
-        assert scene.indicators._conversations == {}
-
-    scenario(main)
-    assert scene.published(OPERATIONS) == [
-        (OPERATIONS, PROJECT[:4]),
-        (OPERATIONS, EXECUTOR[:4]),
-        (OPERATIONS, PROJECT[:4]),
-        (OPERATIONS, ""),
-    ]
-    people = {tag[1] for _, event in scene.relay.received for tag in event.tags if tag[0] == "P"}
-    assert people == {"a" * 64}
-    assert {event.pubkey for _, event in scene.relay.received if event.kind == OPERATIONS} == {PROJECT}
-
-
-def test_a_stop_silences_a_model_that_goes_on_writing() -> None:
-    """`/stop` ends the run: later text of its model is not published."""
-    scene = Scene(asks_once)
-
-    async def main() -> None:
-        await scene.routed()
-        on_text = scene.indicators.on_text(scene.scenario.conversation, scene.call)
+        on_text = scene.on_text()
         on_text("Once")
         await asyncio.sleep(1)
         on_text("Once upon")
         scene.scenario.user_writes("/stop")
-        scene.appended()
+        scene.indicators.on_records(scene.scenario.conversation, [])
         on_text("Once upon a time")
         await asyncio.sleep(60)
+        assert scene.indicators._conversations == {}
 
-    scenario(main)
-    own = [(STARTS, "Executor is typing"), (TEXT, "Once"), (STOPS, "")]
-    assert scene.published(STARTS, STOPS, TEXT) == [*ROUTED, *own]
+    run(main)
+    own = [(STARTS, TYPING), (TEXT, "Once"), (STOPS, "")]
+    assert scene.relay.published(STARTS, STOPS, TEXT) == [*ROUTED, *own]
+    active = [PROJECT[:4], EXECUTOR[:4], ""]
+    assert scene.relay.published(OPERATIONS) == [(OPERATIONS, who) for who in active]
+    of_project = [event for _, event in scene.relay.received if event.kind == OPERATIONS]
+    assert {event.pubkey for event in of_project} == {PROJECT}
+    assert {tag[1] for event in of_project for tag in event.tags if tag[0] == "P"} == {"a" * 64}
 
 
 @pytest.mark.parametrize(
-    ("mode", "relays", "is_published"),
-    [("auto", (NEAR,), True), ("auto", (FAR,), False), ("on", (FAR,), True), ("off", (NEAR,), False)],
+    ("mode", "relay", "address", "is_published"),
+    [
+        ("auto", NEAR, {"form": "notes", "root_relay": NEAR}, True),
+        ("auto", FAR, {"form": "notes", "root_relay": FAR}, False),
+        ("on", FAR, {"form": "notes", "root_relay": FAR}, True),
+        ("off", NEAR, {"form": "notes", "root_relay": NEAR}, False),
+        ("on", NEAR, {"form": "direct"}, False),
+        ("on", NEAR, {}, False),
+    ],
 )
-def test_the_mode_decides_which_relays_get_indicators(mode: str, relays: tuple[str, ...], is_published: bool) -> None:
-    """On this machine by itself, elsewhere where it is set to, and nowhere where it is off."""
-    scene = Scene(asks_once, mode=mode, relays=relays)
+def test_the_mode_decides_which_relays_get_indicators(
+    mode: str, relay: str, address: dict[str, Any], is_published: bool
+) -> None:
+    """And no relay gets those of an encrypted conversation, or of a form that is unknown here."""
+    scene = Scene(mode=mode, relays=(relay,))
 
     async def main() -> None:
-        scene.starts({"form": "notes", "root": ROOT, "root_relay": relays[0], "relays": list(relays)})
-        scene.scenario.step()
-        scene.appended()
-        on_text = scene.indicators.on_text(scene.scenario.conversation, scene.call)
-        assert (on_text is not ignore_text) is is_published
-        await asyncio.sleep(1)
+        await scene.routed({**address, "root": ROOT, "relays": [relay]})
+        assert (scene.on_text() is not ignore_text) is is_published
 
-    scenario(main)
+    run(main)
     assert bool(scene.relay.received) is is_published
-
-
-@pytest.mark.parametrize("address", [{"form": "direct", "root": ROOT, "relays": [NEAR]}, {"root": ROOT}, {}])
-def test_an_encrypted_conversation_has_no_indicators(address: dict[str, Any]) -> None:
-    """Nor what has a form that is unknown here."""
-    scene = Scene(asks_once, mode="on")
-
-    async def main() -> None:
-        scene.starts(address or {"form": ""})
-        scene.scenario.step()
-        scene.appended()
-        assert scene.indicators.on_text(scene.scenario.conversation, scene.call) is ignore_text
-        await asyncio.sleep(1)
-
-    scenario(main)
-    assert scene.relay.received == []
 
 
 def test_an_error_does_not_reach_the_actor() -> None:
@@ -239,71 +379,39 @@ def test_an_error_does_not_reach_the_actor() -> None:
     assert indicators.on_text(nothing, nothing) is ignore_text
 
 
-def test_a_reopened_conversation_has_indicators_before_its_first_append() -> None:
-    """After a failed append the actor starts what is wanted before anything new is durable."""
-    scene = Scene(asks_once)
-
-    async def main() -> None:
-        scene.indicators = listening(FakeRelay())
-        scene.starts()
-        scene.scenario.step()
-        scene.indicators = listening(scene.relay)
-        on_text = scene.indicators.on_text(scene.scenario.conversation, scene.call)
-        on_text("Once")
-        await asyncio.sleep(2 * GRACE)
-
-    scenario(main)
-    assert scene.published(STARTS, TEXT) == [(STARTS, "Executor is typing"), (TEXT, "Once")]
+# ---- the project
 
 
 def test_the_project_status_is_published_at_an_interval_and_when_it_changes() -> None:
-    """Every 30 s, at once after a reload, and never where no relay gets indicators."""
-    relay, silent = FakeRelay(), FakeRelay()
+    """At once after a reload, and never where no relay gets indicators. With the service all typing ends."""
+    scene, silent = Scene(), FakeRelay()
 
     async def main() -> None:
-        indicators = listening(relay)
-        running = [asyncio.create_task(each.run()) for each in (indicators, listening(silent, relays=(FAR,)))]
+        running = [asyncio.create_task(each.run()) for each in (scene.indicators, listening(silent, relays=(FAR,)))]
         await asyncio.sleep(2 * PULSE + 1)
-        indicators.changed()
-        await asyncio.sleep(1)
+        scene.indicators.changed()
+        await scene.routed()
         for task in running:
             task.cancel()
         await asyncio.wait(running)
+        count = len(scene.relay.received)
+        await asyncio.sleep(120)
+        assert len(scene.relay.received) == count, "no timer is left"
 
     run(main)
-    assert [(at, event.kind) for at, event in relay.received] == [(at, STATUS) for at in (0.0, 30.0, 60.0, 61.0)]
+    assert [at for at, event in scene.relay.received if event.kind == STATUS] == [0.0, 30.0, 60.0, 61.0]
+    assert scene.relay.published(STARTS, STOPS)[-1] == (STOPS, "")
     assert silent.received == []
-
-
-def test_when_the_daemon_stops_everybody_is_silent() -> None:
-    """Typing ends with the service, and no timer stays behind."""
-    scene = Scene(asks_once)
-
-    async def main() -> None:
-        running = asyncio.create_task(scene.indicators.run())
-        await scene.routed()
-        await asyncio.sleep(1)
-        running.cancel()
-        await asyncio.wait([running])
-        is_published = len(scene.relay.received)
-        await asyncio.sleep(120)
-        assert len(scene.relay.received) == is_published
-
-    scenario(main)
-    assert scene.published(STARTS, STOPS)[-1] == (STOPS, "")
 
 
 async def test_the_status_of_a_real_configuration(tmp_path: Path) -> None:
     """The project first, every agent by key and slug, each model and tool with those who have it."""
     made = prepare(tmp_path, None, [NEAR])
-    settings = load(made.config, tmp_path, env={}, parse_key=parse_public_key)
-    async with open_application(settings) as app:
+    async with open_application(load(made.config, tmp_path, env={}, parse_key=parse_public_key)) as app:
         shown = project_status(app.current.now)
     slugs = [slug for _, slug in shown.agents]
-    assert shown.agents[0][0] == app.project.public == shown.speaker
+    assert (shown.agents[0][0], shown.speaker, len(shown.owners)) == (app.project.public, app.project.public, 1)
     assert set(slugs[1:]) == set(app.rules.roster)
-    assert set(shown.models) == {"offline"}
-    assert set(shown.models["offline"]) == set(slugs)
+    assert {model: set(agents) for model, agents in shown.models.items()} == {"offline": set(slugs)}
     assert "executor" in shown.tools["write_file"]
     assert "planner" not in shown.tools["write_file"]
-    assert len(shown.owners) == 1

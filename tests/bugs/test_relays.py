@@ -15,12 +15,11 @@ from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import read_event
 from tenex.store.format import CONVERSATION
 from tests.fakes.faultrelay import FaultRelay
-from tests.fakes.runtime import World
+from tests.fakes.runtime import World, converse, worker
 from tests.fakes.scenario import ALICE, ENDS, WAITS, reply, route, seven_phases
 from tests.fakes.virtual import virtual_time
 from tests.nostr.kit import BOB, FAST, NOW, Received, note, running
 from tests.nostr.test_compose import ADDRESS, draft
-from tests.runtime.test_runtime import converse, worker
 
 STRANGER = PublicKey("9" * 64)
 

@@ -22,7 +22,6 @@ LIST, TEXT = {"type": "array"}, {"type": "string"}
 
 
 def look(agent_state: AgentPhaseState, conversation: Phase | None) -> Any:
-    """The values as attributes."""
     return SimpleNamespace(**agent_state.values, phase=agent_state.phase, conversation=conversation)
 
 

@@ -37,7 +37,6 @@ class Peer:
         await self.send_text(json.dumps(list(frame)))
 
     async def send_text(self, text: str | bytes) -> None:
-        """Send bytes that need be no frame."""
         with suppress(ConnectionClosed):
             await self.socket.send(text)
 
@@ -46,7 +45,6 @@ class Peer:
         self.socket.transport.pause_reading()
 
     def drop(self) -> None:
-        """Reset the connection without a word."""
         self.socket.transport.abort()
 
 
@@ -93,7 +91,6 @@ class FaultRelay:
         self.port = next(iter(self._server.sockets)).getsockname()[1]
 
     async def stop(self) -> None:
-        """Close the door and every connection."""
         if self._server is None:
             return
         for peer in self.peers:
@@ -141,7 +138,6 @@ class FaultRelay:
         await peer.send("OK", event["id"], True, "duplicate: have it" if known else "")
 
     async def accept_auth(self, peer: Peer, event: dict[str, Any]) -> None:
-        """Believe any claimed identity."""
         await peer.send("OK", event["id"], True, "")
 
     async def spread(self, event: dict[str, Any]) -> None:

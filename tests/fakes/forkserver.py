@@ -66,7 +66,6 @@ class Child:
         """How it ended, negative for a signal; None as long as no one has waited for it."""
 
     def fileno(self) -> int:
-        """What becomes readable when it has ended."""
         return self._line.fileno()
 
     def wait(self, seconds: float | None = None) -> int:
@@ -129,7 +128,6 @@ class Nursery:
 
     @property
     def pid(self) -> int:
-        """Its number."""
         return self._process.pid
 
     def close(self) -> None:

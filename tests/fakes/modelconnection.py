@@ -20,7 +20,6 @@ class Connection:
         self._reading: asyncio.Task[bytes] | None = None
 
     async def serve(self) -> None:
-        """Answer until either side closes."""
         try:
             while True:
                 await self.answer(*await self._request())
@@ -51,7 +50,6 @@ class Connection:
             task.cancel()
 
     def head(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
-        """Write the head of an answer."""
         try:
             phrase = HTTPStatus(status).phrase
         except ValueError:  # 529 and others that no standard names
@@ -61,7 +59,6 @@ class Connection:
         self._writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     async def write(self, data: bytes) -> None:
-        """Write bytes of a body."""
         self._writer.write(data)
         await self._writer.drain()
 
@@ -78,7 +75,6 @@ class Connection:
         content_type: str = "application/json",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Write a whole answer."""
         self.head(status, content_type, {"content-length": str(len(body)), **(headers or {})})
         await self.write(body)
 

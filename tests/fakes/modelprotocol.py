@@ -27,7 +27,6 @@ class Call:
 
     @property
     def text(self) -> str:
-        """The arguments as they are sent."""
         return self.arguments if isinstance(self.arguments, str) else json.dumps(dict(self.arguments))
 
 
@@ -116,7 +115,6 @@ def tokens_out(answer: Answer) -> int:
 
 
 def usage_of(request: Json, answer: Answer) -> tuple[int, int]:
-    """Input and output tokens of an answer."""
     return answer.usage or (tokens_in(request), tokens_out(answer))
 
 
@@ -159,14 +157,12 @@ def _unanswered(messages: list[Json]) -> str | None:
 
 
 def error_body(fails: Fails) -> bytes:
-    """An error as OpenAI writes it."""
     kind = "invalid_request_error" if fails.status < 500 else "server_error"
     error = {"message": fails.message, "type": kind, "param": None, "code": fails.code}
     return json.dumps({"error": error}).encode()
 
 
 def whole_body(request: Json, answer: Answer, number: int) -> bytes:
-    """An answer in one piece."""
     message: Json = {"role": "assistant", "content": answer.text or None, "refusal": answer.refusal or None}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -186,7 +182,6 @@ def whole_body(request: Json, answer: Answer, number: int) -> bytes:
 
 
 def chunks(request: Json, answer: Answer, number: int) -> Iterator[bytes]:
-    """An answer as server-sent events, `[DONE]` included."""
     head = _head(request, number, "chat.completion.chunk")
     with_usage = bool((request.get("stream_options") or {}).get("include_usage")) and answer.reports != "nothing"
     usage = _usage(request, answer) if answer.reports == "each chunk" else None

@@ -29,7 +29,6 @@ class Asked:
 
     @cached_property
     def system(self) -> str:
-        """The system prompt."""
         roles = ("system", "developer")
         return "\n".join(text_of(message) for message in self.request["messages"] if message["role"] in roles)
 
@@ -55,7 +54,6 @@ class Asked:
 
     @cached_property
     def phase(self) -> str:
-        """The phase the agent works in."""
         found = _PHASE.search(self.words) or _PHASE.search(self.system)  # an agent with phases of its own has it there
         assert found, f"no phase is named in: {self.words[-500:]}"
         return found[1]
@@ -84,7 +82,6 @@ class Asked:
 
     @cached_property
     def tools(self) -> list[str]:
-        """The names of the tools offered."""
         return [tool["function"]["name"] for tool in self.request.get("tools") or []]
 
     @cached_property
@@ -226,7 +223,6 @@ class Team:
     worker: Worker = diligent
 
     def __call__(self, request: Json) -> Reply:
-        """Answer for the agent that is asked."""
         asked = Asked(request)
         if asked.question is not None:
             return decision(request, self.router(asked.question))
@@ -239,10 +235,8 @@ def team(request: Json) -> Reply:
 
 
 def calls(*wanted: tuple[str, Json], reasoning: str = "") -> Answer:
-    """An answer that asks for tools."""
     return Answer(calls=tuple(Call(tool=tool, arguments=given) for tool, given in wanted), reasoning=reasoning)
 
 
 def complete(**arguments: str) -> Answer:
-    """An answer that ends the agent's part."""
     return calls(("complete", arguments))

@@ -66,17 +66,14 @@ class Exchange:
 
     @property
     def id(self) -> str:
-        """The id of its answer."""
         return answer_id(self.number)
 
     @property
     def stream(self) -> bool:
-        """Whether a stream was asked for."""
         return bool(self.request.get("stream"))
 
     @property
     def system(self) -> str:
-        """The text of its system messages."""
         texts = [text_of(m) for m in self.request["messages"] if m["role"] in ("system", "developer")]
         return "\n".join(texts)
 
@@ -110,7 +107,6 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """The base url of the API."""
         return f"http://{HOST}:{self.port}/v1"
 
     def delivered(self) -> list[Exchange]:
@@ -118,7 +114,6 @@ class ModelServer:
         return [exchange for exchange in self.exchanges if exchange.outcome == "delivered"]
 
     def tokens(self) -> Tokens:
-        """What all delivered answers cost."""
         done = self.delivered()
         return Tokens(len(done), sum(e.input_tokens for e in done), sum(e.output_tokens for e in done))
 
@@ -194,7 +189,6 @@ class _Chat(Connection):
         self._server = server
 
     async def answer(self, target: str, headers: dict[str, str], body: bytes) -> None:
-        """Answer one request."""
         if self._server.key and headers.get("authorization") != f"Bearer {self._server.key}":
             await self._fail(Fails(status=401, message="Incorrect API key provided", code="invalid_api_key"))
         elif target == "GET /v1/models":

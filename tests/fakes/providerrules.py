@@ -40,7 +40,6 @@ MISTRAL_NEMO = """
 
 
 def mistral(request: Json) -> str | None:
-    """Mistral's API."""
     messages = [message for message in request["messages"] if message["role"] != "system"]
     if not messages or messages[0]["role"] != "user":
         return "Expected the first message to be of role user"
@@ -96,7 +95,6 @@ def openai(request: Json) -> str | None:
 
 
 def anthropic(request: Json) -> str | None:
-    """Anthropic's API."""
     messages = request["messages"]
     if messages[0]["role"] != "user":
         return 'messages: first message must use the "user" role'
@@ -130,7 +128,6 @@ def anthropic(request: Json) -> str | None:
 
 
 def gemini(request: Json) -> str | None:
-    """Gemini's API."""
     contents = request["contents"]
     if contents[0]["role"] != "user":
         return "Please ensure that multiturn requests begin with a user turn"

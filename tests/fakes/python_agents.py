@@ -13,32 +13,29 @@ Answer = Callable[[ModelRequest], ModelStep]
 class ScriptedModel:
     """A model that answers as a function states; as a router it names one agent, and then waits for the user."""
 
-    def __init__(self, answer: Answer, router: str = "") -> None:
-        self.answer, self.router = answer, router
+    def __init__(self, answer: Answer, router: str = "", phase: str = "chat") -> None:
+        self.answer, self.router, self.phase = answer, router, phase
         self.asked: list[ModelRequest] = []
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         if request.purpose == "route":
             note = next(entry for entry in request.entries if isinstance(entry, Note))
-            who = "USER" if json.loads(note.text)["turns"] else self.router
-            return ModelStep(text=json.dumps({"agents": [who], "reason": "it is theirs"}), model="script")
+            way = {"agents": [self.router], "phase": self.phase}
+            way = {"agents": ["USER"]} if json.loads(note.text)["turns"] else way
+            return ModelStep(text=json.dumps({**way, "reason": "it is theirs"}), model="script")
         self.asked.append(request)
         return self.answer(request)
 
     @property
     def tools(self) -> list[list[str]]:
-        """What was offered each time."""
         return [[known.name for known in request.tools] for request in self.asked]
 
 
 def calls(name: str, /, **arguments: object) -> ModelStep:
-    """An answer that calls one tool."""
     return ModelStep(calls=(CallRequest(id=CallId(name), tool=name, arguments=arguments),), model="script")
 
 
 def results(request: ModelRequest) -> list[CallResult]:
-    """What calls gave back so far."""
     return [entry for entry in request.entries if isinstance(entry, CallResult)]
 
 

@@ -47,7 +47,7 @@ from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.workflows.phases.router_prompt import question_for
 
-from .scenario import ALICE, RELAY, reply, rules
+from .scenario import ALICE, ID, RELAY, reply, rules
 from .virtual import VirtualClock
 
 
@@ -59,7 +59,6 @@ class MemoryJournal:
 
     @property
     def next_seq(self) -> int:
-        """The seq the next record must have."""
         return sum(map(len, self._book)) + 1
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
@@ -77,7 +76,6 @@ class MemoryJournal:
         self._book.extend(tuple(decision) for decision in decisions)
 
     async def close(self) -> None:
-        """Close."""
         self.is_dead = True
 
 
@@ -88,15 +86,12 @@ class MemoryNotices:
         self._notices: dict[tuple[str, str, str], Notice] = {}
 
     def open_notices(self) -> list[Notice]:
-        """All that are not over."""
         return list(self._notices.values())
 
     async def add_notice(self, notice: Notice) -> None:
-        """Remember one."""
         self._notices[notice.key] = notice
 
     async def clear_notices(self, conversation: ConversationId) -> None:
-        """Forget those of a conversation."""
         self._notices = {key: notice for key, notice in self._notices.items() if key[0] != conversation}
 
 
@@ -104,7 +99,6 @@ class CalledHere(FunctionCalls):
     """Functions of operators, called without threads, which virtual time would overtake."""
 
     async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
-        """The verdicts, at once."""
         verdicts: list[Verdict] = []
         while (asked := next_question(conversation, verdicts, rules, now)) is not None:
             verdicts.append(call_now(asked))
@@ -149,15 +143,18 @@ class World:
             self.wrongs.append(what)
         assert holds, what
 
+    def records(self, kind: type[Record] = Record, conversation: str = ID) -> list[Any]:
+        """What is durable of a conversation, or what is of a kind, in order."""
+        book = self.books.get(ConversationId(conversation), [])
+        return [record for decision in book for record in decision if isinstance(record, kind)]
+
     # ---- ports ----
 
     async def open(self, conversation: ConversationId) -> tuple[MemoryJournal, list[Record]]:
-        """Open a journal."""
         book = self.books.setdefault(conversation, [])
-        return MemoryJournal(book, self), [record for decision in book for record in decision]
+        return MemoryJournal(book, self), self.records(conversation=conversation)
 
     async def show(self, conversation: Conversation) -> None:
-        """Note that the view was written."""
         self.shown[conversation.id] = conversation.next_seq - 1
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
@@ -171,11 +168,9 @@ class World:
         return None
 
     def exists(self, conversation: ConversationId) -> bool:
-        """Whether there is a journal."""
         return bool(self.books.get(conversation))
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """A model thinks for a while."""
         self.requests.append(request)
         self.overlap += 1
         self.most_overlap = max(self.most_overlap, self.overlap)
@@ -197,7 +192,6 @@ class World:
         return reply(answer if isinstance(answer, str) else json.dumps(answer))
 
     def specs(self, phase: Phase | None, agent: Slug) -> tuple[ToolSpec, ...]:
-        """Nothing is described to a scripted model."""
         return ()
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
@@ -230,15 +224,12 @@ class World:
         )
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """One relay."""
         return (RELAY,)
 
     def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """None."""
         return ()
 
     def route(self, conversation: Conversation) -> ModelRequest:
-        """The router's question."""
         return ModelRequest(
             purpose="route",
             agent=Slug("orchestrator"),
@@ -248,16 +239,13 @@ class World:
         )
 
     def prompt(self, conversation: Conversation, run: Run) -> Prompt:
-        """An agent's prompt."""
         return Prompt(system=f"You are {run.agent} in {run.phase}.", entries=entries_for(conversation, run))
 
     def observed_records(self, conversation: ConversationId, records: Sequence[Record]) -> None:
-        """Collect what became durable."""
         self.observed.extend(records)
 
     def unfinished(self) -> list[ConversationId]:
-        """The conversations a start goes on with."""
-        return [c for c, book in self.books.items() if pending(fold(c, [r for d in book for r in d]))]
+        return [name for name in self.books if pending(fold(name, self.records(conversation=name)))]
 
     # ---- a daemon's life ----
 
@@ -270,8 +258,8 @@ class World:
         daily = self.daily = DailyLimits(
             self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked)
         )
-        for name, book in self.books.items():
-            daily.load(name, fold(name, [record for decision in book for record in decision]).spending)
+        for name in self.books:
+            daily.load(name, fold(name, self.records(conversation=name)).spending)
         stages = Executors(
             clock=self.clock,
             model=self,
@@ -341,6 +329,25 @@ class _Observer:
         self.world.observed_records(conversation.id, records)
 
 
+def worker(request: ModelRequest) -> ModelStep:
+    steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
+    if request.phase == "execute" and not steps:
+        return reply("", ("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("send", {"path": "m"}))
+    if request.phase == "verification":
+        return reply("", ("complete", {"response": "It works", "verdict": "verified"}))
+    if request.phase == "reflection" and not steps:
+        return reply("", ("learn", {"lesson": "test early"}))
+    return reply(f"{request.agent} has done {request.phase}")
+
+
+async def converse(world: World, *texts: str) -> None:
+    """One life of a daemon in which a user writes these; after the last the cycle ends."""
+    async with world.daemon() as daemon:
+        for text in texts:
+            daemon.write(text)
+            await daemon.until("ended" if text == texts[-1] else "waiting")
+
+
 @dataclasses.dataclass
 class Daemon:
     """A running daemon, as a test uses it."""
@@ -354,7 +361,7 @@ class Daemon:
         self,
         text: str,
         *,
-        conversation: str = "c" * 64,
+        conversation: str = ID,
         event_id: str | None = None,
         author: PublicKey = ALICE,
         reply_to: str | None = None,
@@ -387,16 +394,16 @@ class Daemon:
             self.sent.setdefault(conversation, set()).add(event)
         return verdict
 
-    def state(self, conversation: str = "c" * 64) -> Conversation:
+    def state(self, conversation: str = ID) -> Conversation:
         """The durable state, folded again from the journal whenever that has grown; only to be read."""
         book = self.world.books.get(ConversationId(conversation), [])
         length, state = self._folded.get(conversation, (-1, None))
         if state is None or length != len(book):
-            state = fold(ConversationId(conversation), [record for decision in book for record in decision])
+            state = fold(ConversationId(conversation), self.world.records(conversation=conversation))
             self._folded[conversation] = len(book), state
         return state
 
-    async def until(self, status: str, conversation: str = "c" * 64, seconds: float = 2_000.0) -> Conversation:
+    async def until(self, status: str, conversation: str = ID, seconds: float = 2_000.0) -> Conversation:
         """Wait (in virtual time) until all we wrote is taken in, that status is on disk, and nothing is pending."""
         async with asyncio.timeout(seconds):
             while True:

@@ -232,7 +232,6 @@ class Scenario:
         event_id: str | None = None,
         author: PublicKey = ALICE,
     ) -> list[r.Record]:
-        """Alice writes, or someone else."""
         self.count += 1
         message = InboundMessage(
             event_id=EventId(event_id or f"{self.count:064d}"),
@@ -324,11 +323,9 @@ class Scenario:
         return [record for decision in self.journal for record in decision if isinstance(record, kind)]
 
     def sent_texts(self) -> list[str]:
-        """Everything sent to users, in order."""
         return [record.text for record in self.records(r.MessageSent)]
 
     def phases(self) -> list[Phase]:
-        """The phases entered, in order."""
         return [record.to for record in self.records(r.PhaseTransition)]
 
     def refold(self) -> Conversation:
@@ -388,9 +385,19 @@ ENDS = {"agents": ["END"], "reason": "all is done"}
 
 
 def route(phase: str | None, *agents: str, **more: Any) -> dict[str, Any]:
-    """A router's decision."""
     decision: dict[str, Any] = {"agents": list(agents), "reason": f"on to {phase or 'the same'}", **more}
     return {**decision, "phase": phase} if phase else decision
+
+
+def one_turn(agent: str = "project-manager", phase: str | None = None, then: str = "USER") -> RouterModel:
+    """A router that has one agent work once for each message."""
+
+    def decide_next(question: dict[str, Any]) -> dict[str, Any]:
+        turns, newest = question["turns"], question["messages"][-1]
+        is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
+        return route(phase, agent) if is_new else route(None, then)
+
+    return decide_next
 
 
 class Router:
@@ -488,7 +495,6 @@ def remove_agent(scenario: Scenario, slug: str) -> None:
 
 
 def step_until(scenario: Scenario, holds: Callable[[Scenario], bool]) -> None:
-    """Finish work until something holds."""
     while not holds(scenario):
         assert scenario.step(), "nothing is left to do, and it never came to that"
 

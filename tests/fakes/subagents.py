@@ -35,7 +35,6 @@ def with_subagents(config: Policy, graph: TransitionGraph | None = None, **links
 
 
 def calls_to(*agents: str, message: str = "look into it") -> tuple[tuple[str, dict[str, Any]], ...]:
-    """Calls of these sub-agents."""
     return tuple((f"to_{agent.replace('-', '_')}", {"message": message}) for agent in agents)
 
 

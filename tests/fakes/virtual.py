@@ -19,7 +19,6 @@ class _Jump(selectors.SelectSelector):
     loop: "VirtualLoop"
 
     def select(self, timeout: float | None = None) -> Any:
-        """Never wait: let the clock jump instead."""
         events = super().select(0)
         if not events and timeout:
             self.loop.elapsed += timeout
@@ -38,7 +37,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(selector)
 
     def time(self) -> float:
-        """Virtual seconds."""
         return self.elapsed
 
 
@@ -49,23 +47,18 @@ class VirtualClock:
         self.epoch = epoch
 
     def now(self) -> Millis:
-        """Milliseconds since the epoch."""
         return Millis(self.epoch + int(asyncio.get_running_loop().time() * 1000))
 
     async def sleep_until(self, due: Millis) -> None:
-        """Sleep in virtual time."""
         await asyncio.sleep(max(0, due - self.now()) / 1000)
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine on virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main())
 
 
 def virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run an async test on virtual time."""
-
     @wraps(test)
     def on_virtual_time(*args: P.args, **kwargs: P.kwargs) -> None:
         run(lambda: test(*args, **kwargs))

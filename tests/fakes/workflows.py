@@ -92,12 +92,10 @@ def _goes_on(step: Step | str) -> bool:
 
 
 def calls(*requests: tuple[str, dict[str, Any]]) -> ModelStep:
-    """An answer that only calls."""
     return reply("", *requests)
 
 
 def unused_router(question: dict[str, Any]) -> Any:
-    """A router that must not be asked."""
     raise AssertionError(f"a model was asked who speaks next: {question}")
 
 
@@ -120,7 +118,6 @@ def started(graph: TransitionGraph, lines: Lines | None = None, *participants: s
 
 
 def session(one: Scenario) -> WorkflowSession:
-    """Where its workflow is."""
     assert one.conversation.workflow is not None
     return one.conversation.workflow
 

@@ -13,7 +13,6 @@ REFLECTING = 2
 
 
 def tags(answer: Answer, name: str) -> list[list[str]]:
-    """The tags of one name, in order."""
     return [tag for tag in answer["tags"] if tag[0] == name]
 
 

@@ -28,7 +28,6 @@ async def relay() -> AsyncIterator[str]:
 
 @pytest.fixture(params=[in_process, as_process], ids=["in process", "as a process"])
 def opened(request: pytest.FixtureRequest) -> Opening:
-    """Both ways to run the daemon."""
     opening: Opening = request.param
     return opening
 

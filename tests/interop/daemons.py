@@ -35,7 +35,6 @@ class Daemon:
 
     @property
     def agent_keys(self) -> frozenset[str]:
-        """Every key it speaks with."""
         return frozenset((self.project, *self.agents.values()))
 
     @property

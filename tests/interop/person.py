@@ -34,7 +34,6 @@ class Person:
         return str(self.keys.public_key().to_hex())
 
     def event(self, kind: int, text: str, *tags: Sequence[str]) -> sdk.Event:
-        """Write and sign an event."""
         builder = sdk.EventBuilder(sdk.Kind(kind), text).tags([sdk.Tag.parse(list(tag)) for tag in tags])
         return builder.finalize(self.keys)
 
@@ -45,7 +44,6 @@ class Person:
         return str(event.id().to_hex())
 
     async def write(self, text: str, *tags: Sequence[str], kind: int = 1) -> str:
-        """Write and send; returns the id."""
         return await self.publish(self.event(kind, text, *tags))
 
     async def listen(self, **wanted: Any) -> None:
@@ -55,7 +53,6 @@ class Person:
         await self._client.subscribe(_target(wanted), name)
 
     async def fetch(self, **wanted: Any) -> list[Answer]:
-        """Ask the relay once."""
         events = await self._client.fetch_events(_target(wanted), timedelta(seconds=PATIENCE))
         return [_as_dict(event) for event in events]
 

@@ -82,7 +82,6 @@ class Script:
 
     @property
     def answers(self) -> list[Answer]:
-        """The events alone."""
         return [received["heard"] for received in self.received]
 
     async def do(self, name: str, **given: Any) -> Any:

@@ -17,7 +17,6 @@ NEXT = {1: "Create bye.py that prints bye", 2: "Create again.py that prints agai
 
 @pytest.mark.parametrize("kind", [1, 11], ids=["notes", "a thread"])
 async def test_replies_to_our_answers_go_on(opened: Opening, kind: int, relay: str, tmp_path: Path) -> None:
-    """Three cycles: the reply carries over our tags, old markers and all, and still belongs to the conversation."""
     async with owned(opened, relay, tmp_path / "data", CLIENT) as (daemon, alice):
         begun = await alice.write(
             HELLO, ["p", daemon.project], *([["title", "Hello"]] if kind == 11 else []), kind=kind
@@ -48,7 +47,6 @@ async def test_replies_to_our_answers_go_on(opened: Opening, kind: int, relay: s
 
 
 async def test_a_reply_to_a_question_answers_it(relay: str, tmp_path: Path) -> None:
-    """reply() on what an agent asked reaches that agent, which goes on."""
     async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
         text = "Create a script that prints hello; ask me which name it should have"
         root = (await alice.write(text, ["p", daemon.project]))["id"]

@@ -27,7 +27,6 @@ HELLO = "Create hello.py that prints hello"
 
 
 async def test_a_whole_conversation_and_a_second_cycle(opened: Opening, relay: str, tmp_path: Path) -> None:
-    """A note goes through every phase to END; a reply to the last answer begins the next cycle in the same thread."""
     async with owned(opened, relay, tmp_path / "data") as (daemon, alice):
         root = await alice.write(HELLO, ["p", daemon.project])
         await alice.listen(kinds=[1], _e=[root])
@@ -80,7 +79,6 @@ async def _are_known_agents(alice: Person, daemon: Daemon, answers: list[Answer]
 
 
 async def test_every_key_publishes_a_profile_and_a_relay_list(relay: str, tmp_path: Path) -> None:
-    """Each key has one kind 0 and one kind 10002, which names the relay a person has to write to."""
     async with owned(in_process, relay, tmp_path / "data") as (daemon, _), person(relay) as bob:
         parsed = await bob.fetch(kinds=[0, 10002], authors=sorted(daemon.agent_keys))
         assert len(daemon.agent_keys) == 5
@@ -116,7 +114,6 @@ async def test_a_reply_without_p_tags_is_received_in_its_thread(relay: str, tmp_
 
 
 async def test_a_reply_of_the_old_convention_is_received_in_its_thread(relay: str, tmp_path: Path) -> None:
-    """Without markers the first e tag is the root and the last the parent."""
     async with owned(in_process, relay, tmp_path / "data") as (daemon, alice):
         root = await alice.write("Hello there", ["p", daemon.project])
         await alice.listen(kinds=[1], _e=[root])
@@ -128,7 +125,6 @@ async def test_a_reply_of_the_old_convention_is_received_in_its_thread(relay: st
 
 
 async def test_a_mention_in_the_text_goes_straight_to_the_agent(relay: str, tmp_path: Path) -> None:
-    """Who is named in the text answers; p tags alone, which clients add by themselves, leave it to the orchestrator."""
     async with owned(in_process, relay, tmp_path / "data") as (daemon, alice):
         executor = daemon.agents["executor"]
         uri = sdk.PublicKey.parse(executor).to_nostr_uri()
@@ -160,7 +156,6 @@ async def test_a_reply_to_an_agents_question_answers_it(relay: str, tmp_path: Pa
 
 
 async def test_three_conversations_at_once(relay: str, tmp_path: Path) -> None:
-    """Each thread gets its own answers, all of them, in order."""
     async with owned(in_process, relay, tmp_path / "data") as (daemon, alice):
         roots = [await alice.write(f"Create {name}.py that prints {name}", ["p", daemon.project]) for name in "abc"]
         await alice.listen(kinds=[1], _e=roots)

@@ -15,7 +15,6 @@ HELLO = "Create hello.py that prints hello"
 
 
 async def test_a_thread_from_its_root_to_the_end(opened: Opening, relay: str, tmp_path: Path) -> None:
-    """A kind 11 is answered by direct children of it in kind 1111, and nip22 finds root and parent where they are."""
     async with owned(opened, relay, tmp_path / "data", CLIENT) as (daemon, alice):
         thread = await alice.write(HELLO, ["title", "A first program"], ["p", daemon.project], kind=11)
         root = thread["id"]
@@ -33,7 +32,6 @@ async def test_a_thread_from_its_root_to_the_end(opened: Opening, relay: str, tm
 
 
 async def test_a_nested_comment_goes_on_with_the_conversation(relay: str, tmp_path: Path) -> None:
-    """A person's comment on our comment begins the next cycle of the thread; our answers stay children of the root."""
     async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
         thread = await alice.write(HELLO, ["title", "A first program"], ["p", daemon.project], kind=11)
         root = thread["id"]
@@ -75,7 +73,6 @@ async def test_a_comment_without_p_tags_is_received_in_its_thread(relay: str, tm
 
 
 async def test_notes_carry_the_tags_nip10_asks_for(relay: str, tmp_path: Path) -> None:
-    """nip10 finds root and parent of every answer, with relay and author, in the first cycle and after a reply."""
     async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
         root = (await alice.write(HELLO, ["p", daemon.project]))["id"]
         await alice.listen(kinds=[1], _e=[root])

@@ -17,7 +17,6 @@ HELLO = "Create hello.py that prints hello"
 
 
 async def test_somebody_unknown_is_ignored_and_never_answered(relay: str, tmp_path: Path) -> None:
-    """Neither a note of theirs nor their word in the owner's thread changes anything; only counters know."""
     async with owned(in_process, relay, tmp_path / "data") as (daemon, alice), person(relay) as mallory:
         await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
         note = await mallory.write("Create evil.py that prints evil", ["p", daemon.project])
@@ -38,7 +37,6 @@ async def test_somebody_unknown_is_ignored_and_never_answered(relay: str, tmp_pa
 
 
 async def test_a_forgery_is_dropped_and_does_not_shadow_the_genuine_note(tmp_path: Path) -> None:
-    """A relay that checks nothing spreads the owner's name under a stranger's words, and a copy with a false seal."""
     async with (
         FaultRelay() as relay,
         owned(in_process, relay.url, tmp_path / "data") as (daemon, alice),
@@ -86,7 +84,6 @@ ODD: list[dict[str, Any]] = [
 
 
 async def test_what_no_event_may_hold_is_survived(tmp_path: Path) -> None:
-    """Floats, nulls, nested things and more where text belongs: after each the next real note is answered."""
     async with FaultRelay() as relay, owned(in_process, relay.url, tmp_path / "data") as (daemon, alice):
         await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
         honest = json.loads(alice.event(1, "Create evil.py that prints evil", ["p", daemon.project]).as_json())
@@ -107,7 +104,6 @@ async def test_what_no_event_may_hold_is_survived(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [2**20 - 2**12, 2**20, 2**22], ids=["below 1 MiB", "above 1 MiB", "4 MiB"])
 async def test_a_note_larger_than_any_we_take_is_survived(size: int, tmp_path: Path) -> None:
-    """The owner's own note, rightly signed and kept by the relay: what comes before and after it is answered."""
     async with FaultRelay() as relay, owned(in_process, relay.url, tmp_path / "data") as (daemon, alice):
         await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
         for number in (1, 2):
@@ -121,7 +117,6 @@ async def test_a_note_larger_than_any_we_take_is_survived(size: int, tmp_path: P
 
 
 async def test_a_frame_too_large_to_read_costs_no_answer(tmp_path: Path) -> None:
-    """It is skipped on the same connection while an answer is under way; the answer is sent again."""
     async with FaultRelay() as relay, owned(in_process, relay.url, tmp_path / "data") as (daemon, alice):
         await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
 

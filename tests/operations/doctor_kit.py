@@ -1,19 +1,18 @@
 """Shared by the tests of the doctor: a case to examine, and its faults."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tenex.operations.doctor.configuration import settings
-from tenex.operations.doctor.findings import Case, DaemonProcess, Finding, Level
+from tenex.operations.doctor.findings import Case, Finding, Level
 
-NO_DAEMON = DaemonProcess()
 Look = Callable[[Case], Iterator[Finding]]
 
 
-def case_of(data: Path, **more: Any) -> Case:
+def case_of(data: Path, config: Path | None = None, **more: Any) -> Case:
     """A case whose settings have been examined."""
-    case = Case(data=data, config=None, env={}, **more)
+    case = Case(data=data, config=config, env={}, **more)
     list(settings(case))
     return case
 
@@ -21,6 +20,11 @@ def case_of(data: Path, **more: Any) -> Case:
 def bad(look: Look, case: Case) -> list[Finding]:
     """The faults and warnings of a check."""
     return [finding for finding in look(case) if finding.level is not Level.OK]
+
+
+async def bad_of(findings: AsyncIterator[Finding]) -> list[Finding]:
+    """The faults and warnings of an asynchronous check."""
+    return [finding async for finding in findings if finding.level is not Level.OK]
 
 
 def text_of(findings: list[Finding]) -> str:

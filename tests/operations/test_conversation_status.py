@@ -1,5 +1,6 @@
 """The status of a conversation, as an operator gets it."""
 
+import json
 from dataclasses import replace
 
 from tenex.cli.activity import toolbar
@@ -7,6 +8,7 @@ from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.ids import Millis, Slug
 from tenex.operations.conversation_status import conversation_status, usage
+from tenex.store.view_json import render
 from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
@@ -40,17 +42,16 @@ def test_a_waiting_caller_and_its_sub_agent_are_shown() -> None:
 def test_a_conversation_with_one_agent_is_shown_with_the_agent_in_place_of_a_phase() -> None:
     scenario = Scenario(seven_phases, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("hello")
     status = {**conversation_status(scenario.conversation, scenario.now), "usage": usage(scenario.conversation)}
-    assert status["place"] == "@executor"
+    assert (status["place"], status["phase"]) == ("@executor", None)
+    assert "phase" not in json.loads(render(scenario.conversation))
     assert toolbar(status).startswith("@executor · ")
 
 
 def test_a_workflow_is_shown_with_its_next_speaker_until_it_ends() -> None:
     graph = TransitionGraph.sequence(["writer", "editor"])
     scenario = started(graph)
-    assert conversation_status(scenario.conversation, scenario.now)["workflow"] == {
-        "name": "Review",
-        "speaker": "writer",
-    }
+    shown = {"name": "Review", "speaker": "writer"}
+    assert conversation_status(scenario.conversation, scenario.now)["workflow"] == shown
     while session(scenario).expected == "writer":
         scenario.step()
     assert conversation_status(scenario.conversation, scenario.now)["workflow"]["speaker"] == "editor"
@@ -59,6 +60,4 @@ def test_a_workflow_is_shown_with_its_next_speaker_until_it_ends() -> None:
     assert conversation_status(scenario.conversation, scenario.now)["workflow"] == ended
     closed = scenario.records(r.RoundClosed)[-1]
     last = fold(ID, [one for decision in scenario.journal for one in decision if one.seq <= closed.seq])
-    assert "workflow" not in conversation_status(last, scenario.now), (
-        "there is no next speaker, and its end is the next record"
-    )
+    assert "workflow" not in conversation_status(last, scenario.now), "its end is the next record"

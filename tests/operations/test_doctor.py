@@ -1,8 +1,10 @@
-"""`tenex doctor`: how checks are run, and the checks of settings, agents and models."""
+"""`tenex doctor`: how checks are run, and the checks of settings, agents, models, and of a running daemon."""
 
 import asyncio
+import errno
+import fcntl
 import os
-import sys
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -11,25 +13,22 @@ from typing import Any
 
 import pytest
 
-from tenex.cli.init import prepare
 from tenex.core.errors import ConfigurationError, InternalError, RelayUnavailable, StoreError
 from tenex.nostr.keys import KeyRing
-from tenex.operations.doctor import machine
-from tenex.operations.doctor.configuration import agents, consistency, models, settings
-from tenex.operations.doctor.findings import Case, Check, Finding, Level, Repair, fault, ok, warning
+from tenex.operations.doctor import daemon as module
+from tenex.operations.doctor.configuration import configuration, models, settings
+from tenex.operations.doctor.daemon import control, daemon, lock_holder, problems_in_status
+from tenex.operations.doctor.findings import Case, Check, DaemonProcess, Finding, Level, Repair, fault, ok, warning
 from tenex.operations.doctor.runner import CHECKS, FIRST, MAX_FINDINGS, Report, examine, repair_all
+from tenex.service.control import control_socket
 from tenex.store.lock import FolderLock
 
-from .doctor_kit import bad, case_of, change, text_of
+from .doctor_kit import bad, bad_of, case_of, change, text_of
+
+RUNNING = DaemonProcess(running=True, pid=1)
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A data folder as `tenex init` leaves it."""
-    return prepare(tmp_path / "data", None, ["ws://127.0.0.1:1"]).data
-
-
-# ---- how checks are run -------------------------------------------------------------------------------------------
+# ---- how checks are run
 
 
 async def test_a_check_that_hangs_or_breaks_costs_only_itself(data: Path) -> None:
@@ -56,13 +55,17 @@ async def test_a_check_that_hangs_or_breaks_costs_only_itself(data: Path) -> Non
     found = await examine(case_of(data), (), checks)
     never.set()
     assert time.monotonic() - began < 5
-    by_check = {name: [f.message for f in found if f.check == name] for name in ("hangs", "breaks", "waits", "works")}
-    assert by_check["hangs"] == ["seen before", "the check did not finish within 0.2 s"]
-    assert by_check["breaks"] == ["the check failed: RuntimeError: unforeseen", "seen before"]
-    assert by_check["waits"][0].startswith("the check did not finish")
-    assert by_check["works"] == ["well"]
-    (broken,) = [f for f in found if f.check == "breaks" and f.level is Level.FAULT]
-    assert broken.error is InternalError
+    late = "the check did not finish within 0.2 s"
+    assert [(f.check, f.message) for f in found] == [
+        ("hangs", "seen before"),
+        ("hangs", late),
+        ("breaks", "the check failed: RuntimeError: unforeseen"),
+        ("breaks", "seen before"),
+        ("waits", late),
+        ("waits", "asked"),
+        ("works", "well"),
+    ]
+    assert found[2].error is InternalError
 
 
 async def test_what_is_reported_is_bounded_on_one_line_and_without_secrets(data: Path) -> None:
@@ -74,37 +77,35 @@ async def test_what_is_reported_is_bounded_on_one_line_and_without_secrets(data:
 
     found = await examine(case_of(data), (), [Check(name="talks", examine=talks, timeout=5)])
     assert len(found) == MAX_FINDINGS + 1
-    assert found[0].message == "a b \\x1b[2J [redacted]"
-    assert found[0].location == "/x/\\udcff"
+    assert (found[0].message, found[0].location) == ("a b \\x1b[2J [redacted]", "/x/\\udcff")
     assert found[-1].message == "161 more findings are not shown"
 
 
 def test_the_exit_code_is_the_highest_of_the_faults_branches() -> None:
-    world = fault("x", "y", "z", RelayUnavailable)
+    world, wrong = fault("x", "y", "z", RelayUnavailable), fault("x", "y", "z")
     assert Report(findings=(ok("x"), warning("x", "y", "z"))).exit_code == 0
     assert Report(findings=(world,)).exit_code == 1
-    assert Report(findings=(fault("x", "y", "z"), world)).exit_code == 3
-    assert Report(findings=(world, fault("x", "y", "z", StoreError), fault("x", "y", "z"))).exit_code == 4
+    assert Report(findings=(wrong, world)).exit_code == 3
+    assert Report(findings=(world, fault("x", "y", "z", StoreError), wrong)).exit_code == 4
 
 
 async def test_a_repair_that_needs_the_lock_is_not_done_beside_a_daemon(data: Path) -> None:
     done: list[str] = []
 
-    def fix(name: str, *, needs_lock: bool) -> Repair:
+    def repair(name: str, *, needs_lock: bool) -> Repair:
         def act() -> str:
             done.append(name)
             return name
 
         return Repair(run=act, needs_lock=needs_lock)
 
-    fixes = [fix("any", needs_lock=False), fix("rest", needs_lock=True)]
-    findings = [warning("x", "y", "z", one) for one in fixes]
+    repairs = [repair("any", needs_lock=False), repair("rest", needs_lock=True)]
+    findings = [warning("x", "y", "z", one) for one in repairs]
     with FolderLock(data / "conversations"):
         busy = await repair_all(data / "conversations", findings)
-    assert done == ["any"]
-    assert [m.success for m in busy] == [True, False]
+    assert [one.success for one in busy] == [True, False]
     assert f"process {os.getpid()}" in busy[1].done
-    assert [m.success for m in await repair_all(data / "conversations", findings)] == [True, True]
+    assert [one.success for one in await repair_all(data / "conversations", findings)] == [True, True]
     assert done == ["any", "any", "rest"]
 
 
@@ -136,39 +137,31 @@ async def test_no_check_breaks_on_odd_files(tmp_path: Path) -> None:
     found = await examine(Case(data=data, config=None, env={}), FIRST, checks)
     assert not [f for f in found if f.error is InternalError and f.level is Level.FAULT], text_of(list(found))
     assert not [f for f in found if "did not finish" in f.message], text_of(list(found))
-    assert {"folders", "keys", "conversations", "index", "agents"} <= {f.check for f in found if f.level is Level.FAULT}
+    faults = {f.check for f in found if f.level is Level.FAULT}
+    assert {"folders", "keys", "conversations", "index", "configuration"} <= faults
 
 
-# ---- what the operator wrote --------------------------------------------------------------------------------------
-
-
-def test_all_faults_of_the_settings_are_reported_and_the_rest_is_examined(data: Path) -> None:
-    change(data, '[limits]\nturns_per_message = 0\nsame_rout = 3\n[paths]\nkeys = "secrets"\n')
-    case = Case(data=data, config=None, env={})
-    found = bad(settings, case)
-    assert [f.level for f in found] == [Level.FAULT, Level.FAULT, Level.WARNING]
-    assert "did you mean `same_route`" in text_of(found)
-    assert "as if limits were not set" in found[-1].message
-    assert case.paths is not None
-    assert case.paths.keys == data / "secrets"  # what holds no fault still counts
-    assert case.invalid_sections == {"limits"}
+# ---- settings, agents, models
 
 
 @pytest.mark.parametrize(
-    ("raw", "what"),
-    [(b"[people\n", "not valid TOML"), (b"x = '\xff'", "UTF-8"), (b"colour = 1\n", "no such setting")],
+    ("raw", "messages"),
+    [
+        (b"[people\n", ["not valid TOML"]),
+        (b"x = '\xff'", ["UTF-8"]),
+        (b"[limits]\nturns_per_message = 0\nsame_rout = 3\n", ["", "did you mean `same_route`"]),
+    ],
 )
-def test_a_file_that_cannot_be_read_is_a_fault_with_its_place(data: Path, raw: bytes, what: str) -> None:
+def test_all_faults_of_the_settings_are_reported_with_their_place(data: Path, raw: bytes, messages: list[str]) -> None:
     (data / "tenex.toml").write_bytes(raw)
-    found = bad(settings, Case(data=data, config=None, env={}))
-    assert what in found[0].message
-    assert found[0].location == str(data / "tenex.toml")
-    assert found[0].error is ConfigurationError
-
-
-def test_a_wrong_variable_is_reported_as_one(data: Path) -> None:
-    found = bad(settings, Case(data=data, config=None, env={"TENEX_LOG__LEVEL": "loud"}))
-    assert found[0].location == "TENEX_LOG__LEVEL"
+    case = case_of(data)
+    *found, last = bad(settings, case)
+    assert [(f.level, f.error) for f in found] == [(Level.FAULT, ConfigurationError)] * len(messages)
+    assert all(word in text_of(found) for word in messages)
+    assert all(f.location.startswith(str(data / "tenex.toml")) for f in found)
+    assert (last.level, case.settings) == (Level.WARNING, None)
+    (found_in_environment, _) = bad(settings, Case(data=data.parent, config=None, env={"TENEX_LOG__LEVEL": "loud"}))
+    assert found_in_environment.location == "TENEX_LOG__LEVEL"
 
 
 @pytest.mark.parametrize(
@@ -192,86 +185,151 @@ def test_a_wrong_variable_is_reported_as_one(data: Path) -> None:
         ('[models.prices."openai:gpt"]\ninput = 1\noutput = 2', "models.prices", "never used"),
         ("[models.providers.mine]\nconcurrency = 1", "models.providers.mine", "no setting names a model"),
         ('[metrics]\nhost = "0.0.0.0"\nport = 1', "metrics.host", "others can reach"),
-        ("[people]\nopen = true", "people.open", "cost money"),
+        ('[people]\nopen = true\n[models]\ndefault = "openai:gpt-5"', "people.open", "cost money"),
+        ("[people]\nowners = []", "tenex.toml", "no one may talk here"),
+        ("[models.agents.exector]\nmodel = 'offline'", "models.agents.exector", "did you mean `executor`?"),
+        ('[models]\ndefault = "what:x"', "models.default", '"what" is no provider'),
     ],
 )
 def test_settings_that_contradict_each_other_are_reported(data: Path, text: str, where: str, what: str) -> None:
+    assert not bad(configuration, case_of(data)), "what `tenex init` writes gives no warning"
     file = data / "tenex.toml"
-    if text.startswith("[people]"):
-        text += '\n[models]\ndefault = "openai:gpt-5"'
-    file.write_text(text if text.startswith(("[relays]", "[people]")) else f"{file.read_text()}\n{text}\n")
-    found = [f for f in bad(consistency, case_of(data)) if where in f.location and what in f.message]
-    assert found, text_of(bad(consistency, case_of(data)))
-    assert found[0].fix
+    replaces = text.startswith(("[relays]", "[people]", "[models]"))
+    file.write_text(text if replaces else f"{file.read_text()}\n{text}\n")
+    found = bad(configuration, case_of(data))
+    named = [f for f in found if where in f.location and what in f.message]
+    assert named, text_of(found)
+    assert all(f.fix for f in named)
 
 
-def test_the_settings_that_init_writes_give_no_warning(data: Path) -> None:
-    assert not bad(consistency, case_of(data))
-    assert not bad(agents, case_of(data))
-
-
-def test_no_authorized_user_is_a_fault(tmp_path: Path) -> None:
-    (tmp_path / "tenex.toml").write_text("[people]\nowners = []\n")
-    found = bad(consistency, case_of(tmp_path))
-    assert "no one may talk here" in text_of(found)
-    assert "npub" in found[0].fix
-
-
-def test_agents_with_faults_and_settings_for_missing_agents_are_reported(data: Path) -> None:
-    change(data, '[models.agents.exector]\nmodel = "offline"')
-    assert "there is no agent 'exector'" in text_of(bad(agents, case_of(data)))
+def test_a_fault_of_an_agent_is_reported_with_its_file(data: Path) -> None:
     (data / "agents" / "critic.md").write_text("---\nname: Critic\n---\n")
-    found = bad(agents, case_of(data))
+    found = bad(configuration, case_of(data))
     assert found
     assert all(str(data / "agents" / "critic.md") in f.location for f in found)
 
 
-# ---- models -------------------------------------------------------------------------------------------------------
-
-
-async def results(data: Path, **more: Any) -> list[Finding]:
-    """The findings of the check of models."""
-    return [f async for f in models(case_of(data, **more))]
-
-
-async def test_models_that_cannot_be_used_are_reported_with_their_setting(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    text = (data / "tenex.toml").read_text().replace("[models]", '[models]\ndefault = ["openai:gpt-5", "what:x"]', 1)
-    (data / "tenex.toml").write_text(text)
-    found = [f for f in await results(data) if f.level is Level.FAULT]
-    assert len(found) == 2, text_of(found)
-    assert "openai" in text_of(found)
-    assert "api-key" in text_of(found)
-    assert '"what" is no provider' in text_of(found)
-
-
-async def test_an_existing_key_makes_a_model_usable_and_is_not_shown(data: Path) -> None:
-    secret = "sk-very-secret-indeed-0123456789"
-    (data / "keys" / "openai.api-key").write_text(f"{secret}\n")
-    (data / "keys" / "openai.api-key").chmod(0o600)
+async def test_a_key_is_used_and_not_shown_and_the_offline_model_needs_none(data: Path) -> None:
+    (found,) = [f async for f in models(case_of(data))]
+    assert (found.level, "only the offline model" in found.message) == (Level.OK, True)
+    key = data / "keys" / "openai.api-key"
+    key.write_text("sk-very-secret-indeed-0123456789\n")
+    key.chmod(0o600)
     text = (data / "tenex.toml").read_text().replace("[models]", '[models]\ndefault = "openai:gpt-5"', 1)
     (data / "tenex.toml").write_text(text)
-    found = await results(data)
-    assert not [f for f in found if f.level is Level.FAULT], text_of(found)
-    assert secret not in text_of(found)
-
-
-async def test_the_offline_model_needs_no_package(data: Path) -> None:
-    (found,) = await results(data)
-    assert found.level is Level.OK
-    assert "only the offline model" in found.message
-
-
-def test_no_check_changes_a_file(data: Path) -> None:
-    """Modification times are compared: reading may change others."""
-    before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     case = case_of(data)
-    for check in CHECKS:
-        if check.name not in ("relays", "models", "control", "sandbox"):
-            list(check.examine(case))  # type: ignore[arg-type]
-    after = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
-    assert {path for path in before if path.name != "conversations" and before[path] != after[path]} == set()
-    assert sys.version_info >= machine.OLDEST_PYTHON
+    found_all = [*configuration(case), *[f async for f in models(case)]]
+    assert {f.level for f in found_all} == {Level.OK}
+    assert "sk-very-secret" not in text_of(found_all)
+    change(data, '[models.agents.executor]\nmodel = "openai:a-model-of-tomorrow"')
+    (unpriced,) = await bad_of(models(case_of(data)))
+    assert "price of openai:a-model-of-tomorrow is not known" in unpriced.message
+
+
+# ---- a daemon
+
+
+def test_the_holder_is_found_without_taking_the_lock(data: Path) -> None:
+    """A pid that was left, a holder in this process, and one that wrote nothing; the lock does not change."""
+    path = data / "conversations" / ".lock"
+    path.write_text("1\n")  # a process that runs and is not a daemon
+    assert lock_holder(path) == DaemonProcess()
+    with FolderLock(data / "conversations"):
+        assert lock_holder(path) == DaemonProcess(running=True, pid=os.getpid())
+        case = case_of(data)
+        assert not bad(daemon, case)
+        assert case.daemon.running
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(descriptor, 0)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert lock_holder(path).running
+        with pytest.raises(BlockingIOError), path.open() as second:
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(descriptor)
+    assert lock_holder(path) == DaemonProcess()
+
+
+def test_a_lock_of_another_user_is_never_to_be_moved(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon may hold it: with the file moved away a second one could begin."""
+
+    def refuse(path: Path) -> DaemonProcess:
+        raise PermissionError(errno.EACCES, "refused", str(path))
+
+    monkeypatch.setattr(module, "lock_holder", refuse)
+    (found,) = bad(daemon, case_of(data))
+    assert (found.error, "move" in found.fix) == (StoreError, False)
+
+
+def bound(data: Path) -> socket.socket:
+    """A socket at the daemon's address."""
+    server = socket.socket(socket.AF_UNIX)
+    descriptor = os.open(data, os.O_RDONLY)
+    server.bind(f"/proc/self/fd/{descriptor}/tenex.sock")
+    os.close(descriptor)
+    return server
+
+
+async def asked(data: Path, process: DaemonProcess = DaemonProcess()) -> list[Finding]:  # noqa: B008 it is frozen
+    return await bad_of(control(case_of(data, daemon=process)))
+
+
+async def test_a_stale_socket_is_removed_by_fix_only(data: Path) -> None:
+    path = data / "tenex.sock"
+    bound(data).close()
+    assert "does not answer at its control socket" in text_of(await asked(data, RUNNING))
+    found = await asked(data)
+    assert ([f.level for f in found], path.exists()) == ([Level.WARNING], True)
+    (fixed,) = await repair_all(data / "conversations", found)
+    assert (fixed.done, path.exists()) == ("removed", False)
+    assert not await asked(data)
+    assert "is missing" in text_of(await asked(data, RUNNING))
+
+
+async def test_a_file_in_the_place_of_the_socket_and_a_socket_without_answers(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STATUS_TIMEOUT", 0.2)
+    path = data / "tenex.sock"
+    path.write_text("x")
+    assert "not a socket" in text_of(await asked(data))
+    path.unlink()
+    with bound(data) as mute:
+        mute.listen()
+        (found,) = await asked(data)
+    assert "does not answer with its status: timeout of 0.2 s" in found.message
+    assert found.error.exit_code == 1
+
+
+async def test_the_daemon_is_asked_for_its_problems(data: Path) -> None:
+    async def status(_: Any) -> dict[str, Any]:
+        return {
+            "configuration": {"file": "/x/tenex.toml", "refused": ["a", "b"], "needsRestart": ["relays.urls"]},
+            "relays": [
+                {"url": "wss://a.example?key=1", "state": "unresponsive", "unresponsiveSince": "then", "fault": "x"},
+                {"url": "wss://b.example", "state": "connected"},
+            ],
+            "models": {"lastFailure": {"why": "no credit left"}},
+            "conversations": {
+                "open": [{"id": "h", "kind": "held"}, {"id": "p", "kind": "parked"}],
+                "suspended": [{"id": "f", "since": "then", "why": "disk full"}],
+                "quarantined": [{"id": "q", "why": "line 3"}],
+            },
+        }
+
+    async with control_socket(data / "tenex.sock", {"status": status}):
+        first, *found = [f async for f in control(case_of(data, daemon=RUNNING))]
+    assert first.message == "the daemon answers"
+    assert [f.level for f in found] == [Level.WARNING, Level.WARNING, *[Level.FAULT] * 4]
+    assert [f.error.exit_code for f in found[2:]] == [1, 4, 4, 1]
+    text = text_of(found)
+    for word in ("2 faults", "relays.urls", "wss://a.example?...", "disk full", "line 3", "no credit left"):
+        assert word in text
+    assert "key=1" not in text
+
+
+def test_a_status_of_another_shape_gives_no_finding() -> None:
+    odd: list[Any] = [None, 5, [], {"relays": 5, "conversations": [1], "models": {"lastFailure": 1}}]
+    for status in odd:
+        assert not list(problems_in_status(status))

@@ -53,7 +53,6 @@ class DyingWorld(World):
 
     @property
     def effects(self) -> list[str]:
-        """What was done outside, in order."""
         return [json.loads(line) for line in self._effects.read_text().splitlines()]
 
     # ---- death ----
@@ -63,7 +62,6 @@ class DyingWorld(World):
         self.died.set()
 
     async def _live(self) -> None:
-        """Go no further once dead."""
         if self.died.is_set():
             await asyncio.Event().wait()
 
@@ -109,14 +107,12 @@ class DyingWorld(World):
         return step
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        """A tool works for a while."""
         await self._live()
         result = await super().call(name, arguments, context)
         await self._did(f"{name} by {context.agent} in {context.phase}")
         return result
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """A relay takes an event."""
         await self._live()
         outcome = await super().publish(event, relay)
         await self._did(f"publish {event.content}")

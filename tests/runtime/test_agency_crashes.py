@@ -24,6 +24,7 @@ from tests.fakes.virtual import virtual_time
 from tests.histories.agency_scenes import by_states, fenced
 
 from .dying import DyingWorld, Finds, Moment, Subject, work
+from .test_crashes import ONCE, REPEATED
 
 EDGES = (("asking", "building", lambda me: me.n), ("building", "built", lambda me: me.n > 1))
 OWN: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
@@ -147,28 +148,12 @@ SUBJECTS = (
     ),
 )
 
-REPEATED: dict[Moment, int] = {
-    "before intent": 1,
-    "after intent": 1,
-    "after effect": 2,
-    "before result": 2,
-    "after result": 1,
-}
-ONCE: dict[Moment, int] = {
-    "before intent": 1,
-    "after intent": 0,
-    "after effect": 1,
-    "before result": 1,
-    "after result": 1,
-}
-"""As in `test_crashes`: how often the effect is seen outside, of work that may be repeated and that may not."""
 ANSWERED: dict[Moment, int] = {**REPEATED, "before result": 1}
 """Of work whose end functions decide on: it is on disk before they are called, so a kill before their verdict is on
 disk repeats their call and not the work."""
 
 
 def seen(subject: Subject, moment: Moment) -> int:
-    """How often the effect is seen outside."""
     if subject.name == "program":
         return ONCE[moment]
     return (REPEATED if subject.name == "states" else ANSWERED)[moment]
@@ -186,9 +171,9 @@ async def test_after_a_crash_agents_are_in_the_right_phase_and_each_step_is_take
     survived: list[Record] = []
 
     assert await world.live(), "it never came to that moment"
-    survived.extend(book(world))
+    survived.extend(world.records())
     assert not await world.live()
-    records = book(world)
+    records = world.records()
     assert records[: len(survived)] == survived
     state = fold(ID, records)
     assert (state.status, pending(state)) == ("ended", {})
@@ -214,7 +199,3 @@ async def test_after_a_crash_agents_are_in_the_right_phase_and_each_step_is_take
     assert (
         max(Counter(rec.text for rec in records if isinstance(rec, r.MessageSent) and rec.text == BUILT).values()) == 1
     )
-
-
-def book(world: DyingWorld) -> list[Record]:
-    return [record for decision in world.books[ID] for record in decision]

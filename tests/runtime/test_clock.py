@@ -11,40 +11,32 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.errors import ModelUnavailable
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep
-from tenex.runtime.clock import ClockWatch, SystemClock
+from tenex.runtime.clock import SystemClock
 from tenex.store.stats import Stats, as_json
 from tenex.store.view_json import render
-from tests.fakes.runtime import Daemon, World
-from tests.fakes.scenario import reply, seven_phases
-from tests.fakes.virtual import VirtualClock, virtual_time
-
-from .test_runtime import worker
+from tests.fakes.runtime import Daemon, World, worker
+from tests.fakes.scenario import ID, reply, route, seven_phases
+from tests.fakes.virtual import virtual_time
 
 HOUR, YEARS = 3_600_000, 10 * 365 * 86_400_000
 STEPS = pytest.mark.parametrize("by", [-HOUR, YEARS, -YEARS], ids=["an hour back", "ten years on", "ten years back"])
-ID = "c" * 64
-
-
-def records(world: World, kind: type[r.Record] = r.Record) -> list[Any]:
-    return [rec for decision in world.books.get(ConversationId(ID), []) for rec in decision if isinstance(rec, kind)]
 
 
 def check_sane(world: World, away: int = 0) -> None:
     """Durations are plausible and event ids unique; `away` ms may count as idle time."""
-    stats = as_json(Stats.of(ConversationId(ID), records(world)))
+    stats = as_json(Stats.of(ID, world.records()))
     spent = [stats["durationMs"], *(p["durationMs"] for p in stats["phases"].values())]
     assert all(0 <= ms < YEARS // 2 + away for ms in spent), spent
     assert 0 <= stats["workingMs"] < YEARS // 2
     shown = json.loads(render(Daemon(world, None).state(ID)))  # type: ignore[arg-type]
     assert all(0 <= ms < YEARS // 2 + away for ms in durations(shown))
-    ids = [event.id for rec in records(world, r.MessageSent) for event in rec.events]
+    ids = [event.id for rec in world.records(r.MessageSent) for event in rec.events]
     assert len(ids) == len(set(ids)) == len(world.published)
 
 
 def durations(value: Any) -> list[int]:
-    """Every duration in a view."""
     if not isinstance(value, dict):
         return [ms for item in value for ms in durations(item)] if isinstance(value, list) else []
     own = [ms for name, ms in value.items() if name.startswith("duration") and isinstance(ms, int)]
@@ -69,16 +61,15 @@ async def test_a_turn_under_way_ends_as_if_the_clock_had_not_been_set(by: int, m
         await asyncio.sleep(moment)
         world.clock.epoch += by
         await daemon.until("ended")
-    assert {rec.outcome for rec in records(world, r.RunEnded)} == {"finished"}
-    assert not records(world, r.RunWarned)
-    assert [rec.by for rec in records(world, r.ClockAdjusted)] == [by]
+    assert {rec.outcome for rec in world.records(r.RunEnded)} == {"finished"}
+    assert not world.records(r.RunWarned)
+    assert [rec.by for rec in world.records(r.ClockAdjusted)] == [by]
     check_sane(world)
 
 
 @STEPS
 @virtual_time
 async def test_a_tool_that_hangs_is_warned_of_and_ended_when_its_time_has_passed(by: int) -> None:
-    """Not at once, and not ten years later; each once."""
     world = stage()
     world.work = 10.0**6
     ended = 0.0
@@ -93,27 +84,25 @@ async def test_a_tool_that_hangs_is_warned_of_and_ended_when_its_time_has_passed
         began = asyncio.get_running_loop().time()
         await asyncio.sleep(300)
         world.clock.epoch += by
-        while "timed_out" not in {rec.outcome for rec in records(world, r.RunEnded)}:
+        while "timed_out" not in {rec.outcome for rec in world.records(r.RunEnded)}:
             await asyncio.sleep(1.0)
         ended = asyncio.get_running_loop().time() - began
         world.work = 0.01
         await daemon.until("ended")
     assert 1_795 < ended < 1_810
-    assert len({rec.run for rec in records(world, r.RunWarned)}) == len(records(world, r.RunWarned)) >= 1
+    assert len({rec.run for rec in world.records(r.RunWarned)}) == len(world.records(r.RunWarned)) >= 1
 
 
 @STEPS
 @virtual_time
 async def test_a_held_model_is_tried_again_when_its_time_has_passed(by: int) -> None:
-    """Three short waits, then five minutes at a time: a clock that is set neither adds a try nor loses one."""
-    world = stage()
     tries: list[float] = []
 
     def router(question: dict[str, Any]) -> Any:
         tries.append(asyncio.get_running_loop().time())
         return ModelUnavailable("connection refused") if len(tries) < 6 else seven_phases(question)
 
-    world.router = router
+    world = stage(router=router)
 
     async with world.daemon() as daemon:
         daemon.write("hello")
@@ -129,18 +118,16 @@ async def test_a_held_model_is_tried_again_when_its_time_has_passed(by: int) -> 
 @pytest.mark.parametrize("restarts", [False, True], ids=["in one life", "between two"])
 @virtual_time
 async def test_a_parked_run_has_its_time_left_when_the_answer_comes(by: int, *, restarts: bool) -> None:
-    """A question may wait for days; what its run had left before, it has left after."""
-
     def asks(request: ModelRequest) -> ModelStep:
         if not any(isinstance(entry, ModelStep) for entry in request.entries):
             return reply("", ("ask", {"question": "Which colour?"}))
         return worker(request)
 
-    world = stage(worker=asks, router=lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "-"})
+    world = stage(worker=asks, router=lambda q: route(None, "USER" if q["turns"] else "executor"))
 
     async with world.daemon() as daemon:
         daemon.write("hello")
-        while not records(world, r.QuestionAsked):
+        while not world.records(r.QuestionAsked):
             await asyncio.sleep(0.1)
         await asyncio.sleep(40 if restarts else 86_400)
         if not restarts:
@@ -153,84 +140,27 @@ async def test_a_parked_run_has_its_time_left_when_the_answer_comes(by: int, *, 
         async with world.daemon() as daemon:
             daemon.write("blue")
             await daemon.until("waiting")
-    (answered,) = records(world, r.QuestionAnswered)
+    (answered,) = world.records(r.QuestionAnswered)
     left = answered.close_at - answered.at
-    assert 1_790_000 < left <= 1_800_000 or (left > 0 and not records(world, r.ClockAdjusted)), left
-    assert {rec.outcome for rec in records(world, r.RunEnded)} == {"finished"}
+    assert 1_790_000 < left <= 1_800_000 or (left > 0 and not world.records(r.ClockAdjusted)), left
+    assert {rec.outcome for rec in world.records(r.RunEnded)} == {"finished"}
 
 
 @STEPS
 @virtual_time
 async def test_a_clock_set_between_two_lives_costs_no_deadline_and_no_retry(by: int) -> None:
-    """The next start goes by the new clock, and fires each timer once."""
-    world = stage()
-    down = [True]
-
-    def router(question: dict[str, Any]) -> Any:
-        return ModelUnavailable("connection refused") if down[0] else seven_phases(question)
-
-    world.router = router
+    world = stage(router=lambda question: ModelUnavailable("connection refused"))
 
     async with world.daemon(kill=True) as daemon:
         daemon.write("hello")
         await asyncio.sleep(60)  # tried three times, and held
     world.clock.epoch += by
-    down[0] = False
+    world.router = seven_phases
     async with world.daemon() as daemon:
         await daemon.until("waiting", seconds=320)
-    due = [rec.seq for rec in records(world, r.RetryDue)]
-    assert len(due) == len(records(world, r.RetryScheduled))
+    due = [rec.seq for rec in world.records(r.RetryDue)]
+    assert len(due) == len(world.records(r.RetryScheduled))
     check_sane(world, max(0, by))
-
-
-@STEPS
-@virtual_time
-async def test_a_step_of_the_clock_that_a_failed_append_did_keep_is_not_noted_again(by: int) -> None:
-    world = stage(router=lambda question: ModelUnavailable("connection refused"))
-
-    async with world.daemon() as daemon:
-        daemon.write("hello")
-        await asyncio.sleep(30)  # held: the next try is five minutes away
-        failing = world.appends + 1
-        world.fail_append = lambda number: 9 if number == failing else None
-        world.clock.epoch += by
-        daemon.write("/status")
-        await asyncio.sleep(20)
-        world.router = seven_phases
-    async with world.daemon() as daemon:  # which goes by the journal
-        began = asyncio.get_running_loop().time()
-        await daemon.until("waiting")
-        assert asyncio.get_running_loop().time() - began < 300
-    assert [rec.by for rec in records(world, r.ClockAdjusted)] == [by]
-    assert [rec.seq for rec in world.observed] == [rec.seq for rec in records(world)]
-    check_sane(world)
-
-
-@STEPS
-@virtual_time
-async def test_a_wait_that_a_failed_append_did_keep_goes_by_the_clock_that_was_set_since(by: int) -> None:
-    """Its timer begins when the journal has been read again: neither at once nor in ten years."""
-    world = stage()
-    tries: list[float] = []
-
-    def router(question: dict[str, Any]) -> Any:
-        tries.append(asyncio.get_running_loop().time())
-        return ModelUnavailable("connection refused") if len(tries) < 5 else seven_phases(question)
-
-    world.router = router
-
-    async with world.daemon() as daemon:
-        daemon.write("hello")
-        await asyncio.sleep(15)
-        failing = world.appends + 2  # the next are the fourth try and its failure, after which the question is held
-        world.fail_append = lambda number: 9 if number == failing else None
-        while len(tries) < 4:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.3)
-        world.clock.epoch += by
-        await daemon.until("waiting")
-    assert round(tries[4] - tries[3]) in (300, 301)
-    check_sane(world)
 
 
 @STEPS
@@ -281,7 +211,7 @@ async def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(
         await asyncio.sleep(3_600)
     world.clock.epoch += by
     async with world.daemon():
-        while not records(world, r.OutboxExpired):
+        while not world.records(r.OutboxExpired):
             await asyncio.sleep(60)
         expired = asyncio.get_running_loop().time()
     assert 3 * 86_400 <= expired < 3 * 86_400 + 7_300
@@ -289,7 +219,6 @@ async def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(
 
 @virtual_time
 async def test_the_view_is_written_after_the_clock_went_back() -> None:
-    """At most once a second does not mean: not before the old time comes again."""
     world = stage()
 
     async with world.daemon() as daemon:
@@ -298,32 +227,16 @@ async def test_the_view_is_written_after_the_clock_went_back() -> None:
         await asyncio.sleep(1)
         world.clock.epoch -= HOUR
         world.think = 60.0
-        before = world.shown[ConversationId(ID)]
+        before = world.shown[ID]
         daemon.write("think")
         await asyncio.sleep(5)
-        assert world.shown[ConversationId(ID)] > before
+        assert world.shown[ID] > before
         world.think = 0.05
         daemon.write("/stop")
         await daemon.until("waiting")
 
 
-@virtual_time
-async def test_a_clock_watch_reports_each_step_once_and_no_drift() -> None:
-    clock = VirtualClock()
-
-    watch = ClockWatch(clock)
-    assert watch.step() == 0
-    for _ in range(10):
-        await asyncio.sleep(1_000)
-        clock.epoch += 400  # as an oscillator drifts, or is being corrected
-    assert watch.step() in (0, 4_000)
-    clock.epoch -= HOUR
-    assert -HOUR <= watch.step() <= -HOUR + 4_000
-    assert watch.step() == 0
-
-
 async def test_the_systems_clock_waits_for_time_to_pass_and_not_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real one: set back by an hour while somebody waits for 50 ms."""
     clock, loop = SystemClock(), asyncio.get_running_loop()
     began = loop.time()
     waiting = asyncio.create_task(clock.sleep_until(Millis(clock.now() + 50)))

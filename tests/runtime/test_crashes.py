@@ -24,13 +24,10 @@ WAY = ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
 
 
 def asked_in(phase: str) -> Finds:
-    """The router is asked there."""
     return lambda record, state: isinstance(record, r.RouteRequested) and state.phase == phase
 
 
 def tool(name: str) -> Subject:
-    """The executor's call of a tool."""
-
     def permitted(record: Record, _: Conversation) -> bool:
         return isinstance(record, r.ToolCallStarted) and record.tool == name
 
@@ -41,7 +38,6 @@ def tool(name: str) -> Subject:
 
 
 def begins(agent: str) -> Finds:
-    """An agent's run in execute begins."""
     return lambda record, state: (
         isinstance(record, r.RunStarted) and record.agent == agent and state.runs[record.run].phase is Phase.EXECUTE
     )
@@ -60,7 +56,6 @@ def of(kind: type[Record], phase: str = "") -> Finds:
 
 
 def announced(record: Record, state: Conversation) -> bool:
-    """The executor reports what it has built."""
     return isinstance(record, r.MessageSent) and record.text == SPOKEN
 
 
@@ -126,12 +121,11 @@ ONCE: dict[Moment, int] = {
 async def test_whatever_is_cut_off_wherever_the_conversation_arrives(
     subject: Subject, moment: Moment, tmp_path: Path
 ) -> None:
-    """As it would have without the crash; each effect as often as its kind permits, and no result twice."""
     world = DyingWorld(tmp_path, subject, moment)
     survived: list[Record] = []
 
     assert await world.live(), "it never came to that moment"
-    survived.extend(records(world))
+    survived.extend(world.records())
     assert not await world.live()
     check(world, survived)
     expected = (ONCE if subject.name == "send" else REPEATED)[moment]
@@ -151,24 +145,20 @@ async def test_a_crash_within_the_recovery_is_one_more_crash(subject: Subject, m
     survived: list[Record] = []
 
     assert await world.live()
-    survived.extend(records(world))
+    survived.extend(world.records())
     world.subject, world.moment = RECOVERY, moment
     assert await world.live(), "it never came to that moment"
-    again = records(world)
+    again = world.records()
     assert not await world.live()
-    assert records(world)[: len(again)] == again
+    assert world.records()[: len(again)] == again
     check(world, survived, lives=3)
     expected = (ONCE if subject.name == "send" else REPEATED)["after effect"]
     assert world.effects.count(subject.effect) == expected
 
 
-def records(world: DyingWorld) -> list[Record]:
-    return [record for decision in world.books[ID] for record in decision]
-
-
 def check(world: DyingWorld, survived: list[Record], lives: int = 2) -> None:
     """What has to hold after every crash; a call that only reads may run in each life."""
-    book = records(world)
+    book = world.records()
     assert book[: len(survived)] == survived
     assert [record.seq for record in book] == list(range(1, len(book) + 1))
     state, then = fold(ID, book), fold(ID, survived)

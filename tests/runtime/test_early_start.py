@@ -19,20 +19,12 @@ from tenex.core.port_values import ExecutionContext
 from tenex.core.ports import OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.core.signals import ModelCallInterrupted
 from tests.fakes.runtime import World
-from tests.fakes.scenario import ID, reply, rules
+from tests.fakes.scenario import ID, one_turn, reply, rules
 from tests.fakes.virtual import virtual_time
 
+ONCE = one_turn("executor", "execute")
 FLUSH = 100.0
 """Seconds of an append: whatever does not wait for it has long ended."""
-
-
-def once(question: dict[str, Any]) -> dict[str, Any]:
-    """One turn of execute for each message, then the user is next."""
-    turns, newest = question["turns"], question["messages"][-1]
-    is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
-    return (
-        {"agents": ["executor"], "phase": "execute", "reason": "-"} if is_new else {"agents": ["USER"], "reason": "-"}
-    )
 
 
 def tools(request: ModelRequest) -> ModelStep:
@@ -46,7 +38,7 @@ class Watched(World):
     """Knows of each effect whether the record that wants it was durable when it started."""
 
     def __init__(self) -> None:
-        super().__init__(once, tools)
+        super().__init__(ONCE, tools)
         self.append_time = FLUSH
         self.started: Counter[tuple[str, bool]] = Counter()
 
@@ -55,23 +47,16 @@ class Watched(World):
         self.started[what, any(map(is_meant, wanted.values()))] += 1
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """A model."""
         self._starts(request.purpose, lambda one: isinstance(one, Route if request.purpose == "route" else ModelCall))
         return await super().step(request, on_text)
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        """A tool."""
         self._starts(name, lambda one: isinstance(one, ToolCall) and one.context == context)
         return await super().call(name, arguments, context)
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """A relay."""
         self._starts("publish", lambda one: isinstance(one, Publish) and one.event == event)
         return await super().publish(event, relay)
-
-    def records(self) -> list[r.Record]:
-        """What is durable."""
-        return [record for decision in self.books.get(ID, []) for record in decision]
 
 
 @virtual_time
@@ -100,7 +85,7 @@ class Failing(World):
     """The append that follows the router's answer fails, `after` seconds; an agent thinks for 10 s."""
 
     def __init__(self, after: float, kept: int, failing: int = 2) -> None:
-        super().__init__(once, lambda _: reply("it is done"))
+        super().__init__(ONCE, lambda _: reply("it is done"))
         self.think, self.append_time = 10.0, after
         self.cut_off = Usage(input_tokens=7)
         self.fail_append = lambda number: kept if number == failing else None
@@ -122,23 +107,21 @@ async def test_a_call_that_started_for_an_append_that_failed_is_made_again_and_i
         assert state.usage.input_tokens == 3 * 10 + cost
         (everyone, *_) = world.daily.today()
         assert everyone.used.tokens == state.usage.tokens, "nothing is reserved or counted twice"
-    records = [record for decision in world.books[ID] for record in decision]
-    (cancelled,) = [record for record in records if isinstance(record, r.ModelCallCancelled)]
-    run = next(record.run for record in records if isinstance(record, r.RunStarted))
+    (cancelled,) = world.records(r.ModelCallCancelled)
+    run = world.records(r.RunStarted)[0].run
     assert (cancelled.run, cancelled.usage.input_tokens) == (None if failing == 1 else run, cost)
-    assert len([record for record in records if isinstance(record, r.ModelResponded)]) == 1
-    assert len([record for record in records if isinstance(record, r.Routed)]) == 2
+    assert (len(world.records(r.ModelResponded)), len(world.records(r.Routed))) == (1, 2)
 
 
 @virtual_time
 async def test_a_result_of_a_tool_that_started_for_an_append_that_failed_is_dropped() -> None:
-    world = World(once, tools)
+    world = World(ONCE, tools)
     world.append_time = 1.0
     world.fail_append = lambda number: 0 if number == 3 else None
     async with world.daemon() as daemon:
         daemon.write("build it")
         await daemon.until("waiting")
-    read = next(x for decision in world.books[ID] for x in decision if isinstance(x, r.ToolCallStarted))
+    read = world.records(r.ToolCallStarted)[0]
     assert read.replay is Replay.READ
     assert world.calls[f"{ID}:{read.seq}"] == 2
     assert sorted(world.calls.values()) == [1, 1, 2]
@@ -165,7 +148,7 @@ async def test_after_a_kill_before_the_append_returned_the_model_is_asked_the_sa
         daemon.write("build it", event_id="b" * 64)
         while len(world.requests) < 2:
             await asyncio.sleep(0.1)
-        assert not any(isinstance(record, r.RunStarted) for decision in world.books[ID] for record in decision)
+        assert not world.records(r.RunStarted)
     async with world.daemon() as daemon:
         await daemon.until("waiting")
     first, again = [request for request in world.requests if request.purpose == "work"]

@@ -4,13 +4,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Key, Work
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.ports import ToolResult
@@ -24,8 +25,9 @@ from tenex.core.signals import (
     ToolReturned,
     without_result,
 )
+from tenex.runtime.actor import _log_notable
 from tests.fakes.runtime import World
-from tests.fakes.scenario import ID, reply
+from tests.fakes.scenario import ID, one_turn, reply
 from tests.fakes.virtual import virtual_time
 
 from .test_undeliverable import speak
@@ -33,20 +35,7 @@ from .test_undeliverable import speak
 DAY = 86_400.0
 
 
-def once(question: dict[str, Any]) -> dict[str, Any]:
-    """One turn of execute for each message, then the person is next."""
-    turns, newest = question["turns"], question["messages"][-1]
-    is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
-    go_on = {"agents": ["executor"], "phase": "execute"} if is_new else {"agents": ["USER"]}
-    return {**go_on, "reason": "as it is"}
-
-
-def books(world: World) -> list[r.Record]:
-    return [record for decision in world.books[ConversationId(ID)] for record in decision]
-
-
 def reads(request: ModelRequest) -> ModelStep:
-    """A tool once, then the end."""
     asked = any(isinstance(entry, ModelStep) for entry in request.entries)
     return reply("it is done") if asked else reply("", ("send", {"path": "a"}))
 
@@ -54,7 +43,7 @@ def reads(request: ModelRequest) -> ModelStep:
 @pytest.mark.parametrize("part", ["prompt", "answer", "result"])
 @virtual_time
 async def test_a_signal_that_always_fails_is_not_retried_for_ever(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(once, reads)
+    world = World(one_turn("executor", "execute"), reads)
     is_broken = True
 
     def prompt(*_: object) -> Any:
@@ -84,7 +73,7 @@ async def test_a_signal_that_always_fails_is_not_retried_for_ever(part: str, mon
         await daemon.until("waiting")
     assert any("it is done" in text for text in world.order)
     if part == "result":
-        result = next(record for record in books(world) if isinstance(record, r.ToolCallCompleted))
+        result = world.records(r.ToolCallCompleted)[0]
         assert (result.ok, "The result is lost" in result.content) == (False, True)
     else:
         assert any("ZeroDivisionError" in text for text in world.order), "the user was notified"
@@ -92,7 +81,7 @@ async def test_a_signal_that_always_fails_is_not_retried_for_ever(part: str, mon
 
 @virtual_time
 async def test_what_cannot_be_taken_in_even_without_its_result_waits_for_the_next_start() -> None:
-    world = World(once, reads)
+    world = World(one_turn("executor", "execute"), reads)
     seal, is_mute = world.seal, True
 
     def mute(draft: Any) -> Any:
@@ -123,7 +112,7 @@ async def test_what_cannot_be_taken_in_even_without_its_result_waits_for_the_nex
 async def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World(once, lambda _request: reply("done"))
+    world = World(one_turn("executor", "execute"), lambda _request: reply("done"))
 
     def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[r.Record]:
         if isinstance(signal, MessageReceived) and signal.message.text == "odd":
@@ -145,7 +134,7 @@ async def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however
         assert daemon.runtime.coordinator.unjournaled_since() is None
         assert daemon.write("odd", event_id="b" * 64) == "admitted"
         await daemon.until("waiting")
-    assert [record.text for record in books(world) if isinstance(record, r.MessageRecorded)] == ["even", "odd"]
+    assert [record.text for record in world.records(r.MessageRecorded)] == ["even", "odd"]
 
 
 def test_the_end_of_a_task_without_its_result_is_of_the_same_task_and_has_no_lesser_form() -> None:
@@ -165,3 +154,16 @@ def test_the_end_of_a_task_without_its_result_is_of_the_same_task_and_has_no_les
     assert failed.who == "operator", "the mission pauses, and can go on"
     assert failed.spent == {"large": Usage(input_tokens=7)}, "what it cost is no part of what is lost"
     assert without_result(TimerFired(key=key), "a fault") is None
+
+
+def test_a_move_and_a_condition_that_raised_are_lines_without_what_anybody_wrote() -> None:
+    run: Any = {"seq": 1, "at": Millis(1), "run": "turn-1.executor", "agent": "executor", "source": "a", "target": "b"}
+    failed = r.ConditionFailed(**run, error="ValueError: invalid literal for int(): 'my secret'")
+    with capture_logs() as lines:
+        _log_notable(ID, [r.AgentPhaseChanged(**run), failed])
+    assert [(line["event"], line["log_level"], line["source"], line["target"]) for line in lines] == [
+        ("agent.moved", "info", "a", "b"),
+        ("condition.failed", "warning", "a", "b"),
+    ]
+    assert lines[1]["error"] == "ValueError"
+    assert "secret" not in str(lines)

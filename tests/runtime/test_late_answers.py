@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from tenex.core.messages import ModelRequest, ModelStep, Usage
 from tenex.core.ports import OnText, ignore_text
 from tenex.core.signals import ModelCallInterrupted, Signal
 from tests.fakes.runtime import Daemon, World
-from tests.fakes.scenario import ID, reply
+from tests.fakes.scenario import one_turn, reply
 from tests.fakes.virtual import run, virtual_time
 
 LATE = Usage(input_tokens=300)
@@ -28,28 +27,17 @@ WORK, ROUTE_AGAIN = 2, 3
 class LateWorld(World):
     """A world with one turn for each message, whose request `number` costs 300 tokens, or fails at that cost."""
 
-    def __init__(self, number: int, late: Exception | None) -> None:
-        super().__init__(one_turn, lambda _: reply("done"))
+    def __init__(self, number: int, late: Exception | None = None) -> None:
+        super().__init__(one_turn(), lambda _: reply("done"))
         self.think = 10.0
         self._number, self._late = number, late
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Think for ten seconds."""
         is_late = len(self.requests) + 1 == self._number
         step = await super().step(request, on_text)
         if is_late and self._late is not None:
             raise self._late
         return replace(step, usage=LATE) if is_late else step
-
-
-def one_turn(question: dict[str, Any]) -> dict[str, Any]:
-    turns, newest = question["turns"], question["messages"][-1]
-    is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
-    return {"agents": ["project-manager" if is_new else "USER"], "reason": "-"}
-
-
-def answering(number: int, late: Exception | None = None) -> World:
-    return LateWorld(number, late)
 
 
 async def overtake(world: World, daemon: Daemon, command: str, number: int) -> None:
@@ -66,8 +54,7 @@ async def overtake(world: World, daemon: Daemon, command: str, number: int) -> N
 
 
 def costs(world: World) -> list[tuple[str | None, int, str]]:
-    records = [record for decision in world.books[ConversationId(ID)] for record in decision]
-    return [(rec.run, rec.usage.input_tokens, rec.model) for rec in records if isinstance(rec, r.ModelCallCancelled)]
+    return [(rec.run, rec.usage.input_tokens, rec.model) for rec in world.records(r.ModelCallCancelled)]
 
 
 def scenario(world: World, command: str, number: int) -> None:
@@ -88,14 +75,14 @@ def scenario(world: World, command: str, number: int) -> None:
 def test_what_the_router_cost_is_recorded_when_a_command_overtakes_its_answer(
     command: str, late: Exception | None
 ) -> None:
-    world = answering(ROUTE_AGAIN, late)
+    world = LateWorld(ROUTE_AGAIN, late)
     scenario(world, command, ROUTE_AGAIN)
     assert costs(world) == [(None, 300, "script")]
 
 
 @pytest.mark.parametrize("late", [None, ModelRefused("filtered", LATE, model="script")], ids=["answer", "refused"])
 def test_what_an_agent_cost_is_recorded_for_its_run_when_a_stop_overtakes_its_answer(late: Exception | None) -> None:
-    world = answering(WORK, late)
+    world = LateWorld(WORK, late)
     scenario(world, "/stop", WORK)
     (ended,) = [rec for rec in world.observed if isinstance(rec, r.RunEnded)]
     assert ended.outcome == "stopped"
@@ -104,7 +91,7 @@ def test_what_an_agent_cost_is_recorded_for_its_run_when_a_stop_overtakes_its_an
 
 @virtual_time
 async def test_a_late_answer_without_a_cost_is_not_recorded() -> None:
-    world = answering(ROUTE_AGAIN, ModelUnavailable("connection refused"))
+    world = LateWorld(ROUTE_AGAIN, ModelUnavailable("connection refused"))
 
     async with world.daemon() as daemon:
         await overtake(world, daemon, "/retry", ROUTE_AGAIN)
@@ -113,8 +100,7 @@ async def test_a_late_answer_without_a_cost_is_not_recorded() -> None:
 
 @pytest.mark.parametrize("is_written", [True, False])
 def test_the_cost_of_a_late_answer_is_recorded_once_when_its_append_fails(*, is_written: bool) -> None:
-    """Whether or not the disk has taken it all the same."""
-    world = answering(ROUTE_AGAIN)
+    world = LateWorld(ROUTE_AGAIN)
     world.cut_off = Usage(input_tokens=10)  # of the call that has started while the append fails
     failed: list[int] = []
 
@@ -133,8 +119,7 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_its_append_fails(*, is_
 def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it_was_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two faults of the program keep it from being decided on, and a third comes after the append."""
-    world = answering(ROUTE_AGAIN)
+    world = LateWorld(ROUTE_AGAIN)
     faults = {"decide": 2, "observe": 1}
 
     def fails(where: str) -> None:

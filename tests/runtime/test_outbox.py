@@ -10,11 +10,9 @@ from tenex.core import records as r
 from tenex.core.ids import ConversationId, EventId
 from tenex.core.ports import PublishOutcome, UnsignedEvent
 from tenex.runtime.outbox import AGAIN, Outbox
-from tests.fakes.runtime import World
+from tests.fakes.runtime import World, worker
 from tests.fakes.scenario import ALICE, RELAY, seven_phases
 from tests.fakes.virtual import run, virtual_time
-
-from .test_runtime import worker
 
 HERE = ConversationId("c" * 64)
 
@@ -34,7 +32,6 @@ class Faulty:
         self.taken: list[str] = []
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """Fail, or take it."""
         tries = self.tries.setdefault(event.content, [])
         tries.append(asyncio.get_running_loop().time())
         await asyncio.sleep(0.01)
@@ -66,12 +63,6 @@ def test_the_waits_grow_and_are_bounded() -> None:
     tries = faulty.tries["0"]
     waits = [round(later - earlier) for earlier, later in itertools.pairwise(tries)]
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, *[round(AGAIN[1])] * 3]
-
-
-def test_without_a_fault_the_order_is_kept() -> None:
-    faulty = Faulty()
-    send(faulty, 9)
-    assert faulty.taken == [str(n) for n in range(9)]
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -63,11 +63,9 @@ class Harness:
 
 async def test_it_counts_what_is_in_flight_without_timers_and_steps_without_words() -> None:
     harness = Harness()
-    assert harness.counts == (0, 0)
-    harness.wants(TIMER)
-    assert harness.counts == (0, 0)
-    harness.wants(TIMER, PUBLISH)
-    assert harness.counts == (1, 0)
+    for wanted, counts in (((), (0, 0)), ((TIMER,), (0, 0)), ((TIMER, PUBLISH), (1, 0))):
+        harness.wants(*wanted)
+        assert harness.counts == counts
     harness.wants(TIMER, PUBLISH, ROUTE)
     assert harness.counts == (2, 1)
     await asyncio.sleep(0)

@@ -1,8 +1,7 @@
 """Messages that cannot be journaled: their authors are notified once, nothing is lost, and work goes on when it can."""
 
 import asyncio
-import hashlib
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -17,25 +16,18 @@ from tenex.core.signals import InboundMessage, MessageReceived, Signal
 from tenex.runtime.actor import MAX_FAILURES
 from tenex.runtime.coordinator import ConversationCoordinator
 from tests.fakes.runtime import Daemon, MemoryJournal, World
-from tests.fakes.scenario import ALICE, reply
-from tests.fakes.virtual import run
+from tests.fakes.scenario import ALICE, one_turn, reply
+from tests.fakes.virtual import run, virtual_time
 
 BOB = PublicKey("b" * 64)
 HERE, THERE = "c" * 64, "d" * 64
-
-
-def talk(question: dict[str, Any]) -> dict[str, Any]:
-    """A router that has each message answered once, and then ends the cycle."""
-    turns, newest = question["turns"], question["messages"][-1]
-    is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
-    return {"agents": ["project-manager"] if is_new else ["END"], "reason": "as it is"}
 
 
 class Spoiled(World):
     """A world whose disk has damaged conversations."""
 
     def __init__(self) -> None:
-        super().__init__(talk, lambda _: reply("done"))
+        super().__init__(one_turn(then="END"), lambda _: reply("done"))
         self.damaged: set[str] = set()
         self.circle = PeerGroup(owners=frozenset({ALICE, BOB}))
 
@@ -46,17 +38,7 @@ class Spoiled(World):
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """As the real one does: the id follows from everything in the event, and the tags name who is answered."""
-        tags = (*draft.tags, ("e", str(draft.reply_to.get("id", ""))))
-        name = f"{draft.speaker}{draft.created_at}{tags}{draft.text}".encode()
-        event = UnsignedEvent(
-            id=EventId(hashlib.sha256(name).hexdigest()),
-            pubkey=draft.speaker,
-            created_at=draft.created_at,
-            kind=1,
-            tags=tags,
-            content=draft.text,
-        )
-        return (event,)
+        return super().seal(replace(draft, tags=(*draft.tags, ("e", str(draft.reply_to.get("id", ""))))))
 
     def notified(self, word: str) -> list[str]:
         """The published notices of a failure, in order."""
@@ -84,10 +66,9 @@ def speak(
     daemon.sent.setdefault(conversation, set()).add(event)
 
 
-def wrote(state: Conversation, world: World) -> list[str]:
-    """The texts of people's messages a journal holds."""
-    book = world.books.get(state.id, [])
-    return [record.text for decision in book for record in decision if isinstance(record, MessageRecorded)]
+def wrote(world: World) -> list[str]:
+    """The texts of people's messages in the journal."""
+    return [record.text for record in world.records(MessageRecorded)]
 
 
 async def until_notified(world: Spoiled, word: str, times: int = 1) -> None:
@@ -96,118 +77,102 @@ async def until_notified(world: Spoiled, word: str, times: int = 1) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_a_message_to_a_damaged_conversation_is_reported_once_and_handled_after_the_repair() -> None:
-    async def scenario() -> None:
-        world = Spoiled()
-        world.damaged = {HERE}
-        async with world.daemon() as daemon:
-            speak(daemon, "one")
-            speak(daemon, "for the other", conversation=THERE)
-            await until_notified(world, "damaged")
-            speak(daemon, "two")
-            speak(daemon, "me too", author=BOB)
-            await until_notified(world, "damaged", 2)
-            await daemon.until("ended", THERE)
-            world.damaged.clear()
-            speak(daemon, "three")
-            state = await daemon.until("ended")
-            assert wrote(state, world) == ["one", "two", "me too", "three"]
-        assert len(world.notified("damaged")) == 2
-        assert all(count == 1 for count in world.sent.values())
-
-    run(scenario)
-
-
-def test_a_restart_with_the_same_damage_publishes_the_same_event() -> None:
-    async def scenario() -> None:
-        world = Spoiled()
-        world.damaged = {HERE}
-        for times in (1, 2):
-            async with world.daemon() as daemon:
-                speak(daemon, "one", name="7" * 64, at=1_700_000_000)
-                await until_notified(world, "damaged", times)
-                assert daemon.runtime.coordinator.unjournaled_since() == 1_700_000_000
-        assert sorted(world.sent.values()) == [2]
+@virtual_time
+async def test_a_message_to_a_damaged_conversation_is_reported_once_and_handled_after_the_repair() -> None:
+    world = Spoiled()
+    world.damaged = {HERE}
+    async with world.daemon() as daemon:
+        speak(daemon, "one")
+        speak(daemon, "for the other", conversation=THERE)
+        await until_notified(world, "damaged")
+        speak(daemon, "two")
+        speak(daemon, "me too", author=BOB)
+        await until_notified(world, "damaged", 2)
+        await daemon.until("ended", THERE)
         world.damaged.clear()
+        speak(daemon, "three")
+        await daemon.until("ended")
+        assert wrote(world) == ["one", "two", "me too", "three"]
+    assert len(world.notified("damaged")) == 2
+    assert all(count == 1 for count in world.sent.values())
+
+
+@virtual_time
+async def test_a_restart_with_the_same_damage_publishes_the_same_event() -> None:
+    world = Spoiled()
+    world.damaged = {HERE}
+    for times in (1, 2):
         async with world.daemon() as daemon:
             speak(daemon, "one", name="7" * 64, at=1_700_000_000)
-            state = await daemon.until("ended")
-            assert wrote(state, world) == ["one"]
-            assert daemon.runtime.coordinator.unjournaled_since() is None
+            await until_notified(world, "damaged", times)
+            assert daemon.runtime.coordinator.unjournaled_since() == 1_700_000_000
+    assert sorted(world.sent.values()) == [2]
+    world.damaged.clear()
+    async with world.daemon() as daemon:
+        speak(daemon, "one", name="7" * 64, at=1_700_000_000)
+        await daemon.until("ended")
+        assert wrote(world) == ["one"]
+        assert daemon.runtime.coordinator.unjournaled_since() is None
 
-    run(scenario)
 
-
-def test_the_event_does_not_depend_on_the_order_of_the_messages() -> None:
-    async def scenario() -> None:
-        world = Spoiled()
-        world.damaged = {HERE}
-        for times, order in enumerate((("7", "8"), ("8", "7")), 1):
-            async with world.daemon() as daemon:
-                for name in order:
-                    speak(daemon, f"number {name}", name=name * 64, at=1_700_000_000)
-                await until_notified(world, "damaged", times)
-        assert list(world.sent.values()) == [2]
-        world.damaged.clear()
+@virtual_time
+async def test_the_event_does_not_depend_on_the_order_of_the_messages() -> None:
+    world = Spoiled()
+    world.damaged = {HERE}
+    for times, order in enumerate((("7", "8"), ("8", "7")), 1):
         async with world.daemon() as daemon:
-            speak(daemon, "number 7", name="7" * 64, at=1_700_000_000)
+            for name in order:
+                speak(daemon, f"number {name}", name=name * 64, at=1_700_000_000)
+            await until_notified(world, "damaged", times)
+    assert list(world.sent.values()) == [2]
+    world.damaged.clear()
+    async with world.daemon() as daemon:
+        speak(daemon, "number 7", name="7" * 64, at=1_700_000_000)
+        await daemon.until("ended")
+        assert not world.notices.open_notices()
+    world.damaged = {HERE}
+    async with world.daemon() as daemon:
+        speak(daemon, "number 9", name="9" * 64, at=1_700_000_900)
+        await until_notified(world, "damaged", 2)
+
+
+@virtual_time
+async def test_damage_after_a_repair_is_reported_again() -> None:
+    world = Spoiled()
+    world.damaged = {HERE}
+    async with world.daemon() as daemon:
+        speak(daemon, "one")
+        await until_notified(world, "damaged")
+    for times in (2, 3):
+        async with world.daemon() as daemon:
+            world.damaged.clear()
+            speak(daemon, "fixed?")
             await daemon.until("ended")
             assert not world.notices.open_notices()
-        world.damaged = {HERE}
-        async with world.daemon() as daemon:
-            speak(daemon, "number 9", name="9" * 64, at=1_700_000_900)
-            await until_notified(world, "damaged", 2)
-
-    run(scenario)
-
-
-def test_damage_after_a_repair_is_reported_again() -> None:
-    """With an event of its own: relays would drop the one of the damage before."""
-
-    async def scenario() -> None:
-        world = Spoiled()
-        world.damaged = {HERE}
-        async with world.daemon() as daemon:
-            speak(daemon, "one")
-            await until_notified(world, "damaged")
-        for times in (2, 3):
-            async with world.daemon() as daemon:
-                world.damaged.clear()
-                speak(daemon, "fixed?")
-                await daemon.until("ended")
-                assert not world.notices.open_notices()
-                while list(daemon.runtime.coordinator):
-                    await asyncio.sleep(1)
-                world.damaged = {HERE}
-                speak(daemon, "and now?")
-                await until_notified(world, "damaged", times)
-                world.damaged.clear()
-                speak(daemon, "fixed again")
-                await daemon.until("ended")
-                assert not world.notices.open_notices(), "a notice of this process is closed as well"
-                world.damaged = {HERE}
-        assert set(world.sent.values()) == {1}
-
-    run(scenario)
-
-
-def test_what_was_refused_is_tried_again_when_the_configuration_is_read_again() -> None:
-    async def scenario() -> None:
-        world = Spoiled()
-        world.damaged = {HERE}
-        async with world.daemon() as daemon:
-            speak(daemon, "one")
-            await until_notified(world, "damaged")
+            while list(daemon.runtime.coordinator):
+                await asyncio.sleep(1)
+            world.damaged = {HERE}
+            speak(daemon, "and now?")
+            await until_notified(world, "damaged", times)
             world.damaged.clear()
-            daemon.runtime.coordinator.retry_held()
-            assert wrote(await daemon.until("ended"), world) == ["one"]
+            speak(daemon, "fixed again")
+            await daemon.until("ended")
+            assert not world.notices.open_notices(), "a notice of this process is closed as well"
+            world.damaged = {HERE}
+    assert set(world.sent.values()) == {1}
 
-    run(scenario)
 
-
-def full(world: World) -> None:
-    """Have the disk take nothing more."""
-    world.fail_append = lambda _: 0
+@virtual_time
+async def test_what_was_refused_is_tried_again_when_the_configuration_is_read_again() -> None:
+    world = Spoiled()
+    world.damaged = {HERE}
+    async with world.daemon() as daemon:
+        speak(daemon, "one")
+        await until_notified(world, "damaged")
+        world.damaged.clear()
+        daemon.runtime.coordinator.retry_held()
+        await daemon.until("ended")
+        assert wrote(world) == ["one"]
 
 
 async def suspended(daemon: Daemon) -> None:
@@ -216,45 +181,26 @@ async def suspended(daemon: Daemon) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_a_disk_that_fails_for_a_moment_is_nothing_to_speak_of() -> None:
-    async def scenario() -> None:
-        world = Spoiled()
-        full(world)
-        async with world.daemon() as daemon:
-            speak(daemon, "one")
-            await suspended(daemon)
-            await asyncio.sleep(1.0)
+@virtual_time
+async def test_a_full_disk_is_reported_once_to_waiting_users_and_answered_when_there_is_room() -> None:
+    world = Spoiled()
+    async with world.daemon() as daemon:
+        for outage in (1, 2):
+            world.fail_append = lambda _: 0
+            speak(daemon, f"request {outage}")
+            await until_notified(world, "disk", outage)
+            assert daemon.runtime.coordinator.unjournaled_since() is not None
+            speak(daemon, f"and more {outage}")
+            await asyncio.sleep(90)
+            assert len(world.notified("disk")) == outage
             world.fail_append = None
             await daemon.until("ended")
-        assert not world.notified("disk")
-
-    run(scenario)
-
-
-def test_a_full_disk_is_reported_once_to_waiting_users_and_answered_when_there_is_room() -> None:
-    async def scenario() -> None:
-        world = Spoiled()
-        async with world.daemon() as daemon:
-            for outage in (1, 2):
-                full(world)
-                speak(daemon, f"request {outage}")
-                await until_notified(world, "disk", outage)
-                assert daemon.runtime.coordinator.unjournaled_since() is not None
-                speak(daemon, f"and more {outage}")
-                await asyncio.sleep(90)
-                assert len(world.notified("disk")) == outage
-                world.fail_append = None
-                await daemon.until("ended")
-                assert daemon.runtime.coordinator.unjournaled_since() is None
-            texts = wrote(daemon.state(), world)
-            assert texts == ["request 1", "and more 1", "request 2", "and more 2"]
-
-    run(scenario)
+            assert daemon.runtime.coordinator.unjournaled_since() is None
+        texts = wrote(world)
+        assert texts == ["request 1", "and more 1", "request 2", "and more 2"]
 
 
 def test_a_full_disk_during_work_is_reported_to_the_user() -> None:
-    """Their message is durable, and the answer to it is not: it may be the last of the cycle, too."""
-
     async def scenario(appends: int) -> bool:
         world = Spoiled()
         async with world.daemon() as daemon:
@@ -263,7 +209,7 @@ def test_a_full_disk_during_work_is_reported_to_the_user() -> None:
             await asyncio.sleep(60)
             was_suspended = any(actor.is_suspended for actor in daemon.runtime.coordinator)
             assert len(world.notified("disk")) == was_suspended
-            assert bool(wrote(daemon.state(), world)) == (appends > 0)
+            assert bool(wrote(world)) == (appends > 0)
             world.fail_append = None
             await daemon.until("ended")
         assert [event.content for event in world.published.values()].count("done") == 1
@@ -274,89 +220,83 @@ def test_a_full_disk_during_work_is_reported_to_the_user() -> None:
     assert not suspended_at[-1]
 
 
-def test_stopping_on_a_full_disk_keeps_the_unjournaled_message() -> None:
-    async def scenario() -> None:
-        world = Spoiled()
-        full(world)
-        coordinator: ConversationCoordinator
-        async with world.daemon() as daemon:
-            coordinator = daemon.runtime.coordinator
-            speak(daemon, "one", at=1_700_000_123)
-            await suspended(daemon)
-        assert list(coordinator) == []
-        assert coordinator.unjournaled_since() == 1_700_000_123
-
-    run(scenario)
+@virtual_time
+async def test_stopping_on_a_full_disk_keeps_the_unjournaled_message() -> None:
+    world = Spoiled()
+    world.fail_append = lambda _: 0
+    coordinator: ConversationCoordinator
+    async with world.daemon() as daemon:
+        coordinator = daemon.runtime.coordinator
+        speak(daemon, "one", at=1_700_000_123)
+        await suspended(daemon)
+    assert list(coordinator) == []
+    assert coordinator.unjournaled_since() == 1_700_000_123
 
 
 class Gone(Spoiled):
     """A world in which no relay answers for a notice."""
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """Wait for ever."""
         if "damaged" in event.content:
             await asyncio.sleep(10_000)
         return await super().publish(event, relay)
 
 
-def test_a_notice_that_no_relay_takes_does_not_keep_the_daemon_from_stopping() -> None:
-    async def scenario() -> None:
-        world = Gone()
-        world.damaged = {HERE}
-        async with world.daemon() as daemon:
-            speak(daemon, "one")
-            await asyncio.sleep(1)
-            began = world.clock.now()
-        assert world.clock.now() - began < 5_000
-
-    run(scenario)
+@virtual_time
+async def test_a_notice_that_no_relay_takes_does_not_keep_the_daemon_from_stopping() -> None:
+    world = Gone()
+    world.damaged = {HERE}
+    async with world.daemon() as daemon:
+        speak(daemon, "one")
+        await asyncio.sleep(1)
+        began = world.clock.now()
+    assert world.clock.now() - began < 5_000
 
 
 @pytest.mark.parametrize("fault", [LookupError("no such form"), ZeroDivisionError()])
-def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
+@virtual_time
+async def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
     fault: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        world = Spoiled()
-        world.damaged = {HERE}
-        seal = world.seal
+    world = Spoiled()
+    world.damaged = {HERE}
+    seal = world.seal
 
-        def strange(draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
-            if "damaged" in draft.text:
-                raise fault
-            return seal(draft)
+    def strange(draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
+        if "damaged" in draft.text:
+            raise fault
+        return seal(draft)
 
-        monkeypatch.setattr(world, "seal", strange)
-        async with world.daemon() as daemon:
-            speak(daemon, "one")
-            speak(daemon, "other", conversation=THERE)
-            await daemon.until("ended", THERE)
-        assert not world.notified("damaged")
-
-    run(scenario)
+    monkeypatch.setattr(world, "seal", strange)
+    async with world.daemon() as daemon:
+        speak(daemon, "one")
+        speak(daemon, "other", conversation=THERE)
+        await daemon.until("ended", THERE)
+    assert not world.notified("damaged")
 
 
-def test_a_message_refused_by_an_internal_error_is_reported_to_its_author(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        world = Spoiled()
+@virtual_time
+async def test_a_message_that_an_internal_error_refuses_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Spoiled()
 
-        def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[Record]:
-            if isinstance(signal, MessageReceived) and signal.message.text == "odd":
-                tries.append(signal)
-                raise ZeroDivisionError
-            return decide(state, signal, rules, now)
+    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[Record]:
+        if isinstance(signal, MessageReceived) and signal.message.text == "odd":
+            tries.append(signal)
+            raise ZeroDivisionError
+        return decide(state, signal, rules, now)
 
-        tries: list[Signal] = []
-        monkeypatch.setattr("tenex.runtime.actor.decide", odd)
-        async with world.daemon() as daemon:
-            speak(daemon, "odd")
-            await until_notified(world, "internal error")
-            assert len(tries) == 1 + MAX_FAILURES, (
-                "the first try was in one batch with the signal that opened the conversation"
-            )
-            daemon.sent.clear()
-            speak(daemon, "even")
-            assert wrote(await daemon.until("ended"), world) == ["even"]
-        assert len(world.notified("internal error")) == 1
-
-    run(scenario)
+    tries: list[Signal] = []
+    monkeypatch.setattr("tenex.runtime.actor.decide", odd)
+    async with world.daemon() as daemon:
+        speak(daemon, "odd")
+        await until_notified(world, "internal error")
+        assert len(tries) == 1 + MAX_FAILURES, (
+            "the first try was in one batch with the signal that opened the conversation"
+        )
+        daemon.sent.clear()
+        speak(daemon, "even")
+        await daemon.until("ended")
+        assert wrote(world) == ["even"]
+    assert len(world.notified("internal error")) == 1

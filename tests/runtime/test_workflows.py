@@ -6,11 +6,10 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.errors import ModelRefused
-from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest
 from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.runtime import World
-from tests.fakes.scenario import reply
+from tests.fakes.scenario import one_turn, reply
 from tests.fakes.virtual import virtual_time
 from tests.fakes.workflows import KEY, NAME, TRIO, unused_router, workflow, workflow_policy
 
@@ -18,16 +17,19 @@ LINE = TransitionGraph.sequence(TRIO)
 
 
 def world(worker: object = lambda request: reply(f"{request.agent} is done"), **more: object) -> World:
-    """A world with the workflow `review`."""
     made = World(unused_router, worker)  # type: ignore[arg-type]
     made.rules = workflow_policy(workflow(LINE, **more))  # type: ignore[arg-type]
     return made
 
 
-def closed(of: World, conversation: str = "c" * 64) -> list[str]:
+def closed(of: World) -> list[str]:
     """Why it ended, as often as it did."""
-    book = of.books[ConversationId(conversation)]
-    return [record.reason for append in book for record in append if isinstance(record, r.WorkflowClosed)]
+    return [record.reason for record in of.records(r.WorkflowClosed)]
+
+
+async def hangs(request: ModelRequest, on_text: object = None) -> object:
+    await asyncio.Event().wait()
+    raise AssertionError
 
 
 @virtual_time
@@ -46,10 +48,7 @@ async def test_a_p_tag_begins_it_in_a_new_thread_and_means_nothing_in_an_old_one
 
 @virtual_time
 async def test_in_another_conversation_a_mention_is_answered_and_a_tag_is_not() -> None:
-    one = World(
-        lambda question: {"agents": ["USER"] if question["turns"] else ["planner"], "reason": "x"},
-        lambda request: reply("hello"),
-    )
+    one = World(one_turn("planner"), lambda request: reply("hello"))
     one.rules = workflow_policy(workflow(LINE))
 
     async with one.daemon() as daemon:
@@ -67,10 +66,6 @@ async def test_in_another_conversation_a_mention_is_answered_and_a_tag_is_not() 
 @pytest.mark.parametrize("kill", [False, True])
 @virtual_time
 async def test_1_3_c_a_speaker_who_never_answers_is_closed_after_ten_minutes_also_over_a_restart(kill: bool) -> None:
-    async def hangs(request: ModelRequest, on_text: object = None) -> object:
-        await asyncio.Event().wait()
-        raise AssertionError
-
     one = world()
     one.step = hangs  # type: ignore[assignment, method-assign]
 
@@ -109,10 +104,6 @@ async def test_1_3_f_a_speaker_who_fails_fails_visibly_and_the_next_one_speaks()
 
 @virtual_time
 async def test_a_workflow_times_out_by_the_wall_clock_also_while_the_daemon_is_down() -> None:
-    async def hangs(request: ModelRequest, on_text: object = None) -> object:
-        await asyncio.Event().wait()
-        raise AssertionError
-
     one = world(expectations={})
     one.step = hangs  # type: ignore[assignment, method-assign]
 
@@ -134,8 +125,6 @@ async def test_a_full_disk_at_any_append_loses_and_repeats_no_round(at: int) -> 
     async with one.daemon() as daemon:
         daemon.write("go", tagged=(KEY,))
         await daemon.until("ended")
-    book = one.books[ConversationId("c" * 64)]
-    rounds = [record.speaker for append in book for record in append if isinstance(record, r.RoundClosed)]
-    assert rounds == list(TRIO)
+    assert [record.speaker for record in one.records(r.RoundClosed)] == list(TRIO)
     assert closed(one) == ["sequence_complete"]
     assert len(one.published) == 4

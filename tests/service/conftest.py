@@ -40,7 +40,6 @@ class Finished:
 
     @property
     def events(self) -> set[str]:
-        """The names of what was logged."""
         return {json.loads(line)["event"] for line in self.log}
 
 

@@ -43,7 +43,6 @@ class Stuck(_Faulty):
     """Hangs in a way that nothing else can go on."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Hang, then answer."""
         (self._marks / "held").touch()
         while not self.may_go:
             time.sleep(0.01)  # noqa: ASYNC251  (that is the point)
@@ -54,7 +53,6 @@ class Away(_Faulty):
     """Cannot be reached."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Fail, or answer."""
         if not self.may_go:
             raise ModelUnavailable("connection refused by the model's server")
         return await self._inner.step(request, on_text)
@@ -75,7 +73,6 @@ class Hung(_Faulty):
         os.fdatasync(descriptor)
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         return await self._inner.step(request, on_text)
 
 

@@ -96,7 +96,6 @@ class Talk:
 
     @property
     def name(self) -> str:
-        """The conversation."""
         return self.sent[0]
 
     async def finish(self) -> None:

@@ -63,7 +63,6 @@ class Folder:
         return self.data / "workspace"
 
     def conversation(self, name: str) -> Path:
-        """The folder of a conversation."""
         return self.data / "conversations" / name
 
     def records(self, name: str) -> list[Record]:
@@ -74,11 +73,9 @@ class Folder:
             return []
 
     def state(self, name: str) -> Conversation:
-        """The state of a conversation on disk."""
         return fold(ConversationId(name), self.records(name))
 
     def view(self, name: str) -> dict[str, Any]:
-        """The content of `conversation.json`."""
         view: dict[str, Any] = json.loads((self.conversation(name) / "conversation.json").read_text())
         return view
 
@@ -132,7 +129,6 @@ class Forked:
         return self._child.returncode
 
     async def wait(self) -> int:
-        """Wait until it has ended."""
         await self._ended.wait()
         return self._child.wait()
 
@@ -153,7 +149,6 @@ class Process:
 
     @classmethod
     async def start(cls, words: Sequence[str], **env: str) -> Self:
-        """Start it, with its stderr read."""
         process = await asyncio.create_subprocess_exec(
             *words,
             cwd=ROOT,
@@ -173,16 +168,12 @@ class Process:
 
     @property
     def logs(self) -> list[Log]:
-        """The lines that are logs."""
         return [json.loads(line) for line in self.lines if line.startswith("{")]
 
     def events(self) -> list[str]:
-        """The names of what was logged."""
         return [log["event"] for log in self.logs]
 
     async def until(self, event: str) -> Log:
-        """Wait until something has been logged."""
-
         def found() -> Log | None:
             return next((log for log in self.logs if log["event"] == event), None)
 
@@ -197,16 +188,13 @@ class Process:
 
     @property
     def stderr(self) -> str:
-        """Everything it has written to stderr."""
         return "\n".join(self.lines)
 
     @property
     def pid(self) -> int:
-        """Its number."""
         return self._process.pid
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
         self._process.send_signal(number)
 
     async def ended(self) -> int:
@@ -217,12 +205,10 @@ class Process:
         return code
 
     async def stop(self) -> int:
-        """SIGTERM, and its exit code."""
         self.signal(signal.SIGTERM)
         return await self.ended()
 
     async def clean_up(self) -> None:
-        """Be sure that it is gone."""
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()
@@ -308,10 +294,8 @@ async def tenex_here(*words: str | Path, **env: str) -> tuple[int, str, str]:
 
 
 def phases(view: dict[str, Any]) -> list[str]:
-    """The phases entered, by the view."""
     return [transition["to"] for transition in view["phaseTransitions"]]
 
 
 def of_kind(records: Iterable[Record], kind: type[Record], where: Callable[[Any], bool] = lambda _: True) -> list[Any]:
-    """The records of a kind, in order."""
     return [record for record in records if isinstance(record, kind) and where(record)]

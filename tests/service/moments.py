@@ -92,12 +92,10 @@ class Moments:
         return self._orders.moment == moment and self._seen[moment] == self._orders.at
 
     def die(self) -> None:
-        """Be gone, without a last word."""
         (self._marks / "died").touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
     async def reach(self, moment: Moment) -> None:
-        """Die or wait here if ordered to."""
         if not self.is_now(moment):
             return
         if not self._orders.hold:
@@ -114,7 +112,6 @@ class Moments:
             notes.write(" ".join([*words, f"{os.getpid()}\n"]))
 
     def is_meant(self, tool: str) -> bool:
-        """Whether the orders are about this tool."""
         return self._orders.tool in ("", tool)
 
 
@@ -125,7 +122,6 @@ class Watched:
         self._inner, self._moments = inner, moments
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer as the inner one does."""
         if request.purpose == "work":
             self._moments.note("steps", request.idempotency_key)
         await self._moments.reach("route" if request.purpose == "route" else "model")

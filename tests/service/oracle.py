@@ -214,7 +214,6 @@ async def _check_books(folder: Folder, name: str) -> None:
 
 
 def rows(index: Path) -> Iterator[tuple[Any, ...]]:
-    """Every row an index derives from journals."""
     with closing(sqlite3.connect(f"file:{index}?mode=ro", uri=True)) as connection:
         for number, query in enumerate(ROWS):
             for row in connection.execute(query):

@@ -9,30 +9,11 @@ from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep
 from tenex.core.phases import Phase
 from tenex.core.ports import Model, OnText, ignore_text
 
-SECRET = "the-combination-is-4711"
-"""The content of the workspace's `secret.txt`, which no agent in chat may read."""
-
-
-class Trespasser:
-    """Reads the workspace in chat and writes it in plan, though neither is offered there."""
-
-    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
-        if request.purpose == "route":
-            return _answer(json.dumps(_route(request)))
-        if any(isinstance(entry, CallResult) for entry in request.entries):
-            is_talk = request.phase is Phase.CHAT
-            return _calls("hand_over", phase="plan", reason="a plan") if is_talk else _answer("I have tried.")
-        if request.phase is Phase.CHAT:
-            return _calls("read_file", path="secret.txt")
-        return _calls("write_file", path="planned.txt", content="written in plan")
-
 
 class Editor:
     """Reads `pets.txt`, changes it with `edit_file`, and looks what came of it."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         if request.purpose == "route":
             question = _question(request)
             if question["turns"]:
@@ -50,7 +31,6 @@ class Household:
     """An executor that has its planner write a plan, goes through its own phases by it, and then the cycle's to END."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         if request.purpose == "route":
             return _answer(json.dumps(self.route(request)))
         if request.phase is Phase.VERIFICATION:
@@ -82,20 +62,9 @@ class Household:
 
 
 SCRIPTED_MODELS: Mapping[str, Callable[[], Model]] = {
-    "trespasser": Trespasser,
     "editor": Editor,
     "household": Household,
 }
-
-
-def _route(request: ModelRequest) -> dict[str, Any]:
-    """Chat first, then plan, then the person."""
-    question = _question(request)
-    if not question["turns"]:
-        return {"agents": ["project-manager"], "reason": "what is wanted?"}
-    if question["phase"] == "chat":
-        return {"agents": ["planner"], "phase": "plan", "reason": "it needs a plan"}
-    return {"agents": ["USER"], "reason": "the person is next"}
 
 
 def _question(request: ModelRequest) -> dict[str, Any]:

@@ -61,7 +61,6 @@ async def fail_and_go_on(folder: Folder, point: Point) -> bool:
 
 @pytest.mark.parametrize("point", QUICK, ids=str)
 async def test_a_call_that_fails_once_is_logged_and_outlived(folder: Folder, point: Point) -> None:
-    """The disk refuses once; the conversation is suspended, read again, and goes on where it was."""
     assert await fail_and_go_on(folder, point), "it never came to that call"
 
 
@@ -70,7 +69,6 @@ async def test_a_call_that_fails_once_is_logged_and_outlived(folder: Folder, poi
 async def test_any_call_that_fails_once_is_outlived(
     tmp_path: Path, relay: str, call: str, where: str, fault: tuple[str, str], step: int
 ) -> None:
-    """The same, until a daemon has lived to its end without coming to the call once more."""
     for at in count(1, step):
         if not await fail_and_go_on(Folder(tmp_path / f"data-{at}", relay), Point(call, at, where, fault[0])):
             assert at > 1, f"it never calls {call} on {where}"

@@ -16,7 +16,6 @@ import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -27,8 +26,6 @@ from tenex.settings import Settings
 from tests.repository.tree import files
 
 from .kit import PATIENCE, ROOT
-
-STAGES = re.compile(r"^FROM (\S+)(?: AS (\w+))?$", re.MULTILINE)
 
 
 def instructions() -> Iterator[tuple[str, str]]:
@@ -55,9 +52,10 @@ def value_of(wanted: str) -> str:
     return value
 
 
-def compose() -> dict[str, Any]:
-    service: dict[str, Any] = yaml.safe_load((ROOT / "config" / "compose.yaml").read_text())["services"]["tenex"]
-    return service
+def extras() -> list[str]:
+    found = re.search(r"^ARG EXTRAS=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1].split(",")
 
 
 @pytest.fixture
@@ -77,7 +75,6 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_what_it_copies_is_there_and_let_through() -> None:
-    """Every source of a COPY exists, and `.dockerignore` hands it to the engine; keys and conversations stay out."""
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
 
     def is_sent(path: str) -> bool:
@@ -98,26 +95,18 @@ def test_what_it_copies_is_there_and_let_through() -> None:
         assert not is_sent(private), private
 
 
-def test_two_stages_of_one_base_and_no_compiler_in_the_second() -> None:
-    """A virtual environment is only good for the Python it was made with; nothing is built where it runs."""
-    (base, name), (second, _) = STAGES.findall((ROOT / "Dockerfile").read_text())
+def test_the_image_runs_as_any_user_on_one_volume_and_compiles_nothing() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    (base, name), (second, _) = re.findall(r"^FROM (\S+)(?: AS (\w+))?$", text, re.MULTILINE)
     assert (base, name) == (second, "build")
-    assert "/" not in base
-    runtime = (ROOT / "Dockerfile").read_text().split("# ---- the image")[1]
-    assert "pip" not in runtime
-    assert not re.search(r"gcc|build-essential|-dev\b", runtime)
-
-
-def test_it_runs_as_any_user_on_one_volume() -> None:
-    """A number, so that engines which forbid root can see that it is not; the volume is the data folder."""
-    assert value_of("USER") == "10001:10001"
-    assert value_of("VOLUME") == "/data"
+    assert not re.search(r"\bpip\b|gcc|build-essential|-dev\b", text.split("# ---- the image")[1])
+    assert [value_of(name) for name in ("USER", "VOLUME", "STOPSIGNAL")] == ["10001:10001", "/data", "SIGTERM"]
     assert "TENEX_DATA=/data" in value_of("ENV")
-    assert value_of("STOPSIGNAL") == "SIGTERM"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(extras()) <= project["optional-dependencies"].keys()
 
 
 def test_its_commands_exist() -> None:
-    """Entry point, command and health check are commands of the program, without a shell between."""
     assert json.loads(value_of("ENTRYPOINT")) == ["tenex"]
     (command,) = json.loads(value_of("CMD"))
     check = json.loads(value_of("HEALTHCHECK").split(" CMD ")[1])
@@ -129,18 +118,9 @@ def test_its_commands_exist() -> None:
     assert int(patience[1]) > option.default, "the check must end by itself, with a sentence"
 
 
-def test_its_extras_exist() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = re.search(r"^ARG EXTRAS=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert extras is not None
-    assert set(extras[1].split(",")) <= project["optional-dependencies"].keys()
-
-
 def test_compose_agrees_with_image_and_settings() -> None:
-    """One volume at /data, longer patience than the daemon's own, a build from the root, nothing it could gain."""
-    service = compose()
-    build = ROOT / "config" / service["build"]["context"]
-    assert (build / "Dockerfile").is_file()
+    service = yaml.safe_load((ROOT / "config" / "compose.yaml").read_text())["services"]["tenex"]
+    assert (ROOT / "config" / service["build"]["context"] / "Dockerfile").is_file()
     assert service["volumes"] == ["data:/data"]
     assert int(service["stop_grace_period"].removesuffix("s")) > Settings().shutdown.deadline + CLOSING
     assert (service["init"], service["read_only"], service["cap_drop"]) == (True, True, ["ALL"])
@@ -151,18 +131,7 @@ def test_compose_agrees_with_image_and_settings() -> None:
             assert hasattr(getattr(Settings(), section), name), variable
 
 
-def test_commands_in_comments_exist() -> None:
-    """The commands the two files give: `tenex X --option`."""
-    text = (ROOT / "Dockerfile").read_text() + (ROOT / "config" / "compose.yaml").read_text()
-    lines = re.findall(r"^#.*\btenex (init|status|run)\b *([^#\n]*)", text, re.MULTILINE)
-    assert lines
-    for command, rest in lines:
-        options = {option for param in getattr(load_command(command), "params", ()) for option in param.opts}
-        assert {word for word in rest.split() if word.startswith("--")} <= options, command
-
-
 def test_what_is_copied_is_all_the_build_and_the_program_need(source: Path) -> None:
-    """Whatever pyproject.toml names for the wheel is there, and the program starts with nothing else beside it."""
     project = tomllib.loads((source / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     named = [project["project"]["readme"], *project["project"]["license-files"], *wheel["packages"]]
@@ -183,7 +152,6 @@ def test_what_is_copied_is_all_the_build_and_the_program_need(source: Path) -> N
 
 @pytest.mark.soak
 def test_the_steps_of_the_build_by_hand(source: Path, tmp_path: Path) -> None:
-    """Wheel, environment, `init`, `run`, health check, stop: with the wheel alone. Fetches packages: in soak only."""
     prefix, wheels, data = tmp_path / "opt", tmp_path / "wheels", tmp_path / "data"
     env = {**os.environ, "HOME": str(tmp_path), "TENEX_DATA": str(data)}
     env.pop("PYTHONPATH", None)
@@ -194,9 +162,7 @@ def test_the_steps_of_the_build_by_hand(source: Path, tmp_path: Path) -> None:
     assert run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", wheels, source, within=600) == 0
     assert run(sys.executable, "-m", "venv", prefix) == 0
     (wheel,) = wheels.iterdir()
-    extras = re.search(r"^ARG EXTRAS=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert extras is not None
-    assert run(prefix / "bin" / "pip", "install", "-q", f"{wheel}[{extras[1]}]", within=1200) == 0
+    assert run(prefix / "bin" / "pip", "install", "-q", f"{wheel}[{','.join(extras())}]", within=1200) == 0
     shutil.rmtree(source)
 
     program = prefix / "bin" / "tenex"

@@ -17,19 +17,20 @@ from tenex.service import control
 from tenex.service.client import ask
 from tenex.service.control import CLIENTS, REQUEST_BYTES, control_socket
 
+REFUSALS: dict[str, TenexError] = {
+    "configuration": ConfigurationError(["one fault", "another"]),
+    "usage": UsageError("no such conversation"),
+    "store": StoreError("damaged"),
+    "other": TenexError("not now"),
+}
+
 
 async def echo(request: dict[str, Any]) -> Any:
     return request
 
 
 async def refuse(request: dict[str, Any]) -> Any:
-    kinds: dict[str, TenexError] = {
-        "configuration": ConfigurationError(["one fault", "another"]),
-        "usage": UsageError("no such conversation"),
-        "store": StoreError("damaged"),
-        "other": TenexError("not now"),
-    }
-    raise kinds[request["kind"]]
+    raise REFUSALS[request["kind"]]
 
 
 async def fail(_: dict[str, Any]) -> Any:
@@ -45,14 +46,12 @@ HANDLERS: Mapping[str, control.Handler] = {"echo": echo, "refuse": refuse, "fail
 
 @pytest.fixture
 async def path(tmp_path: Path) -> AsyncIterator[Path]:
-    """A socket that is served."""
     async with control_socket(tmp_path / "tenex.sock", HANDLERS):
         yield tmp_path / "tenex.sock"
 
 
 @asynccontextmanager
 async def connected(path: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A client without manners."""
     reader, writer = await asyncio.open_unix_connection(path)
     try:
         yield reader, writer
@@ -66,34 +65,25 @@ async def line(reader: asyncio.StreamReader) -> dict[str, Any]:
     return answer
 
 
-async def test_a_question_is_answered(path: Path) -> None:
-    """Arguments arrive as they were given, without the verb."""
+async def test_questions_are_answered_in_order(path: Path) -> None:
     assert await ask(path, "echo", id="ab12", words=["ä", 1, None]) == {"id": "ab12", "words": ["ä", 1, None]}
-
-
-async def test_a_connection_may_ask_again(path: Path) -> None:
-    """One answer to a line, in order."""
     async with connected(path) as (reader, writer):
         writer.write(b'{"do":"echo","n":1}\n{"do":"echo","n":2}\n')
         assert [(await line(reader))["result"]["n"] for _ in range(2)] == [1, 2]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize(
-    ("kind", "error"),
-    [("configuration", ConfigurationError), ("usage", UsageError), ("store", StoreError), ("other", TenexError)],
-)
-async def test_a_refusal_comes_out_as_the_error_it_was(path: Path, kind: str, error: type[TenexError]) -> None:
-    """So a command ends with the exit code it would have had here, and shows every fault."""
+@pytest.mark.parametrize("kind", REFUSALS)
+async def test_a_refusal_comes_out_as_the_error_it_was(path: Path, kind: str) -> None:
     with pytest.raises(TenexError) as caught:
         await ask(path, "refuse", kind=kind)
-    assert type(caught.value) is error
+    assert type(caught.value) is type(REFUSALS[kind])
     if isinstance(caught.value, ConfigurationError):
         assert caught.value.faults == ("one fault", "another")
 
 
 @pytest.mark.parametrize("verb", ["fail", "strange"])
 async def test_an_internal_error_is_reported_and_survived(path: Path, verb: str) -> None:
-    """An exception, or a result that is no JSON: an error for this one, and the next is served."""
     with pytest.raises(TenexError, match="internal error"):
         await ask(path, verb)
     assert await ask(path, "echo") == {}
@@ -102,23 +92,11 @@ async def test_an_internal_error_is_reported_and_survived(path: Path, verb: str)
 @pytest.mark.parametrize(
     "junk",
     [
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"\x00\xff\xfe\n",
-        b"[]\n",
-        b"null\n",
-        b"17\n",
-        b'"do"\n',
-        b"{}\n",
-        b'{"do":1}\n',
-        b'{"do":["echo"]}\n',
-        b'{"do":"nonsense"}\n',
-        b"[" * 50_000 + b"\n",
-        b'{"do":"echo"\n',
-        b"\n",
+        *(b"GET / HTTP/1.1\r\n\r\n", b"\x00\xff\xfe\n", b"[]\n", b"null\n", b"17\n", b'"do"\n', b"{}\n", b"\n"),
+        *(b'{"do":1}\n', b'{"do":["echo"]}\n', b'{"do":"nonsense"}\n', b"[" * 50_000 + b"\n", b'{"do":"echo"\n'),
     ],
 )
 async def test_junk_is_answered_with_an_error(path: Path, junk: bytes) -> None:
-    """Whatever a line holds, the answer is a sentence, and the connection is still of use."""
     async with connected(path) as (reader, writer):
         writer.write(junk)
         answer = await line(reader)
@@ -127,23 +105,18 @@ async def test_junk_is_answered_with_an_error(path: Path, junk: bytes) -> None:
     assert await ask(path, "echo") == {}
 
 
-async def test_a_line_without_an_end_is_cut(path: Path) -> None:
-    """More than a request may have: an error, and the connection ends."""
+async def test_a_line_without_an_end_is_cut_and_half_a_line_is_nothing(path: Path) -> None:
     async with connected(path) as (reader, writer):
         writer.write(b"x" * (REQUEST_BYTES + 1))
         assert "at most" in (await line(reader))["error"]
         async with asyncio.timeout(60):
             assert await reader.read() == b""
-
-
-async def test_half_a_line_and_a_hang_up_are_nothing(path: Path) -> None:
     async with connected(path) as (_, writer):
         writer.write(b'{"do":')
     assert await ask(path, "echo") == {}
 
 
 async def test_clients_are_bounded_in_number(path: Path) -> None:
-    """One too many is refused with a reason; when one leaves there is room again."""
     idle = [await asyncio.open_unix_connection(path) for _ in range(CLIENTS)]
     for reader, writer in idle:
         writer.write(b'{"do":"echo"}\n')
@@ -162,45 +135,28 @@ async def test_clients_are_bounded_in_number(path: Path) -> None:
 
 
 async def test_clients_are_bounded_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A silent client is disconnected, and a handler that takes too long is given up."""
-
     async def never(_: dict[str, Any]) -> Any:
         await asyncio.Event().wait()
-
-    monkeypatch.setattr(control, "IDLE", 0.05)
-    monkeypatch.setattr(control, "WORK", 0.05)
-    path = tmp_path / "tenex.sock"
-    async with control_socket(path, {"never": never}):
-        with pytest.raises(TenexError, match="longer than"):
-            await ask(path, "never")
-        async with connected(path) as (reader, _), asyncio.timeout(60):
-            assert await reader.read() == b""
-
-
-async def test_a_client_that_does_not_read_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer larger than what the kernel keeps for it delays no other client."""
 
     async def much(_: dict[str, Any]) -> Any:
         return "x" * 4_000_000
 
     monkeypatch.setattr(control, "IDLE", 0.05)
+    monkeypatch.setattr(control, "WORK", 0.05)
     path = tmp_path / "tenex.sock"
-    async with control_socket(path, {"much": much, "echo": echo}):
-        assert len(await ask(path, "much")) == 4_000_000
+    async with control_socket(path, {"never": never, "much": much, "echo": echo}):
+        with pytest.raises(TenexError, match="longer than"):
+            await ask(path, "never")
+        async with connected(path) as (reader, _), asyncio.timeout(60):
+            assert await reader.read() == b""
         with socket.socket(socket.AF_UNIX) as deaf:
             deaf.connect(str(path))
             deaf.sendall(b'{"do":"much"}\n')
             assert await ask(path, "echo") == {}
 
 
-def test_only_the_owner_may_connect(path: Path) -> None:
-    """The mode keeps others out; where that does not hold, the kernel gives the client's user."""
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 async def test_another_user_is_refused(tmp_path: Path) -> None:
-    """Also where the folder and the socket are open to all."""
     path = tmp_path / "tenex.sock"
     await asyncio.to_thread(tmp_path.chmod, 0o755)
     async with control_socket(path, HANDLERS):
@@ -217,21 +173,16 @@ async def test_another_user_is_refused(tmp_path: Path) -> None:
     assert "belongs to user 0, and you are 65534" in json.loads(answer)["error"]
 
 
-async def test_a_socket_that_was_left_is_replaced_and_ours_is_removed(tmp_path: Path) -> None:
+async def test_a_socket_that_was_left_is_replaced_one_in_use_is_not_and_ours_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "tenex.sock"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
     async with control_socket(path, HANDLERS):
+        with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
+            async with control_socket(path, HANDLERS):
+                pass
         assert await ask(path, "echo") == {}
     assert not path.exists()
-
-
-async def test_a_socket_that_is_in_use_is_not_taken(path: Path) -> None:
-    """Two daemons with folders of their own and one socket: the second names the one that has it."""
-    with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
-        async with control_socket(path, HANDLERS):
-            pass
-    assert await ask(path, "echo") == {}
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "missing folder"])
@@ -250,38 +201,29 @@ async def test_what_is_in_the_way_is_named_and_stays(tmp_path: Path, kind: str) 
 
 
 async def test_a_path_longer_than_the_kernel_takes(tmp_path: Path) -> None:
-    """It is reached through its folder, by both sides, and leaves nothing behind."""
     path = tmp_path / ("deep" * 30) / "tenex.sock"
     path.parent.mkdir()
-    assert len(str(path)) > 107
     async with control_socket(path, HANDLERS):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert await ask(path, "echo", n=1) == {"n": 1}
     assert list(path.parent.iterdir()) == []
 
 
-async def test_a_file_that_took_our_place_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "tenex.sock"
-    async with control_socket(path, HANDLERS):
-        path.unlink()
-        path.write_text("somebody's")
-    assert path.read_text() == "somebody's"
-
-
-async def test_leaving_does_not_wait_for_clients(tmp_path: Path) -> None:
-    """One that is connected and silent is hung up on."""
+async def test_leaving_waits_for_no_client_and_removes_no_file_that_took_its_place(tmp_path: Path) -> None:
     path = tmp_path / "tenex.sock"
     async with asyncio.timeout(60):
         async with control_socket(path, HANDLERS):
             reader, writer = await asyncio.open_unix_connection(path)
             writer.write(b'{"do":"echo"}\n')
             assert (await line(reader))["ok"]
+            path.unlink()
+            path.write_text("somebody's")
         assert await reader.read() == b""
     writer.close()
+    assert path.read_text() == "somebody's"
 
 
 async def test_an_unanswered_connection_is_an_os_error(tmp_path: Path) -> None:
-    """No socket, a stale one, and one that never answers: three distinct errors."""
     path = tmp_path / "tenex.sock"
     with pytest.raises(FileNotFoundError):
         await ask(path, "echo")

@@ -16,7 +16,7 @@ from tests.fakes.modelprotocol import Json, Reply
 from tests.fakes.modelscripts import Asked, Team, diligent, straight
 from tests.fakes.modelserver import ModelServer, model_server
 
-from .kit import Folder, phases, tenex
+from .kit import Folder, phases, tenex_here
 from .loopback import agree, billed, folder_with_model, rounded, serving, settled, spent
 
 WAY = ["execute", "verification", "execute", "verification", "chores", "reflection"]
@@ -31,7 +31,6 @@ class Thinking:
         self.is_stuck = False
 
     async def __call__(self, request: Json) -> Reply:
-        """Answer after a while."""
         await asyncio.sleep(self._rng.uniform(0, self._most))
         if self.is_stuck and Asked(request).question is None:
             await asyncio.Event().wait()  # until the client goes away
@@ -78,7 +77,7 @@ async def check_books(folder: Folder, server: ModelServer, names: list[str]) -> 
     views = [folder.view(name)["usage"] for name in names]
     summed = {key: sum(usage[key] for usage in views) for key in views[0]}
     assert rounded(summed) == billed(server.delivered())
-    code, out, err = await tenex("conversations", "stats", "--json", "--data", folder.data)
+    code, out, err = await tenex_here("conversations", "stats", "--json", "--data", folder.data)
     assert code == 0, err
     stats = json.loads(out)
     assert rounded(stats["total"]["usage"]) == billed(server.delivered())
@@ -88,11 +87,9 @@ async def check_books(folder: Folder, server: ModelServer, names: list[str]) -> 
 
 
 async def test_a_morning_of_work_with_a_restart(tmp_path: Path, relay: str) -> None:
-    """Five conversations; the whole day is a soak test."""
     await day_of_work(tmp_path, relay, 5, most=0.05, hour=60)
 
 
 @pytest.mark.soak
 async def test_a_day_of_work_with_a_restart(tmp_path: Path, relay: str) -> None:
-    """Fifty conversations at once."""
     await day_of_work(tmp_path, relay, 50, most=0.5, hour=900)

@@ -1,17 +1,16 @@
 """A disk that is full, read-only or out of descriptors, under the real daemon: reported and recovered from.
 
 Where nothing may be mounted, the limit on the size of files replaces the full disk: every write that grows a file
-fails, too. For root the power to ignore permissions is taken from the daemon, so that a mode means something.
+fails, too.
 """
 
 import asyncio
 import json
-import os
 import resource
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +19,7 @@ import pytest
 from tenex.core import records as r
 
 from . import person
-from .kit import TENEX, Folder, Process, daemon, of_kind, running, tenex_here
+from .kit import Folder, daemon, of_kind, tenex_here
 
 SIZE = 6 * 2**20
 """Bytes of the small disk: a conversation and the index take one."""
@@ -145,92 +144,7 @@ async def test_a_full_disk_is_reported_to_users_and_operator_and_recovered_witho
 
 
 @pytest.mark.soak
-async def test_a_daemon_that_starts_on_a_full_disk_goes_on_once_there_is_room(folder: Folder, room: Room) -> None:
-    """It has no index and may open no journal; it waits, reports that, and begins by itself."""
-    async with daemon(folder) as process:
-        old = await folder.write("Create one.py that prints one")
-        await folder.until(old, "ended")
-        assert await process.stop() == 0
-    for path in (folder.data / "conversations").glob("index.sqlite*"):
-        path.unlink()
-    if isinstance(room, Limited):
-        words = ["prlimit", "--fsize=0:unlimited", *TENEX, "run", "--data", str(folder.data)]
-        starting = running(words)
-    else:
-        room.fill(0)
-        starting = daemon(folder)
-    async with starting as process:
-        await process.until("runtime.ready")
-        again = await folder.write("Create two.py that prints two", to=old)
-        await until_notified(folder, again)
-        room.free(process.pid)
-        await folder.until(old, "ended", cycle=2)
-        assert await process.stop() == 0
-    await whole(folder, old, 2)
-    assert "Traceback" not in process.stderr
-
-
-@asynccontextmanager
-async def bound_by_modes(folder: Folder) -> AsyncIterator[Process]:
-    """The daemon without root's power to ignore permissions."""
-    words = [*TENEX, "run", "--data", str(folder.data)]
-    if os.geteuid() == 0:
-        assert shutil.which("setpriv"), "util-linux is everywhere"
-        words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *words]
-    async with running(words) as process:
-        await process.until("runtime.ready")
-        yield process
-
-
-@pytest.mark.soak
-async def test_a_folder_that_became_read_only_stops_what_is_new_and_nothing_else(folder: Folder) -> None:
-    """And nothing that is only unwritable is taken for damaged."""
-    conversations = folder.data / "conversations"
-    async with bound_by_modes(folder) as process:
-        old = await folder.write("Create one.py that prints one")
-        await folder.until(old, "ended")
-        conversations.chmod(0o500)
-        try:
-            new = await folder.write("Create three.py that prints three")
-            await until_notified(folder, new)
-            await folder.write("Create two.py that prints two", to=old)
-            await folder.until(old, "ended", cycle=2)
-            assert [one["id"] for one in (await status(folder))["conversations"]["suspended"]] == [new]
-        finally:
-            conversations.chmod(0o700)
-        await folder.until(new, "ended")
-        assert await process.stop() == 0
-    await whole(folder, old, 2)
-    await whole(folder, new, 1)
-
-
-@pytest.mark.soak
-async def test_a_conversation_that_may_not_be_written_at_a_start_waits_and_is_not_damaged(folder: Folder) -> None:
-    async with bound_by_modes(folder) as process:
-        old = await folder.write("Create one.py that prints one")
-        await folder.until(old, "ended")
-        assert await process.stop() == 0
-    folder.conversation(old).chmod(0o500)
-    try:
-        async with bound_by_modes(folder) as process:
-            again = await folder.write("Create two.py that prints two", to=old)
-            new = await folder.write("Create three.py that prints three")
-            await until_notified(folder, again)
-            await folder.until(new, "ended")
-            report = await status(folder)
-            assert [one["id"] for one in report["conversations"]["suspended"]] == [old]
-            assert report["conversations"]["quarantined"] == []
-            folder.conversation(old).chmod(0o700)
-            await folder.until(old, "ended", cycle=2)
-            assert await process.stop() == 0
-    finally:
-        folder.conversation(old).chmod(0o700)
-    await whole(folder, old, 2)
-
-
-@pytest.mark.soak
 async def test_without_free_descriptors_the_daemon_waits_and_then_goes_on(folder: Folder) -> None:
-    """Its sockets stay open, so it receives; a journal it has to open it cannot."""
     async with daemon(folder) as process:
         old = await folder.write("Create one.py that prints one")
         await folder.until(old, "ended")

@@ -12,7 +12,7 @@ from tenex.core.pending import pending
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from . import person
-from .kit import Folder, daemon, of_kind, ordered, tenex
+from .kit import Folder, daemon, of_kind, ordered, tenex_here
 
 
 async def cut_off(folder: Folder, relay: FaultRelay) -> str:
@@ -33,23 +33,21 @@ async def cut_off(folder: Folder, relay: FaultRelay) -> str:
     return name
 
 
-@pytest.mark.parametrize("way", ["imported", "copied", "imported where it was"])
+@pytest.mark.parametrize("way", ["copied", "imported where it was"])
 async def test_a_conversation_from_elsewhere_is_inert_until_somebody_writes(tmp_path: Path, way: str) -> None:
     async with FaultRelay() as named, FaultRelay() as relay:
         there = Folder(tmp_path / "there", named.url)
         name = await cut_off(there, named)
         assert pending(there.state(name))
         file = tmp_path / "carried.jsonl"
-        assert (await tenex("conversations", "export", name, "--out", file, "--data", there.data))[0] == 0
-        if way == "imported where it was":
-            here, relay_here = there, named
-            shutil.rmtree(there.conversation(name))
-        else:
-            here, relay_here = Folder(tmp_path / "here", relay.url), relay
+        assert (await tenex_here("conversations", "export", name, "--out", file, "--data", there.data))[0] == 0
         if way == "copied":
+            here, relay_here = Folder(tmp_path / "here", relay.url), relay
             shutil.copytree(there.conversation(name), here.conversation(name))
         else:
-            code, _, err = await tenex("conversations", "import", file, "--data", here.data)
+            here, relay_here = there, named
+            shutil.rmtree(there.conversation(name))
+            code, _, err = await tenex_here("conversations", "import", file, "--data", here.data)
             assert code == 0, err
             assert "nothing runs" in err
         before, sent = len(named.events()), spoken(relay_here, here, name)

@@ -10,7 +10,7 @@ from tenex.core.decide.runs import UNKNOWN
 from tenex.core.records import Record
 
 from . import person
-from .kit import FULL_CYCLE, Folder, Process, daemon, of_kind, ordered, phases
+from .kit import Folder, Process, daemon, of_kind, ordered
 from .moments import Moment
 from .oracle import check, survey
 
@@ -36,39 +36,39 @@ SWEEP: list[tuple[Moment, int]] = [
 
 
 async def died(process: Process) -> None:
-    """Wait until it has died as ordered."""
     assert await process.ended() == -signal.SIGKILL, process.stderr
 
 
-async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
-    """Let a daemon die at a moment, start another, and check what came of it."""
-    async with ordered(folder, moment, at) as first:
-        name = await folder.write(REQUEST)
+async def kill_and_go_on(
+    folder: Folder, moment: Moment, at: int, request: str = REQUEST, model: str = "offline"
+) -> str:
+    """Let a daemon die at a moment, start another, check what came of it; returns the conversation."""
+    async with ordered(folder, moment, at, model=model) as first:
+        name = await folder.write(request)
         await died(first)
     death = survey(folder, name)
-    async with ordered(folder) as second:
+    async with ordered(folder, model=model) as second:
         await folder.until(name, "ended")
         assert await second.stop() == 0
         assert not [log for log in second.logs if log["level"] == "error"], second.stderr
     await check(folder, name, [death])
-    assert (folder.workspace / "hello.py").read_text() == 'print("hello")\n'
+    return name
 
 
 @pytest.mark.parametrize(("moment", "at"), QUICK)
 async def test_a_killed_daemon_goes_on_where_it_was(folder: Folder, moment: Moment, at: int) -> None:
-    """Nothing is lost, sent twice or done twice, whatever the moment."""
     await kill_and_go_on(folder, moment, at)
+    assert (folder.workspace / "hello.py").read_text() == 'print("hello")\n'
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("moment", "at"), SWEEP)
 async def test_a_killed_daemon_goes_on_wherever_it_was(folder: Folder, moment: Moment, at: int) -> None:
-    """The same, over a whole cycle, which takes at least 20 appends."""
     await kill_and_go_on(folder, moment, at)
+    assert (folder.workspace / "hello.py").read_text() == 'print("hello")\n'
 
 
 async def test_a_daemon_that_dies_again_and_again_still_arrives(folder: Folder) -> None:
-    """Each life gets seven appends further; the last one finds the end."""
     name, lives = "", 0
     survived: list[Record] = []
     died_there = folder.marks / "died"
@@ -100,7 +100,6 @@ async def test_a_daemon_that_dies_again_and_again_still_arrives(folder: Folder) 
 async def test_an_edit_that_was_cut_off_is_reported_as_unknown_and_not_repeated(
     folder: Folder, moment: Moment, content: str
 ) -> None:
-    """`edit_file` may not run twice: its result is reported as unknown, and the agent reads the file."""
     pets = folder.workspace / "pets.txt"
     pets.write_text("The cat is here.\n")
     async with ordered(folder, moment, tool="edit_file", model="editor") as first:
@@ -119,23 +118,7 @@ async def test_an_edit_that_was_cut_off_is_reported_as_unknown_and_not_repeated(
     assert content.strip() in state.recent[-1].text
 
 
-async def test_a_plain_kill_from_outside_while_an_agent_thinks(folder: Folder) -> None:
-    """`kill -9` by pid, of the process that people run, with a model call open."""
-    async with ordered(folder, "model", 2, hold=True) as first:
-        name = await folder.write(REQUEST)
-        await person.until((folder.marks / "held").exists)
-        first.signal(signal.SIGKILL)
-        await died(first)
-    assert folder.state(name).turn is not None
-    async with daemon(folder) as second:
-        await folder.until(name, "ended")
-        assert await second.stop() == 0
-    assert phases(folder.view(name)) == FULL_CYCLE
-    assert of_kind(folder.records(name), r.ProcessRestarted)
-
-
 async def test_what_was_written_while_no_daemon_ran_is_answered(folder: Folder) -> None:
-    """Also after a first life so short that nothing had been noted: the relay keeps what is unanswered."""
     async with daemon(folder) as first:
         await first.until("relay.connected")
         first.signal(signal.SIGKILL)
@@ -144,21 +127,13 @@ async def test_what_was_written_while_no_daemon_ran_is_answered(folder: Folder) 
     async with daemon(folder) as second:
         await folder.until(name, "ended")
         assert await second.stop() == 0
-
-
-async def test_a_lost_index_loses_no_conversation(folder: Folder) -> None:
-    """It is a cache: without it the daemon knows its conversations, and since when answers are due."""
-    async with daemon(folder) as first:
-        name = await folder.write(REQUEST)
-        await folder.until(name, "ended")
-        assert await first.stop() == 0
     for file in (folder.data / "conversations").glob("index.sqlite*"):
         file.unlink()
     old = int(time.time()) - 3600  # longer ago than any allowance for clocks
     late = person.note(folder.owner, "Create bye.py that prints bye", ["p", folder.project.public], at=old)
     await person.publish(folder.url, late)
-    async with daemon(folder) as second:
+    async with daemon(folder) as third:
         await folder.until(str(late["id"]), "ended")
-        assert await second.stop() == 0
+        assert await third.stop() == 0
     assert folder.view(name)["cycle"] == 1
     assert (folder.workspace / "bye.py").exists()

@@ -6,10 +6,9 @@ import pytest
 
 from tenex.core import records as r
 
-from .kit import Folder, of_kind, ordered
+from .kit import Folder, of_kind
 from .moments import Moment
-from .oracle import check, survey
-from .test_kill import died
+from .test_kill import kill_and_go_on
 
 HEAD = """---
 name: {name}
@@ -33,20 +32,12 @@ SWEEP: list[tuple[Moment, int]] = [
 ]
 
 
-async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
+async def kill_household(folder: Folder, moment: Moment, at: int) -> None:
     """Let a daemon die at a moment, start another, and check what came of it."""
     agents = folder.data / "agents"
     (agents / "executor.md").write_text(HEAD.format(name="Executor", more="agents: [planner]\n"))
     (agents / "planner.md").write_text(HEAD.format(name="Planner", more=""))
-    async with ordered(folder, moment, at, model="household") as first:
-        name = await folder.write("Build it")
-        await died(first)
-    death = survey(folder, name)
-    async with ordered(folder, model="household") as second:
-        await folder.until(name, "ended")
-        assert await second.stop() == 0
-        assert not [log for log in second.logs if log["level"] == "error"], second.stderr
-    await check(folder, name, [death])
+    name = await kill_and_go_on(folder, moment, at, "Build it", "household")
     records = folder.records(name)
     moved = Counter((rec.agent, rec.source, rec.target) for rec in of_kind(records, r.AgentPhaseChanged))
     steps = [("executor", "asking", "building"), ("executor", "building", "built"), ("planner", "asking", "building")]
@@ -63,12 +54,10 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
 
 @pytest.mark.parametrize(("moment", "at"), QUICK)
 async def test_a_called_agent_resumes_its_work_after_a_kill(folder: Folder, moment: Moment, at: int) -> None:
-    """No agent is called twice, no step is taken twice, and every agent has the state of an undisturbed run."""
-    await kill_and_go_on(folder, moment, at)
+    await kill_household(folder, moment, at)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("moment", "at"), SWEEP)
 async def test_they_go_on_wherever_they_were(folder: Folder, moment: Moment, at: int) -> None:
-    """The same, over the whole cycle."""
-    await kill_and_go_on(folder, moment, at)
+    await kill_household(folder, moment, at)

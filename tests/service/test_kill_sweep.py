@@ -67,7 +67,6 @@ async def kill_and_go_on(folder: Folder, point: Point) -> bool:
 
 @pytest.mark.parametrize("point", QUICK, ids=str)
 async def test_a_daemon_killed_at_a_system_call_goes_on(folder: Folder, point: Point) -> None:
-    """Nothing is lost, sent twice or done twice."""
     assert await kill_and_go_on(folder, point), "it never came to that call"
 
 
@@ -76,7 +75,6 @@ async def test_a_daemon_killed_at_a_system_call_goes_on(folder: Folder, point: P
 async def test_a_daemon_killed_at_any_system_call_goes_on(
     tmp_path: Path, relay: str, call: str, where: str, step: int
 ) -> None:
-    """The same, until a daemon has lived to its end without coming to the call once more."""
     for at in count(1, step):
         rotates = where == "rotating"
         point = Point(call, at, "" if rotates else where, rotates=rotates)

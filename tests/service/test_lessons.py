@@ -1,32 +1,29 @@
-"""What agents have learned: from whom it came, whom it reaches, and how an operator takes it back."""
+"""What agents have learned: from whom it came, whom it reaches, and how an operator removes it."""
 
 import json
 from typing import Any
 
 from tenex.nostr.keys import SecretKey
 
-from .kit import Folder, daemon, tenex
+from .kit import Folder, daemon, tenex_here
 
-WORK = "Create zebra.py that prints xylophone"
+
+async def lessons(folder: Folder, *words: str) -> tuple[int, str, str]:
+    return await tenex_here("agents", "lessons", *words, "--data", folder.data)
 
 
 async def listed(folder: Folder, *words: str) -> list[dict[str, Any]]:
-    code, out, err = await tenex("agents", "lessons", "list", "--json", "--data", folder.data, *words)
+    code, out, err = await lessons(folder, "list", "--json", *words)
     assert code == 0, err
     found: list[dict[str, Any]] = json.loads(out)
     return found
 
 
-def shown(lesson: dict[str, Any]) -> str:
-    """How a prompt begins it."""
-    return f"{lesson['title']}: {lesson['lesson'][:20]}"
-
-
-async def prompt(folder: Folder, agent: str, conversation: str) -> str:
-    words = ("agents", "show", agent, "--prompt", "--conversation", conversation, "--phase", "execute")
-    code, out, err = await tenex(*words, "--data", folder.data)
+async def is_in_prompt(lesson: dict[str, Any], folder: Folder, conversation: str) -> bool:
+    words = ("agents", "show", "executor", "--prompt", "--conversation", conversation, "--phase", "execute")
+    code, out, err = await tenex_here(*words, "--data", folder.data)
     assert code == 0, err
-    return out
+    return f"{lesson['title']}: {lesson['lesson'][:20]}" in out
 
 
 async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_removed(folder: Folder) -> None:
@@ -34,48 +31,42 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
     file = folder.file.read_text()
     folder.file.write_text(file.replace("[people]\n", f'[people]\nmembers = ["{member.npub}"]\n'))
     async with daemon(folder) as process:
-        name = await folder.write(WORK, by=member)
+        name = await folder.write("Create zebra.py that prints xylophone", by=member)
         await folder.until(name, "ended")
         own = await folder.write("Create lion.py that prints savannah")
         await folder.until(own, "ended")
-        lessons = await listed(folder)
-        from_member = [one for one in lessons if one["conversation"] == name]
-        from_owner = [one for one in lessons if one["conversation"] == own]
-        assert {(one["author"], one["role"]) for one in from_member} == {(member.public, "member")}
-        assert {(one["author"], one["role"]) for one in from_owner} == {(folder.owner.public, "owner")}
-        one = next(one for one in from_member if one["agent"] == "executor")
-        assert await listed(folder, "--agent", "executor") == [each for each in lessons if each["agent"] == "executor"]
+        every = await listed(folder)
+        authors = {name: (member.public, "member"), own: (folder.owner.public, "owner")}
+        assert all((one["author"], one["role"]) == authors[one["conversation"]] for one in every)
+        of_executor = {one["conversation"]: one for one in every if one["agent"] == "executor"}
+        one, other = of_executor[name], of_executor[own]
+        assert await listed(folder, "--agent", "executor") == [each for each in every if each["agent"] == "executor"]
 
-        assert shown(one) in await prompt(folder, "executor", name)
-        assert shown(one) not in await prompt(folder, "executor", own)
-        other = next(each for each in from_owner if each["agent"] == "executor")
-        assert shown(other) in await prompt(folder, "executor", own)
+        assert await is_in_prompt(one, folder, name)
+        assert not await is_in_prompt(one, folder, own)
+        assert await is_in_prompt(other, folder, own)
         folder.file.write_text(folder.file.read_text().replace("[people]\n", "[people]\nshare_lessons = true\n"))
-        assert shown(one) in await prompt(folder, "executor", own)
+        assert await is_in_prompt(one, folder, own)
 
-        code, out, err = await tenex("agents", "lessons", "remove", str(one["number"]), "--data", folder.data)
+        code, out, err = await lessons(folder, "remove", str(one["number"]))
         assert (code, out) == (0, f"removed: {one['number']}  executor  {one['title']}\n")
         assert "The running daemon no longer shows it to agents" in err
         assert one not in await listed(folder)
-        assert shown(one) not in await prompt(folder, "executor", name)
-        code, _, err = await tenex("agents", "lessons", "remove", str(one["number"]), "--data", folder.data)
+        assert not await is_in_prompt(one, folder, name)
+        code, _, err = await lessons(folder, "remove", str(one["number"]))
         advice = f"`tenex --data {folder.data} agents lessons list` shows all."
         assert (code, err) == (2, f"tenex: There is no lesson {one['number']}; {advice}\n")
         assert await process.stop() == 0
 
-    remove = ("agents", "lessons", "remove", str(other["number"]), "--json", "--data", folder.data)
-    code, out, _ = await tenex(*remove)
+    code, out, _ = await lessons(folder, "remove", str(other["number"]), "--json")
     assert (code, json.loads(out)) == (0, {"removed": other, "by": "command"})
-    assert (await tenex(*remove))[0] == 2
-    async with daemon(folder) as process:
-        left = await listed(folder)
-        assert left == [each for each in lessons if each not in (one, other)]
-        await process.stop()
+    async with daemon(folder):
+        assert await listed(folder) == [each for each in every if each not in (one, other)]
 
 
 async def test_without_a_folder_there_are_no_lessons_and_none_is_made(folder: Folder) -> None:
     empty = folder.data.parent / "empty"
-    code, out, err = await tenex("agents", "lessons", "list", "--data", empty)
-    assert (code, out, err) == (0, "", "There are no lessons.\n")
-    assert (await tenex("agents", "lessons", "remove", "1", "--data", empty))[0] == 2
+    words = ("agents", "lessons")
+    assert await tenex_here(*words, "list", "--data", empty) == (0, "", "There are no lessons.\n")
+    assert (await tenex_here(*words, "remove", "1", "--data", empty))[0] == 2
     assert not empty.exists()

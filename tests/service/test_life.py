@@ -1,4 +1,4 @@
-"""What the daemon reports to a service manager, what signals do to it, and its files' modes."""
+"""What the daemon reports to a service manager, and what signals do to it."""
 
 import asyncio
 import fcntl
@@ -8,7 +8,6 @@ import pty
 import re
 import signal
 import socket
-import stat
 import sys
 import termios
 import time
@@ -16,6 +15,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+
+from tenex.service.notify import Notifier
 
 from . import person
 from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, forked, running, tenex
@@ -35,7 +36,6 @@ class Manager:
         self.received: list[dict[str, str]] = []
 
     async def next(self, patience: float = PATIENCE) -> dict[str, str]:
-        """The next message, as a mapping."""
         async with asyncio.timeout(patience):
             words = await asyncio.get_running_loop().sock_recv(self._socket, 65536)
         message = dict(line.split("=", 1) for line in words.decode().splitlines())
@@ -54,7 +54,6 @@ class Manager:
         return await self.until(lambda message: words.items() <= message.items())
 
     def drain(self) -> None:
-        """Forget what has come in."""
         while True:
             try:
                 self._socket.recv(65536)
@@ -76,8 +75,38 @@ def usec(seconds: float) -> str:
     return str(int(seconds * 1e6))
 
 
+@pytest.mark.parametrize(
+    ("env", "is_connected", "watchdog"),
+    [
+        ({}, False, None),
+        ({"NOTIFY_SOCKET": ""}, False, None),
+        ({"NOTIFY_SOCKET": "@notify"}, True, None),
+        ({"NOTIFY_SOCKET": "vsock:2:1234"}, False, None),
+        ({"NOTIFY_SOCKET": "/run/notify", "WATCHDOG_USEC": "60000000"}, True, 60.0),
+        ({"NOTIFY_SOCKET": "/run/notify", "WATCHDOG_USEC": "500000", "WATCHDOG_PID": str(os.getpid())}, True, 0.5),
+        ({"NOTIFY_SOCKET": "/run/notify", "WATCHDOG_USEC": "500000", "WATCHDOG_PID": "1"}, True, None),
+        ({"NOTIFY_SOCKET": "/run/notify", "WATCHDOG_USEC": "0"}, True, None),
+        ({"NOTIFY_SOCKET": "/run/notify", "WATCHDOG_USEC": "soon"}, True, None),
+        ({"WATCHDOG_USEC": "60000000"}, False, None),
+    ],
+)
+def test_the_environment_names_the_listener(env: dict[str, str], is_connected: bool, watchdog: float | None) -> None:
+    notifier = Notifier.from_environment(env, os.getpid())
+    assert (notifier.is_connected, notifier.watchdog) == (is_connected, watchdog)
+
+
+async def test_nothing_is_done_without_a_listener() -> None:
+    def line() -> str:
+        raise AssertionError("not to be called")
+
+    notifier = Notifier()
+    notifier.ready("well")
+    notifier.reloading()
+    notifier.stopping(within=10)
+    await notifier.keep_up(line)
+
+
 async def test_every_change_of_state_is_reported_to_the_service_manager(folder: Folder, manager: Manager) -> None:
-    """READY, then pets of the watchdog with a status for people; RELOADING with its time, READY again; STOPPING."""
     async with daemon(folder, NOTIFY_SOCKET=manager.address, WATCHDOG_USEC=usec(WATCHDOG)) as process:
         first = await manager.next()
         assert first["READY"] == "1", "no notification before it serves"
@@ -94,16 +123,19 @@ async def test_every_change_of_state_is_reported_to_the_service_manager(folder: 
         reloading = await manager.expect(RELOADING="1")
         assert before <= int(reloading["MONOTONIC_USEC"]) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         await manager.expect(READY="1")
-
+        for _ in range(20):  # one at a time, whatever signals come
+            process.signal(signal.SIGHUP)
         process.signal(signal.SIGTERM)
         stopping = await manager.expect(STOPPING="1")
         assert int(stopping["EXTEND_TIMEOUT_USEC"]) > 8_000_000, "more than the deadline of shutdown"
         assert await process.ended() == 0
+    turns = [next(iter(m)) for m in manager.received if "READY" in m or "RELOADING" in m][1:]
+    pairs = list(zip(turns[::2], turns[1::2], strict=False))
+    assert pairs == [("RELOADING", "READY")] * len(pairs) != []
     assert not any("READY" in message for message in manager.received[manager.received.index(stopping) :])
 
 
 async def test_an_abstract_address_and_a_watchdog_of_somebody_else(folder: Folder, tmp_path: Path) -> None:
-    """`@name` is an abstract socket; a watchdog with another pid is not ours to pet."""
     name = f"tenex-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as listening:
         listening.bind(f"\0{name}")
@@ -121,30 +153,16 @@ async def test_an_abstract_address_and_a_watchdog_of_somebody_else(folder: Folde
     assert not any("WATCHDOG" in message for message in received)
 
 
-async def test_a_loop_that_hangs_is_silent(folder: Folder, manager: Manager) -> None:
-    """The loop that does the work pets the watchdog, so the manager notices; when it turns again pets return."""
+async def test_a_loop_that_hangs_is_silent_and_logs_where_when_it_is_ended(folder: Folder, manager: Manager) -> None:
     words = [sys.executable, "-m", "tests.service.faulty", str(folder.data), str(folder.marks), "stuck"]
-    env = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": usec(WATCHDOG)}
-    async with running(words, **env) as process:
+    async with running(words, NOTIFY_SOCKET=manager.address, WATCHDOG_USEC=usec(WATCHDOG)) as process:
         await process.until("runtime.ready")
         await manager.expect(WATCHDOG="1")
-        await folder.write("Create hello.py that prints hello")
+        name = await folder.write("Create hello.py that prints hello")
         await person.until((folder.marks / "held").exists)
         manager.drain()
         with pytest.raises(TimeoutError):  # a pet that was on its way has been drained
             await manager.next(patience=2.5 * WATCHDOG)
-        (folder.marks / "go").touch()
-        await manager.expect(WATCHDOG="1")
-        assert await process.stop() == 0
-
-
-async def test_a_loop_that_is_ended_by_the_watchdog_logs_where_it_hung(folder: Folder) -> None:
-    """SIGABRT, as systemd sends it: the log ends with the stack, and the next start goes on with the work."""
-    words = [sys.executable, "-m", "tests.service.faulty", str(folder.data), str(folder.marks), "stuck"]
-    async with running(words) as process:
-        await process.until("runtime.ready")
-        name = await folder.write("Create hello.py that prints hello")
-        await person.until((folder.marks / "held").exists)
         process.signal(signal.SIGABRT)
         assert await process.ended() == -signal.SIGABRT
         assert "Fatal Python error: Aborted" in process.stderr
@@ -154,9 +172,12 @@ async def test_a_loop_that_is_ended_by_the_watchdog_logs_where_it_hung(folder: F
         assert await process.stop() == 0
 
 
-async def test_a_manager_that_is_gone_changes_nothing(folder: Folder, tmp_path: Path) -> None:
-    """It is logged once; the daemon works on."""
+async def test_a_manager_that_is_gone_changes_nothing_and_a_crash_would_leave_no_keys_in_a_core(
+    folder: Folder, tmp_path: Path
+) -> None:
     async with daemon(folder, NOTIFY_SOCKET=str(tmp_path / "absent"), WATCHDOG_USEC=usec(0.05)) as process:
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
+        assert re.search(r"Max core file size +0 ", limits)
         name = await folder.write("Create hello.py that prints hello")
         await folder.until(name, "ended")
         assert await process.stop() == 0
@@ -164,7 +185,6 @@ async def test_a_manager_that_is_gone_changes_nothing(folder: Folder, tmp_path: 
 
 
 async def test_a_stop_in_stages_is_reported_while_steps_end(folder: Folder, manager: Manager) -> None:
-    """STOPPING comes at once, pets go on while a step under way is waited for, and what it gave is kept."""
     orders = Orders(data=str(folder.data), marks=str(folder.marks), moment="model", at=2, hold=True)
     env = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": usec(WATCHDOG)}
     async with forked(["tests.service.moments", orders.dumps()], **env) as process:
@@ -182,7 +202,6 @@ async def test_a_stop_in_stages_is_reported_while_steps_end(folder: Folder, mana
 
 
 async def test_a_broken_configuration_is_refused_whole_and_work_goes_on(folder: Folder, manager: Manager) -> None:
-    """Every fault is in the log, READY is sent all the same, `tenex status` remembers; once corrected, it is taken."""
     whole = folder.file.read_text()
     async with daemon(folder, NOTIFY_SOCKET=manager.address) as process:
         await manager.expect(READY="1")
@@ -211,29 +230,10 @@ async def test_a_broken_configuration_is_refused_whole_and_work_goes_on(folder: 
         assert await process.stop() == 0
 
 
-async def test_many_reloads_in_a_row_are_one_at_a_time(folder: Folder, manager: Manager) -> None:
-    """RELOADING and READY alternate, whatever signals come."""
-    async with daemon(folder, NOTIFY_SOCKET=manager.address) as process:
-        await manager.expect(READY="1")
-        for _ in range(20):
-            process.signal(signal.SIGHUP)
-        assert await process.stop() == 0
-    while "STOPPING" not in (message := await manager.next()):
-        pass
-    turns = [next(iter(m)) for m in manager.received if "READY" in m or "RELOADING" in m][1:]
-    pairs = list(zip(turns[::2], turns[1::2], strict=False))
-    assert pairs == [("RELOADING", "READY")] * len(pairs)
-    assert message["STATUS"] == "stopping in stages"
-
-
 async def test_a_terminal_that_is_closed_stops_it_in_stages(folder: Folder) -> None:
-    """SIGHUP meant this first: with no terminal to read its log, a daemon in the foreground ends as by Ctrl-C."""
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
-        *TENEX,
-        "run",
-        "--data",
-        str(folder.data),
+        *(*TENEX, "run", "--data", str(folder.data)),
         cwd=ROOT,
         env=environment(),
         start_new_session=True,
@@ -253,28 +253,3 @@ async def test_a_terminal_that_is_closed_stops_it_in_stages(folder: Folder) -> N
             process.kill()
             await process.wait()
     assert not (folder.data / "tenex.sock").exists()
-
-
-async def test_a_crash_leaves_no_keys_in_a_core(folder: Folder) -> None:
-    """What it holds in memory would lie where the kernel puts cores; the log has the stack."""
-    async with daemon(folder) as process:
-        limits = Path(f"/proc/{process.pid}/limits").read_text()  # noqa: ASYNC240  (it is no disk)
-        assert re.search(r"Max core file size +0 ", limits)
-        assert await process.stop() == 0
-
-
-async def test_nothing_it_makes_is_for_others_to_read(folder: Folder) -> None:
-    """Whatever umask it is started with: the socket, the index, the journals, the workspace."""
-    before = os.umask(0)
-    try:
-        async with daemon(folder) as process:
-            name = await folder.write("Create hello.py that prints hello")
-            await folder.until(name, "ended")
-            made = [path for part in ("conversations", "workspace") for path in (folder.data / part).rglob("*")]
-            made.append(folder.data / "tenex.sock")
-            open_to_others = [str(path) for path in made if stat.S_IMODE(path.stat().st_mode) & 0o077]
-            assert len(made) > 5
-            assert open_to_others == []
-            assert await process.stop() == 0
-    finally:
-        os.umask(before)

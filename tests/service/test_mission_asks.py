@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 
 from tenex.core.records import mission as m
+from tenex.workflows.agents.definition import blueprint
+from tenex.workflows.agents.loading import find_agents
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
@@ -14,36 +16,18 @@ from .loopback import folder_with_model, serving, settled
 from .workflow_kit import delivered_events, put
 
 SHIPPED = ROOT / "config" / "workflows"
-ASKS = """
-from dataclasses import dataclass
-from pydantic import BaseModel
-from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
-
-class Case(BaseModel):
-    name: str
-
-@dataclass
-class One(BaseNode[Case, None, str], retries=0):
-    async def run(self, ctx: GraphRunContext[Case, None]) -> End[str]:
-        return End((await ctx.ask(ctx.state.name, "Ask the person")).text)
-
-graph = Graph(nodes=(One,), state_type=Case)
-"""
 
 
-def example() -> str:
-    """The mission of the documents."""
-    (code,) = re.findall(
-        r'```python\n("""Has an agent plan.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
-    )
+def example(begins: str) -> str:
+    """The code of the documents with that docstring."""
+    text = (ROOT / "docs" / "workflows.md").read_text()
+    (code,) = re.findall(rf'```python\n("""{re.escape(begins)}.*?)```', text, re.DOTALL)
     return str(code)
 
 
 def replies(request: Json) -> Answer:
     """The planner plans, the expert approves, the executor writes a file and reports it."""
     asked = Asked(request)
-    if "Ask the person" in asked.words and "ask" in asked.tools:
-        return calls(("ask", {"question": "Which colour?"}))
     match asked.agent:
         case "planner":
             return Answer(text="The plan: hello.py prints hello")
@@ -59,7 +43,7 @@ def replies(request: Json) -> Answer:
 async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay: str) -> None:
     async with model_server(replies) as server:
         folder = folder_with_model(tmp_path / "data", relay, server)
-        put(folder, "built.py", example())
+        put(folder, "built.py", example("Has an agent plan"))
         shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
         async with serving(folder, server) as process:
             name = await folder.write("@built hello.py")
@@ -77,17 +61,9 @@ async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay
     assert len([*(folder.data / "conversations").glob("*/journal.jsonl")]) == 2, "the mission's, and the daemon's own"
 
 
-async def test_what_gives_no_answer_fails_the_step_with_a_sentence(tmp_path: Path, relay: str) -> None:
-    async with model_server(replies) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server)
-        put(folder, "asks.py", ASKS)
-        put(folder, "broken.toml", "x")
-        async with serving(folder, server) as process:
-            names = {who: await folder.write(f"@asks {who}") for who in ("ghost", "planner", "broken")}
-            for name in names.values():
-                await settled(folder, name)
-            sent = {who: (await delivered_events(folder, name))[-1]["content"] for who, name in names.items()}
-            assert await process.stop() == 0
-    assert "There is no agent and no workflow of speakers ghost. There are: " in sent["ghost"]
-    assert "planner asks a user, for whom a node cannot answer: Which colour?" in sent["planner"]
-    assert "The workflow broken is disabled: " in sent["broken"]
+def test_the_agent_of_the_documents_is_read_with_its_tools(tmp_path: Path) -> None:
+    (tmp_path / "triage.py").write_text(example("Sorts tickets"))
+    faults: list[str] = []
+    (found,) = find_agents(tmp_path, faults, code_refusal="")
+    assert not faults
+    assert set(blueprint(type(found.agent)).methods) == {"classify", "dispatch", "close"}

@@ -3,17 +3,16 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tests.fakes.modelprotocol import Fails, Json, Reply
-from tests.fakes.modelscripts import Asked, Team, all_phases, calls, diligent, straight
+from tests.fakes.modelscripts import Asked, Team, all_phases, straight
 from tests.fakes.modelserver import Exchange, ModelServer, model_server
 
 from . import person
-from .kit import ROOT, Folder, phases, tenex
+from .kit import ROOT, Folder, phases, tenex_here
 from .loopback import QUICK, agree, billed, folder_with_model, priced, rounded, serving, settled, spent
 
 WISH, IDEA, CHOICE = "I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."
@@ -28,19 +27,16 @@ def fragment(phase: str) -> str:
 
 
 def own_sections(agent: str) -> dict[str, str]:
-    """An agent's `## In <phase>` sections."""
     text = (ROOT / "prompts" / "agents" / f"{agent}.md").read_text()
     return dict(re.findall(r"^## In (\w+)\n\n(.+?)\s*(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
 
 
 def of_agents(server: ModelServer) -> list[tuple[Asked, Exchange]]:
-    """The delivered exchanges with agents, in order."""
     pairs = [(Asked(exchange.request), exchange) for exchange in server.delivered()]
     return [(asked, exchange) for asked, exchange in pairs if asked.question is None]
 
 
 def questions(server: ModelServer) -> list[Json]:
-    """What the router was asked, in order."""
     asked = [Asked(exchange.request).question for exchange in server.delivered()]
     return [question for question in asked if question is not None]
 
@@ -63,26 +59,17 @@ async def through_all_phases(folder: Folder, server: ModelServer, **env: str) ->
     return name
 
 
-@pytest.fixture(params=[True, False], ids=["streaming", "whole"])
-async def held(request: pytest.FixtureRequest, tmp_path: Path, relay: str) -> Any:
-    """The folder, the server and the name of a conversation that was held through all seven phases."""
+async def test_a_team_of_models_goes_through_all_seven_phases(tmp_path: Path, relay: str) -> None:
     async with model_server(Team(all_phases)) as server:
         folder = folder_with_model(tmp_path / "data", relay, server)
-        name = await through_all_phases(folder, server, TENEX_MODELS__STREAM=str(request.param).lower())
-        assert {exchange.stream for _, exchange in of_agents(server)} == {request.param}
-        yield folder, server, name
-
-
-async def test_a_team_of_models_goes_through_all_seven_phases(held: tuple[Folder, ModelServer, str]) -> None:
-    """What each was sent, what was done, and what it cost: one conversation, looked at from every side."""
-    folder, server, name = held
-    view = folder.view(name)
-    assert phases(view) == WAY
-    assert (folder.workspace / "note-01.txt").read_text() == "note-01.txt: all done\n"
-    assert (folder.workspace / "note-01.md").read_text() == "# About note-01.txt\n"
-    check_agents(server)
-    check_router(server)
-    await check_figures(folder, server, name)
+        name = await through_all_phases(folder, server)
+        assert {exchange.stream for _, exchange in of_agents(server)} == {True}
+        assert phases(folder.view(name)) == WAY
+        assert (folder.workspace / "note-01.txt").read_text() == "note-01.txt: all done\n"
+        assert (folder.workspace / "note-01.md").read_text() == "# About note-01.txt\n"
+        check_agents(server)
+        check_router(server)
+        await check_figures(folder, server, name)
 
 
 def check_agents(server: ModelServer) -> None:
@@ -170,7 +157,7 @@ async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
         assert int(tag["llm-total-tokens"]) == prompt + completion
         assert round(float(tag["llm-cost-usd"]), 8) == round(priced(1, prompt, completion)["costUsd"], 8)
     # the statistics: by agent, by phase, by model
-    code, out, err = await tenex("conversations", "stats", name, "--json", "--data", folder.data)
+    code, out, err = await tenex_here("conversations", "stats", name, "--json", "--data", folder.data)
     assert code == 0, err
     stats = json.loads(out)
     assert rounded(stats["usage"]) == billed(server.delivered())
@@ -190,34 +177,7 @@ async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
         assert sum(of["usage"]["outputTokens"] for of in table.values()) == server.tokens().output
 
 
-async def test_an_agents_question_goes_to_the_person_and_the_answer_back(tmp_path: Path, relay: str) -> None:
-    """`ask`: the run parks, costs nothing meanwhile, and goes on with the words of the person."""
-
-    def asks(asked: Asked) -> Reply:
-        if asked.phase == "execute" and "ask" not in asked.results:
-            return calls(("ask", {"question": "Which colour?"}))
-        if asked.phase == "execute" and "write_file" not in asked.results:
-            return calls(("write_file", {"path": asked.file, "content": f"colour: {asked.results['ask'][-1]}\n"}))
-        return diligent(asked)
-
-    async with model_server(Team(straight, asks)) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server)
-        async with serving(folder, server) as process:
-            name = await folder.write("Write note-02.txt.")
-            await person.until(lambda: (state := folder.state(name)).is_parked and not state.outbox)
-            so_far = len(server.exchanges)
-            question = [e for e in await person.stored(relay, kinds=[1]) if e["content"] == "Which colour?"]
-            assert len(question) == 1
-            await folder.write("deep blue", to=name)
-            await settled(folder, name, "ended", messages=2)
-            assert await process.stop() == 0
-        assert "deep blue" in (folder.workspace / "note-02.txt").read_text()
-        assert "deep blue" in Asked(server.exchanges[so_far].request).results["ask"][-1]
-        agree(server, spent(folder.records(name)))
-
-
-async def test_each_question_goes_to_the_model_set_for_it(tmp_path: Path, relay: str) -> None:
-    """The most specific setting wins: agent and phase, agent, phase, router, default."""
+async def test_each_question_goes_to_the_model_set_for_it_also_unstreamed(tmp_path: Path, relay: str) -> None:
     settings = """
 [models.agents.executor]
 model = "local:executor"
@@ -227,7 +187,10 @@ verification = "local:strict"
     async with model_server(Team(all_phases)) as server:
         folder = folder_with_model(tmp_path / "data", relay, server, settings)
         special = {"TENEX_MODELS__ROUTER": "local:router", "TENEX_MODELS__PHASES__PLAN": "local:planner"}
-        await through_all_phases(folder, server, **special)
+        name = await through_all_phases(folder, server, TENEX_MODELS__STREAM="false", **special)
+        assert {exchange.stream for exchange in server.exchanges} == {False}
+        assert phases(folder.view(name)) == WAY
+        agree(server, spent(folder.records(name)))
         assert {e.request["model"] for e in server.exchanges if Asked(e.request).question} == {"router"}
         named = {(asked.agent, asked.phase): exchange.request["model"] for asked, exchange in of_agents(server)}
     assert named["planner", "plan"] == "planner"
@@ -238,7 +201,6 @@ verification = "local:strict"
 
 @pytest.mark.parametrize("lacks", ["response_format", "tool_choice"])
 async def test_a_server_that_knows_less_is_asked_in_another_way(tmp_path: Path, relay: str, lacks: str) -> None:
-    """Servers differ: where structured answers are refused, the decision comes as text, and that is not reported."""
     team = Team(straight)
 
     def model(request: Json) -> Reply:

@@ -41,22 +41,3 @@ async def test_a_refused_answer_is_shown_and_goes_to_the_relays_that_the_message
         assert {one["eventId"] for one in refusals} == set(sent)
         assert all((one["relay"], one["reason"], one["isDelivered"]) == (relay.url, WHY, True) for one in refusals)
         assert [line for line in out.splitlines() if "REFUSED" in line and WHY in line and name[:8] in line], out
-
-
-async def test_an_answer_that_no_relay_takes_stays_in_the_readable_file(tmp_path: Path) -> None:
-    async with FaultRelay() as relay:
-        folder = Folder(tmp_path / "data", relay.url)
-
-        async def refuse(peer: Peer, event: dict[str, Any]) -> None:
-            if event["pubkey"] == folder.owner.public:
-                await relay.accept(peer, event)
-            else:
-                await peer.send("OK", event["id"], False, WHY)
-
-        relay.on_event = refuse
-        async with daemon(folder) as process:
-            name = await folder.write("Hello")
-            await folder.until(name, "waiting")
-            await person.until(lambda: folder.state(name).refusals)
-            assert await process.stop() == 0
-    assert [one["isDelivered"] for one in folder.view(name)["refusals"]] == [False]

@@ -59,16 +59,13 @@ async def test_a_chat_message_takes_one_call_and_seven_phases_sixteen(tmp_path: 
 
 
 async def test_every_message_of_a_talk_but_the_first_takes_one_call(tmp_path: Path, relay: str) -> None:
-    def talks(asked: Asked) -> Answer:
-        return Answer(text=f"That is answer {asked.messages}.")
-
-    async with model_server(Team(all_phases, talks)) as server:
+    async with model_server(Team(all_phases, lambda asked: Answer(text=f"That is answer {asked.messages}."))) as server:
         folder = folder_with_model(tmp_path / "data", relay, server)
         async with serving(folder, server) as process:
             name = await folder.write("Hello.")
-            await settled(folder, name, "waiting", messages=1)
-            for count in range(2, 8):
-                await folder.write(f"And what about {count}?", to=name)
+            for count in range(1, 4):
                 await settled(folder, name, "waiting", messages=count)
+                await folder.write(f"And what about {count}?", to=name)
+            await settled(folder, name, "waiting", messages=4)
             assert await process.stop() == 0
-    assert asked_of(server) == ["router", *["project-manager chat"] * 7]
+    assert asked_of(server) == ["router", *["project-manager chat"] * 4]

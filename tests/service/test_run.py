@@ -11,12 +11,10 @@ from tenex.nostr.keys import KeyRing, SecretKey
 
 from . import person
 from .conftest import WORDS, Finished
-from .kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex
-from .scripted_models import SECRET
+from .kit import FULL_CYCLE, Folder, daemon, of_kind, phases, tenex, tenex_here
 
 
 def test_a_conversation_runs_to_its_end_and_a_stranger_can_follow_it(finished: Finished) -> None:
-    """`conversation.json` alone shows which phases followed, why, who worked and what came of it."""
     view = finished.folder.view(finished.name)
     assert view["status"] == "ended"
     assert phases(view) == FULL_CYCLE
@@ -38,8 +36,7 @@ def test_a_conversation_runs_to_its_end_and_a_stranger_can_follow_it(finished: F
     assert view["seq"] == len(finished.folder.records(finished.name))
 
 
-async def test_two_conversations_and_a_second_cycle_keep_apart(folder: Folder) -> None:
-    """Roots decide: a reply goes on in its thread, a new note begins another conversation."""
+async def test_two_conversations_and_a_second_cycle_keep_apart_and_are_listed(folder: Folder) -> None:
     async with daemon(folder) as process:
         one = await folder.write("Create one.py that prints one")
         two = await folder.write("Create two.py that prints two")
@@ -47,14 +44,24 @@ async def test_two_conversations_and_a_second_cycle_keep_apart(folder: Folder) -
         await folder.until(two, "ended")
         await folder.write("Create three.py that prints three", to=one)
         await folder.until(one, "ended", cycle=2)
+        code, out, err = await tenex("run", "--data", folder.data)
+        assert (code, out, "is in use by process" in err) == (4, "", True), "a second daemon"
         assert await process.stop() == 0
     assert phases(folder.view(one)) == [*FULL_CYCLE, "chat", *FULL_CYCLE]
     assert folder.view(two)["cycle"] == 1
     assert {path.name for path in folder.workspace.glob("*.py")} == {"one.py", "two.py", "three.py"}
+    _, out, _ = await tenex_here("conversations", "list", "--json", "--data", folder.data)
+    assert [tuple(row[part] for part in ("id", "status", "phase", "cycle")) for row in json.loads(out)] == [
+        (one, "ended", "reflection", 2),
+        (two, "ended", "reflection", 1),
+    ]
+    _, table, _ = await tenex_here("conversations", "list", "--data", folder.data)
+    assert [line.split()[0] for line in table.splitlines()] == ["ID", one[:12], two[:12]]
+    for words, path in (([two[:10].upper()], folder.conversation(two)), ([], folder.data / "conversations")):
+        assert await tenex_here("conversations", "path", *words, "--data", folder.data) == (0, f"{path}\n", "")
 
 
 def test_logs_are_json_without_words_or_keys(finished: Finished) -> None:
-    """Not on a terminal each line is an object; what a person wrote and every secret stay out."""
     for line in finished.log:
         assert {"timestamp", "level", "event", "logger"} <= set(json.loads(line)), line
     output = "\n".join(finished.log)
@@ -65,7 +72,6 @@ def test_logs_are_json_without_words_or_keys(finished: Finished) -> None:
 
 
 async def test_words_are_cut_at_debug_and_keys_are_never_logged(folder: Folder) -> None:
-    """At DEBUG a person's text may be seen, 200 characters of it; a key may not."""
     long = "Create zebra.txt with " + "xylophone " * 60
     async with daemon(folder, TENEX_LOG__LEVEL="debug") as process:
         name = await folder.write(long)
@@ -77,60 +83,32 @@ async def test_words_are_cut_at_debug_and_keys_are_never_logged(folder: Folder) 
 
 
 def test_no_other_user_may_read_what_is_on_disk(finished: Finished) -> None:
-    """Files 0600, folders 0700, all that is ours, whatever the umask."""
     data = finished.folder.data
     ours = [*(data / "conversations").rglob("*"), *(data / "keys").rglob("*"), finished.folder.file]
+    ours += (data / "workspace").rglob("*")
     assert len(ours) > 10
     assert [str(path) for path in ours if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 
 
-async def test_a_second_daemon_on_the_folder_is_refused_and_the_first_goes_on(folder: Folder) -> None:
-    """Exit code 4, and a sentence that names the process that has it."""
-    async with daemon(folder) as first:
-        code, out, err = await tenex("run", "--data", folder.data)
-        assert (code, out) == (4, "")
-        assert "is in use by process" in err
-        assert "Traceback" not in err
-        name = await folder.write("Create hello.py that prints hello")
-        await folder.until(name, "ended")
-        assert await first.stop() == 0
-    async with daemon(folder) as third:
-        assert await third.stop() == 0
-
-
-async def test_the_gate_holds_against_a_model_that_names_forbidden_tools(folder: Folder) -> None:
-    """`chat` cannot read the workspace and `plan` cannot write it, whatever the model asks for."""
-    (folder.workspace / "secret.txt").write_text(SECRET)
-    async with ordered(folder, model="trespasser") as process:
-        name = await folder.write("What is in the safe?")
-        await folder.until(name, "waiting")
-        assert await process.stop() == 0
-    refused = of_kind(folder.records(name), r.ToolCallRejected)
-    assert [(record.tool, "chat" in record.sentence) for record in refused] == [
-        ("read_file", True),
-        ("write_file", False),
-    ]
-    assert "plan" in refused[1].sentence
-    assert folder.executions() == []
-    assert SECRET not in (folder.conversation(name) / "journal.jsonl").read_text()
-    assert sorted(path.name for path in folder.workspace.iterdir()) == ["secret.txt"]
-
-
-async def test_a_stranger_is_never_answered(folder: Folder) -> None:
-    """Dropped before it is read: not answered, not logged, nothing on disk either."""
+async def test_a_stranger_is_never_answered_and_an_owner_also_without_a_tag(folder: Folder) -> None:
     stranger = SecretKey.generate()
+    word = person.note(folder.owner, f"nostr:{folder.project.npub} create hello.py that prints hello")
+    other, name = person.note(folder.owner, "Good morning, everybody"), str(word["id"])
     async with daemon(folder, TENEX_LOG__LEVEL="debug") as process:
         await process.until("relay.connected")
         theirs = await folder.write("Create evil.py that prints evil", by=stranger)
-        name = await folder.write("Create hello.py that prints hello")
+        await person.publish(folder.url, other, word)
         await folder.until(name, "ended")
         await folder.write("Create worse.py that prints worse", by=stranger, to=name)
         after = await folder.write("Create bye.py that prints bye")
         await folder.until(after, "ended")
         assert await process.stop() == 0
-        assert {log["verdict"] for log in process.logs if log["event"] == "message.received"} == {"admitted"}
+        verdicts = {log["verdict"] for log in process.logs if log["event"] == "message.received"}
+        assert verdicts == {"admitted", "elsewhere"}, "a stranger is dropped before"
         assert "evil" not in process.stderr
-    assert not folder.conversation(theirs).exists()
+    view = folder.view(name)
+    assert (view["title"], view["messages"][0]["text"]) == ("create hello.py that prints hello",) * 2
+    assert not [one for one in (theirs, str(other["id"])) if folder.conversation(one).exists()]
     assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "hello.py"]
     assert await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys), _e=[theirs]) == []
     assert of_kind(folder.records(name), r.MessageRecorded, lambda record: record.author == stranger.public) == []
@@ -138,7 +116,6 @@ async def test_a_stranger_is_never_answered(folder: Folder) -> None:
 
 @pytest.mark.parametrize("command", ["run", "demo"])
 async def test_a_data_folder_that_cannot_be_made_is_a_sentence(command: str, tmp_path: Path) -> None:
-    """Not a trace: what is wrong, and where."""
     file = tmp_path / "file"
     file.write_text("")
     code, _, err = await tenex(command, "--data", file)

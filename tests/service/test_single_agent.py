@@ -2,16 +2,14 @@
 
 from pathlib import Path
 
-import pytest
-
 from tenex.core import records as r
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
 
 from . import person
-from .kit import Folder, daemon, of_kind, tenex
-from .loopback import MODEL, agree, folder_with_model, serving, settled, spent
+from .kit import Folder, of_kind, tenex_here
+from .loopback import agree, folder_with_model, serving, settled, spent
 
 ALONE = '\n[conversations]\nagent = "executor"\n'
 
@@ -63,32 +61,18 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
     ]
     assert not [tag for event in written for tag in event["tags"] if tag[0] in ("phase", "workflow")]
 
-    code, shown, _ = await tenex("conversations", "show", name, "--data", folder.data)
+    code, shown, _ = await tenex_here("conversations", "show", name, "--data", folder.data)
     assert (code, "turn-1 · executor" in shown, "waiting in cycle 1" in shown) == (0, True, True)
     journal = folder.conversation(name) / "journal.jsonl"
     journal.unlink()
-    code, _, errors = await tenex("conversations", "rebuild", name, "--data", folder.data)
+    code, _, errors = await tenex_here("conversations", "rebuild", name, "--data", folder.data)
     assert code == 0, errors
     rebuilt = folder.state(name)
     assert (rebuilt.agent, rebuilt.status, rebuilt.unmet_gates) == ("executor", "waiting", ())
     assert not of_kind(folder.records(name), r.PhaseTransition)
 
 
-@pytest.mark.parametrize("name", ["executer", "orchestrator"])
-async def test_an_agent_that_is_none_is_a_fault_of_the_settings(tmp_path: Path, relay: str, name: str) -> None:
-    async with model_server(model) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server, f'\n[conversations]\nagent = "{name}"\n')
-    for words in (["config", "check"], ["run"]):
-        code, _, errors = await tenex(*words, "--data", folder.data, TENEX_MODELS__DEFAULT=MODEL, LOCAL_KEY="k")
-        assert code == 3
-        assert f"conversations.agent: there is no agent '{name}'" in errors
-
-
-async def test_the_offline_model_answers_alone_too(tmp_path: Path, relay: str) -> None:
-    folder = Folder(tmp_path / "data", relay, ALONE)
-    async with daemon(folder) as process:
-        name = await folder.write("Write a function that adds two numbers.")
-        state = await folder.until(name, "waiting")
-        assert await process.stop() == 0
-    assert [turn.agents for turn in state.turns] == [("executor",)]
-    assert state.turns[0].completions[0].outcome == "finished"
+async def test_an_agent_that_is_none_is_a_fault_of_the_settings(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay, ALONE.replace("executor", "orchestrator"))
+    code, _, errors = await tenex_here("config", "check", "--data", folder.data)
+    assert (code, "conversations.agent: there is no agent 'orchestrator'" in errors) == (3, True), errors

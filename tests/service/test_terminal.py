@@ -1,6 +1,6 @@
 """The demo in a real terminal, under tmux: what a person sees while they type."""
 
-import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -29,27 +29,14 @@ class Terminal:
 
     def start(self, *words: str) -> None:
         """Open the window on a command; it stays when the command ends."""
-        size = ("-x", str(WIDE), "-y", str(HIGH))
-        self._tmux(
-            "-f",
-            "/dev/null",
-            "new-session",
-            "-d",
-            "-s",
-            "it",
-            *size,
-            "sh",
-            "-c",
-            f"{' '.join(words)}; echo ended $?; cat",
-        )
+        session = ("-f", "/dev/null", "new-session", "-d", "-s", "it", "-x", str(WIDE), "-y", str(HIGH))
+        self._tmux(*session, "sh", "-c", f"{' '.join(words)}; echo ended $?; cat")
 
     def type(self, text: str) -> None:
-        """Type a line and press Enter."""
         self._tmux("send-keys", "-t", "it", "-l", text)
         self._tmux("send-keys", "-t", "it", "Enter")
 
     def press(self, key: str) -> None:
-        """Press a key by its tmux name."""
         self._tmux("send-keys", "-t", "it", key)
 
     def screen(self, *, history: bool = True) -> str:
@@ -57,8 +44,6 @@ class Terminal:
         return self._tmux("capture-pane", "-p", "-t", "it", *(["-S", "-"] if history else []))
 
     async def until(self, holds: Callable[[str], bool]) -> str:
-        """Wait until the screen is as asked."""
-
         def held() -> str | None:
             screen = self.screen()
             return screen if holds(screen) else None
@@ -96,7 +81,6 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    """A terminal without anything in it."""
     it = Terminal(tmp_path)
     try:
         yield it
@@ -105,12 +89,10 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def demo(data: Path) -> list[str]:
-    """The command."""
     return [sys.executable, "-m", "tenex.cli.main", "demo", "--data", str(data)]
 
 
 async def test_a_person_watches_writes_in_between_and_leaves(terminal: Terminal, tmp_path: Path) -> None:
-    """Phases, tools and answers come while one types; words written meanwhile are taken up; /quit names the file."""
     terminal.start(*demo(tmp_path))
     await terminal.shows("relay ws://127.0.0.1:", "Try: ", "you ›")
     terminal.type(REQUEST)
@@ -129,6 +111,10 @@ async def test_a_person_watches_writes_in_between_and_leaves(terminal: Terminal,
     await terminal.until(lambda screen: "this cycle has ended" in screen)
     for name in ("hello", "bye"):
         await until((tmp_path / "workspace" / f"{name}.py").exists)
+    terminal.type("Create a script that prints hello; ask me which name it should have")
+    await terminal.shows("waits for your answer")
+    terminal.type("greeter.py")
+    await terminal.shows("answered", "write_file(path=greeter.py")
     terminal.type("/quit")
     screen = await terminal.shows("ended 0")
     (file,) = (tmp_path / "conversations").glob("*/conversation.json")
@@ -136,20 +122,7 @@ async def test_a_person_watches_writes_in_between_and_leaves(terminal: Terminal,
     assert "Traceback" not in screen
 
 
-async def test_a_question_is_asked_and_answered_on_the_screen(terminal: Terminal, tmp_path: Path) -> None:
-    """`ask` shows as words of the agent; what is typed answers it."""
-    terminal.start(*demo(tmp_path))
-    await terminal.shows("you ›")
-    terminal.type("Create a script that prints hello; ask me which name it should have")
-    await terminal.shows("waits for your answer")
-    terminal.type("greeter.py")
-    await terminal.shows("answered", "write_file(path=greeter.py")
-    terminal.press("C-d")
-    await terminal.shows("ended 0")
-
-
 async def test_ctrl_c_leaves_and_stops_everything(terminal: Terminal, tmp_path: Path) -> None:
-    """In the middle of the work too: no trace on the screen, the folder free, and the next demo goes on."""
     terminal.start(*demo(tmp_path))
     await terminal.shows("you ›")
     terminal.type(REQUEST)
@@ -158,20 +131,11 @@ async def test_ctrl_c_leaves_and_stops_everything(terminal: Terminal, tmp_path: 
     screen = await terminal.shows("ended ")
     assert "ended 0" in screen
     assert "Traceback" not in screen
-    again = await asyncio.create_subprocess_exec(
-        *demo(tmp_path),
-        cwd=ROOT,
-        env=environment(),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    async with asyncio.timeout(60):
-        assert await again.wait() == 0
+    (state,) = (tmp_path / "conversations").glob("*/conversation.json")
+    assert json.loads(state.read_text())["status"] == "active"
 
 
 async def test_hostile_words_do_not_steer_the_terminal(terminal: Terminal, tmp_path: Path) -> None:
-    """Control characters in a request are drawn, not obeyed: the title and the screen stay ours."""
     terminal.start(*demo(tmp_path), "--message", "'Create a.txt with \x1b]0;owned\x07\x1b[2Jhello'")
     screen = await terminal.shows("ended ")
     assert "chat → execute" in screen or "It waits for a user" in screen

@@ -1,13 +1,18 @@
-"""`tenex chat` in a real terminal, beside a daemon: what a person sees of the work, and of strangers."""
+"""`tenex chat` in a real terminal, beside a daemon: what a person sees of the work, of thoughts, and of strangers."""
 
 import json
 import sys
 from pathlib import Path
 
 from tenex.nostr.keys import SecretKey, npub
+from tests.fakes.modelprotocol import Answer, Breaks, Json, Reply
+from tests.fakes.modelscripts import Asked, decision
+from tests.fakes.modelserver import model_server
 
 from . import person, test_terminal
 from .kit import Folder, daemon
+from .loopback import folder_with_model, serving
+from .test_output_states import call, critique, put
 from .test_terminal import Terminal
 
 pytestmark = test_terminal.pytestmark
@@ -17,12 +22,10 @@ STRANGER = SecretKey(bytes([7]) * 32)
 
 
 def chat(data: Path, *more: str) -> list[str]:
-    """The command."""
     return [sys.executable, "-m", "tenex.cli.main", "chat", "--data", str(data), *more]
 
 
 async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, folder: Folder) -> None:
-    """As in the demo, and in the order of the journal: the words of reflection come before the end."""
     async with daemon(folder) as process:
         terminal.start(*chat(folder.data))
         await terminal.shows("Connected to", "you ›")
@@ -33,6 +36,10 @@ async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, 
         await terminal.shows("this cycle has ended", "model calls", "write to begin the next")
         terminal.type("What do you think?")
         await terminal.shows("it is your turn")
+        terminal._tmux("send-keys", "-t", "it", "-l", "something long")
+        await terminal.shows("you › something long")
+        terminal.press("C-c")
+        await terminal.until(lambda screen: "something long" not in screen and "you ›" in screen)
         terminal.press("C-d")
         await terminal.shows("ended 0")
         (name,) = (path.parent.name for path in (folder.data / "conversations").glob("*/conversation.json"))
@@ -48,7 +55,6 @@ async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, 
 async def test_the_end_and_whose_turn_it_is_are_shown_of_a_daemon_elsewhere(
     terminal: Terminal, folder: Folder, tmp_path: Path
 ) -> None:
-    """There is no socket: the project's own events report it."""
     other = Folder(tmp_path / "other", folder.url)
     async with daemon(other, TENEX_PEOPLE__OWNERS=json.dumps([folder.owner.npub])) as process:
         terminal.start(*chat(folder.data, "--to", npub(other.project.public)))
@@ -81,13 +87,43 @@ async def test_a_strangers_words_are_marked(terminal: Terminal, folder: Folder) 
         assert await process.stop() == 0
 
 
-async def test_ctrl_c_clears_a_draft_and_leaves_an_empty_line(terminal: Terminal, folder: Folder) -> None:
-    terminal.start(*chat(folder.data))
-    await terminal.shows("Connected to", "you ›")
-    terminal._tmux("send-keys", "-t", "it", "-l", "something long")
-    await terminal.shows("you › something long")
-    terminal.press("C-c")
-    await terminal.until(lambda screen: "something long" not in screen and "you ›" in screen)
-    terminal.press("C-c")
-    screen = await terminal.shows("ended 0")
-    assert "Traceback" not in screen
+WHOLE = critique("all is well now") + call("complete", response="The answer is 42.", summary="done")
+
+
+def model(request: Json) -> Reply:
+    """An executor that answers, then falls silent within its thought, until a user asks it to carry on."""
+    asked = Asked(request)
+    if asked.question is not None:
+        turns = len(asked.question["turns"])
+        if turns == len(asked.question["messages"]):
+            return decision(request, {"agents": ["USER"], "reason": "the person has the word"})
+        phase = {} if turns else {"phase": "execute"}
+        return decision(request, {**phase, "agents": ["executor"], "reason": "it is wanted"})
+    if "carry on" in asked.words:
+        return Answer(text=WHOLE)
+    if "six times seven" not in asked.words:
+        return Answer(text=critique("no question yet") + call("complete", response="Ask me.", summary="asked"))
+    return Breaks(answer=Answer(text=critique("it may " + "take long " * 10)), after=12, stall=True)
+
+
+async def test_thoughts_are_seen_as_they_are_written_and_go_when_they_are_stopped(
+    terminal: Terminal, tmp_path: Path, relay: str
+) -> None:
+    async with model_server(model) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
+        put(folder)
+        async with serving(folder, server) as process:
+            terminal.start(*chat(folder.data))
+            await terminal.shows("Connected to", "you ›")
+            terminal.type("Good morning")  # what a model writes is streamed once its first answer is known whole
+            await terminal.shows("Ask me.")
+            terminal.type("What is six times seven?")
+            await terminal.shows("executor 🔍 Critique … ", "take long take long")
+            terminal.type("/stop")
+            await terminal.until(lambda screen: "Stopped: Executor" in screen and "Critique …" not in screen)
+            terminal.type("carry on")
+            screen = await terminal.shows("🔍 Critique  executor", "all is well now", "The answer is 42.")
+            assert screen.index("all is well now") < screen.index("The answer is 42.")
+            terminal.press("C-d")
+            await terminal.shows("ended 0")
+            assert await process.stop() == 0

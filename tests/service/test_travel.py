@@ -145,25 +145,6 @@ async def test_running_work_ends_and_without_a_daemon_the_next_start_publishes_i
 
 
 @pytest.mark.soak
-async def test_a_daemon_that_runs_a_tool_stops_it_and_its_late_result_changes_nothing(folder: Folder) -> None:
-    async with ordered(folder, "model", 2, hold=True) as process:
-        name = await folder.write("Create hello.py that prints hello")
-        await person.until((folder.marks / "held").exists)
-        first = of_kind(folder.records(name), r.MessageRecorded)[0].seq
-        done = await did(folder, "rollback", name, "--to", str(first), "--yes")
-        assert done["undone"] == ["turn-1"]
-        after = folder.state(name)
-        (folder.marks / "go").touch()
-        await person.until(lambda: not folder.state(name).outbox)
-        assert (folder.state(name).turn, folder.state(name).status) == (None, "waiting")
-        assert folder.state(name).usage == after.usage
-        await folder.write("/continue", to=name)
-        await ended(folder, name)
-        assert await process.stop() == 0
-    await is_whole(folder)
-
-
-@pytest.mark.soak
 async def test_a_kill_right_after_the_record_loses_nothing_and_publishes_once(folder: Folder) -> None:
     async with daemon(folder) as process:
         name = await folder.write("Create hello.py that prints hello")
@@ -216,29 +197,12 @@ async def test_a_fork_is_a_conversation_of_its_own(folder: Folder) -> None:
     assert phases(view) == FULL_CYCLE
     assert view["forkedFrom"] == {"id": name, "seq": at, "title": folder.view(name)["title"]}
     assert view["title"] == f"Fork of {folder.view(name)['title']}"
-
-
-@pytest.mark.soak
-async def test_every_command_knows_a_fork(folder: Folder) -> None:
-    async with daemon(folder) as process:
-        name = await folder.write("Create hello.py that prints hello")
-        await ended(folder, name)
-        other = (await did(folder, "fork", name, "--at", str(before_verification(folder, name))))["id"]
-        await folder.write("Go on and verify it", to=other)
-        await ended(folder, other)
-        assert await process.stop() == 0
     await is_whole(folder)
-    view = folder.view(other)
     rows = {row["id"]: row for row in await did(folder, "list")}
     assert (rows[other]["status"], rows[other]["title"]) == ("ended", view["title"])
-    found = await did(folder, "search", "Fork")
-    assert other in json.dumps(found)
     stats = await did(folder, "stats", other)
     assert stats["usage"]["inputTokens"] == view["usage"]["inputTokens"]
-    assert (stats["cycles"], stats["cyclesEnded"]) == (1, 1)
     assert {p: s["visits"] for p, s in stats["phases"].items()} == dict.fromkeys(FULL_CYCLE, 1)
-    code, out, errors = await tenex_here("conversations", "show", other, "--data", folder.data)
-    assert (code, f"fork of {name[:12]}" in out) == (0, True), errors
     await carried(folder, other)
 
 
@@ -256,6 +220,7 @@ async def published(folder: Folder, event: str) -> Wire:
 async def carried(folder: Folder, name: str) -> None:
     """Export and import give the same records elsewhere."""
     file, data = folder.data / "fork.jsonl", folder.data.parent / "elsewhere"
+    data.mkdir()
     assert (await tenex_here("conversations", "export", name, "--out", file, "--data", folder.data))[0] == 0
     code, _, errors = await tenex_here("conversations", "import", file, "--data", data)
     assert code == 0, errors
@@ -297,42 +262,3 @@ async def test_a_fork_without_a_daemon_and_in_a_thread_is_answered_by_the_next_o
         assert await process.stop() == 0
     assert ConversationId(other) == folder.state(other).id
     await is_whole(folder)
-
-
-@pytest.mark.soak
-async def test_what_cannot_be_gone_back_to_is_refused_with_a_sentence(folder: Folder) -> None:
-    async with daemon(folder) as process:
-        name = await folder.write("Create hello.py that prints hello")
-        await ended(folder, name)
-        last = len(folder.records(name))
-        for words, sentence in (
-            (("rollback", name, "--to", "0", "--yes"), "There is no record 0"),
-            (("rollback", name, "--to", str(last + 1), "--yes"), f"its records are 1 to {last}"),
-            (("rollback", name, "--to", str(last), "--yes"), "There is nothing to undo"),
-            (("rollback", "f" * 64, "--to", "1", "--yes"), "No conversation begins with"),
-            (("fork", name, "--at", str(last + 1)), f"There is no record {last + 1}"),
-            (("fork", "f" * 64, "--at", "1"), "No conversation begins with"),
-        ):
-            code, errors = await refused(folder, *words)
-            assert (code, sentence in errors) == (2, True), errors
-        assert len(folder.records(name)) == last
-        assert await process.stop() == 0
-    journal = folder.conversation(name) / "journal.jsonl"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join([*lines[:3], b"nonsense\n", *lines[4:]]))
-    for words in (("rollback", name, "--to", "5", "--yes"), ("fork", name, "--at", "5")):
-        code, errors = await refused(folder, *words)
-        assert (code, "line 4" in errors) == (4, True), errors
-
-
-@pytest.mark.soak
-async def test_files_of_which_nothing_is_known_stay(folder: Folder) -> None:
-    folder.file.write_text(folder.file.read_text().replace("[tools]\n", "[tools]\ncheckpoints = false\n"))
-    async with daemon(folder) as process:
-        name = await folder.write("Create hello.py that prints hello")
-        await ended(folder, name)
-        before = folder.records(name)
-        code, errors = await refused(folder, "rollback", name, "--to", "4", "--files", "--yes")
-        assert (code, "`tools.checkpoints` is off" in errors) == (2, True)
-        assert folder.records(name) == before
-        assert await process.stop() == 0

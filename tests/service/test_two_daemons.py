@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core import records as r
 from tenex.core.state.rollback import RolledBack
 
 from . import person
@@ -72,22 +71,3 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
         await folder.until(name, "ended", cycle=3)
         assert await second.stop() == 0
     assert {path.name for path in folder.workspace.glob("*.py")} == {"hello.py", "bye.py", "again.py"}
-
-
-@pytest.mark.soak
-async def test_of_two_that_start_at_once_one_serves(folder: Folder) -> None:
-    """Whichever it is: the other is refused, and what is asked is done once."""
-    name = await folder.write(REQUEST)
-    async with daemon(folder, ready=False) as one, daemon(folder, ready=False) as other:
-        ends = {asyncio.ensure_future(process.ended()): process for process in (one, other)}
-        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        (loser,) = done
-        assert loser.result() == 4
-        serving = other if ends[loser] is one else one
-        assert f"is in use by process {serving.pid}" in ends[loser].stderr
-        await folder.until(name, "ended")
-        serving.signal(signal.SIGTERM)
-        assert [await end for end in ends if end is not loser] == [0]
-    sent = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
-    seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys))
-    assert sorted(event["id"] for event in seen) == sorted(sent)

@@ -13,7 +13,6 @@ import nostr_sdk as sdk
 import pytest
 
 from tenex.app import Application, open_application
-from tenex.app.typing_indicators import GRACE
 from tenex.cli.init import prepare
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
@@ -34,7 +33,6 @@ class Teller:
     received: list[asyncio.Event] = field(default_factory=lambda: [asyncio.Event() for _ in TALE])
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         usage = Usage(input_tokens=1, output_tokens=1)
         if request.purpose == "route":
             note = next(entry for entry in request.entries if isinstance(entry, Note))
@@ -52,11 +50,10 @@ PHASE = {"phase": "execute"}
 
 
 @asynccontextmanager
-async def serving(data: Path, url: str, owner: str, model: Teller, mode: str = "auto") -> AsyncIterator[Application]:
+async def serving(data: Path, url: str, owner: str, model: Teller) -> AsyncIterator[Application]:
     """The daemon as `tenex run` puts it together, with a model of the test."""
     made = prepare(data, owner, [url])
-    relays = {"relays": {"typing_indicators": mode}}
-    settings = load(made.config, data, env={}, parse_key=parse_public_key, overrides=relays)
+    settings = load(made.config, data, env={}, parse_key=parse_public_key)
     async with open_application(settings, model=model) as app, asyncio.TaskGroup() as group:
         ready = asyncio.Event()
 
@@ -103,7 +100,6 @@ def _tags(event: dict[str, Any], name: str) -> list[str]:
 async def test_a_client_receives_typing_text_and_stop_and_then_the_answer(
     relay: str, tmp_path: Path, form: int, kind: int, answer: int
 ) -> None:
-    """In this order, from the agent itself, and nothing of the run after its answer; the relay keeps just that."""
     model, keys = Teller(), sdk.Keys.generate()
     async with serving(tmp_path, relay, keys.public_key().to_bech32(), model) as app, person(relay, keys) as alice:
         executor = app.rules.roster[Slug("executor")].pubkey
@@ -127,50 +123,3 @@ async def test_a_client_receives_typing_text_and_stop_and_then_the_answer(
 
         kept = await alice.fetch(kinds=[*EPHEMERAL_KINDS, answer], authors=sorted({executor, app.project.public}))
         assert [event["content"] for event in kept] == ["Once upon a time. The end."]
-
-
-async def test_the_owner_receives_the_project_status(relay: str, tmp_path: Path) -> None:
-    """Kind 24010 is found by the owner's key and names who to write to."""
-    keys = sdk.Keys.generate()
-    async with person(relay, keys) as alice:
-        await alice.listen(kinds=[STATUS], _p=[alice.pubkey])
-        async with serving(tmp_path, relay, keys.public_key().to_bech32(), Teller()) as app:
-            await alice.until(bool)
-            (status,) = alice.received
-            assert status["pubkey"] == app.project.public
-            assert _tags(status, "agent")[0] == app.project.public
-            assert set(_tags(status, "agent")) == {app.project.public, *(a.pubkey for a in app.rules.roster.values())}
-            await app.reload()
-            await alice.until(lambda received: len(received) == 2)
-
-
-async def test_off_is_silent(relay: str, tmp_path: Path) -> None:
-    """An operator who wants none has none: only the answer comes."""
-    model, keys = Teller(), sdk.Keys.generate()
-    for gate in model.received:  # slow enough to be reported, if anything is
-        asyncio.get_running_loop().call_later(10 * GRACE, gate.set)
-    async with (
-        serving(tmp_path, relay, keys.public_key().to_bech32(), model, "off") as app,
-        person(relay, keys) as alice,
-    ):
-        event = alice.event(1, "Write me a story", ["p", app.project.public])
-        await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[str(event.id().to_hex())])
-        await alice.publish(event)
-        await alice.until(lambda received: [e for e in received if e["kind"] == 1])
-        assert [event["kind"] for event in alice.received] == [1]
-
-
-async def test_a_stop_is_received_before_its_notice(relay: str, tmp_path: Path) -> None:
-    """`/stop` in the middle of a text: typing ends, and nothing more of it comes."""
-    model, keys = Teller(), sdk.Keys.generate()
-    async with serving(tmp_path, relay, keys.public_key().to_bech32(), model) as app, person(relay, keys) as alice:
-        executor = app.rules.roster[Slug("executor")].pubkey
-        event = alice.event(1, "Write me a story", ["p", app.project.public])
-        root = str(event.id().to_hex())
-        await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[root])
-        await alice.publish(event)
-        await alice.until(lambda received: of(received, executor, SINCE))
-        await alice.write("/stop", ["e", root, relay, "root"], ["p", app.project.public])
-        await alice.until(_is_idle)
-        statuses = [event["kind"] for event in of(alice.received, executor, TYPING, SINCE, STOPPED)]
-        assert statuses == [TYPING, SINCE, STOPPED]

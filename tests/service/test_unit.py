@@ -58,7 +58,6 @@ def analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 @needs_systemd
 def test_systemd_takes_it_without_a_word(installed: Path) -> None:
-    """A directive it does not know, or a value it ignores, is a line; there is none."""
     done = analyze("verify", installed)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -70,7 +69,6 @@ def test_it_is_confined(installed: Path) -> None:
 
 
 def test_it_agrees_with_the_program() -> None:
-    """Exit codes, deadlines, signals and the watchdog mean here what they mean in the code."""
     unit = directives()
     assert unit["ExecStart"] == ["/opt/tenex/bin/tenex run"]
     assert int(unit["TimeoutStopSec"][0]) > Settings().shutdown.deadline + CLOSING
@@ -86,7 +84,6 @@ def test_it_agrees_with_the_program() -> None:
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
 def test_the_sandbox_of_agents_asks_the_kernel_for_nothing_the_unit_forbids(tmp_path: Path) -> None:
-    """Every system call by which bubblewrap builds the sandbox is in the filter."""
     log = tmp_path / "calls"
     command = wrapped(tmp_path, ["/bin/true"], clean_environment("/tmp"))
     assert command is not None
@@ -98,7 +95,6 @@ def test_the_sandbox_of_agents_asks_the_kernel_for_nothing_the_unit_forbids(tmp_
 
 
 def _permitted(names: list[str]) -> set[str]:
-    """The system calls of systemd's groups."""
     calls: set[str] = set()
     for name in names:
         if not name.startswith("@"):
@@ -110,14 +106,12 @@ def _permitted(names: list[str]) -> set[str]:
 
 
 def test_what_would_break_the_sandbox_is_not_set() -> None:
-    """The kernel lets no one mount a /proc of their own where parts of ours are covered, as these do."""
     covering = {"ProtectKernelTunables", "ProtectKernelLogs", "ProcSubset", "PrivateUsers"}
     assert covering & directives().keys() == set()
     assert "user" in directives()["RestrictNamespaces"][0].split()
 
 
 async def test_a_reload_needs_no_program_but_the_shell(folder: Folder) -> None:
-    """As on a minimal Debian, which has no `kill` in its folders of programs."""
     words = shlex.split(directives()["ExecReload"][0])
     assert words[0] == "/bin/sh"
     async with daemon(folder) as process:
@@ -127,7 +121,6 @@ async def test_a_reload_needs_no_program_but_the_shell(folder: Folder) -> None:
 
 
 async def test_its_command_runs_in_its_environment(folder: Folder, tmp_path: Path) -> None:
-    """Started as the unit does: the folder by $STATE_DIRECTORY, READY within the time for a start, and a stop."""
     words = [sys.executable, "-m", "tenex.cli.main", *directives()["ExecStart"][0].split()[1:]]
     assert words == [*TENEX, "run"]
     manager = Manager(tmp_path / "notify")

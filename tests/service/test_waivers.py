@@ -19,8 +19,6 @@ from .loopback import folder_with_model, serving, settled
 async def test_only_a_clear_yes_to_the_question_skips_a_check(
     tmp_path: Path, relay: str, answer: str, waived: bool
 ) -> None:
-    """The request itself speaks of skipping, and the router takes it for a wish of the person."""
-
     def router(question: Json) -> Any:
         wish = {"waive": ["verification"]} if len(question["messages"]) == 1 and not question["waived"] else {}
         return {**straight(question), **wish}

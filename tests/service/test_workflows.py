@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from tenex.core import records as r
 from tenex.nostr.keys import KeyRing
 
 from . import person
-from .kit import ROOT, Folder, Process, daemon, of_kind, ordered, tenex
+from .kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
 from .moments import Moment
 from .workflow_kit import begin, delivered_events, key_of, put, tags
 
@@ -46,7 +45,6 @@ def folder(tmp_path: Path, relay: str) -> Folder:
 
 
 def speakers(folder: Folder, name: str) -> list[str]:
-    """Who closed a round, in order."""
     return [record.speaker for record in of_kind(folder.records(name), r.RoundClosed)]
 
 
@@ -67,24 +65,14 @@ async def test_a_mention_begins_it_and_every_message_and_the_end_are_delivered(f
     view = folder.view(name)["workflow"]
     assert (view["name"], view["next"], view["turnCount"], view["closeReason"]) == ("line", None, 3, "done")
     for words in (["verify"], ["stats"], ["show", name], ["replay", name]):
-        code, out, err = await tenex("conversations", *words, "--json", "--data", folder.data)
+        code, out, err = await tenex_here("conversations", *words, "--json", "--data", folder.data)
         assert code == 0, err
         assert json.loads(out), words
-    code, out, _ = await tenex("conversations", "show", name, "--data", folder.data)
+    code, out, _ = await tenex_here("conversations", "show", name, "--data", folder.data)
     assert code == 0
     assert "turn-2 · line" in out
-    code, out, _ = await tenex("conversations", "replay", name, "--data", folder.data)
+    code, out, _ = await tenex_here("conversations", "replay", name, "--data", folder.data)
     assert (code, "  workflow Line: ended, done\n" in out) == (0, True), out
-
-
-async def test_an_offline_speaker_hands_over_and_finishes_where_it_is_asked(folder: Folder) -> None:
-    async with daemon(folder):
-        asked = "planner hands off to security-expert, security-expert finishes the workflow"
-        name = await begin(folder, asked, "line")
-        await folder.until(name, "ended")
-        last = (await delivered_events(folder, name))[-1]
-    assert speakers(folder, name) == ["planner", "security-expert"]
-    assert tags(last)["close-reason"] == "asked"
 
 
 @pytest.mark.parametrize(("moment", "at"), [("tool done", 2)])
@@ -109,8 +97,7 @@ async def test_whatever_the_moment_at_which_it_is_killed(folder: Folder, moment:
 
 async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     """Let a daemon die at a moment, start another, and check what came of it."""
-    async with daemon(folder) as process:  # the key has to be there before anybody can mention it
-        assert await process.stop() == 0
+    KeyRing(folder.data / "keys").get_or_create("line")  # it has to exist before it can be mentioned
     async with ordered(folder, moment, at) as first:
         name = await begin(folder, REQUEST, "line")
         assert await first.ended() == -signal.SIGKILL, first.stderr
@@ -123,11 +110,6 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     assert len(of_kind(folder.records(name), r.WorkflowClosed)) == 1
     changes = [key for key, tool, _ in folder.executions() if tool == "write_file"]
     assert len(set(changes)) == 1, "the round went on: its call was not made again"
-
-
-async def reloaded(process: Process) -> None:
-    """Have the daemon read its configuration again."""
-    process.signal(signal.SIGHUP)
 
 
 async def test_a_workflow_with_a_fault_is_disabled_and_the_others_go_on(folder: Folder) -> None:
@@ -149,43 +131,31 @@ async def test_a_workflow_with_a_fault_is_disabled_and_the_others_go_on(folder: 
         (sent,) = await delivered_events(folder, also)
         assert "twice.toml: transitions[2].then must be a target" in sent["content"]
         assert speakers(folder, used) == ["planner", "executor", "security-expert"]
-        code, out, _ = await tenex("status", "--data", folder.data)
+        code, out, _ = await tenex_here("status", "--data", folder.data)
         assert "the workflow broken is disabled" in out
-        code, out, _ = await tenex("graph", "check", "--data", folder.data)
+        code, out, _ = await tenex_here("graph", "check", "--data", folder.data)
         assert code == 3
         assert out.startswith("line  planner, executor, security-expert")
-        code, out, _ = await tenex("doctor", "--data", folder.data)
+        code, out, _ = await tenex_here("doctor", "--data", folder.data)
         assert (code, "the workflow broken is disabled: ghost takes part" in " ".join(out.split())) == (3, True), out
         put(folder, "line.toml", LINE.replace("executor", "ghost"))
-        await reloaded(process)
+        process.signal(signal.SIGHUP)
         refusal = await process.until("configuration.refused")
         assert "line.toml: ghost takes part" in json.dumps(refusal)
         put(folder, "line.toml", LINE)
         put(folder, "broken.toml", LINE)
-        await reloaded(process)
+        shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
+        process.signal(signal.SIGHUP)
         await process.until("configuration.reloaded")
         name = await begin(folder, REQUEST, "broken")
         await folder.until(name, "ended")
         assert speakers(folder, name) == ["planner", "executor", "security-expert"]
-        assert await process.stop() == 0
-
-
-async def test_a_reload_brings_new_workflows(folder: Folder) -> None:
-    async with daemon(folder) as process:
-        shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
-        shutil.copy(SHIPPED / "triage.py", folder.data / "config" / "workflows")
-        await reloaded(process)
-        await process.until("configuration.reloaded")
         text = "@draft-and-review Create hello.py that prints hello. security-expert sets approved to true"
         name = await folder.write(text)
-        other = await begin(folder, "Please look at this", "triage")
         await folder.until(name, "ended")
-        await folder.until(other, "ended")
+        assert speakers(folder, name) == ["planner", "security-expert", "executor"]
+        assert folder.view(name)["workflow"]["closeReason"] == "built"
         assert await process.stop() == 0
-    assert speakers(folder, name) == ["planner", "security-expert", "executor"]
-    assert folder.view(name)["workflow"]["context"] == {"approved": True}
-    assert folder.view(name)["workflow"]["closeReason"] == "built"
-    assert speakers(folder, other)[0] == "project-manager"
 
 
 async def test_it_is_stopped_gone_back_in_and_branched_off(folder: Folder) -> None:
@@ -193,7 +163,7 @@ async def test_it_is_stopped_gone_back_in_and_branched_off(folder: Folder) -> No
         name = await begin(folder, REQUEST, "line")
         await folder.until(name, "ended")
         rounds = of_kind(folder.records(name), r.RoundClosed)
-        code, out, err = await tenex(
+        code, out, err = await tenex_here(
             "conversations", "rollback", name, "--to", str(rounds[0].seq), "--yes", "--json", "--data", folder.data
         )
         assert code == 0, out + err
@@ -203,7 +173,7 @@ async def test_it_is_stopped_gone_back_in_and_branched_off(folder: Folder) -> No
         await folder.write("/continue", to=name)
         await folder.until(name, "ended")
         assert speakers(folder, name) == ["planner", "executor", "security-expert", "executor", "security-expert"]
-        code, out, err = await tenex(
+        code, out, err = await tenex_here(
             "conversations", "fork", name, "--at", str(rounds[1].seq), "--json", "--data", folder.data
         )
         assert code == 0, out + err
@@ -213,78 +183,20 @@ async def test_it_is_stopped_gone_back_in_and_branched_off(folder: Folder) -> No
         state = await folder.until(fork, "ended")
         assert [turn.agents for turn in state.turns] == [("planner",), ("executor",), ("security-expert",)]
         assert await process.stop() == 0
-    code, out, _ = await tenex("conversations", "verify", "--json", "--data", folder.data)
+    code, out, _ = await tenex_here("conversations", "verify", "--json", "--data", folder.data)
     assert code == 0, out
 
 
 async def test_a_workflow_is_checked_drawn_and_run_from_a_terminal(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    code, out, _ = await tenex("graph", "check", str(SHIPPED / "triage.py"), "--data", data)
+    code, out, _ = await tenex_here("graph", "check", str(SHIPPED / "triage.py"), "--data", data)
     assert (code, out.split()[0]) == (0, "triage")
-    code, out, _ = await tenex("graph", "show", str(SHIPPED / "draft-and-review.toml"), "--data", data)
+    code, out, _ = await tenex_here("graph", "show", str(SHIPPED / "draft-and-review.toml"), "--data", data)
     assert code == 0
     assert out.startswith("stateDiagram-v2")
-    code, out, err = await tenex(
-        "graph",
-        "run",
-        str(SHIPPED / "draft-and-review.toml"),
-        "--message",
-        "finish the workflow",
-        "--port",
-        "0",
-        "--data",
-        data,
-    )
+    words = ("--message", "finish the workflow", "--port", "0", "--data", data)
+    code, out, err = await tenex("graph", "run", str(SHIPPED / "draft-and-review.toml"), *words)
     assert code == 0, err
     assert "has ended: asked" in " ".join(out.split())
-    code, _, err = await tenex("graph", "check", "ghost", "--data", data)
+    code, _, err = await tenex_here("graph", "check", "ghost", "--data", data)
     assert (code, "There is no workflow 'ghost'" in err) == (2, True)
-
-
-VARIABLES = """
-initial_speaker = "planner"
-default_target = { name = "agent", args = { agent_id = "person" } }
-max_turns = 9
-
-[[transitions]]
-when = { name = "context_equals", args = { key = "approved", value = true } }
-then = { name = "terminate", args = { reason = "approved" } }
-
-[workflow]
-participants = ["planner", "person"]
-context = { approved = false }
-"""
-
-
-def _has_commands(folder: Folder, name: str, count: int) -> bool:
-    return len(of_kind(folder.records(name), r.CommandGiven)) == count
-
-
-async def test_a_person_sets_variables_at_the_beginning_and_by_a_command(folder: Folder) -> None:
-    put(folder, "asks.toml", VARIABLES)
-    async with daemon(folder) as process:
-        at_once = await folder.write("@asks think about it\n/set approved=true")
-        await folder.until(at_once, "ended")
-        wrong = await folder.write("@asks think about it\n/set approved=yes")
-        await folder.until(wrong, "ended")
-        name = await folder.write("@asks think about it")
-        await folder.until(name, "waiting")
-        for count, words in enumerate(("/help", "/set colour=red", "/set approved=true"), 1):
-            await folder.write(words, to=name)
-            await person.until(partial(_has_commands, folder, name, count))
-        assert (await folder.until(name, "waiting")).workflow is not None
-        await folder.write("go on", to=name)
-        await folder.until(name, "ended")
-        sent = [event["content"] for event in await delivered_events(folder, name)]
-        refusal = (await delivered_events(folder, wrong))[0]["content"]
-        assert await process.stop() == 0
-    assert (folder.view(at_once)["workflow"]["closeReason"], speakers(folder, at_once)) == ("approved", ["planner"])
-    assert refusal.startswith('The workflow asks cannot begin: approved must be true or false, and "yes" is a text.')
-    assert any("/set NAME=VALUE" in text for text in sent)
-    assert "There is no variable colour in this workflow. There are: approved." in sent
-    assert "approved = true. It counts from now on." in sent
-    assert folder.view(name)["workflow"]["closeReason"] == "approved"
-    code, out, failed = await tenex(
-        "graph", "run", "asks", "--message", "think", "--set", "approved=true", "--port", "0", "--data", folder.data
-    )
-    assert (code, "has ended: approved" in " ".join(out.split())) == (0, True), failed

@@ -10,7 +10,6 @@ from .kit import Folder
 
 
 def put(folder: Folder, name: str, text: str) -> None:
-    """Write a file of the operator's workflows."""
     place = folder.data / "config" / "workflows" / name
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text)

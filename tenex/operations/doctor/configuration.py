@@ -1,32 +1,17 @@
-"""Settings, settings that contradict each other, agents, workflows and models.
-
-Where a section of the settings is invalid, the other sections are used for the rest of the examination.
-"""
+"""Settings, settings that contradict each other, agents, workflows and models."""
 
 import asyncio
-import os
-import tomllib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from ipaddress import ip_address
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tenex.configuration.agents import load_agents, only_agent, read_library
-from tenex.configuration.workflows import load_workflows
-from tenex.core.config import AgentKind
+from tenex.configuration.agents import read_library
 from tenex.core.errors import ConfigurationError, ModelUnavailable, TenexError
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.urls import is_loopback, normalise_url
+from tenex.operations.configuration_check import check_configuration
 from tenex.prompting import PromptLibrary, builtin_prompts
-from tenex.settings import (
-    CONFIG_NAMES,
-    ProjectPaths,
-    Settings,
-    check_paths,
-    find_config,
-    load,
-    resolve_paths,
-)
+from tenex.settings import CONFIG_NAMES, Settings, load, resolve_paths
 
 from .findings import Case, Finding, fault, ok, run_in_thread, url_text, warning
 
@@ -37,14 +22,14 @@ SHORTEST_CYCLE: Final = 4
 """Turns of the shortest way through all gates: execute, verification, chores, reflection."""
 SYSTEMD_STOP: Final = 90.0
 """Seconds: systemd's default TimeoutStopSec; a longer shutdown ends in a kill."""
-BUILD_TIMEOUT: Final = 20.0
-"""Seconds: importing a vendor's library takes one or two on a slow disk."""
+PRICES_TIMEOUT: Final = 20.0
+"""Seconds: importing the library of prices takes one or two on a slow disk."""
 PROBE_TIMEOUT: Final = 60.0
 """Seconds for the small calls to one model; a local model may have to be loaded first."""
 
 
 def settings(case: Case) -> Iterator[Finding]:
-    """Report all faults of the settings at once; what is valid is put into the case."""
+    """Report all faults of the settings at once; valid ones are put into the case."""
     for name in CONFIG_NAMES:
         path = case.data / name
         if case.config is None and not path.is_file() and (path.exists() or path.is_symlink()):
@@ -55,73 +40,35 @@ def settings(case: Case) -> Iterator[Finding]:
         )
     except ConfigurationError as error:
         yield from _faults(error.faults, "correct it; config/tenex.example.toml explains every setting")
-        case.settings, case.invalid_sections = _valid_sections(case)
+        yield warning("without valid settings most checks are skipped", case.data, "fix the faults above; run it again")
+        return
     case.paths = resolve_paths(case.settings)
-    file = case.settings.file
-    if case.invalid_sections:
-        names = ", ".join(sorted(case.invalid_sections))
-        yield warning(f"the rest is examined as if {names} were not set", file or case.data, "fix the faults above")
-    elif file is None:
+    if case.settings.file is None:
         yield warning(
             "there is no configuration: the defaults apply and no user may talk here",
             case.data,
             f"run `tenex init`, which writes {' or '.join(CONFIG_NAMES)}; or name another folder with --data",
         )
     else:
-        yield ok("every setting is readable and within its bounds", file)
+        yield ok("every setting is readable and within its bounds", case.settings.file)
 
 
-def _valid_sections(case: Case) -> tuple[Settings, frozenset[str]]:
-    """The settings with the valid sections of the file, and the names of the others."""
-
-    def load_values(values: dict[str, Any]) -> Settings:
-        return load(None, Path(os.devnull), env={}, overrides=values, parse_key=parse_public_key)
-
-    try:
-        file = find_config(case.config, case.data)
-        raw = tomllib.loads(file.read_text(encoding="utf-8-sig")) if file else {}
-    except (OSError, ValueError, ConfigurationError):
-        file, raw = None, dict.fromkeys(Settings.model_fields)
-    valid: dict[str, Any] = {}
-    invalid = {name for name in raw if name not in Settings.model_fields}
-    for name in raw.keys() - invalid:
-        try:
-            load_values({name: raw[name]})
-        except ConfigurationError:
-            invalid.add(name)
-        else:
-            valid[name] = raw[name]
-    chosen = load_values(valid)
-    chosen._code_refusal = case.code_refusal
-    chosen._data, chosen._file = case.data, file  # as `load` would, had the file been valid
-    return chosen, frozenset(invalid) or frozenset({"the environment"})
-
-
-def consistency(case: Case) -> Iterator[Finding]:
-    """Report folders that overlap, users who may not talk, and settings that contradict each other."""
-    chosen = case.settings
-    if chosen is None:
+def configuration(case: Case) -> Iterator[Finding]:
+    """Report what `tenex config check` does, and settings that are probably not meant."""
+    if case.settings is None:
         return
-    is_bad = False
-    for section, check, fix in (
-        ("paths", lambda: check_paths(chosen), "give every folder a path of its own under [paths]"),
-        ("people", lambda: chosen.peer_group(parse_public_key), "list your npub under people.owners"),
-    ):
-        if section in case.invalid_sections:
-            continue
-        try:
-            check()
-        except ConfigurationError as error:
-            is_bad = True  # the check `folders` reports what is not a folder, with more detail
-            yield from _faults((text for text in error.faults if not text.endswith("it must be a folder")), fix)
-        except (OSError, RuntimeError) as error:  # a link that leads to itself
-            is_bad = True
-            yield fault(str(error), section, fix)
-    if not is_bad and not case.invalid_sections:
-        yield ok("the folders do not overlap, and at least one user may talk here")
-    for location, message, fix in _doubts(chosen):
-        if location.partition(".")[0] not in case.invalid_sections:
-            yield warning(message, location, fix)
+    faults, remarks = check_configuration(case.settings)
+    yield from _faults(
+        (text for text in faults if not text.endswith("it must be a folder")),  # the check `folders` reports it
+        "correct it; `tenex config check` repeats this check",
+    )
+    for remark in remarks:
+        location, _, message = remark.partition(": ")
+        yield warning(message, location, "correct it, or remove it; `tenex config check` repeats this check")
+    if not faults:
+        yield ok("users, folders, agents, workflows and models are configured without contradiction")
+    for location, message, fix in _doubts(case.settings):
+        yield warning(message, location, fix)
 
 
 Doubt = tuple[str, str, str]
@@ -208,105 +155,45 @@ def _doubts_of_limits(settings: Settings) -> Iterator[Doubt]:
                 )
 
 
-def agents(case: Case) -> Iterator[Finding]:
-    """Report faults of agents and workflows."""
-    paths, chosen = case.paths, case.settings
-    if paths is None or chosen is None:
-        return
-    try:
-        library = load_agents(paths)
-    except ConfigurationError as error:
-        yield from _faults(error.faults, "correct the file, or move it out of the agents folder")
-        return
-    slugs = [str(slug) for slug in library.definitions]
-    yield ok(f"{len(slugs)} agents: {', '.join(slugs)}", paths.agents)
-    yield from _workflows(chosen, paths, library)
-    try:
-        only_agent(chosen, library)
-    except ConfigurationError as error:
-        yield from _faults(error.faults, "name one of the agents, or remove the setting")
-    for slug in chosen.models.agents:
-        if slug not in slugs:
-            yield warning(
-                f"there is no agent {slug!r}, so these settings have no effect",
-                f"models.agents.{slug}",
-                f"name one of: {', '.join(slugs)}",
-            )
-
-
-def _workflows(settings: Settings, paths: ProjectPaths, library: PromptLibrary) -> Iterator[Finding]:
-    workers = [slug for slug, known in library.definitions.items() if known.kind is not AgentKind.ORCHESTRATOR]
-    read = load_workflows(settings, paths, workers)
-    if paths.workflows.exists() and not os.access(paths.workflows, os.R_OK | os.X_OK):
-        yield fault("the workflows cannot be read", paths.workflows, f"chmod u+rx {paths.workflows}")
-    for one in read.disabled:
-        for sentence in one.faults:
-            yield fault(
-                f"the workflow {one.slug} is disabled: {sentence.removeprefix(f'{one.source}: ')}",
-                one.source,
-                "correct the file (`tenex workflows check`), or move it out of the workflows folder",
-            )
-    for usable in read.found:
-        for doubt in usable.warnings:
-            yield warning(doubt, usable.source, "`tenex workflows check` repeats this check after a change")
-    if read.found:
-        yield ok(f"workflows: {', '.join(one.slug for one in read.found)}", paths.workflows)
-
-
 async def models(case: Case) -> AsyncIterator[Finding]:
-    """Report models that cannot be used as configured; with `probe` whether each answers."""
+    """Report models whose price is not known; with `probe` whether each answers."""
     from tenex.configuration.models import client_config, models_in_use
     from tenex.llm.config import OFFLINE
 
     chosen, paths = case.settings, case.paths
-    if chosen is None or paths is None or "models" in case.invalid_sections:
+    if chosen is None or paths is None:
         return
     try:
         library = read_library(paths.agents, code_refusal=paths.code_refusal)
-    except ConfigurationError:  # the check `agents` reports it
+    except ConfigurationError:  # the check `configuration` reports it
         library = PromptLibrary.load(builtin_prompts())
     used = models_in_use(chosen, library)
-    names = [name for name in dict.fromkeys(name for chain in used.values() for name in chain) if name != OFFLINE]
-    config, faults = client_config(chosen, paths)
-    unpriced: list[str] = []
-    if names:
-        faults, unpriced = await run_in_thread(lambda: _unusable(config, names, faults), BUILD_TIMEOUT)
-    for finding in _faults(dict.fromkeys(faults), "correct the setting; config/tenex.example.toml explains [models]"):
-        yield finding
+    names = sorted({name for chain in used.values() for name in chain} - {OFFLINE})
     if not names:
         yield ok("only the offline model is in use: rules, and no intelligence", "models.default")
         return
-    for name in unpriced:
+    config, _ = client_config(chosen, paths)
+    for name in await run_in_thread(lambda: _unpriced(config, names), PRICES_TIMEOUT):
         yield warning(
             f"the price of {name} is not known, so what it costs is not counted",
             "models.prices",
             f'set models.prices."{name}", in US dollars per million tokens',
         )
-    if not faults:
-        hint = "" if case.probe else "; --probe asks each once"
-        yield ok(f"{', '.join(names)} can be used as configured{hint}")
-    if case.probe:
-        work = {name for setting, chain in used.items() if setting != "models.router" for name in chain}
-        route = chosen.models.for_router()
-        probes = (_probe(config, name, work=name in work, route=name in route) for name in names)
-        for findings in await asyncio.gather(*probes):
-            for finding in findings:
-                yield finding
+    if not case.probe:
+        yield ok(f"{', '.join(names)} in use; --probe asks each once")
+        return
+    work = {name for setting, chain in used.items() if setting != "models.router" for name in chain}
+    route = chosen.models.for_router()
+    probes = (_probe(config, name, work=name in work, route=name in route) for name in names)
+    for findings in await asyncio.gather(*probes):
+        for finding in findings:
+            yield finding
 
 
-def _unusable(config: "ModelClientConfig", names: list[str], faults: list[str]) -> tuple[list[str], list[str]]:
-    """The faults of the configuration of these models, and those whose price is not known."""
-    from tenex.llm.client import ModelClient
+def _unpriced(config: "ModelClientConfig", names: Iterable[str]) -> list[str]:
     from tenex.llm.pricing import price_of
-    from tenex.llm.scripted import OfflineModel
 
-    client = ModelClient(config, lambda *_: tuple(names), OfflineModel())
-    for name in sorted(names):  # one by one, so that a fault of one hides none of another
-        try:
-            client.check([name])
-        except ConfigurationError as error:
-            faults = [*faults, *error.faults]
-    return faults, [] if faults else sorted(name for name in names if price_of(config, name) is None)
+    return [name for name in names if price_of(config, name) is None]
 
 
 async def _probe(config: "ModelClientConfig", name: str, *, work: bool, route: bool) -> list[Finding]:

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import socket
 import stat
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
@@ -18,14 +17,11 @@ from tenex.core.errors import (
     TenexError,
     TransientError,
 )
-from tenex.service.address import reachable
 from tenex.service.client import ask
 from tenex.store.lock import NAME
 
-from .findings import Case, DaemonProcess, Finding, Repair, fault, ok, run_in_thread, url_text, warning
+from .findings import Case, DaemonProcess, Finding, Repair, fault, ok, url_text, warning
 
-CONNECT_TIMEOUT: Final = 3.0
-"""Seconds a daemon on this machine has to accept a connection."""
 STATUS_TIMEOUT: Final = 8.0
 """Seconds a busy daemon has to answer with its status."""
 
@@ -96,69 +92,34 @@ async def control(case: Case) -> AsyncIterator[Finding]:
     if case.paths is None:
         return
     path, runs = case.paths.socket, case.daemon.running
-    state = await run_in_thread(lambda: _connect(path), 2 * CONNECT_TIMEOUT)
-    if state == "answers":
-        try:
-            status = await ask(path, "status", patience=STATUS_TIMEOUT)
-        except (OSError, TenexError) as error:  # TimeoutError is an OSError
-            yield fault(
-                f"the daemon does not answer with its status: {str(error) or f'timeout of {STATUS_TIMEOUT:g} s'}",
-                path,
-                "look at the daemon's logs; if it hangs or is older than this program, restart it",
-                TransientError,
-            )
-            return
+    if path.exists() and not path.is_socket():
+        yield fault("this is not a socket", path, "move it away; the daemon listens there", ConfigurationError)
+        return
+    try:
+        status = await ask(path, "status", patience=STATUS_TIMEOUT)
+    except FileNotFoundError:
+        if runs:
+            fix = "restart the daemon, so that `tenex status` can ask it"
+            yield warning("a daemon runs, but its control socket is missing", path, fix)
+    except ConnectionRefusedError:
+        if runs:
+            message = "a daemon runs, but does not answer at its control socket"
+            yield fault(message, path, "look at its logs; if it hangs, restart it", TransientError)
+        else:
+            repair = Repair(run=lambda: _remove_socket(path), needs_lock=True)
+            yield warning("this was left by a daemon that has ended", path, "the next start replaces it", repair)
+    except (OSError, TenexError) as error:  # TimeoutError is an OSError
+        reason = str(error) or f"timeout of {STATUS_TIMEOUT:g} s"
+        fix = "look at the daemon's logs; if it hangs or is older than this program, restart it"
+        yield fault(f"the daemon does not answer with its status: {reason}", path, fix, TransientError)
+    else:
         yield ok("the daemon answers", path)
         for finding in problems_in_status(status):
             yield finding
-    elif state == "missing" and runs:
-        yield warning(
-            "a daemon runs, but its control socket is missing",
-            path,
-            "restart the daemon, so that `tenex status` can ask it",
-        )
-    elif state == "stale" and runs:
-        yield fault(
-            "a daemon runs, but does not answer at its control socket",
-            path,
-            "look at its logs; if it hangs, restart it",
-            TransientError,
-        )
-    elif state == "stale":
-        repair = Repair(run=lambda: _remove_socket(path), needs_lock=True)
-        yield warning("this was left by a daemon that has ended", path, "the next start replaces it", repair)
-    elif state != "missing":
-        yield fault(state, path, "move it away; the daemon listens there", ConfigurationError)
-
-
-def _connect(path: Path) -> str:
-    """`answers`, `missing`, `stale`, or why it cannot be used."""
-    try:
-        mode = path.lstat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return "missing"
-    except OSError as error:
-        return f"cannot be examined ({error.strerror})"
-    if stat.S_ISLNK(mode) and not path.exists():
-        return "stale"
-    if not stat.S_ISSOCK(path.stat().st_mode):
-        return "this is not a socket"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.settimeout(CONNECT_TIMEOUT)
-        try:
-            with reachable(path) as address:
-                client.connect(address)
-        except (ConnectionRefusedError, FileNotFoundError, TimeoutError):
-            return "stale"
-        except OSError as error:
-            return f"cannot be opened ({error.strerror or error})"
-    return "answers"
 
 
 def _remove_socket(path: Path) -> str:
-    if _connect(path) != "stale":
-        return "left alone: a process listens there now"
-    path.unlink()
+    path.unlink(missing_ok=True)  # the lock is held, so no daemon listens there
     return "removed"
 
 

@@ -63,7 +63,7 @@ class DaemonProcess:
 
 @dataclass(slots=True, kw_only=True)
 class Case:
-    """What is examined; the checks `settings` and `daemon` fill in the last four fields for the others."""
+    """What is examined; the checks `settings` and `daemon` fill in the last three fields for the others."""
 
     data: Path
     config: Path | None
@@ -74,9 +74,8 @@ class Case:
     probe: bool = False
     """Whether models may be asked, which costs a little."""
     settings: Settings | None = None
+    """None where they are not valid; then what depends on them is not examined."""
     paths: ProjectPaths | None = None
-    invalid_sections: frozenset[str] = frozenset()
-    """Sections of the settings that could not be used and have their defaults here."""
     daemon: DaemonProcess = DaemonProcess()
 
 

@@ -3,7 +3,6 @@
 import importlib.metadata
 import importlib.util
 import os
-import re
 import resource
 import shlex
 import shutil
@@ -25,7 +24,6 @@ from tenex.tools.sandbox import probe_bubblewrap
 
 from .findings import Case, Finding, fault, ok, size_text, warning
 
-OLDEST_PYTHON: Final = (3, 11)
 MIN_OPEN_FILES: Final = 512
 """200 journals, a socket for each relay, pipes of tools, the index, and room."""
 GIT_TIMEOUT: Final = 20.0
@@ -49,10 +47,7 @@ NO_SANDBOX: Final = (
 
 
 def program(_: Case) -> Iterator[Finding]:
-    """Report a Python that is too old, and packages that are missing or of a version that does not fit."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < OLDEST_PYTHON:
-        yield fault(f"Python {version} is too old", sys.executable, "use Python 3.11 or newer")
+    """Report packages that are missing or of a version that does not fit."""
     try:
         required = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
@@ -66,6 +61,7 @@ def program(_: Case) -> Iterator[Finding]:
     for requirement, reason in bad:
         yield fault(reason, sys.prefix, pip_install(requirement=requirement))
     if not bad:
+        version = ".".join(map(str, sys.version_info[:3]))
         yield ok(f"Python {version}, and every package in a version that fits", sys.executable)
 
 
@@ -98,7 +94,7 @@ def service(case: Case) -> Iterator[Finding]:
             "raise it: `ulimit -n 4096`, or LimitNOFILE= in the unit",
         )
     chosen = case.settings
-    if chosen is None or case.invalid_sections & {"metrics", "traces"}:
+    if chosen is None:
         return
     host, port = chosen.metrics.host, chosen.metrics.port
     if port is not None and not case.daemon.running:
@@ -106,27 +102,13 @@ def service(case: Case) -> Iterator[Finding]:
             socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
         except OSError as error:
             yield fault(
-                f"port {port} of {host} cannot be used ({_reason(error)})",
+                f"port {port} of {host} cannot be used ({(error.strerror or str(error)).partition(' (')[0]})",
                 "metrics.port",
                 "choose another port, or end the program that uses it",
             )
-    if chosen.traces.endpoint and not _has_opentelemetry():
+    if chosen.traces.endpoint and importlib.util.find_spec("opentelemetry.sdk") is None:
         message = "traces are configured, and OpenTelemetry is not installed"
         yield fault(message, "traces.endpoint", pip_install(extra="otel"))
-
-
-def _has_opentelemetry() -> bool:
-    try:
-        return importlib.util.find_spec("opentelemetry.sdk") is not None
-    except ImportError:
-        return False
-
-
-def _reason(error: OSError) -> str:
-    """The system's reason without the address, which `socket` adds and the message names already."""
-    if isinstance(error, socket.gaierror) or error.errno is None:  # names have numbers of their own
-        return str(error.strerror or error)
-    return os.strerror(error.errno)
 
 
 def disk(case: Case) -> Iterator[Finding]:
@@ -221,7 +203,7 @@ def _flush(folder: Path) -> Finding:
 def sandbox(case: Case) -> Iterator[Finding]:
     """Report whether programs of agents can be confined, and so which tools are on."""
     chosen = case.settings
-    if chosen is None or "tools" in case.invalid_sections:
+    if chosen is None:
         return
     works = probe_bubblewrap()
     if works:
@@ -251,7 +233,7 @@ def sandbox(case: Case) -> Iterator[Finding]:
 
 def git(case: Case) -> Iterator[Finding]:
     """Report whether git can keep checkpoints of the workspace."""
-    if case.settings is None or case.paths is None or "tools" in case.invalid_sections:
+    if case.settings is None or case.paths is None:
         return
     if not case.settings.tools.checkpoints:
         yield ok("no checkpoints of the workspace are kept, as configured", "tools.checkpoints")
@@ -264,45 +246,29 @@ def git(case: Case) -> Iterator[Finding]:
             "install git, or set this to false",
         )
         return
-    version = _output([executable, "--version"])
-    if version is None:
-        yield warning("git cannot be run", executable, "install it again")
-    elif folder.exists() and not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         yield fault("this is not a folder", folder, "move it away; the next start creates it")
-    elif (
-        folder.is_dir()
-        and any(folder.iterdir())
-        and _output([executable, f"--git-dir={folder}", "rev-parse", "--git-dir"]) is None
-    ):
+    elif folder.is_dir() and any(folder.iterdir()) and not _is_repository(executable, folder):
         yield fault(
             "this is not a repository of tenex, or a damaged one",
             folder,
             "move it away while no daemon runs; the next start creates a new one",
         )
     else:
-        found = re.search(r"\d+(\.\d+)+", version)
-        yield ok(f"git {found[0] if found else ''} keeps checkpoints of the workspace", folder)
+        yield ok("git keeps checkpoints of the workspace", folder)
 
 
-def _output(command: list[str]) -> str | None:
-    """What a command prints; None where it fails."""
+def _is_repository(git: str, folder: Path) -> bool:
+    owner = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
     try:
         done = subprocess.run(
-            command,
+            [git, f"--git-dir={folder}", "rev-parse", "--git-dir"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=GIT_TIMEOUT,
             check=False,
-            env={
-                "PATH": "/usr/local/bin:/usr/bin:/bin",
-                "HOME": "/nonexistent",
-                "GIT_CONFIG_NOSYSTEM": "1",
-                "LANG": "C",
-                "GIT_CONFIG_COUNT": "1",
-                "GIT_CONFIG_KEY_0": "safe.directory",
-                "GIT_CONFIG_VALUE_0": "*",
-            },
+            env={"PATH": os.defpath, "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", **owner},
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+        return False
+    return done.returncode == 0

@@ -39,7 +39,7 @@ _OTHER: Final = "check the address, or name another relay under relays.urls"
 
 async def relays(case: Case) -> AsyncIterator[Finding]:
     """Examine all relays concurrently."""
-    if case.settings is None or "relays" in case.invalid_sections:
+    if case.settings is None:
         return
     try:
         identity = KeyRing(case.paths.keys).get(PROJECT) if case.paths else None

@@ -20,16 +20,15 @@ from .findings import Case, Check, Finding, Level, Repair, fault, run_in_thread,
 
 FIRST: Final = (
     Check(name="settings", examine=configuration.settings, timeout=10),
-    Check(name="daemon", examine=daemon.daemon, timeout=5),
+    Check(name="daemon", examine=daemon.daemon, timeout=10),
 )
 """The checks whose results the others use."""
 
 CHECKS: Final = (
     Check(name="control", examine=daemon.control, timeout=15),
     Check(name="program", examine=machine.program, timeout=10),
-    Check(name="service", examine=machine.service, timeout=5),
-    Check(name="configuration", examine=configuration.consistency, timeout=10),
-    Check(name="agents", examine=configuration.agents, timeout=10),
+    Check(name="service", examine=machine.service, timeout=10),
+    Check(name="configuration", examine=configuration.configuration, timeout=30),  # vendors' libraries are imported
     Check(name="folders", examine=files.folders, timeout=10),
     Check(name="permissions", examine=files.permissions, timeout=20),
     Check(name="keys", examine=files.keys, timeout=10),

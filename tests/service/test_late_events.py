@@ -1,8 +1,10 @@
-"""Events that a relay sends long after they were written: what was answered before is not begun again."""
+"""Events that a relay sends late: before or after the root of their thread, or long after they were written."""
 
 import sqlite3
 import time
 from contextlib import closing
+
+import pytest
 
 from tenex.core import records as r
 
@@ -12,8 +14,33 @@ from .kit import Folder, daemon, of_kind
 DAY = 86_400
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_the_first_message_of_a_thread_is_received_after_a_reply_to_it(folder: Folder, *, restarts: bool) -> None:
+    called = ["p", folder.project.public]
+    root = person.note(folder.owner, "Create hello.py that prints hello", called)
+    name = str(root["id"])
+    thanks = person.note(folder.owner, "Thank you in advance", ["e", name, folder.url, "root"], called)
+
+    def received() -> list[str]:
+        return [record.event_id for record in of_kind(folder.records(name), r.MessageRecorded)]
+
+    async with daemon(folder) as first:
+        await person.publish(folder.url, thanks)
+        await person.until(lambda: received() == [thanks["id"]] and folder.state(name).status == "waiting")
+        if not restarts:
+            await person.publish(folder.url, root)
+            await person.until(lambda: name in received())
+        assert await first.stop() == 0
+    async with daemon(folder) as second:
+        if restarts:
+            await person.publish(folder.url, root)
+        await person.until(lambda: folder.state(name).status == "ended" and len(received()) == 2)
+        assert await second.stop() == 0
+    assert received() == [thanks["id"], name]
+    assert (folder.workspace / "hello.py").exists()
+
+
 async def test_an_old_event_whose_conversation_is_not_here_any_more_starts_nothing(folder: Folder) -> None:
-    """Neither by itself, nor when somebody writes in its thread again."""
     called = ["p", folder.project.public]
     old = person.note(folder.owner, "Create old.py that prints old", called, at=int(time.time()) - 5 * DAY)
     name = str(old["id"])

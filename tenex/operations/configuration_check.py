@@ -1,0 +1,53 @@
+"""Whether a daemon would start with settings: users, folders, agents, workflows and models, with every fault."""
+
+from collections.abc import Callable
+
+from tenex.configuration.agents import load_agents, only_agent
+from tenex.configuration.models import build_model_client
+from tenex.configuration.workflows import load_workflows
+from tenex.core.config import AgentKind
+from tenex.core.errors import ConfigurationError
+from tenex.nostr.keys import parse_public_key
+from tenex.settings import Settings, check_paths, resolve_paths, suggestion
+
+
+def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
+    """The faults of a configuration, and remarks on what is valid but has no effect or may not be meant.
+
+    No model is called, and nothing is written.
+    """
+    where = resolve_paths(settings)
+    faults = faults_of(lambda: settings.peer_group(parse_public_key), lambda: check_paths(settings))
+    try:
+        library = load_agents(where)
+    except ConfigurationError as error:
+        return [*faults, *error.faults], []
+    known = library.definitions
+    workers = [slug for slug, agent in known.items() if agent.kind is not AgentKind.ORCHESTRATOR]
+    workflows = load_workflows(settings, where, workers)
+    faults += [
+        f"{one.source}: the workflow {one.slug} is disabled: {sentence.removeprefix(f'{one.source}: ')}"
+        for one in workflows.disabled
+        for sentence in one.faults
+    ]
+    faults += faults_of(lambda: only_agent(settings, library), lambda: build_model_client(settings, where, library))
+    remarks = [f"{one.source}: {doubt}" for one in workflows.found for doubt in one.warnings]
+    remarks += [
+        f"models.agents.{slug}: there is no such agent, so this does nothing; {suggestion(slug, map(str, known))}"
+        for slug in settings.models.agents
+        if slug not in known
+    ]
+    return faults, remarks
+
+
+def faults_of(*checks: Callable[[], object]) -> list[str]:
+    """Run all checks; returns the faults of every `ConfigurationError`."""
+    faults: list[str] = []
+    for check in checks:
+        try:
+            check()
+        except ConfigurationError as error:
+            faults += error.faults
+        except (OSError, RuntimeError) as error:  # a link that leads to itself
+            faults.append(str(error))
+    return faults
