@@ -166,20 +166,6 @@ def test_no_way_to_the_end_a_name_twice_and_a_state_that_is_none() -> None:
     assert "it has no nodes" in faults_of()
 
 
-def test_a_node_of_another_graph_with_the_same_name_is_refused() -> None:
-    def other() -> type[Node]:
-        @dataclass
-        class Joined(Node):
-            async def run(self, ctx: Ctx) -> End[str]:
-                return End("")
-
-        return Joined
-
-    graph: Graph[Paper, Office, str] = Graph(nodes=(Quoted, Joined, Labelled), state_type=Paper)
-    with pytest.raises(UsageError, match="Joined is no node of the workflow"):
-        graph.asked(other()(), Paper(), "me")
-
-
 def test_an_error_edge_needs_a_node_that_can_be_made_of_the_error() -> None:
     @dataclass
     class Risky(Node, on_error="Needy"):
