@@ -39,14 +39,12 @@ def mine(**limits: Any) -> Policy:
 
 
 def begun(rules: Policy | None = None) -> MissionScenario:
-    """A mission that alice has begun."""
     scenario = MissionScenario(rules or mine())
     scenario.user_writes("@m count", addressed=("m",))
     return scenario
 
 
 def tags(record: r.MessageSent) -> dict[str, str]:
-    """What a message bears."""
     return {tag[0]: tag[1] for tag in record.tags}
 
 

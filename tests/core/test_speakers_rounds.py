@@ -40,7 +40,6 @@ LINE = TransitionGraph.sequence(TRIO)
 
 
 def speakers(one: Scenario) -> list[str]:
-    """Who closed a round, in order."""
     return [record.speaker for record in one.records(r.RoundClosed)]
 
 

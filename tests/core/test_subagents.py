@@ -63,7 +63,6 @@ def at_work(
 
 
 def of(scenario: Scenario, agent: str) -> Run:
-    """The open run of an agent."""
     return next(run for run in scenario.conversation.runs.values() if run.agent == agent)
 
 
@@ -269,15 +268,11 @@ def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
 
 
 class Never:
-    """A condition that does not hold."""
-
     def holds(self, facts: Any) -> bool:
         return False
 
 
 class Broken:
-    """A condition that cannot be asked."""
-
     def holds(self, facts: Any) -> bool:
         raise KeyError("nothing there")
 

@@ -156,8 +156,6 @@ def test_the_trap_is_avoided_by_a_deleted_variable_too() -> None:
 def test_a_condition_and_a_target_of_ones_own_route_and_are_written_down() -> None:
     @dataclass(slots=True)
     class ContextThreshold:
-        """Fires when ``state.context_vars[key] >= threshold``."""
-
         key: str
         threshold: float
         name: ClassVar[str] = "context_threshold"

@@ -42,14 +42,11 @@ def play(graph: Graph[None, None, Any], journal: Journals | None = None) -> Any:
 
 
 class Mute(Exception):
-    """Cannot state what it is."""
-
     def __str__(self) -> str:
         raise RuntimeError("no words")
 
 
 def mute(*_: Any) -> Any:
-    """Raise it."""
     raise Mute
 
 

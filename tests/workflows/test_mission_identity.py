@@ -30,8 +30,6 @@ class Order(BaseModel):
 
 @dataclass
 class Office:
-    """Dependencies of the run."""
-
     clerk: str = "the office's"
 
 

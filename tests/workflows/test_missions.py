@@ -17,15 +17,11 @@ from .mission_kit import play
 
 
 class Paper(BaseModel):
-    """A state."""
-
     words: int = 0
 
 
 @dataclass
 class Office:
-    """Dependencies."""
-
     writer: Any = None
 
 
@@ -35,10 +31,7 @@ Node = BaseNode[Paper, Office, str]
 
 @dataclass
 class Quoted(Node):
-    """Its whole annotation is a text."""
-
     async def run(self, ctx: Ctx) -> "Joined | End[str]":
-        """Go on."""
         return End("no")
 
 
@@ -47,7 +40,6 @@ class Joined(Node):
     """A text in a union, as the example of AGENT-K has it."""
 
     async def run(self, ctx: Ctx) -> "Labelled" | End[str]:  # noqa: TC010 - as they write it
-        """Go on."""
         return End("no")
 
 
@@ -56,12 +48,10 @@ class Labelled(Node):
     """An edge with a label, and one back."""
 
     async def run(self, ctx: Ctx) -> Annotated["Quoted", "once more"] | Annotated[End[str], "done"]:
-        """Go on."""
         return End("no")
 
 
 def faults_of(*nodes: Any, state_type: Any = Paper, **more: Any) -> str:
-    """What is wrong with a graph."""
     with pytest.raises(ConfigurationError) as caught:
         Graph(nodes=nodes, state_type=state_type, **more)
     return "\n".join(caught.value.faults)

@@ -20,8 +20,6 @@ from .mission_kit import Journals, play
 
 
 class Count(BaseModel):
-    """A state."""
-
     n: int = 0
     errors: list[str] = []
     current_phase: str = ""
@@ -38,7 +36,6 @@ class Work(Node, timeout=900):
     replay: ReplayName = "once"
 
     async def run(self, ctx: Ctx) -> "Rest | End[int]":
-        """Count."""
         for _ in range(10):
             ctx.state.n += 1
             await ctx.step("tick", ctx.deps or int, replay=self.replay)
@@ -47,10 +44,7 @@ class Work(Node, timeout=900):
 
 @dataclass
 class Rest(Node):
-    """The end."""
-
     async def run(self, ctx: Ctx) -> End[int]:
-        """End."""
         return End(ctx.state.n)
 
 
@@ -61,7 +55,6 @@ class Still(VirtualClock):
     """A clock that is still, so that all happens in one millisecond."""
 
     def now(self) -> Millis:
-        """Always the same."""
         return Millis(self.epoch)
 
 

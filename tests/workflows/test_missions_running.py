@@ -48,8 +48,6 @@ class Ledger(BaseModel):
 
 @dataclass
 class Office:
-    """Dependencies."""
-
     writer: Any = None
 
 
@@ -69,7 +67,6 @@ def alone(body: Any, **policy: Any) -> Graph[Ledger, Office, Any]:
 
 
 def play(graph: Graph[Ledger, Office, Any], journal: Journals | None = None, **more: Any) -> Any:
-    """Run a mission on virtual time."""
     return kit.play(graph, journal=journal, **{"state": Ledger(), **more})
 
 

@@ -30,12 +30,10 @@ from .pages import project_agent
 
 
 def ran(agent: BaseAgent, text: str | None = "Go") -> str:
-    """What an agent answers."""
     return asyncio.run(agent.run(text)).final_output
 
 
 def kept(journal: Journals, kind: type[Record]) -> list[Any]:
-    """The records of a kind."""
     return [record for record in journal.records() if isinstance(record, kind)]
 
 

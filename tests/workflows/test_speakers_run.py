@@ -35,7 +35,6 @@ class Lines:
         self.lines, self.asked = lines, list[ModelRequest]()
 
     async def step(self, request: ModelRequest, on_text: Any = None) -> ModelStep:
-        """The next line."""
         self.asked.append(request)
         mine = self.lines.get(request.agent, [])
         line = mine.pop(0) if mine else f"{request.agent} has spoken"
@@ -45,8 +44,6 @@ class Lines:
 
 
 class Triage(BaseAgent):
-    """An agent with tools that route."""
-
     __system_message__ = "You sort tickets."
     seen: State[int] = State(default=0)
 
@@ -62,12 +59,10 @@ class Triage(BaseAgent):
 
 
 def ran(graph: TransitionGraph, message: str | None = "Begin", **given: Any) -> WorkflowResult:
-    """Run a graph."""
     return asyncio.run(asyncio.wait_for(graph.run(message, **given), 20))
 
 
 def spoken(result: WorkflowResult) -> list[str]:
-    """Who spoke, in order."""
     return [expected.speaker for expected in result.messages]
 
 
