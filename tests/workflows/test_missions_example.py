@@ -30,8 +30,6 @@ def test_it_goes_through_all_five_phases_and_hands_in(tmp_path: Path) -> None:
 
 
 class Silent:
-    """Agents without an answer."""
-
     def __init__(self, code: str = "") -> None:
         self.code = code
 
@@ -39,11 +37,9 @@ class Silent:
         """Nothing."""
 
     async def write(self, *_: Any) -> str:
-        """What it always writes."""
         return self.code
 
     async def vary(self, *_: Any) -> str:
-        """The same."""
         return self.code
 
 
