@@ -237,7 +237,6 @@ class _ConversationIndicators:
                 address=conversation.address,
                 origin=conversation.origin,
                 phase=(conversation if run is None else run).phase.value,
-                project=self._who.project,
             )
             self._runs[key] = RunIndicator(who, self._channel)
         return self._runs[key]
@@ -279,7 +278,6 @@ class TypingIndicators:
         status: Callable[[], ProjectStatus],
         mode: Literal["auto", "on", "off"] = "auto",
         relays: Sequence[str] = (),
-        project: str | None = None,
     ) -> None:
         """Prepare.
 
@@ -292,14 +290,12 @@ class TypingIndicators:
             status: who works for the project, as configured now.
             mode: "auto" publishes to relays on this machine only, "on" to all, "off" to none.
             relays: where the project's status goes.
-            project: the address of the project's event, where there is one.
         """
         self._sink = sink
         self._keys = keys
         self._sealer = sealer
         self._clock = clock
         self._speaker = speaker
-        self._project = project
         self._status = status
         self._mode = mode
         self._relays = self._permitted([normalise_url(relay) for relay in relays])
@@ -370,14 +366,14 @@ class TypingIndicators:
         relays = self._permitted(self._sealer.relays(draft))
         if not relays:
             return None
-        who = EphemeralPublisher(speaker=self._speaker, address=conversation.address, project=self._project)
+        who = EphemeralPublisher(speaker=self._speaker, address=conversation.address)
         channel = StatusChannel(self._sink, self._keys, relays, self._clock)
         shown = _ConversationIndicators(channel, who, lambda: self._conversations.pop(id_, None))
         self._conversations[id_] = shown
         return shown
 
 
-def project_status(configuration: Configuration, project: str | None = None) -> ProjectStatus:
+def project_status(configuration: Configuration) -> ProjectStatus:
     """The agents, models and tools of a configuration."""
     rules, settings = configuration.rules, configuration.settings
     models: dict[str, list[Slug]] = {name: [rules.project.slug] for name in settings.models.for_router()[:1]}
@@ -393,7 +389,6 @@ def project_status(configuration: Configuration, project: str | None = None) -> 
         agents=((rules.project.pubkey, rules.project.slug), *((agent.pubkey, s) for s, agent in rules.roster.items())),
         models={name: tuple(slugs) for name, slugs in models.items()},
         tools={name: tuple(slugs) for name, slugs in tools.items()},
-        project=project,
     )
 
 

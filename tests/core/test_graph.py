@@ -70,17 +70,17 @@ def test_all_kinds_of_faults_are_named_at_once() -> None:
         default="haze",
         max_turns=0,
     )
-    found = "\n".join(graph.faults())
-    assert "A node is listed twice." in found
-    assert "END is reserved" in found
-    assert "The initial node nowhere is not a node" in found
-    assert "The edge a -> b is listed twice." in found
-    assert "names ghost, which is not a node" in found
-    assert "names phantom, which is not a node" in found
-    assert "The terminal node mist is not a node" in found
-    assert "The default haze is not a node" in found
-    assert "max_turns is 0" in found
-    assert len(graph.faults()) == 9
+    assert graph.faults() == (
+        "A node is listed twice.",
+        "END is reserved and cannot be a node.",
+        "The initial node nowhere is not a node of the graph.",
+        "The default haze is not a node of the graph.",
+        "The terminal node mist is not a node of the graph.",
+        "max_turns is 0; it must be 1 or more.",
+        "The edge a -> ghost names ghost, which is not a node.",
+        "The edge phantom -> b names phantom, which is not a node.",
+        "The edge a -> b is listed twice.",
+    )
 
 
 def test_a_node_without_a_way_to_an_end_is_a_fault() -> None:

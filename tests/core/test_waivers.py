@@ -73,20 +73,6 @@ def test_a_yes_skips_all_that_was_asked_and_the_router_is_asked_again() -> None:
     assert any("no one will have tried whether it works" in text for text in scenario.sent_texts())
 
 
-def test_only_quality_gates_can_be_waived() -> None:
-    scenario = wishing(scenario_at(Phase.EXECUTE), "verification", "execute")
-    assert scenario.records(r.Waived) == scenario.records(r.WaiverRequested) == []
-    assert "is no quality gate" in refusals(scenario)[0]
-
-
-def test_what_is_waived_or_met_is_not_asked_for() -> None:
-    scenario = scenario_at(Phase.VERIFICATION)
-    scenario.user_writes("/skip chores")
-    wishing(scenario, "chores", "verification")
-    assert scenario.records(r.WaiverRequested) == scenario.records(r.RouteRejected) == []
-    assert scenario.conversation.phase is Phase.CHORES
-
-
 YES = """yes|Yes!|YES|y|ok|Okay.|sure|yes, please|Yes, thank you|“yes”|`yes`|ja|Ja, bitte|jawohl|sí|¡Sí!|si
 Sí, por favor|oui|Oui, merci|sim|sì|はい|はい、お願いします|是|是的，谢谢|да|Да, спасибо|네|tak|evet|👍|👍🏽| yes """
 NO = """no|nein|ok wait|OK, stop|Yes, run it please|ok, what would be skipped?|yes?|yes？|yes؟|make it blue first
@@ -104,23 +90,6 @@ def test_a_clear_yes_is_one_in_many_languages_with_nothing_else() -> None:
 def test_a_text_with_any_other_word_is_no_clear_yes(text: str) -> None:
     assert not is_clear_yes(f"yes {text} x")
     assert not is_clear_yes(f"{text} yes?")
-
-
-def test_anything_but_a_clear_yes_keeps_the_gates_and_is_read_like_any_message() -> None:
-    scenario = asked()
-    scenario.user_writes("ok, but don't skip it")
-    assert scenario.records(r.WaiverDeclined)[0].name == "alice"
-    assert [effect.key.work for effect in scenario.running.values()].count(Work.ROUTE) == 1, "the router goes on"
-    scenario.user_writes("yes")
-    assert scenario.records(r.Waived) == [], "the question is closed"
-
-
-@pytest.mark.parametrize("command", ["/continue", "/stop"])
-def test_a_command_that_moves_on_closes_the_question(command: str) -> None:
-    scenario = asked()
-    scenario.user_writes(command)
-    scenario.user_writes("yes")
-    assert scenario.records(r.Waived) == []
 
 
 def test_the_router_may_not_ask_again_for_the_same_gates_before_a_user_has_written() -> None:
@@ -224,3 +193,25 @@ def test_the_member_who_wrote_is_asked_where_members_may_else_an_owner_who_may_a
     assert ("Only an owner can allow it." in scenario.sent_texts()[-1]) is (config is None)
     scenario.user_writes("yes", role=role, author=author)
     assert bool(scenario.records(r.Waived)) is may
+
+
+@pytest.mark.parametrize("text", ["ok, but don't skip it", "/continue", "/stop"])
+def test_anything_but_a_clear_yes_closes_the_question_and_is_read_like_any_message(text: str) -> None:
+    scenario = asked()
+    scenario.user_writes(text)
+    if not text.startswith("/"):
+        assert scenario.records(r.WaiverDeclined)[0].name == "alice"
+        assert [effect.key.work for effect in scenario.running.values()].count(Work.ROUTE) == 1, "the router goes on"
+    scenario.user_writes("yes")
+    assert scenario.records(r.Waived) == []
+
+
+def test_what_is_no_gate_is_refused_and_what_is_waived_or_met_is_not_asked_for() -> None:
+    scenario = wishing(scenario_at(Phase.EXECUTE), "verification", "execute")
+    assert "is no quality gate" in refusals(scenario)[0]
+    assert scenario.records(r.WaiverRequested) == []
+    scenario = scenario_at(Phase.VERIFICATION)
+    scenario.user_writes("/skip chores")
+    wishing(scenario, "chores", "verification")
+    assert scenario.records(r.WaiverRequested) == scenario.records(r.RouteRejected) == []
+    assert scenario.conversation.phase is Phase.CHORES

@@ -16,15 +16,10 @@ def whole(settle: Callable[[Scenario], object], crash_at: tuple[int, str] | None
     """Alice goes the long way round and answers what she is asked."""
     scenario = Scenario(seven_phases, diligent)
     scenario.crash_at = crash_at
-    scenario.user_writes("I want something nice")
-    settle(scenario)
-    scenario.user_writes("let us think")
-    settle(scenario)
-    scenario.user_writes("plan it")
-    settle(scenario)
-    if scenario.conversation.status == "active":  # parked on the helper's question
-        scenario.user_writes("blue")
-        settle(scenario)
+    for text in ("I want something nice", "let us think", "plan it", "blue"):
+        if scenario.conversation.status != "ended":
+            scenario.user_writes(text)
+            settle(scenario)
     return scenario
 
 

@@ -62,7 +62,7 @@ def test_a_long_thought_costs_the_same_for_each_piece() -> None:
     began = time.process_time()
     stream = ThoughtSplitter()
     stream.add("<think>")
-    for _ in range(200_000):
+    for _ in range(50_000):
         stream.add("hm. ")
     assert stream.add("</think>Hi") == "Hi"
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 5

@@ -183,7 +183,9 @@ async def test_a_fork_at_every_record_is_sound_and_the_original_untouched(
         made = await service.fork(ID, at)
         names.add(made.state.id)
         await check(folder, made)
-    names.add((await service.fork(ID, 10)).state.id)
+    twice = await service.fork(ID, 10)
+    names.add(twice.state.id)
+    assert twice.state.outbox[2].events[0].created_at == StillClock().now() // 1000 + 1
     assert len(names) == len(range(1, RECORDS[-1].seq + 1, 9)) + 1, "the same, branched off twice, is two"
     assert picture(folder.path(ID)) == before
     again = await service.fork(made.state.id, 2)

@@ -36,7 +36,7 @@ from .mission import MISSION_REDUCERS
 from .outbox import delivered, expired
 from .phase_metrics import leave_phase
 from .rebuild import imported, rebuilt
-from .subagents import answered, counted, linked, refused
+from .subagents import counted, given, linked, refused
 from .workflow import WORKFLOW_REDUCERS, counting_call, routed, with_workflow
 
 ANSWER_WORDS = 3
@@ -281,7 +281,7 @@ def _call_returned(c: State, record: r.ToolCallCompleted) -> None:
     result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
     if record.touched and is_new(run, result):
         run = run.progressed()
-    c.runs = {**c.runs, record.run: replace(answered(run, record), read=read)}
+    c.runs = {**c.runs, record.run: replace(given(run, record, result), read=read)}
     changed(c, run, record.values)
     if record.read:
         known = {path: seen for path, seen in c.read_files.items() if path not in record.read}

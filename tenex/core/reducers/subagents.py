@@ -16,17 +16,12 @@ def linked(c: State, record: r.RunStarted) -> None:
         c.runs = {**c.runs, caller.id: caller.suspended(record.call, CallState.LINKED, record.seq, record.at)}
 
 
-def answered(run: Run, record: r.ToolCallCompleted) -> Run:
-    """A call has its result."""
-    return _given(run, record, CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content))
-
-
 def refused(run: Run, record: r.ToolCallRejected) -> Run:
     """A call was refused: the sentence is its result."""
-    return _given(run, record, CallResult(id=record.call, tool=record.tool, ok=False, content=record.sentence))
+    return given(run, record, CallResult(id=record.call, tool=record.tool, ok=False, content=record.sentence))
 
 
-def _given(run: Run, record: r.Record, result: CallResult) -> Run:
+def given(run: Run, record: r.Record, result: CallResult) -> Run:
     """The run with the result of a call; one who waited for a sub-agent is given the time back."""
     call = run.find(result.id)
     returned = run.returned(result, record.seq)
