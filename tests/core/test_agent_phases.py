@@ -7,11 +7,9 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import fold
-from tenex.core.decide.agent_phases import offered
 from tenex.core.effects import ToolCall
 from tenex.core.ids import ConversationId, Slug
-from tenex.core.messages import ModelStep, ToolSpec
-from tenex.core.phases import Phase
+from tenex.core.messages import ModelStep
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
 from tenex.core.state.agent import HISTORY, AgentPhaseState, Program, Scope, fits
@@ -211,33 +209,6 @@ def test_a_changed_program_keeps_what_fits() -> None:
 def test_a_schema_of_several_types_is_not_looked_at() -> None:
     assert fits("p", {"type": ["string", "null"]})
     assert fits(1, {"type": ["string", "null"]})
-
-
-def test_what_is_offered_is_what_the_gate_lets_through() -> None:
-    one = scenario(reply("", sets("plan", "p")))
-    while not one.records(r.RunStarted):
-        one.step()
-    specs = [_spec(name) for name in ("check", "send", "read_file")]
-    asked: list[Phase | None] = []
-
-    def of(phase: Phase | None, agent: Slug) -> list[ToolSpec]:
-        asked.append(phase)
-        return specs
-
-    state = one.conversation
-    run = next(iter(state.runs.values()))
-    names = [spec.name for spec in offered(state, run, one.rules, of)]
-    assert names == ["check", "read_file", "set_state", "append_state"]
-    assert offered(state, run, dataclasses.replace(one.rules, roster={}), of) == tuple(specs)
-    while not moves(one):
-        one.step()
-    names = [spec.name for spec in offered(one.conversation, run, one.rules, of)]
-    assert names == ["send", "read_file", "set_state", "append_state"]
-    assert asked == [Phase.EXECUTE, None, Phase.EXECUTE], "without phases of its own an agent has one list for all"
-
-
-def _spec(name: str) -> Any:
-    return ToolSpec(name=name, description="", parameters={})
 
 
 def test_the_state_is_written_and_read_whole_and_a_fork_takes_it_along() -> None:

@@ -61,7 +61,6 @@ STATE = {"n": 0, "current_phase": "", "phases_completed": []}
 
 
 def config(**limits: Any) -> Policy:
-    """The usual roster with one mission."""
     return dataclasses.replace(rules(limits=Limits(**limits)), missions={"m": RULE})
 
 
@@ -78,31 +77,25 @@ class MissionScenario(Scenario):
 
     @property
     def mission(self) -> Mission:
-        """The mission."""
         assert self.conversation.mission is not None
         return self.conversation.mission
 
     @property
     def run(self) -> NodeRun:
-        """The node that is wanted."""
         return next(effect for effect in pending(self.conversation).values() if isinstance(effect, NodeRun))
 
     def ask(self, step: str, replay: Replay = Replay.ONCE) -> list[r.Record]:
-        """The node wants a step."""
         return self.handle(StepRequested(node=self.run.key, step=step, replay=replay))
 
     def done(self, step: str, *, ok: bool = True, result: Any = None, **state: Any) -> list[r.Record]:
-        """The step is done."""
         whole = {**self.mission.state, **state}
         return self.handle(StepFinished(node=self.run.key, step=step, ok=ok, result=result, state=whole))
 
     def returns(self, to: str, result: Any = None, **state: Any) -> list[r.Record]:
-        """The node returns."""
         whole = {**self.mission.state, **state}
         return self.handle(NodeReturned(key=self.run.key, to=to, result=result, state=whole))
 
     def fails(self, who: Any = "author") -> list[r.Record]:
-        """The node fails."""
         return self.handle(NodeFailed(key=self.run.key, who=who, kind="ValueError", message="no good"))
 
     def missions_timers(self) -> dict[str, Timer]:
@@ -111,11 +104,9 @@ class MissionScenario(Scenario):
         return {timer.key.part: timer for timer in found if timer.key.part.startswith("node")}
 
     def is_paused(self) -> bool:
-        """Whether the mission is paused."""
         return self.mission.is_paused
 
     def status(self) -> str:
-        """The conversation's status."""
         return self.conversation.status
 
     def last_message(self) -> str:

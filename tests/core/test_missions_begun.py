@@ -9,8 +9,7 @@ from tenex.core import records as r
 from tenex.core.config import Policy, Replay, Role
 from tenex.core.decide.rollback import state_at
 from tenex.core.errors import UsageError
-from tenex.core.graph import END, Edge
-from tenex.core.graph import TransitionGraph as Graph
+from tenex.core.graph import END
 from tenex.core.ids import PublicKey
 from tenex.core.mission_config import Beginning
 from tenex.core.signals import NodeFailed, Opened, RollBack
@@ -40,14 +39,12 @@ def mine(**limits: Any) -> Policy:
 
 
 def begun(rules: Policy | None = None) -> MissionScenario:
-    """A mission that alice has begun."""
     scenario = MissionScenario(rules or mine())
     scenario.user_writes("@m count", addressed=("m",))
     return scenario
 
 
 def tags(record: r.MessageSent) -> dict[str, str]:
-    """What a message bears."""
     return {tag[0]: tag[1] for tag in record.tags}
 
 
@@ -66,14 +63,6 @@ def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
     ]
     assert (scenario.status(), scenario.records(r.Ended)[-1].reason) == ("ended", "the mission m finished")
     assert not scenario.records(r.RouteRequested), "no model was asked"
-
-
-def test_who_follows_it_reads_what_the_graph_states_of_the_edges() -> None:
-    edges = (Edge("First", "Repair", label="by a detour"), Edge("First", "Second", label="all is there"))
-    graph = Graph(nodes=("First", "Second", "Repair"), initial="First", edges=edges)
-    scenario = begun(dataclasses.replace(config(), missions={"m": dataclasses.replace(MINE, graph=graph)}))
-    scenario.returns("Second")
-    assert scenario.sent_texts() == ["Now in first", "Now in second: all is there"]
 
 
 @pytest.mark.parametrize(("last", "where"), [(0, "m at First."), (1, "m at Second, finished.")])

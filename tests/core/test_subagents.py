@@ -51,10 +51,11 @@ def at_work(
     phase: str = "execute",
     limits: Limits | None = None,
     agents: tuple[str, ...] = ("executor",),
+    links: dict[str, list[Any]] | None = None,
     **steps: Any,
 ) -> Scenario:
     """A scenario in which the executor may call the helper, and a turn in execute has just been opened."""
-    config = config or with_subagents(rules(limits=limits), executor=["helper"])
+    config = config or with_subagents(rules(limits=limits), None, **(links or {"executor": ["helper"]}))
     scenario = scenario_at(Phase.CHAT, Router(route(phase, *agents), WAITS), config=config)
     step_until(scenario, lambda it: it.conversation.turn is not None)
     scenario.worker = model_by_agent(**steps)
@@ -62,7 +63,6 @@ def at_work(
 
 
 def of(scenario: Scenario, agent: str) -> Run:
-    """The open run of an agent."""
     return next(run for run in scenario.conversation.runs.values() if run.agent == agent)
 
 
@@ -76,13 +76,25 @@ def step_until_called(scenario: Scenario, agent: str = "helper") -> Run:
     return of(scenario, agent)
 
 
+def step_until_tool(scenario: Scenario) -> ToolCall:
+    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    return next(effect for effect in scenario.running.values() if isinstance(effect, ToolCall))
+
+
+def most_at_once(scenario: Scenario) -> int:
+    """Run to rest; how many runs of the helper there were at one time."""
+    most = 0
+    while scenario.step():
+        most = max(most, sum(run.agent == "helper" for run in scenario.conversation.runs.values()))
+    return most
+
+
 # ---- a call, and what comes of it ---------------------------------------------------------------------------------
 
 
 def test_a_call_of_a_sub_agent_is_a_run_whose_text_is_the_result_and_no_part_of_the_turn() -> None:
-    scenario = at_work(
-        executor=[reply("", *calls_to("helper", message="which colour?")), "built"], helper=["use green"]
-    )
+    asks = reply("", *calls_to("helper", message="which colour?"))
+    scenario = at_work(executor=[asks, "built"], helper=["use green"])
     child = step_until_called(scenario)
     assert (child.parent, child.call) == ("turn-2.executor", "k0")
     note, words = child.entries
@@ -107,17 +119,13 @@ def test_what_a_user_writes_meanwhile_reaches_it_as_it_reaches_everybody_at_work
     step_until_called(scenario)
     scenario.user_writes("make it green")
     step_until(scenario, lambda it: of(it, "helper").steps == 1 and of(it, "helper").wants is not None)
-    assert any(
-        isinstance(entry, UserText) and entry.text == "make it green" for entry in of(scenario, "helper").entries
-    )
+    assert "make it green" in [one.text for one in of(scenario, "helper").entries if isinstance(one, UserText)]
 
 
 def test_its_tools_run_like_anybody_s_and_what_it_costs_counts() -> None:
     scenario = at_work(executor=[LEAD, "built"], helper=[reply("", ("send", {"path": "m"})), "sent"])
     before = scenario.conversation.cycle_usage.calls
-    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
-    (call,) = [effect for effect in scenario.running.values() if isinstance(effect, ToolCall)]
-    assert call.context.agent == "helper"
+    assert step_until_tool(scenario).context.agent == "helper"
     step_until(scenario, lambda it: it.conversation.turn is None)
     assert scenario.conversation.cycle_usage.calls == before + 4, "two of each"
     assert scenario.conversation.touched == {"m"}
@@ -150,6 +158,14 @@ def test_in_verification_it_needs_no_verdict_and_may_give_one() -> None:
     assert [done.verdict for done in scenario.conversation.last_turn.completions] == ["verified"]
 
 
+def test_it_is_shown_which_files_the_cycle_has_changed() -> None:
+    scenario = at_work(executor=[reply("", ("write_file", {"path": "a"})), LEAD, "built"], helper=["use green"])
+    step_until_called(scenario)
+    note = entries_for(scenario.conversation, of(scenario, "helper"))[0]
+    assert isinstance(note, Note)
+    assert note.text.endswith("Files of this cycle: a")
+
+
 # ---- several, and deep --------------------------------------------------------------------------------------------
 
 
@@ -158,20 +174,16 @@ def test_no_more_than_eight_work_for_one_run_at_a_time() -> None:
     step_until_called(scenario)
     assert len(scenario.conversation.runs) == 9
     scenario.settle(seed=1)
-    assert len(results(scenario)) == 11
-    assert all(ok for _, ok, _ in results(scenario))
+    assert [ok for _, ok, _ in results(scenario)] == [True] * 11
 
 
 def test_sub_agents_call_sub_agents_down_to_the_limit() -> None:
-    config = with_subagents(
-        rules(limits=Limits(link_depth=2)), executor=["helper"], helper=["planner"], planner=["project-manager"]
-    )
-    deeper = reply("", *calls_to("project-manager"))
     scenario = at_work(
-        config,
+        limits=Limits(link_depth=2),
+        links={"executor": ["helper"], "helper": ["planner"], "planner": ["project-manager"]},
         executor=[LEAD, "built"],
         helper=[reply("", *calls_to("planner")), "planned"],
-        planner=[deeper, "did it myself"],
+        planner=[reply("", *calls_to("project-manager")), "did it myself"],
     ).settle()
     first, *others = results(scenario)
     assert not first[1]
@@ -180,333 +192,45 @@ def test_sub_agents_call_sub_agents_down_to_the_limit() -> None:
     assert outcomes(scenario).keys() == {"executor", "helper", "planner"}
 
 
-def test_no_one_is_called_by_whom_it_waits_for() -> None:
-    config = with_subagents(rules(), executor=["helper"], helper=["executor", "helper"])
-    scenario = at_work(
-        config, executor=[LEAD, "built"], helper=[reply("", *calls_to("executor", "helper")), "then not"]
-    ).settle()
-    refused = [record.sentence for record in scenario.records(r.ToolCallRejected)]
-    assert len(refused) == 2
-    assert all("cannot be called from here" in sentence for sentence in refused)
-
-
-# ---- who may be called now ----------------------------------------------------------------------------------------
-
-
-class Never:
-    """A condition that does not hold."""
-
-    def holds(self, facts: Any) -> bool:
-        return False
-
-
-GRAPH = TransitionGraph(
-    nodes=("planning", "research"), initial="planning", edges=(Edge("planning", "research", Never()),)
-)
-
-
-class Broken:
-    """A condition that cannot be asked."""
-
-    def holds(self, facts: Any) -> bool:
-        raise KeyError("nothing there")
-
-
-@pytest.mark.parametrize(
-    ("scope", "expected"),
-    [
-        (Scope(phases=frozenset({"research"})), "it belongs to research; nothing was done. You are in"),
-        (Scope(phases=frozenset({"planning"}), when=Never()), "its condition does not hold"),
-        (Scope(when=Broken()), "its condition failed (KeyError: "),
-    ],
-)
-def test_a_link_out_of_phase_or_condition_is_not_offered_and_refused_when_called(scope: Scope, expected: str) -> None:
-    config = with_subagents(rules(), GRAPH, executor=[link("helper", scope=scope)])
-    scenario = at_work(config, executor=[LEAD, "built alone"])
-    assert link_specs(scenario.conversation, of(scenario, "executor"), config) == ()
-    scenario.settle()
-    ((_, ok, sentence),) = results(scenario)
-    assert not ok
-    assert expected in sentence
-
-
-def test_a_link_that_may_be_called_is_a_tool_described_by_its_description() -> None:
-    config = with_subagents(rules(), GRAPH, executor=[link("helper", scope=Scope(phases=frozenset({"planning"})))])
-    scenario = at_work(config)
-    (spec,) = link_specs(scenario.conversation, of(scenario, "executor"), config)
-    assert (spec.name, spec.description) == ("to_helper", "helper looks into it")
-    assert spec.parameters["required"] == ["message"]
-
-
-@pytest.mark.parametrize("arguments", [{}, {"message": 7}, {"message": "  "}])
-def test_a_call_without_a_message_is_refused(arguments: dict[str, Any]) -> None:
-    scenario = at_work(executor=[reply("", ("to_helper", arguments)), "built"]).settle()
-    assert results(scenario) == [("k0", False, "`to_helper` needs `message`, a text that is not empty.")]
-
-
-def test_whom_it_may_not_call_is_not_named_to_it() -> None:
-    """One who may do more than who advises; a caller that waits; one of another phase."""
-    config = with_subagents(
-        with_subagents(rules(), security=["helper"]), helper=["security", "executor"], executor=["helper"]
-    )
-    asks = reply("", ("to_halper", {"message": "x"}))
-    scenario = at_work(
-        config, agents=("security", "executor"), security=[asks], executor=[LEAD], helper=[asks]
-    ).settle()
-    expected = {
-        str(run_agent(one.run)): one.sentence for one in scenario.records(r.ToolCallRejected) if one.tool == "to_halper"
-    }
-    assert expected["security"].endswith("You may use: ask, complete, read_file.")
-    assert "to_security" in expected["helper"]
-    assert "to_executor" not in expected["helper"]
-
-
-def test_who_advises_calls_no_one_who_may_do_more() -> None:
-    config = with_subagents(rules(), security=["helper"])
-    scenario = at_work(config, agents=("security",), security=[LEAD, "advised"]).settle()
-    assert "who advises" in results(scenario)[0][2]
-
-
-def test_who_has_left_the_roster_is_not_called() -> None:
-    config = with_subagents(rules(), executor=["helper"])
-    scenario = at_work(config, executor=[LEAD, "built"])
-    scenario.rules = dataclasses.replace(config, roster={k: v for k, v in config.roster.items() if k != "helper"})
-    scenario.settle()
-    assert "no agent is called helper any more" in results(scenario)[0][2]
-
-
-# ---- time, stops and questions ------------------------------------------------------------------------------------
-
-
-def test_a_caller_s_time_is_paused_while_a_sub_agent_works() -> None:
-    scenario = at_work(limits=CALM, executor=[LEAD, "built"])
-    child = step_until_called(scenario)
-    closing = of(scenario, "executor").close_at
-    timers = {effect.key.seq for effect in pending(scenario.conversation).values() if isinstance(effect, Timer)}
-    assert of(scenario, "executor").armed not in timers
-    assert child.armed in timers
-    scenario.now = Millis(scenario.now + 50_000)
-    began = of(scenario, "executor").parked_at
-    assert began is not None
-    step_until(scenario, lambda it: len(it.conversation.runs) == 1)
-    caller = of(scenario, "executor")
-    assert caller.close_at == closing + scenario.now - began
-    assert caller.parked_at is None
-
-
-def test_one_that_takes_too_long_is_a_result_that_reports_it() -> None:
-    scenario = at_work(limits=CALM, executor=[LEAD, "built alone"], helper=[reply("", ("check", {}))])
+def test_one_that_keeps_its_state_works_for_one_caller_at_a_time() -> None:
+    shared = link("helper", is_shared=True)
+    links = {"executor": [shared], "planner": [shared]}
+    scenario = at_work(links=links, agents=("executor", "planner"), executor=[LEAD, "built"], planner=[LEAD, "planned"])
     step_until_called(scenario)
-    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
-    scenario.fire("close")
-    scenario.settle()
-    assert results(scenario)[-1] == ("k0", False, "Helper timed out: no answer within 1 min")
-    assert outcomes(scenario) == {"executor": "finished", "helper": "timed_out"}
+    assert most_at_once(scenario) == 1
+    assert [ok for _, ok, _ in results(scenario)] == [True, True]
+    assert outcomes(scenario) == {"executor": "finished", "planner": "finished", "helper": "finished"}
 
 
-def test_a_caller_that_ends_takes_along_whom_it_called() -> None:
-    config = with_subagents(rules(limits=CALM), executor=["helper"], helper=["planner"])
-    scenario = at_work(
-        config, executor=[reply("", *calls_to("helper"), ("read_file", {}))], helper=[reply("", *calls_to("planner"))]
-    )
-    while not any(run.agent == "planner" for run in scenario.conversation.runs.values()):
-        scenario.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
-    key = next(effect.key for effect in in_flight(scenario) if isinstance(effect, ToolCall))
-    timer = next(
-        e for e in scenario.running.values() if e.key.part == "close" and e.key.seq == of(scenario, "executor").armed
-    )
-    scenario.running.pop(timer.key)
-    scenario.handle(scenario.perform(timer))
-    assert scenario.conversation.runs == {}
-    assert outcomes(scenario) == {"executor": "timed_out", "helper": "stopped", "planner": "stopped"}
-    assert key not in pending(scenario.conversation)
-    scenario.settle()
-    check_idle(scenario)
-
-
-def test_one_that_asks_the_user_is_answered_and_its_caller_waits() -> None:
-    scenario = at_work(
-        limits=CALM, executor=[LEAD, "built"], helper=[reply("", ("ask", {"question": "Which?"})), "green"]
-    ).settle()
-    assert scenario.conversation.is_parked
-    assert scenario.sent_texts()[-1] == "Which?"
-    parked = {effect.key.part for effect in pending(scenario.conversation).values()} & {"warn", "close"}
-    assert not parked, "no one's time runs while a user thinks"
-    scenario.now = Millis(scenario.now + 10_000_000)
-    scenario.converse("green")
-    assert results(scenario)[-1] == ("k0", True, "green")
-    assert outcomes(scenario)["executor"] == "finished"
-
-
-def test_the_status_states_who_waits_for_whom() -> None:
-    scenario = at_work(executor=[LEAD])
-    step_until_called(scenario)
-    scenario.user_writes("/status")
-    assert "Executor: waits for Helper" in scenario.sent_texts()[-1]
-
-
-# ---- the process ends ---------------------------------------------------------------------------------------------
-
-
-# ---- in a workflow, and back in time ------------------------------------------------------------------------------
-
-
-def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **models: Any) -> Scenario:
-    """The trio's workflow, in which a speaker's first answer makes these calls; a user has opened it."""
-    scenario = of_rounds(graph)
-    scenario.rules = with_subagents(scenario.rules, None, **{speaker: ["editor", "planner"]})
-    scenario.user_writes("Make it good", addressed=(NAME,))
-    alone = model_by_agent(**{speaker: [calls], **models})
-    scenario.worker = lambda conversation, call: (
-        alone(conversation, call)
-        if conversation.turn_count == 1
-        else reply(f"{conversation.runs[call.run].agent} spoke")
-    )
-    return scenario
-
-
-def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
-    """It cannot hand over."""
-    hands_over = reply("", ("handoff", {"target": "checker"}), ("read_file", {"path": "a"}))
-    calls = reply("", *calls_to("editor"))
-    scenario = of_a_workflow(Rounds.sequence(TRIO), "writer", calls, editor=[hands_over, "seen"])
-    step_until_called(scenario, "editor")
-    assert {effect.key.part for effect in pending(scenario.conversation).values() if isinstance(effect, Timer)} == {
-        "turn_within.warn",
-        "turn_within.close",
-        "ttl.close",
-    }
-    scenario.settle()
-    assert "There is no tool handoff" in "".join(record.sentence for record in scenario.records(r.ToolCallRejected))
-    assert [record.speaker for record in scenario.records(r.RoundClosed)] == list(TRIO)
-    assert len([record for record in scenario.records(r.RunEnded) if "/" in record.run]) == 1
-
-
-def test_the_call_of_a_sub_agent_counts_for_a_workflow_s_rule() -> None:
-    graph = Rounds(
-        transitions=[Transition(when=ToolCalled("to_planner"), then=AgentTarget("checker"))],
-        initial_speaker="writer",
-        default_target=TerminateTarget("enough"),
-    )
-    scenario = of_a_workflow(graph, "writer", reply("", *calls_to("planner"))).settle()
-    assert [record.speaker for record in scenario.records(r.RoundClosed)][:2] == ["writer", "checker"]
-    assert [record.agent for record in scenario.records(r.RunStarted) if record.parent] == ["planner"]
-
-
-def test_a_refused_call_does_not_count_because_a_sub_agent_s_of_the_same_id_was_let_through() -> None:
-    graph = Rounds(
-        transitions=[Transition(when=ToolCalled("learn"), then=AgentTarget("checker"))],
-        initial_speaker="writer",
-        default_target=TerminateTarget("enough"),
-    )
-    calls = reply("", ("learn", {"lesson": "x"}), *calls_to("planner"))
-    scenario = of_a_workflow(graph, "writer", calls, planner=[reply("", ("read_file", {"path": "a"}))]).settle()
-    assert [record.speaker for record in scenario.records(r.RoundClosed)] == ["writer"]
-    assert {record.call for record in scenario.records(r.ToolCallStarted)} == {
-        record.call for record in scenario.records(r.ToolCallRejected)
-    }
-
-
-def test_going_back_to_the_middle_of_a_sub_agent_s_work_leaves_nothing_of_it_open() -> None:
-    scenario = at_work(executor=[LEAD, "built"], helper=["use green"])
-    step_until_called(scenario)
-    middle = scenario.conversation.next_seq - 1
-    scenario.settle()
-    then = state_at(scenario.conversation.id, scenario.records(), middle)
-    assert {run.agent for run in then.runs.values()} == {"executor", "helper"}
-    scenario.handle(RollBack(to=middle, then=then, by="the operator"))
-    assert (scenario.conversation.runs, scenario.conversation.status) == ({}, "waiting")
-    last = scenario.conversation.last_turn
-    assert last is not None
-    assert [(done.agent, done.outcome) for done in last.completions] == [("executor", "stopped")]
-    scenario.converse("/continue")
-    check_idle(scenario)
-
-
-def test_a_sub_agent_called_after_a_tool_begins_when_that_tool_has_returned() -> None:
-    """It works on what the tool left, as another tool in its place would."""
-    config = with_subagents(rules(), executor=["helper", "planner"])
-    scenario = at_work(config, executor=[reply("", ("check", {}), *calls_to("helper", "planner")), "built"])
-    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
-    assert not [run for run in scenario.conversation.runs.values() if run.parent]
-    scenario.step(lambda ready: next(effect for effect in ready if isinstance(effect, ToolCall)))
-    assert {run.agent for run in scenario.conversation.runs.values() if run.parent} == {"helper", "planner"}
-    scenario.settle()
-    assert [ok for _, ok, _ in results(scenario)] == [True, True, True]
-    check_idle(scenario)
-
-
-def test_a_sub_agent_whose_phase_ends_with_the_tool_before_it_is_refused() -> None:
-    """The phase at the start of a call decides, and the tool that is before it has left that phase."""
-    checked: list[str] = []
-    edge = Edge("planning", "research", Predicate(lambda me: checked))
-    graph = TransitionGraph(nodes=("planning", "research"), initial="planning", edges=(edge,))
-    config = with_subagents(rules(), graph, executor=[link("helper", scope=Scope(phases=frozenset({"planning"})))])
-    scenario = at_work(config, executor=[reply("", ("check", {}), *calls_to("helper")), "built"])
-    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
-    checked.append("check")
-    scenario.settle()
-    (refused,) = scenario.records(r.ToolCallRejected)
-    assert "it belongs to planning; nothing was done. You are in your phase research." in refused.sentence
-    assert not [record for record in scenario.records(r.RunStarted) if record.parent]
-    check_idle(scenario)
-
-
-def test_a_tool_called_after_a_sub_agent_starts_when_that_has_answered_and_reads_start_at_once() -> None:
-    calls = (*calls_to("helper"), ("check", {}), ("read_file", {}))
-    scenario = at_work(executor=[reply("", *calls), "built"], helper=["use green"])
-    step_until_called(scenario)
-    assert [call.tool for call in scenario.records(r.ToolCallStarted)] == ["read_file"]
-    scenario.settle()
-    (_, check), (answered, _) = scenario.records(r.ToolCallStarted), scenario.records(r.RunEnded)[-2:]
-    assert (check.tool, run_agent(answered.run)) == ("check", "helper")
-    assert answered.seq < check.seq
-    check_idle(scenario)
-
-
-def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -> None:
-    config = with_subagents(rules(), executor=["helper"])
-    helper = dataclasses.replace(config.roster[Slug("helper")], is_called_only=True)
-    config = dataclasses.replace(config, roster={**config.roster, helper.slug: helper})
-    rosters: list[list[str]] = []
-
-    def router(question: dict[str, Any]) -> Any:
-        rosters.append([one["slug"] for one in question["roster"]])
-        return WAITS if question["turns"] else route("execute", "helper" if not question["rejections"] else "executor")
-
-    scenario = Scenario(router, model_by_agent(executor=[LEAD, "built"], helper=["use green"]), config=config).converse(
-        "@helper build it", addressed=("helper",)
-    )
-    assert "helper" not in rosters[0]
-    assert "There is no agent 'helper'" in scenario.records(r.RouteRejected)[0].sentence
-    assert [record.agent for record in scenario.records(r.RunStarted)] == ["executor", "helper"]
+def test_one_that_works_in_the_turn_itself_is_called_when_it_has_ended() -> None:
+    links = {"executor": [link("helper", is_shared=True)]}
+    scenario = at_work(links=links, agents=("executor", "helper"), executor=[LEAD, "built"], helper=["use green"])
+    assert most_at_once(scenario) == 1
     assert results(scenario) == [("k0", True, "use green")]
 
 
-def test_one_that_keeps_its_state_works_for_one_caller_at_a_time() -> None:
-    shared = link("helper", is_shared=True)
-    config = with_subagents(rules(), executor=[shared], planner=[shared])
-    scenario = at_work(config, agents=("executor", "planner"), executor=[LEAD, "built"], planner=[LEAD, "planned"])
-    step_until_called(scenario)
-    most = 0
-    while scenario.step():
-        most = max(most, sum(run.agent == "helper" for run in scenario.conversation.runs.values()))
-    assert most == 1
-    assert [ok for _, ok, _ in results(scenario)] == [True, True]
-    assert outcomes(scenario) == {"executor": "finished", "planner": "finished", "helper": "finished"}
+def test_two_that_would_wait_for_each_other_do_not() -> None:
+    links = {"executor": [link("helper", is_shared=True)], "helper": [link("executor", is_shared=True)]}
+    back = reply("", *calls_to("executor"))
+    scenario = at_work(
+        links=links, agents=("executor", "helper"), executor=[LEAD, "built"], helper=[back, "use green"]
+    ).settle()
+    refused = [record.sentence for record in scenario.records(r.ToolCallRejected)]
+    assert ["cannot be called" in sentence for sentence in refused] == [True, True], "in its turn, and when called"
+    assert [ok for _, ok, _ in results(scenario)][-1]
+    assert set(outcomes(scenario).values()) == {"finished"}
 
 
 def two_callers_of_one_who_asks() -> tuple[Scenario, r.ToolCallQueued]:
     """Two agents call a sub-agent who keeps its state and waits for the user; and the call that queued."""
     shared = link("helper", is_shared=True)
-    config = with_subagents(rules(limits=CALM), executor=[shared], planner=[shared])
-    asks = reply("", ("ask", {"question": "Which?"}))
     scenario = at_work(
-        config,
+        limits=CALM,
+        links={"executor": [shared], "planner": [shared]},
         agents=("executor", "planner"),
         executor=[LEAD, "built"],
         planner=[LEAD, "planned"],
-        helper=[asks, "green"],
+        helper=[reply("", ("ask", {"question": "Which?"})), "green"],
     ).settle()
     (queued,) = scenario.records(r.ToolCallQueued)
     return scenario, queued
@@ -540,33 +264,281 @@ def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
     assert (refused.run, refused.sentence.startswith("There is no tool to_helper")) == (queued.run, True)
 
 
-def test_one_that_works_in_the_turn_itself_is_called_when_it_has_ended() -> None:
-    config = with_subagents(rules(), executor=[link("helper", is_shared=True)])
-    scenario = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=["use green"])
-    most = 0
-    while scenario.step():
-        most = max(most, sum(run.agent == "helper" for run in scenario.conversation.runs.values()))
-    assert most == 1
+# ---- who may be called now ----------------------------------------------------------------------------------------
+
+
+class Never:
+    def holds(self, facts: Any) -> bool:
+        return False
+
+
+class Broken:
+    def holds(self, facts: Any) -> bool:
+        raise KeyError("nothing there")
+
+
+NODES = ("planning", "research")
+GRAPH = TransitionGraph(nodes=NODES, initial="planning", edges=(Edge(*NODES, Never()),))
+PLANNING = Scope(phases=frozenset({"planning"}))
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        (Scope(phases=frozenset({"research"})), "it belongs to research; nothing was done. You are in"),
+        (dataclasses.replace(PLANNING, when=Never()), "its condition does not hold"),
+        (Scope(when=Broken()), "its condition failed (KeyError: "),
+    ],
+)
+def test_a_link_out_of_phase_or_condition_is_not_offered_and_refused_when_called(scope: Scope, expected: str) -> None:
+    config = with_subagents(rules(), GRAPH, executor=[link("helper", scope=scope)])
+    scenario = at_work(config, executor=[LEAD, "built alone"])
+    assert link_specs(scenario.conversation, of(scenario, "executor"), config) == ()
+    scenario.settle()
+    ((_, ok, sentence),) = results(scenario)
+    assert not ok
+    assert expected in sentence
+
+
+def test_a_link_that_may_be_called_is_a_tool_described_by_its_description() -> None:
+    config = with_subagents(rules(), GRAPH, executor=[link("helper", scope=PLANNING)])
+    scenario = at_work(config)
+    (spec,) = link_specs(scenario.conversation, of(scenario, "executor"), config)
+    assert (spec.name, spec.description) == ("to_helper", "helper looks into it")
+    assert spec.parameters["required"] == ["message"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "links", "call", "expected"),
+    [
+        ("executor", ["helper"], ("to_helper", {}), "`to_helper` needs `message`, a text that is not empty."),
+        ("executor", ["helper"], ("to_helper", {"message": 7}), "`to_helper` needs `message`, a text that is not"),
+        ("executor", ["helper"], ("to_helper", {"message": "  "}), "`to_helper` needs `message`, a text that is not"),
+        ("security", ["helper"], *calls_to("helper"), "who advises"),
+        ("executor", ["helper"], ("to_halper", {"message": "x"}), "read_file, send, to_helper, write_file."),
+        ("security", ["helper"], ("to_halper", {"message": "x"}), "You may use: ask, complete, read_file."),
+    ],
+)
+def test_a_call_that_cannot_be_is_refused(agent: str, links: list[str], call: Any, expected: str) -> None:
+    steps: dict[str, Any] = {agent: [reply("", call), "built"]}
+    scenario = at_work(with_subagents(rules(), None, **{agent: links}), agents=(agent,), **steps).settle()
+    ((_, ok, sentence),) = results(scenario)
+    assert (ok, expected in sentence) == (False, True), sentence
+
+
+def test_no_one_is_called_by_whom_it_waits_for_nor_named_to_it() -> None:
+    links = {"executor": ["helper"], "helper": ["executor", "helper", "security"]}
+    asks = reply("", *calls_to("executor", "helper"), ("to_halper", {"message": "x"}))
+    scenario = at_work(links=links, executor=[LEAD, "built"], helper=[asks, "then not"]).settle()
+    *refused, unknown = [record.sentence for record in scenario.records(r.ToolCallRejected)]
+    assert ["cannot be called from here" in sentence for sentence in refused] == [True, True]
+    assert ("to_security" in unknown, "to_executor" in unknown) == (True, False)
+
+
+def test_who_has_left_the_roster_is_not_called() -> None:
+    scenario = at_work(executor=[LEAD, "built"])
+    roster = {slug: known for slug, known in scenario.rules.roster.items() if slug != "helper"}
+    scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
+    scenario.settle()
+    assert "no agent is called helper any more" in results(scenario)[0][2]
+
+
+def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -> None:
+    config = with_subagents(rules(), executor=["helper"])
+    helper = dataclasses.replace(config.roster[Slug("helper")], is_called_only=True)
+    config = dataclasses.replace(config, roster={**config.roster, helper.slug: helper})
+    rosters: list[list[str]] = []
+
+    def router(question: dict[str, Any]) -> Any:
+        rosters.append([one["slug"] for one in question["roster"]])
+        return WAITS if question["turns"] else route("execute", "helper" if not question["rejections"] else "executor")
+
+    scenario = Scenario(router, model_by_agent(executor=[LEAD, "built"], helper=["use green"]), config=config)
+    scenario.converse("@helper build it", addressed=("helper",))
+    assert "helper" not in rosters[0]
+    assert "There is no agent 'helper'" in scenario.records(r.RouteRejected)[0].sentence
+    assert [record.agent for record in scenario.records(r.RunStarted)] == ["executor", "helper"]
     assert results(scenario) == [("k0", True, "use green")]
 
 
-def test_two_that_would_wait_for_each_other_do_not() -> None:
-    config = with_subagents(
-        rules(), executor=[link("helper", is_shared=True)], helper=[link("executor", is_shared=True)]
-    )
-    back = reply("", *calls_to("executor"))
-    scenario = at_work(
-        config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=[back, "use green"]
-    ).settle()
-    expected = [record.sentence for record in scenario.records(r.ToolCallRejected)]
-    assert ["cannot be called" in sentence for sentence in expected] == [True, True], "in its turn, and when called"
-    assert [ok for _, ok, _ in results(scenario)][-1]
-    assert set(outcomes(scenario).values()) == {"finished"}
+# ---- the order of calls -------------------------------------------------------------------------------------------
 
 
-def test_it_is_shown_which_files_the_cycle_has_changed() -> None:
-    scenario = at_work(executor=[reply("", ("write_file", {"path": "a"})), LEAD, "built"], helper=["use green"])
+def test_a_sub_agent_called_after_a_tool_begins_when_that_tool_has_returned() -> None:
+    """It works on what the tool left, as another tool in its place would."""
+    links: dict[str, list[Any]] = {"executor": ["helper", "planner"]}
+    scenario = at_work(links=links, executor=[reply("", ("check", {}), *calls_to("helper", "planner")), "built"])
+    step_until_tool(scenario)
+    assert not [run for run in scenario.conversation.runs.values() if run.parent]
+    scenario.step(lambda ready: next(effect for effect in ready if isinstance(effect, ToolCall)))
+    assert {run.agent for run in scenario.conversation.runs.values() if run.parent} == {"helper", "planner"}
+    scenario.settle()
+    assert [ok for _, ok, _ in results(scenario)] == [True, True, True]
+    check_idle(scenario)
+
+
+def test_a_sub_agent_whose_phase_ends_with_the_tool_before_it_is_refused() -> None:
+    """The phase at the start of a call decides, and the tool that is before it has left that phase."""
+    checked: list[str] = []
+    graph = TransitionGraph(nodes=NODES, initial="planning", edges=(Edge(*NODES, Predicate(lambda me: checked)),))
+    config = with_subagents(rules(), graph, executor=[link("helper", scope=PLANNING)])
+    scenario = at_work(config, executor=[reply("", ("check", {}), *calls_to("helper")), "built"])
+    step_until_tool(scenario)
+    checked.append("check")
+    scenario.settle()
+    (refused,) = scenario.records(r.ToolCallRejected)
+    assert "it belongs to planning; nothing was done. You are in your phase research." in refused.sentence
+    assert not [record for record in scenario.records(r.RunStarted) if record.parent]
+    check_idle(scenario)
+
+
+def test_a_tool_called_after_a_sub_agent_starts_when_that_has_answered_and_reads_start_at_once() -> None:
+    calls = (*calls_to("helper"), ("check", {}), ("read_file", {}))
+    scenario = at_work(executor=[reply("", *calls), "built"], helper=["use green"])
     step_until_called(scenario)
-    note = entries_for(scenario.conversation, of(scenario, "helper"))[0]
-    assert isinstance(note, Note)
-    assert note.text.endswith("Files of this cycle: a")
+    assert [call.tool for call in scenario.records(r.ToolCallStarted)] == ["read_file"]
+    scenario.settle()
+    (_, check), (answered, _) = scenario.records(r.ToolCallStarted), scenario.records(r.RunEnded)[-2:]
+    assert (check.tool, run_agent(answered.run)) == ("check", "helper")
+    assert answered.seq < check.seq
+    check_idle(scenario)
+
+
+# ---- time, stops and questions ------------------------------------------------------------------------------------
+
+
+def test_a_caller_s_time_is_paused_while_a_sub_agent_works() -> None:
+    scenario = at_work(limits=CALM, executor=[LEAD, "built"])
+    child = step_until_called(scenario)
+    closing = of(scenario, "executor").close_at
+    timers = {effect.key.seq for effect in pending(scenario.conversation).values() if isinstance(effect, Timer)}
+    assert of(scenario, "executor").armed not in timers
+    assert child.armed in timers
+    scenario.now = Millis(scenario.now + 50_000)
+    began = of(scenario, "executor").parked_at
+    assert began is not None
+    step_until(scenario, lambda it: len(it.conversation.runs) == 1)
+    caller = of(scenario, "executor")
+    assert caller.close_at == closing + scenario.now - began
+    assert caller.parked_at is None
+
+
+def test_one_that_takes_too_long_is_a_result_that_reports_it() -> None:
+    scenario = at_work(limits=CALM, executor=[LEAD, "built alone"], helper=[reply("", ("check", {}))])
+    step_until_tool(scenario)
+    scenario.fire("close")
+    scenario.settle()
+    assert results(scenario)[-1] == ("k0", False, "Helper timed out: no answer within 1 min")
+    assert outcomes(scenario) == {"executor": "finished", "helper": "timed_out"}
+
+
+def test_a_caller_that_ends_takes_along_whom_it_called() -> None:
+    scenario = at_work(
+        limits=CALM,
+        links={"executor": ["helper"], "helper": ["planner"]},
+        executor=[reply("", *calls_to("helper"), ("read_file", {}))],
+        helper=[reply("", *calls_to("planner"))],
+    )
+    while not any(run.agent == "planner" for run in scenario.conversation.runs.values()):
+        scenario.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
+    key = next(effect.key for effect in in_flight(scenario) if isinstance(effect, ToolCall))
+    armed = of(scenario, "executor").armed
+    timer = next(e for e in scenario.running.values() if e.key.part == "close" and e.key.seq == armed)
+    scenario.running.pop(timer.key)
+    scenario.handle(scenario.perform(timer))
+    assert scenario.conversation.runs == {}
+    assert outcomes(scenario) == {"executor": "timed_out", "helper": "stopped", "planner": "stopped"}
+    assert key not in pending(scenario.conversation)
+    scenario.settle()
+    check_idle(scenario)
+
+
+def test_one_that_asks_the_user_is_answered_and_its_caller_waits() -> None:
+    asks = reply("", ("ask", {"question": "Which?"}))
+    scenario = at_work(limits=CALM, executor=[LEAD, "built"], helper=[asks, "green"]).settle()
+    assert scenario.conversation.is_parked
+    assert scenario.sent_texts()[-1] == "Which?"
+    parked = {effect.key.part for effect in pending(scenario.conversation).values()} & {"warn", "close"}
+    assert not parked, "no one's time runs while a user thinks"
+    scenario.now = Millis(scenario.now + 10_000_000)
+    scenario.converse("green")
+    assert results(scenario)[-1] == ("k0", True, "green")
+    assert outcomes(scenario)["executor"] == "finished"
+
+
+def test_the_status_states_who_waits_for_whom_and_a_stop_names_all() -> None:
+    scenario = at_work(executor=[LEAD])
+    step_until_called(scenario)
+    scenario.user_writes("/status")
+    assert "Executor: waits for Helper" in scenario.sent_texts()[-1]
+    scenario.user_writes("/stop")
+    assert outcomes(scenario) == {"executor": "stopped", "helper": "stopped"}
+    assert "Stopped: Executor, Helper." in scenario.sent_texts()[-1]
+    scenario.settle()
+    check_idle(scenario)
+
+
+# ---- in a workflow, and back in time ------------------------------------------------------------------------------
+
+
+def of_a_workflow(graph: Rounds, calls: Any, **models: Any) -> Scenario:
+    """The trio's workflow, in which the writer's first answer makes these calls; a user has opened it."""
+    scenario = of_rounds(graph)
+    scenario.rules = with_subagents(scenario.rules, None, writer=["editor", "planner"])
+    scenario.user_writes("Make it good", addressed=(NAME,))
+    alone = model_by_agent(writer=[calls], **models)
+    scenario.worker = lambda conversation, call: (
+        alone(conversation, call)
+        if conversation.turn_count == 1
+        else reply(f"{conversation.runs[call.run].agent} spoke")
+    )
+    return scenario
+
+
+def after_tool(tool: str) -> Rounds:
+    """The checker speaks after the writer has called the tool."""
+    return Rounds("writer", [Transition(ToolCalled(tool), AgentTarget("checker"))], TerminateTarget("enough"))
+
+
+def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
+    """It cannot hand over."""
+    hands_over = reply("", ("handoff", {"target": "checker"}), ("read_file", {"path": "a"}))
+    scenario = of_a_workflow(Rounds.sequence(TRIO), reply("", *calls_to("editor")), editor=[hands_over, "seen"])
+    step_until_called(scenario, "editor")
+    timers = {effect.key.part for effect in pending(scenario.conversation).values() if isinstance(effect, Timer)}
+    assert timers == {"turn_within.warn", "turn_within.close", "ttl.close"}
+    scenario.settle()
+    assert "There is no tool handoff" in "".join(record.sentence for record in scenario.records(r.ToolCallRejected))
+    assert [record.speaker for record in scenario.records(r.RoundClosed)] == list(TRIO)
+    assert len([record for record in scenario.records(r.RunEnded) if "/" in record.run]) == 1
+
+
+def test_the_call_of_a_sub_agent_counts_for_a_workflow_s_rule() -> None:
+    scenario = of_a_workflow(after_tool("to_planner"), reply("", *calls_to("planner"))).settle()
+    assert [record.speaker for record in scenario.records(r.RoundClosed)][:2] == ["writer", "checker"]
+    assert [record.agent for record in scenario.records(r.RunStarted) if record.parent] == ["planner"]
+
+
+def test_a_refused_call_does_not_count_because_a_sub_agent_s_of_the_same_id_was_let_through() -> None:
+    calls = reply("", ("learn", {"lesson": "x"}), *calls_to("planner"))
+    reads = reply("", ("read_file", {"path": "a"}))
+    scenario = of_a_workflow(after_tool("learn"), calls, planner=[reads]).settle()
+    assert [record.speaker for record in scenario.records(r.RoundClosed)] == ["writer"]
+    started = {record.call for record in scenario.records(r.ToolCallStarted)}
+    assert started == {record.call for record in scenario.records(r.ToolCallRejected)}
+
+
+def test_going_back_to_the_middle_of_a_sub_agent_s_work_leaves_nothing_of_it_open() -> None:
+    scenario = at_work(executor=[LEAD, "built"], helper=["use green"])
+    step_until_called(scenario)
+    middle = scenario.conversation.next_seq - 1
+    scenario.settle()
+    then = state_at(scenario.conversation.id, scenario.records(), middle)
+    assert {run.agent for run in then.runs.values()} == {"executor", "helper"}
+    scenario.handle(RollBack(to=middle, then=then, by="the operator"))
+    assert (scenario.conversation.runs, scenario.conversation.status) == ({}, "waiting")
+    last = scenario.conversation.last_turn
+    assert last is not None
+    assert [(done.agent, done.outcome) for done in last.completions] == [("executor", "stopped")]
+    scenario.converse("/continue")
+    check_idle(scenario)

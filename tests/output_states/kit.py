@@ -108,7 +108,6 @@ class Json(AgentState):
 
 @cache
 def fenced() -> AgentStateMachine:
-    """Small limits, fences, several tools."""
     planning = [Thinking(character_max=24, character_min=3), Scratchpad(character_max=12, character_min=0)]
     return AgentStateMachine(planning, [ToolCallState(TOOLS)], max_planning_loops=2)
 

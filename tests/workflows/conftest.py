@@ -1,20 +1,8 @@
-"""What the tests of this folder share: AG2 at work, and a registry that forgets what a test registers."""
-
-from collections.abc import Iterator
+"""A registry that forgets what a test registers."""
 
 import pytest
 
 from tenex.workflows.speakers import TransitionRegistry
-
-from .ag2 import AG2, install
-
-
-@pytest.fixture(scope="session")
-def ag2() -> Iterator[AG2]:
-    """AG2 in an environment of its own; where it cannot be installed the test is skipped."""
-    process = AG2(install())
-    yield process
-    process.close()
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ EXAMPLE = ROOT / "config" / "workflows" / "mission.py"
 
 
 def example() -> ModuleType:
-    """`config/workflows/mission.py`, loaded once."""
     name = "shipped_mission"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, EXAMPLE)
@@ -61,14 +60,12 @@ class Journals:
         self.shown = 0
 
     async def open(self, conversation: ConversationId) -> "tuple[_Journal, Sequence[Record]]":
-        """The records of the lines."""
         records, length, fault = CONVERSATION.decode_lines(self.lines.get(conversation, b""))
         assert fault is None
         assert length == len(self.lines.get(conversation, b""))
         return _Journal(self, conversation, len(records)), records
 
     async def show(self, conversation: Conversation) -> None:
-        """Count."""
         self.shown += 1
 
     def records(self) -> list[Record]:

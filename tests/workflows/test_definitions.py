@@ -24,14 +24,12 @@ then = { name = "agent", args = { agent_id = "b" } }
 
 
 def written(folder: Path, name: str, text: str) -> Path:
-    """A file with that text."""
     path = folder / name
     path.write_text(text)
     return path
 
 
 def faults_of(source: Path | str) -> str:
-    """What is reported against a file."""
     with pytest.raises(ConfigurationError) as refused:
         read_workflow(source)
     assert all(str(source) in sentence for sentence in refused.value.faults)

@@ -61,7 +61,6 @@ def loops() -> bool:
 
 
 def rests() -> bool:
-    """A wait outside Python's own code."""
     time.sleep(2)
     return True
 
@@ -280,8 +279,6 @@ class Late:
 
 @dataclass(frozen=True)
 class Chooses:
-    """Names the next speaker."""
-
     name: ClassVar[str] = "chooses"
 
     def resolve(self, state: WorkflowState, envelope: Envelope) -> TransitionDecision:
@@ -351,7 +348,6 @@ def test_a_journal_with_verdicts_is_read_and_decided_again_without_any_function(
 
 
 def unsealed(record: Record) -> Record:
-    """The record as it was decided."""
     if isinstance(record, r.MessageSent):
         return dataclasses.replace(record, events=(), relays=())
     if isinstance(record, r.RunStarted):

@@ -50,14 +50,12 @@ PLAIN = f"{HEAD}\ngraph = Graph(nodes=(First,), state_type=State)\n"
 
 
 def written(folder: Path, text: str, name: str = "counts.py") -> Path:
-    """A file of the operator's."""
     path = folder / name
     path.write_text(text)
     return path
 
 
 def mission_of(path: Path) -> MissionWorkflow:
-    """The mission a file holds."""
     found = read_workflow(path)
     assert found is not None
     assert isinstance(found.workflow, MissionWorkflow)
@@ -65,7 +63,6 @@ def mission_of(path: Path) -> MissionWorkflow:
 
 
 def faults_of(path: Path) -> str:
-    """What is wrong with it."""
     with pytest.raises(ConfigurationError) as caught:
         read_workflow(path)
     assert all(fault.startswith(str(path)) for fault in caught.value.faults)
@@ -198,18 +195,13 @@ def test_a_file_is_read_again_though_it_is_as_old_and_as_long_as_before(tmp_path
 
 @dataclasses.dataclass
 class Same:
-    """A state that is a dataclass."""
-
     many: int
     words: str = ""
 
 
 @dataclasses.dataclass
 class Only(BaseNode[Any, Any, None]):
-    """One node."""
-
     async def run(self, ctx: GraphRunContext[Any, Any]) -> End[None]:
-        """End."""
         return End(None)
 
 
@@ -223,12 +215,9 @@ def test_a_dataclass_is_a_state_like_any_other_and_none_begins_of_any_text() -> 
 
 @dataclasses.dataclass
 class Uses(BaseNode[None, Any, None]):
-    """A node with a dependency."""
-
     office: Dependency[Any]
 
     async def run(self, ctx: GraphRunContext[None, Any]) -> End[None]:
-        """End."""
         return End(None)
 
 

@@ -30,8 +30,6 @@ class Order(BaseModel):
 
 @dataclass
 class Office:
-    """Dependencies of the run."""
-
     clerk: str = "the office's"
 
 
@@ -143,33 +141,6 @@ def test_a_beginning_that_hands_a_dependency_is_refused() -> None:
     begin = Starting(Slug("m"), MissionWorkflow(graph=GRAPH, begin=hands, deps=Office))
     with pytest.raises(UsageError, match="its `begin` hands clerk to Take, which only `deps` can"):
         begin("@m x")
-
-
-def test_the_fields_that_are_kept_for_a_state_are_in_its_rule() -> None:
-    assert GRAPH.rule().tracked == {"mission_id"}
-
-    class Numbered(BaseModel):
-        mission_id: int = 1
-
-    @dataclass
-    class One(BaseNode[Numbered, None, Any]):
-        async def run(self, ctx: GraphRunContext[Numbered, None]) -> End[str]:
-            return End("")
-
-    assert Graph(nodes=(One,), state_type=Numbered).rule().tracked == frozenset()
-
-    @dataclass
-    class Plain:
-        mission_id: str = ""
-
-    @dataclass
-    class Two(BaseNode[Plain, None, Any]):
-        async def run(self, ctx: GraphRunContext[Plain, None]) -> End[str]:
-            return End(ctx.state.mission_id)
-
-    graph = Graph(nodes=(Two,), state_type=Plain)
-    result = asyncio.run(graph.run(Two(), state=Plain()))
-    assert result.output == graph.mission_id(result.mission)
 
 
 def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

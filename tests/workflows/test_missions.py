@@ -17,15 +17,11 @@ from .mission_kit import play
 
 
 class Paper(BaseModel):
-    """A state."""
-
     words: int = 0
 
 
 @dataclass
 class Office:
-    """Dependencies."""
-
     writer: Any = None
 
 
@@ -35,10 +31,7 @@ Node = BaseNode[Paper, Office, str]
 
 @dataclass
 class Quoted(Node):
-    """Its whole annotation is a text."""
-
     async def run(self, ctx: Ctx) -> "Joined | End[str]":
-        """Go on."""
         return End("no")
 
 
@@ -47,7 +40,6 @@ class Joined(Node):
     """A text in a union, as the example of AGENT-K has it."""
 
     async def run(self, ctx: Ctx) -> "Labelled" | End[str]:  # noqa: TC010 - as they write it
-        """Go on."""
         return End("no")
 
 
@@ -56,12 +48,10 @@ class Labelled(Node):
     """An edge with a label, and one back."""
 
     async def run(self, ctx: Ctx) -> Annotated["Quoted", "once more"] | Annotated[End[str], "done"]:
-        """Go on."""
         return End("no")
 
 
 def faults_of(*nodes: Any, state_type: Any = Paper, **more: Any) -> str:
-    """What is wrong with a graph."""
     with pytest.raises(ConfigurationError) as caught:
         Graph(nodes=nodes, state_type=state_type, **more)
     return "\n".join(caught.value.faults)
@@ -164,20 +154,6 @@ def test_no_way_to_the_end_a_name_twice_and_a_state_that_is_none() -> None:
     assert "2 nodes are called Quoted" in faults_of(Quoted, Again, Joined, Labelled)
     assert "the state must be a pydantic model" in faults_of(Quoted, Joined, Labelled, state_type=int)
     assert "it has no nodes" in faults_of()
-
-
-def test_a_node_of_another_graph_with_the_same_name_is_refused() -> None:
-    def other() -> type[Node]:
-        @dataclass
-        class Joined(Node):
-            async def run(self, ctx: Ctx) -> End[str]:
-                return End("")
-
-        return Joined
-
-    graph: Graph[Paper, Office, str] = Graph(nodes=(Quoted, Joined, Labelled), state_type=Paper)
-    with pytest.raises(UsageError, match="Joined is no node of the workflow"):
-        graph.asked(other()(), Paper(), "me")
 
 
 def test_an_error_edge_needs_a_node_that_can_be_made_of_the_error() -> None:

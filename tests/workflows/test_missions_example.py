@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from .mission_kit import competition, example, play
+from .pages import agent_k
 
 
 def lead(folder: Path, change: Callable[[Any], None] = lambda deps: None, **state: Any) -> Any:
@@ -30,8 +31,6 @@ def test_it_goes_through_all_five_phases_and_hands_in(tmp_path: Path) -> None:
 
 
 class Silent:
-    """Agents without an answer."""
-
     def __init__(self, code: str = "") -> None:
         self.code = code
 
@@ -39,11 +38,9 @@ class Silent:
         """Nothing."""
 
     async def write(self, *_: Any) -> str:
-        """What it always writes."""
         return self.code
 
     async def vary(self, *_: Any) -> str:
-        """The same."""
         return self.code
 
 
@@ -85,3 +82,18 @@ def test_the_state_diagram_is_the_one_of_its_users() -> None:
     wanted = {("[*]", "DiscoveryNode")} | {(f"{name}Node", "[*]") for name in names}
     wanted |= {(f"{a}Node", f"{b}Node") for a, b in itertools.pairwise(names)}
     assert drawn == wanted
+
+
+@pytest.mark.parametrize(
+    ("found", "completed"),
+    [(["titanic"], ["discovery", "research", "prototype", "evolution", "submission"]), ([], ["discovery"])],
+)
+def test_the_mission_of_agent_k_s_page_goes_through_its_phases(found: list[str], completed: list[str]) -> None:
+    class Lobbyist:
+        async def run(self, prompt: str, *, deps: Any) -> list[str]:
+            return found
+
+    state = agent_k.MissionState(mission_id="m")
+    result = play(agent_k.graph, state=state, deps=agent_k.GraphContext(lobbyist_agent=Lobbyist()))
+    assert (result.outcome, result.output.success) == ("finished", bool(found))
+    assert result.state.phases_completed == completed

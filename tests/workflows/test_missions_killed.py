@@ -18,8 +18,6 @@ from .mission_kit import Journals, play
 
 
 class Trip(BaseModel):
-    """A state."""
-
     paid: list[str] = []
     steps: int = 0
     current_phase: str = ""
@@ -33,7 +31,6 @@ class World:
     file: Path
 
     def act(self, what: str) -> str:
-        """Have an effect."""
         with self.file.open("a") as file:
             file.write(f"{what}\n")
         return what
@@ -47,7 +44,6 @@ class World:
         return what
 
     def effects(self) -> list[str]:
-        """All of them, in order."""
         return self.file.read_text().split() if self.file.exists() else []
 
 
@@ -60,7 +56,6 @@ class Book(Node):
     """Effects that may be repeated by their key, side by side, and a retry between."""
 
     async def run(self, ctx: Ctx) -> "Pay":
-        """Book three things."""
         ctx.state.steps += 1
         names = ("hotel", "train", "plane")
         act = ctx.deps.act_once
@@ -78,7 +73,6 @@ class Pay(Node):
     left: int
 
     async def run(self, ctx: Ctx) -> "Pay | End[str]":
-        """Pay once, whatever happens."""
         what = f"pay-{self.left}"
         while True:
             try:

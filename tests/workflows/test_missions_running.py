@@ -48,8 +48,6 @@ class Ledger(BaseModel):
 
 @dataclass
 class Office:
-    """Dependencies."""
-
     writer: Any = None
 
 
@@ -69,7 +67,6 @@ def alone(body: Any, **policy: Any) -> Graph[Ledger, Office, Any]:
 
 
 def play(graph: Graph[Ledger, Office, Any], journal: Journals | None = None, **more: Any) -> Any:
-    """Run a mission on virtual time."""
     return kit.play(graph, journal=journal, **{"state": Ledger(), **more})
 
 
@@ -176,28 +173,6 @@ def test_what_a_step_did_to_the_state_is_done_when_it_is_not_run_again() -> None
         return [state.total, state.worst, state.notes, ctx.state is state]
 
     assert play(alone(body)).output == [2.0, -1.5, ["by the step"], True]
-
-
-def test_steps_side_by_side_and_of_one_name_are_each_their_own() -> None:
-    running = most = 0
-    calls: list[int] = []
-
-    async def work(number: int) -> int:
-        nonlocal running, most
-        calls.append(number)
-        running, most = running + 1, max(most, running + 1)
-        await asyncio.sleep(1 / number)
-        running -= 1
-        return number * 10
-
-    async def body(ctx: Ctx) -> Any:
-        found = await asyncio.gather(*(ctx.step("work", work, number) for number in (1, 2, 3)))
-        if ctx.attempt == 0:
-            raise ConnectionError("down")
-        return found
-
-    assert play(alone(body)).output == [10, 20, 30]
-    assert (sorted(calls), most) == ([1, 2, 3], 3)
 
 
 def test_a_durable_function_is_a_step_in_a_node_and_itself_elsewhere() -> None:

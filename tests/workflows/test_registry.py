@@ -27,8 +27,6 @@ pytestmark = pytest.mark.usefixtures("fresh_default")
 
 @dataclass(frozen=True)
 class Twice:
-    """A condition that holds another one."""
-
     inner: TransitionCondition
     times: int = 2
     name: ClassVar[str] = "twice"
@@ -39,8 +37,6 @@ class Twice:
 
 @dataclass(frozen=True)
 class Otherwise:
-    """A target that holds others."""
-
     targets: tuple[TransitionTarget, ...]
     name: ClassVar[str] = "otherwise"
 

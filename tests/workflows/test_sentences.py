@@ -17,7 +17,6 @@ class Page(BaseModel):
 
 
 def invalid(kind: Any, value: Any) -> ValidationError:
-    """What pydantic raises."""
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(kind).validate_python(value)
     return caught.value
