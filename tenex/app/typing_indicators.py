@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import Final, Literal, ParamSpec, Protocol, TypeVar
+from typing import Final, Literal, ParamSpec, TypeVar
 
 import structlog
 
@@ -33,8 +33,9 @@ from tenex.nostr.ephemeral import (
     text_event,
     typing_event,
 )
-from tenex.nostr.events import Event, sign
+from tenex.nostr.events import sign
 from tenex.nostr.keys import SecretKey
+from tenex.nostr.pool import RelayPool
 from tenex.nostr.urls import is_loopback, normalise_url
 
 log = structlog.get_logger(__name__)
@@ -58,22 +59,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class EphemeralSink(Protocol):
-    """Relays that take an event at once or not at all (`nostr.pool.RelayPool`)."""
-
-    def has_room(self, relay: str) -> bool:
-        """Whether an event would be sent at once."""
-        ...
-
-    def offer(self, event: Event, relay: str) -> bool:
-        """Send without waiting; False if it was dropped."""
-        ...
-
-    async def connected(self, timeout: float) -> None:  # noqa: ASYNC109  (part of the port)
-        """Return once a relay is connected; `RelayUnavailable` after `timeout` seconds."""
-        ...
-
-
 def suppress_errors(function: Callable[P, T]) -> Callable[P, T | None]:
     """Log what the function raises and return None: no work depends on a typing indicator."""
 
@@ -93,7 +78,7 @@ class StatusChannel:
     """The relays that get a conversation's ephemeral events, and the keys that sign them."""
 
     def __init__(
-        self, sink: EphemeralSink, keys: Mapping[PublicKey, SecretKey], relays: Sequence[str], clock: Clock
+        self, sink: RelayPool, keys: Mapping[PublicKey, SecretKey], relays: Sequence[str], clock: Clock
     ) -> None:
         self._sink = sink
         self._keys = keys
@@ -285,7 +270,7 @@ class TypingIndicators:
 
     def __init__(
         self,
-        sink: EphemeralSink,
+        sink: RelayPool,
         keys: Mapping[PublicKey, SecretKey],
         sealer: Sealer,
         clock: Clock,

@@ -11,18 +11,21 @@ import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END
+from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.phases import Phase
+from tenex.nostr.keys import KeyRing
 from tenex.operations.short_ids import matching
+from tenex.settings import Settings, resolve_paths
 
 from . import examples, output
+from .files import make_folder, write_new
 from .lessons import lessons
-from .options import DataOption, JsonOption, data_folder, group, open_settings
+from .options import Globals, group, parse_phase, register
 
 if TYPE_CHECKING:
     from tenex.core.graph import TransitionGraph
     from tenex.operations.prompt_preview import Preview
     from tenex.prompting import AgentDefinition, PromptLibrary
-    from tenex.settings import Settings
 
 _RESERVED = frozenset({END.lower(), "user", "project", "owner"})
 """Names that an agent may not have: words of the router, and keys that belong to no agent."""
@@ -32,23 +35,20 @@ agents = group("List, show and add agents; list and remove what they have learne
 agents.add_typer(lessons, name="lessons")
 
 
-@agents.command(name="list")
-def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
+@register(agents, "list")
+def list_(given: Globals) -> None:
     """List the agents, the orchestrator among them."""
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     rows = [_row(slug, agent, settings) for slug, agent in load_agents(settings).definitions.items()]
-    if as_json:
-        output.result_json(rows)
-        return
     head = ("slug", "kind", "model", "in_phases", "npub")  # with the tools it would be twice as wide as a terminal
-    output.result(output.table(head, [[_cell(row[name]) for name in head] for row in rows]))
-    if any(row["npub"] is None for row in rows):
-        output.message("An agent without an npub has no key yet; `tenex init` makes it.")
+    table = output.table(head, [[_cell(row[name]) for name in head] for row in rows])
+    note = "An agent without an npub has no key yet; `tenex init` makes it."
+    given.show(rows, table, note if any(row["npub"] is None for row in rows) else "")
 
 
-@agents.command()
+@register(agents)
 def show(
-    ctx: typer.Context,
+    given: Globals,
     slug: Annotated[str, typer.Argument(metavar="SLUG", help="Its slug or npub, or the beginning of one.")],
     as_prompt: Annotated[bool, typer.Option("--prompt", help="Print what its model would receive.")] = False,
     phase: Annotated[str, typer.Option(metavar="PHASE", help="With --prompt: in this phase.", show_default=False)] = "",
@@ -61,11 +61,9 @@ def show(
             metavar="TEXT", help="With --prompt: in a new conversation with this message.", show_default=False
         ),
     ] = "",
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show one agent, with its own phases and its instructions."""
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
     keys = _keys(settings)
     found = matching(slug.removeprefix("@"), [*known, *keys], "agents")
@@ -73,7 +71,7 @@ def show(
         raise UsageError(f"There is no agent {slug!r}. Choose from {', '.join(known)}.")
     slug = keys.get(found, found)
     if as_prompt:
-        _show_prompt(settings, slug, _phase(phase), conversation, message, as_json=as_json)
+        _show_prompt(given, settings, slug, parse_phase(phase), conversation, message)
         return
     if phase or conversation or message:
         raise UsageError("--phase, --conversation and --message need --prompt")
@@ -81,16 +79,11 @@ def show(
     sections = [f"## In {phase}\n\n{text.strip()}" for phase, text in agent.in_phase.items()]
     row = {**_row(slug, agent, settings), "instructions": "\n\n".join((agent.body.strip(), *sections))}
     own = agent.program.graph if agent.program is not None else None
-    if as_json:
-        output.result_json(row if own is None else {**row, "graph": edges(own)})
-        return
-    row.pop("models")
-    *facts, body = row.items()
+    facts = [(name, _cell(value)) for name, value in row.items() if name not in ("models", "instructions")]
     width = max(len(name) for name, _ in facts)
-    output.result("\n".join(f"{name.ljust(width)}  {_cell(value)}" for name, value in facts))
-    if own is not None:
-        output.result(f"\n{own.mermaid().rstrip()}")
-    output.result(f"\n{body[1]}")
+    parts = ["\n".join(f"{name.ljust(width)}  {value}" for name, value in facts)]
+    parts += [own.mermaid().rstrip()] if own is not None else []
+    given.show({**row, **({"graph": edges(own)} if own else {})}, "\n\n".join([*parts, row["instructions"]]))
 
 
 def edges(graph: "TransitionGraph") -> dict[str, Any]:
@@ -102,9 +95,9 @@ def edges(graph: "TransitionGraph") -> dict[str, Any]:
     }
 
 
-@agents.command()
+@register(agents)
 def add(
-    ctx: typer.Context,
+    given: Globals,
     slug: Annotated[
         str, typer.Argument(metavar="SLUG", help="Its name: lower-case words joined with hyphens.", show_default=False)
     ] = "",
@@ -115,28 +108,21 @@ def add(
     like: Annotated[
         str, typer.Option(metavar="EXAMPLE", help="Copy this example, under its own name or SLUG.", show_default=False)
     ] = "",
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write the file of a new agent to fill in, or a copy of a built-in one; without SLUG, list the examples.
 
     --like copies an example: agents with their own phases, in Python, or with output states.
     """
-    from tenex.settings import resolve_paths
-
-    from .files import make_folder, write_new
-
     if not slug and not like:
-        data_folder(ctx, data)
-        examples.list_examples(examples.agent_examples(), as_json=as_json)
-        output.message("`tenex agents add --like EXAMPLE` copies one; `tenex agents add SLUG` writes one to fill in.")
+        note = "`tenex agents add --like EXAMPLE` copies one; `tenex agents add SLUG` writes one to fill in."
+        examples.list_examples(given, examples.agent_examples(), note)
         return
     example = examples.choose(examples.agent_examples(), like) if like else None
     if example is not None and kind is not None:
         raise UsageError(f"--kind is for a new file; {like} defines its own kind")
     slug = slug or (example.name if example else "")
     _check_name(slug)
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     folder = resolve_paths(settings).agents
     sources = {str(name): agent.source for name, agent in load_agents(settings).definitions.items()}
     if example is not None:
@@ -156,7 +142,7 @@ def add(
         write_new(file, Path(source).read_text("utf-8") if source else _template(slug, kind or "worker"))
         files = [file]
         what = f"a copy of the built-in {slug}, which it replaces" if source else f"a new {kind or 'worker'}"
-    examples.print_files(files, as_json=as_json)
+    examples.print_files(given, files)
     output.message(f"This is {what}. Edit it, check it with `tenex config check`,")
     output.message(f"and see what its model will read with `tenex agents show {slug} --prompt`.")
     output.message("It takes effect at the daemon's next start or reload (SIGHUP), which also makes its key.")
@@ -199,39 +185,34 @@ Write rules for a single phase under a heading like this one.
 """
 
 
-def _phase(word: str) -> Phase | None:
-    phase = Phase.parse(word)
-    if word and phase is None:
-        raise UsageError(f"{word!r} is not a phase. Choose from {', '.join(Phase)}.")
-    return phase
-
-
 def _show_prompt(
-    settings: "Settings", slug: str, phase: Phase | None, conversation: str, message: str, *, as_json: bool
+    given: Globals, settings: Settings, slug: str, phase: Phase | None, conversation: str, message: str
 ) -> None:
     from tenex.operations.prompt_preview import SAMPLE, preview
 
     if conversation and message:
         raise UsageError("--message begins a new conversation; it cannot be used with --conversation")
-    shown = asyncio.run(preview(settings, slug, phase, conversation=conversation or None, message=message or SAMPLE))
-    if as_json:
-        output.result_json(_prompt_row(shown))
-        return
+    with output.without_logs():
+        shown = asyncio.run(
+            preview(settings, slug, phase, conversation=conversation or None, message=message or SAMPLE)
+        )
     request = shown.request
-    output.result(f"===== system =====\n{request.system.rstrip()}")
+    parts = {"system": request.system.rstrip()}
     for tool in request.tools:
         schema = json.dumps(tool.parameters, ensure_ascii=False)
-        output.result(f"\n===== tool {tool.name} =====\n{tool.description}\n{schema}")
+        parts[f"tool {tool.name}"] = f"{tool.description}\n{schema}"
     if request.output_schema is not None:
-        schema = json.dumps(request.output_schema, ensure_ascii=False)
-        output.result(f"\n===== the answer must be a JSON object =====\n{schema}")
-    output.result(f"\n===== message =====\n{_as_sent(shown)}")
-    output.message(f"In {request.phase}, to {', then '.join(shown.models)}; about {shown.tokens:,} tokens.")
+        parts["the answer must be a JSON object"] = json.dumps(request.output_schema, ensure_ascii=False)
+    parts["message"] = _as_sent(shown)
+    given.show(
+        _prompt_row(shown),
+        "\n\n".join(f"===== {name} =====\n{text}" for name, text in parts.items()),
+        f"In {request.phase}, to {', then '.join(shown.models)}; about {shown.tokens:,} tokens.",
+    )
 
 
 def _as_sent(shown: "Preview") -> str:
     """The text of the first message, as the providers receive it."""
-    from tenex.core.messages import AgentText, Note, UserText
     from tenex.llm.messages import marked
 
     texts = [entry for entry in shown.request.entries if isinstance(entry, UserText | AgentText | Note)]
@@ -253,7 +234,7 @@ def _prompt_row(shown: "Preview") -> dict[str, Any]:
     }
 
 
-def full_name(ctx: typer.Context, data: Path | None, start: str) -> str:
+def full_name(given: Globals, start: str) -> str:
     """The slug or npub that begins with `start`; `start` itself where no current agent matches.
 
     Raises:
@@ -262,13 +243,13 @@ def full_name(ctx: typer.Context, data: Path | None, start: str) -> str:
     if not start:
         return start
     try:
-        keys = _keys(open_settings(ctx, data))
+        keys = _keys(given.settings())
     except ConfigurationError:  # conversations can be read without valid settings
         return start
     return matching(start.removeprefix("@"), [*keys, *keys.values()], "agents") or start
 
 
-def _keys(settings: "Settings") -> dict[str, str]:
+def _keys(settings: Settings) -> dict[str, str]:
     """The slugs of the agents that have a key, by npub."""
     return {
         npub: str(slug)
@@ -277,14 +258,13 @@ def _keys(settings: "Settings") -> dict[str, str]:
     }
 
 
-def load_agents(settings: "Settings") -> "PromptLibrary":
+def load_agents(settings: Settings) -> "PromptLibrary":
     """Read and check the built-in agents and the operator's own.
 
     Raises:
         ConfigurationError: with every fault.
     """
     from tenex.configuration import agents as configuration
-    from tenex.settings import resolve_paths
 
     return configuration.load_agents(resolve_paths(settings))
 
@@ -294,14 +274,14 @@ def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
     return tuple(str(slug) for slug, agent in library.definitions.items() if agent.kind != "orchestrator")
 
 
-def _models(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str, list[str]]:
+def _models(slug: str, agent: "AgentDefinition", settings: Settings) -> dict[str, list[str]]:
     """The models in use by phase, or for `route`."""
     if agent.kind == "orchestrator":
         return {"route": list(settings.models.for_router())}
     return {str(phase): list(settings.models.for_agent(slug, phase, agent.model or None)) for phase in Phase}
 
 
-def _row(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str, Any]:
+def _row(slug: str, agent: "AgentDefinition", settings: Settings) -> dict[str, Any]:
     models = _models(slug, agent, settings)
     chains = [", then ".join(chain) for chain in models.values()]
     usual = max(chains, key=chains.count)
@@ -333,11 +313,8 @@ def _own(agent: "AgentDefinition") -> dict[str, Any]:
     }
 
 
-def _npub(name: str, settings: "Settings") -> str | None:
-    from tenex.nostr.keys import KeyRing
-    from tenex.settings import resolve_paths
-
-    ring = KeyRing(Path(resolve_paths(settings).keys))
+def _npub(name: str, settings: Settings) -> str | None:
+    ring = KeyRing(resolve_paths(settings).keys)
     return ring.get(name).npub if name in ring.names() else None
 
 

@@ -26,7 +26,7 @@ from .activity import HAS_ENDED, NEXT_CYCLE, YOUR_TURN, DaemonWatch, activity_li
 from .console import Feed, Screen
 from .init import OWNER, PROJECT
 from .nostr_client import Activity, ChatClient, ReceivedMessage, connected_client
-from .options import DataOption, open_settings
+from .options import Globals
 
 if TYPE_CHECKING:
     from tenex.core.ids import PublicKey
@@ -39,7 +39,7 @@ _ID: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def chat(
-    ctx: typer.Context,
+    given: Globals,
     relay: Annotated[
         str | None, typer.Option(metavar="URL", help="The relay; default: the first of the settings.")
     ] = None,
@@ -52,7 +52,6 @@ def chat(
     wait: Annotated[
         float, typer.Option(help="Seconds without a message after which it ends, or warns in a terminal.")
     ] = 10.0,
-    data: DataOption = None,
 ) -> None:
     """Talk to the agents from this terminal, signed with keys/owner.nsec.
 
@@ -64,7 +63,7 @@ def chat(
     from tenex.settings import resolve_paths
     from tenex.telemetry import configure
 
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     ring = KeyRing(Path(resolve_paths(settings).keys))
     try:
         user = ring.get("owner")

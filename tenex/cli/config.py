@@ -6,52 +6,42 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import Any
 
 from tenex.core.errors import ConfigurationError
+from tenex.nostr.keys import KeyRing
+from tenex.settings import example_config, resolve_paths
 
 from . import output
-from .options import DataOption, JsonOption, group, open_settings
-
-if TYPE_CHECKING:
-    from tenex.settings import Settings
+from .options import Globals, group, register
 
 config = group("Show and check the settings.")
 
 
-@config.command()
-def check(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
+@register(config)
+def check(given: Globals) -> None:
     """Check settings, keys, folders, agents, workflows and models, and list every fault.
 
     No model is called. The exit code is 3 where there is a fault. A setting without effect is only a remark.
     """
-    if not as_json:
-        file, remarks = _check(ctx, data)
-        for remark in remarks:
-            output.message(remark)
-        output.result(f"ok: {file or 'no tenex.toml, the defaults'}")
-        return
     try:
-        file, remarks = _check(ctx, data)
+        file, remarks = _check(given)
     except ConfigurationError as error:
-        output.result_json({"ok": False, "file": None, "faults": list(error.faults), "remarks": []})
+        given.show({"ok": False, "file": None, "faults": list(error.faults), "remarks": []}, "")
         raise
-    output.result_json({"ok": True, "file": file and str(file), "faults": [], "remarks": remarks})
+    found = {"ok": True, "file": file and str(file), "faults": [], "remarks": remarks}
+    given.show(found, f"ok: {file or 'no tenex.toml, the defaults'}", *remarks)
 
 
-def _check(ctx: typer.Context, data: Path | None) -> tuple[Path | None, list[str]]:
+def _check(given: Globals) -> tuple[Path | None, list[str]]:
     """Check everything; returns the file, and remarks on settings without effect.
 
     Raises:
         ConfigurationError: with every fault.
     """
-    from tenex.nostr.keys import KeyRing
     from tenex.operations.configuration_check import check_configuration, faults_of
-    from tenex.settings import resolve_paths
 
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     ring = KeyRing(resolve_paths(settings).keys)
     faults, remarks = check_configuration(settings)
     faults += faults_of(*(partial(ring.get, name) for name in ring.names()))
@@ -60,40 +50,29 @@ def _check(ctx: typer.Context, data: Path | None) -> tuple[Path | None, list[str
     return settings.file, remarks
 
 
-@config.command()
-def show(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
+@register(config)
+def show(given: Globals) -> None:
     """Print every setting as TOML, and where its value comes from.
 
     A value without an origin is the default.
     """
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     values = _without_passwords(settings.model_dump())
-    if as_json:
-        output.result_json({"settings": values, "origins": dict(settings.origins)})
-        return
-    output.result("\n".join(_toml(values, settings.origins)).lstrip("\n"))
+    text = "\n".join(_toml(values, settings.origins)).lstrip("\n")
+    given.show({"settings": values, "origins": dict(settings.origins)}, text)
 
 
-@config.command()
-def path(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
+@register(config)
+def path(given: Globals) -> None:
     """Print the path of tenex.toml.
 
     It is printed even if the file does not exist; --json adds the folders.
     """
-    settings = open_settings(ctx, data)
-    if as_json:
-        output.result_json(_paths(settings))
-        return
-    if settings.file is None:
-        output.message("This file does not exist yet; `tenex init` writes it.")
-    output.result(str(settings.file or settings.data / "tenex.toml"))
-
-
-def _paths(settings: "Settings") -> dict[str, str | None]:
-    from tenex.settings import example_config, resolve_paths
-
+    settings = given.settings()
     here = {name: str(value) if value else None for name, value in asdict(resolve_paths(settings)).items()}
-    return {**here, "example": str(example_config())}
+    file = settings.file or settings.data / "tenex.toml"
+    note = "" if settings.file else "This file does not exist yet; `tenex init` writes it."
+    given.show({**here, "example": str(example_config())}, str(file), note)
 
 
 def _without_passwords(values: dict[str, Any]) -> dict[str, Any]:

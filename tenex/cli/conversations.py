@@ -1,22 +1,25 @@
-"""`tenex conversations`: list, search, show and add up what is on disk.
+"""`tenex conversations`: list, search and show what is on disk.
 
 The commands here only read files, so they work with and without a running daemon.
 """
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from . import agents, output
-from .lookup import AllIdArgument, NewestIdArgument, find, on_folder, read_folder, read_records
-from .options import DataOption, JsonOption, group, project_paths
+from tenex.core.conversation import fold
+from tenex.operations.transcript import TranscriptRenderer
+from tenex.store.repository import ConversationFolder
+from tenex.store.view import render
+
+from . import agents, list_search, output
+from .console import Screen
+from .lookup import AllIdArgument, NewestIdArgument, find, read_folder, read_records
+from .options import Globals, group, register
 from .rollback import fork, rollback
+from .stats import stats
 from .transfer import export, import_, rebuild
 from .verify import replay, verify
-
-if TYPE_CHECKING:
-    from tenex.store.repository import ConversationFolder
 
 conversations = group("List, show, search and roll back conversations.")
 
@@ -33,9 +36,9 @@ UntilOption = Annotated[str, typer.Option(metavar="WHEN", help="Not after; a day
 ThoughtsOption = Annotated[bool, typer.Option("--thoughts", help="Also what agents wrote for themselves.")]
 
 
-@conversations.command("list")
+@register(conversations, "list")
 def list_(
-    ctx: typer.Context,
+    given: Globals,
     phase: PhaseOption = "",
     was_in: WasInOption = "",
     status: StatusOption = "",
@@ -43,37 +46,19 @@ def list_(
     since: SinceOption = "",
     until: UntilOption = "",
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many.")] = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List conversations, the newest first."""
-    from . import list_search
-
-    agent = agents.full_name(ctx, data, agent)
+    agent = agents.full_name(given, agent)
     wanted = list_search.make_filter(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    rows = read_folder(ctx, data, lambda folder: list_search.rows(folder, wanted, limit or -1))
-    if as_json:
-        output.result_json(rows)
-    elif not rows:
-        which = " of that kind" if wanted != list_search.make_filter() else ""
-        output.message(f"There are no conversations{which} in {project_paths(ctx, data).conversations}.")
-    else:
-        head = ("id", "status", "phase", "cycle", "updated", "title")
-        output.result(output.table(head, [[_cell(row, name) for name in head] for row in rows]))
+    rows = read_folder(given, lambda folder: list_search.rows(folder, wanted, limit or -1))
+    which = " of that kind" if wanted != list_search.make_filter() else ""
+    none = "" if rows else f"There are no conversations{which} in {given.paths().conversations}."
+    given.show(rows, list_search.table(rows) if rows else "", none)
 
 
-def _cell(row: dict[str, Any], name: str) -> str:
-    value = str(row.get(name) or "")
-    if name == "phase" and "with" in row:
-        return f"@{row['with']}"
-    if name == "id":
-        return value[:12]
-    return value[:19].replace("T", " ") if name == "updated" else output.shorten(value)
-
-
-@conversations.command()
+@register(conversations)
 def search(
-    ctx: typer.Context,
+    given: Globals,
     words: Annotated[
         list[str],
         typer.Argument(
@@ -90,94 +75,55 @@ def search(
     since: SinceOption = "",
     until: UntilOption = "",
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many conversations.")] = 20,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Search messages and titles, the best match first. --since and --until apply to the messages."""
-    from . import list_search
-
-    agent = agents.full_name(ctx, data, agent)
+    agent = agents.full_name(given, agent)
     wanted = list_search.make_filter(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    found = read_folder(ctx, data, lambda folder: list_search.search(folder, " ".join(words), wanted, limit))
-    if as_json:
-        output.result_json(list_search.as_json(found))
-    elif not found:
-        output.message("Nothing was found.")
-    else:
-        output.result(list_search.as_text(found))
+    found = read_folder(given, lambda folder: list_search.search(folder, " ".join(words), wanted, limit))
+    given.show(list_search.as_json(found), list_search.as_text(found), "" if found else "Nothing was found.")
 
 
-@conversations.command()
+@register(conversations)
 def show(
-    ctx: typer.Context,
+    given: Globals,
     id: NewestIdArgument = "",  # noqa: A002
     thoughts: ThoughtsOption = False,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Print a conversation from its journal: messages, phases and tool calls."""
-    read_folder(ctx, data, lambda folder: _show(folder, id, thoughts=thoughts, as_json=as_json))
+    read_folder(given, lambda folder: _show(folder, id, thoughts=thoughts, as_json=given.as_json))
 
 
-async def _show(folder: "ConversationFolder", start: str, *, thoughts: bool, as_json: bool) -> None:
-    from tenex.core.conversation import fold
-
+async def _show(folder: ConversationFolder, start: str, *, thoughts: bool, as_json: bool) -> None:
     name = await find(folder, start)
     records = await read_records(folder, name)
     conversation = fold(name, records)
     if as_json:
-        from tenex.store.view import render
-
         output.result(output.escape_json(render(conversation).rstrip("\n")))
         return
-    from tenex.operations.transcript import TranscriptRenderer
-
-    from .console import Screen
-
     screen, renderer = Screen(), TranscriptRenderer(thoughts=thoughts)
     screen.message(f"{conversation.title}\n{name}", "bold")
     for record in records:
         for line in renderer.render(record):
             screen.show(line)
-    state = f"{conversation.status} {conversation.position}"
-    screen.message(f"{state} · {folder.path(name)}")
+    screen.message(f"{conversation.status} {conversation.position} · {folder.path(name)}")
 
 
-@conversations.command()
-def path(
-    ctx: typer.Context,
-    id: AllIdArgument = "",  # noqa: A002
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@register(conversations)
+def path(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
     """Print the folder of a conversation, or of all."""
+    if not id:
+        found = given.paths().conversations
+        given.show({"path": str(found)}, str(found))
+        return
 
-    async def path_of(folder: "ConversationFolder") -> Path:
-        return folder.path(await find(folder, id))
+    async def name_and_path(folder: ConversationFolder) -> tuple[str, str]:
+        name = await find(folder, id)
+        return name, str(folder.path(name))
 
-    found = read_folder(ctx, data, path_of) if id else project_paths(ctx, data).conversations
-    if as_json:
-        output.result_json({**({"id": found.stem} if id else {}), "path": str(found)})
-    else:
-        output.result(str(found))
-
-
-for _command in (verify, replay, rollback, fork, export, rebuild):
-    conversations.command()(_command)
-conversations.command("import")(import_)
+    name, place = read_folder(given, name_and_path)
+    given.show({"id": name, "path": place}, place)
 
 
-@conversations.command()
-def stats(
-    ctx: typer.Context,
-    id: AllIdArgument = "",  # noqa: A002
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Add up time, turns, tokens and costs of one conversation or of all, by phase, model and agent."""
-    from .stats import stats_of, stats_of_all
-
-    if id:
-        on_folder(ctx, data, lambda folder, _: stats_of(folder, id, as_json=as_json))
-    else:
-        on_folder(ctx, data, lambda folder, _: stats_of_all(folder, as_json=as_json))
+for _command in (verify, replay, rollback, fork, export, rebuild, stats):
+    register(conversations)(_command)
+register(conversations, "import")(import_)

@@ -29,7 +29,7 @@ from .activity import DaemonWatch, toolbar
 from .chat import send_typed_lines
 from .console import OVERDUE, Feed, Screen
 from .nostr_client import ChatClient, connected_client
-from .options import DataOption, open_settings
+from .options import Globals
 
 if TYPE_CHECKING:
     from tenex.app import Application
@@ -46,7 +46,7 @@ WAITING = 6
 
 
 def demo(
-    ctx: typer.Context,
+    given: Globals,
     message: Annotated[
         str | None,
         typer.Option(help="Send this, wait for the end, and exit; default: standard input, if it is no terminal."),
@@ -60,7 +60,6 @@ def demo(
             metavar="NAME", help='The model, as "openai:gpt-5-mini" or "offline"; else one that is available.'
         ),
     ] = None,
-    data: DataOption = None,
 ) -> None:
     """Try it all on this machine: relay, daemon and chat.
 
@@ -78,9 +77,9 @@ def demo(
 
     from .demo_model import demo_model
 
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     chosen = demo_model(settings, resolve_paths(settings).keys, model, in_terminal=sys.stdin.isatty())
-    hold(ctx, message, port=port, data=data, overrides=chosen.overrides, announcement=chosen.announcement)
+    hold(given, message, port=port, overrides=chosen.overrides, announcement=chosen.announcement)
 
 
 def _piped() -> str | None:
@@ -100,11 +99,10 @@ def _piped() -> str | None:
 
 
 def hold(
-    ctx: typer.Context,
+    given: Globals,
     message: str | None,
     *,
     port: int | None,
-    data: Path | None,
     overrides: Mapping[str, Any] | None = None,
     announcement: str = "",
 ) -> None:
@@ -119,7 +117,7 @@ def hold(
 
     from .files import make_folder
 
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     where = resolve_paths(settings)
     make_folder(where.data)
     ring = KeyRing(where.keys)
@@ -135,8 +133,8 @@ def hold(
         show = _Demo(screen, is_chat=is_chat, message=message or REQUEST)
         code = asyncio.run(
             show.hold(
-                lambda url: open_settings(
-                    ctx, data, {"relays": {"urls": [url]}, "people": {"owners": owners}, **(overrides or {})}
+                lambda url: given.settings(
+                    {"relays": {"urls": [url]}, "people": {"owners": owners}, **(overrides or {})}
                 ),
                 user,
                 project,

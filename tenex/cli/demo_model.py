@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from tenex.core.errors import ConfigurationError
+from tenex.llm.config import OFFLINE
 
 from .provider import (
     BY_NAME,
-    OFFLINE,
     VENDORS,
     Chosen,
     Options,

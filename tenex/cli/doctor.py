@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import output
-from .options import DataOption, JsonOption, code_refusal, data_folder, global_options
+from .options import Globals
 
 if TYPE_CHECKING:
     from tenex.operations.doctor.findings import Case, Finding
@@ -17,7 +18,7 @@ _MARKS = {"ok": "ok", "warning": "warning", "fault": "FAULT"}
 
 
 def doctor(
-    ctx: typer.Context,
+    given: Globals,
     *,
     fix: Annotated[
         bool, typer.Option("--fix", help="Fix what is safe to fix: permissions, missing folders, leftover files.")
@@ -25,8 +26,6 @@ def doctor(
     probe: Annotated[
         bool, typer.Option("--probe", help="Ask each model one small question; costs almost nothing.")
     ] = False,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Check settings, keys, folders, journals, relays, models and the machine.
 
@@ -40,18 +39,17 @@ def doctor(
     from tenex.operations.doctor.runner import run_doctor
 
     case = Case(
-        data=data_folder(ctx, data),
-        config=global_options(ctx).config,
+        data=given.folder(),
+        config=given.config,
         env=dict(os.environ),
         probe=probe,
-        code_refusal=code_refusal(ctx, data),
+        code_refusal=given.code_refusal(),
     )
     with output.without_logs():
         report = asyncio.run(run_doctor(case, fix=fix))
-    if as_json:
-        output.result_json(_as_json(case, report))
-    else:
-        _print(case, report)
+    stars = any(finding.repair is not None for finding in report.findings) and not report.fixed
+    hint = "`tenex doctor --fix` fixes what is marked with *." if stars else ""
+    given.show(_as_json(case, report), "\n".join(_as_text(case, report)), hint)
     if report.exit_code:
         raise typer.Exit(report.exit_code)
 
@@ -83,29 +81,25 @@ def _as_json(case: "Case", report: "Report") -> dict[str, Any]:
     }
 
 
-def _print(case: "Case", report: "Report") -> None:
-    output.result(f"{case.data}\n")
+def _as_text(case: "Case", report: "Report") -> Iterator[str]:
+    yield f"{case.data}\n"
     for fixed in report.fixed:
-        output.result(f"{'fixed' if fixed.success else 'not fixed'}: {fixed.location}: {fixed.done}")
+        yield f"{'fixed' if fixed.success else 'not fixed'}: {fixed.location}: {fixed.done}"
     if report.fixed:
-        output.result("")
+        yield ""
     for finding in report.findings:
-        for line in _lines(finding):
-            output.result(line)
+        yield from _lines(finding)
     counted = [(_count(report, level), level) for level in ("fault", "warning")]
-    output.result("\n" + ", ".join(output.count(found, level) if found else f"no {level}s" for found, level in counted))
-    if any(finding.repair is not None for finding in report.findings) and not report.fixed:
-        output.message("`tenex doctor --fix` fixes what is marked with *.")
+    yield "\n" + ", ".join(output.count(found, level) if found else f"no {level}s" for found, level in counted)
 
 
-def _lines(finding: "Finding") -> list[str]:
+def _lines(finding: "Finding") -> Iterator[str]:
     star = "*" if finding.repair is not None else " "
     head = f"{_MARKS[finding.level]:<7}{star} {finding.check:<13} "
     where = f"{finding.location}: " if finding.location else ""
-    lines = [f"{head}{where}{finding.message}"]
+    yield f"{head}{where}{finding.message}"
     if finding.fix:
-        lines.append(f"{' ' * len(head)}-> {output.with_options(finding.fix)}")
-    return lines
+        yield f"{' ' * len(head)}-> {output.with_options(finding.fix)}"
 
 
 def _count(report: "Report", level: str) -> int:

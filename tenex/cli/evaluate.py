@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from . import output
-from .options import DataOption, JsonOption, open_settings
+from .options import Globals
 
 if TYPE_CHECKING:
     from tenex.operations.evaluation.scenario import Scenario
@@ -25,7 +25,7 @@ _HEAD: Final = ("scenario", "model", "result", "calls", "sequential", "prompt", 
 
 
 def evaluate(
-    ctx: typer.Context,
+    given: Globals,
     *,
     files: Annotated[
         list[str] | None,
@@ -43,8 +43,6 @@ def evaluate(
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the data folder of each run below this new folder.")
     ] = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Run scenarios: messages of a person, the answers of models, and what is expected.
 
@@ -60,9 +58,11 @@ def evaluate(
 
     scenarios = read_scenarios(find(files or ()))
     if show_list:
-        _list(scenarios, as_json=as_json)
+        rows = [(one.name, one.answered_by, one.about) for one in scenarios]
+        listed = [dict(zip(("name", "models", "about"), row, strict=True)) for row in rows]
+        given.show(listed, output.table(("scenario", "models", "about"), rows))
         return
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     chosen = {name: _models(settings, name) for name in models or ()}
     with output.without_logs():
         results = [
@@ -70,20 +70,9 @@ def evaluate(
             for scenario in scenarios
             for name in chosen or [scenario.answered_by]
         ]
-    if as_json:
-        output.result_json([_as_json(result) for result in results])
-    else:
-        _show(results)
+    given.show([_as_json(result) for result in results], _as_text(results))
     if any(result.failures for result in results):
         raise typer.Exit(FAILED)
-
-
-def _list(scenarios: "Sequence[Scenario]", *, as_json: bool) -> None:
-    rows = [(one.name, one.answered_by, one.about) for one in scenarios]
-    if as_json:
-        output.result_json([dict(zip(("name", "models", "about"), row, strict=True)) for row in rows])
-    else:
-        output.result(output.table(("scenario", "models", "about"), rows))
 
 
 def _models(settings: "Settings", name: str) -> "Models":
@@ -125,7 +114,7 @@ def _run(scenario: "Scenario", models: "Models | None", name: str, settings: "Se
             shutil.move(folder, keep / re.sub(r"[^\w.-]+", "-", f"{scenario.name}-{name}"))
 
 
-def _show(results: "Sequence[Result]") -> None:
+def _as_text(results: "Sequence[Result]") -> str:
     rows = []
     for one in results:
         figures = one.figures
@@ -142,12 +131,14 @@ def _show(results: "Sequence[Result]") -> None:
                 f"{one.seconds:.1f}",
             )
         )
-    output.result(output.table(_HEAD, rows))
-    for one in results:
-        for failure in one.failures:
-            output.result(f"{one.scenario} ({one.model}): {failure}")
     failed = sum(bool(one.failures) for one in results)
-    output.result(f"{output.count(len(results) - failed, 'passed', 'passed')}, {failed} failed")
+    return "\n".join(
+        [
+            output.table(_HEAD, rows),
+            *(f"{one.scenario} ({one.model}): {failure}" for one in results for failure in one.failures),
+            f"{len(results) - failed:,} passed, {failed} failed",
+        ]
+    )
 
 
 def _as_json(result: "Result") -> dict[str, Any]:

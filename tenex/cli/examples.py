@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenex.core.errors import UsageError
+from tenex.core.errors import ConfigurationError, UsageError
+from tenex.settings import example_folder
 
 from . import output
+from .files import make_folder, write_new
+from .options import Globals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,6 @@ class Example:
 def agent_examples() -> dict[str, Example]:
     """The agents, by name."""
     from tenex.configuration.agents import read_library
-    from tenex.settings import example_folder
 
     folder = example_folder("agents")
     there = [
@@ -55,8 +57,6 @@ def workflow_examples() -> dict[str, Example]:
     Raises:
         ConfigurationError: one of them cannot be read.
     """
-    from tenex.core.errors import ConfigurationError
-    from tenex.settings import example_folder
     from tenex.workflows.speakers.definitions import find_workflows
 
     read = find_workflows(example_folder("workflows"), ())
@@ -73,12 +73,11 @@ def slug_of(file: Path) -> str:
     return file.stem.lower().replace("_", "-")
 
 
-def list_examples(examples: Mapping[str, Example], *, as_json: bool) -> None:
+def list_examples(given: Globals, examples: Mapping[str, Example], note: str) -> None:
     """Print the names and descriptions."""
-    if as_json:
-        output.result_json([{"name": one.name, "about": one.about} for one in examples.values()])
-        return
-    output.result(output.table(("example", "about"), [(one.name, one.about) for one in examples.values()]))
+    given.folder()  # the note names a command on it
+    rows = [(one.name, one.about) for one in examples.values()]
+    given.show([{"name": name, "about": about} for name, about in rows], output.table(("example", "about"), rows), note)
 
 
 def choose(examples: Mapping[str, Example], name: str) -> Example:
@@ -92,13 +91,10 @@ def choose(examples: Mapping[str, Example], name: str) -> Example:
     return examples[name]
 
 
-def print_files(files: Iterable[Path], *, as_json: bool) -> None:
+def print_files(given: Globals, files: Iterable[Path]) -> None:
     """Print which files were written."""
-    if as_json:
-        output.result_json({"files": [str(file) for file in files]})
-        return
-    for file in files:
-        output.result(str(file))
+    names = [str(file) for file in files]
+    given.show({"files": names}, "\n".join(names))
 
 
 def copy(example: Example, folder: Path, name: str = "") -> list[Path]:
@@ -110,8 +106,6 @@ def copy(example: Example, folder: Path, name: str = "") -> list[Path]:
         UsageError: a file of that name exists; nothing is written.
         ConfigurationError: one cannot be written.
     """
-    from .files import make_folder, write_new
-
     stem = name.replace("-", "_") if example.file.suffix == ".py" else name
     target = folder / (f"{stem}{example.file.suffix}" if name and name != example.name else example.file.name)
     texts = {folder / file.name: file.read_text("utf-8") for file in example.beside}

@@ -9,21 +9,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
+from tenex.llm.config import OFFLINE
+from tenex.nostr.keys import KeyRing, npub, parse_public_key
+from tenex.settings import Settings, check_paths, example_config, find_config, load, resolve_paths
 
 from . import output
 from .files import make_folder, write_new
-from .options import DataOption, JsonOption, code_refusal, data_folder, global_options
+from .options import Globals
+from .provider import KEY_SUFFIX, Chosen, Options, ask, build, check, from_options, how_to
 from .relay import is_here
-
-if TYPE_CHECKING:
-    from tenex.settings import Settings
-
-    from .provider import Chosen, Options
 
 PROJECT = "project"
 """The name of the project's key, which the orchestrator signs with."""
@@ -53,7 +52,7 @@ class InitResult:
 
 
 def init(
-    ctx: typer.Context,
+    given: Globals,
     *,
     folder: Annotated[
         Path | None, typer.Option("--dir", metavar="DIR", help="The data folder to make; the same as --data.")
@@ -79,41 +78,33 @@ def init(
     check_key: Annotated[
         bool, typer.Option("--check/--no-check", help="Whether to ask the model two small questions first.")
     ] = True,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Make the configuration, the keys and the folders.
 
     Asks in a terminal which model to use. Prints the project's npub, the address that users write to. Existing files
     are not changed.
     """
-    given = global_options(ctx)
     if given.config is not None:
         raise UsageError("init writes tenex.toml into the data folder; use --dir instead of --config.")
-    if len({path.absolute() for path in (folder, data, given.data) if path is not None}) > 1:
+    if folder and given.data and folder.absolute() != given.data.absolute():
         raise UsageError("--dir and --data name different folders; give one of them.")
-    from .provider import Options
-
-    here = data_folder(ctx, folder or data)
+    given.data = folder or given.data
+    here = given.folder()
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
-    chosen = _choose(here, options, owner, relay or [], may_ask=not as_json, is_checked=check_key)
-    made = prepare(here, owner, relay or [], chosen, code_refusal=code_refusal(ctx, folder or data))
-    if options.is_given and chosen is None and made.models != ["offline"]:
+    chosen = _choose(here, options, owner, relay or [], may_ask=not given.as_json, is_checked=check_key)
+    made = prepare(here, owner, relay or [], chosen, code_refusal=given.code_refusal())
+    if options.is_given and chosen is None and made.models != [OFFLINE]:
         raise UsageError(f'{made.config} exists and was not changed; set models.default = "offline" in it.')
-    if as_json:
+    if given.as_json:
         output.result_json(_as_json(made))
     else:
         _print(made)
 
 
 def _choose(
-    data: Path, options: "Options", owner: str | None, relays: Sequence[str], *, may_ask: bool, is_checked: bool
-) -> "Chosen | None":
+    data: Path, options: Options, owner: str | None, relays: Sequence[str], *, may_ask: bool, is_checked: bool
+) -> Chosen | None:
     """The model to set up; None for the offline one, and where a configuration exists and none was named."""
-    from tenex.settings import find_config
-
-    from .provider import ask, build, check, from_options
-
     is_new = find_config(None, data) is None
     if options.is_given:
         chosen = from_options(options, data / "keys", is_new=is_new)
@@ -133,15 +124,12 @@ def _choose(
     return None
 
 
-def _validate(data: Path, owner: str | None, relays: Sequence[str], chosen: "Chosen | None" = None) -> dict[str, Any]:
+def _validate(data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None) -> dict[str, Any]:
     """The options as settings.
 
     Raises:
         UsageError: one is invalid, or the folder is a file.
     """
-    from tenex.nostr.keys import parse_public_key
-    from tenex.settings import load
-
     if data.exists() and not data.is_dir():
         raise UsageError(f"{data} is not a folder; name another one with --dir")
     wanted: dict[str, Any] = {}
@@ -159,7 +147,7 @@ def _validate(data: Path, owner: str | None, relays: Sequence[str], chosen: "Cho
 
 
 def prepare(
-    data: Path, owner: str | None, relays: Sequence[str], chosen: "Chosen | None" = None, *, code_refusal: str = ""
+    data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None, *, code_refusal: str = ""
 ) -> InitResult:
     """Make what is missing in a data folder.
 
@@ -174,11 +162,7 @@ def prepare(
         UsageError: an option is invalid, or contradicts the existing configuration.
         ConfigurationError: the existing configuration or a key is invalid, or a file cannot be written.
     """
-    from tenex.nostr.keys import KeyRing, npub, parse_public_key
-    from tenex.settings import check_paths, find_config, load, resolve_paths
-
     from .agents import keyed_agents, load_agents
-    from .provider import KEY_SUFFIX
 
     wanted = _validate(data, owner, relays, chosen)
     file = find_config(None, data)
@@ -225,12 +209,7 @@ def _chain(default: str | list[str]) -> list[str]:
     return [default] if isinstance(default, str) else list(default)
 
 
-def _refuse_changes(file: Path, settings: "Settings", wanted: dict[str, Any], chosen: "Chosen | None") -> None:
-    from tenex.nostr.keys import parse_public_key
-    from tenex.settings import resolve_paths
-
-    from .provider import how_to
-
+def _refuse_changes(file: Path, settings: Settings, wanted: dict[str, Any], chosen: Chosen | None) -> None:
     if chosen is not None and _chain(settings.models.default) != [chosen.name]:
         raise UsageError(how_to(chosen, file, resolve_paths(settings).keys))
     known = {parse_public_key(key) for key in settings.people.owners}
@@ -253,10 +232,8 @@ def _store_key(file: Path, key: str) -> list[str]:
     raise UsageError(f"{file} holds another key; move it away, or omit the key to use that one")
 
 
-def _config_text(owners: Sequence[str], relays: Sequence[str], chosen: "Chosen | None") -> str:
+def _config_text(owners: Sequence[str], relays: Sequence[str], chosen: Chosen | None) -> str:
     """The text of a new `tenex.toml`; no relays leave the default, no model the offline one."""
-    from tenex.settings import Settings, example_config
-
     urls = f"urls = {json.dumps(relays)}" if relays else f"# urls = {json.dumps(Settings().relays.urls)}"
     return f"""\
 # Write here only what differs from the defaults. Every setting, explained: {example_config()}

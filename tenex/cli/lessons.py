@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from . import output
-from .options import DataOption, JsonOption, group, open_settings
+from .options import Globals, group, register
 from .times import local_time
 
 if TYPE_CHECKING:
@@ -21,38 +21,32 @@ AgentOption = Annotated[str, typer.Option("--agent", metavar="SLUG", help="Only 
 NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", help="As `tenex agents lessons list` numbers them.")]
 
 
-@lessons.command(name="list")
-def list_(ctx: typer.Context, agent: AgentOption = "", data: DataOption = None, as_json: JsonOption = False) -> None:
+@register(lessons, "list")
+def list_(given: Globals, agent: AgentOption = "") -> None:
     """List the lessons that agents are shown: who learned each, when, in which conversation and for which user."""
     from tenex.operations.lessons import StoredLessons, as_dict
     from tenex.settings import resolve_paths
 
-    where = resolve_paths(open_settings(ctx, data))
+    where = resolve_paths(given.settings())
     found = [as_dict(one) for one in StoredLessons(where.conversations).all_lessons() if agent in ("", one.agent)]
-    if as_json:
-        output.result_json(found)
-        return
+    lines = []
     for one in found:
         user = f"{one['role']} {one['author'][:12]}" if one["author"] else "an unknown user"
-        output.result(f"{one['number']}  {one['agent']}  {output.one_line(one['title'])}")
-        output.result(f"   {local_time(one['at'])}, in {one['conversation'][:12]}, for {user}")
-        output.result("".join(f"   {line}\n" for line in one["lesson"].splitlines()).rstrip("\n"))
-    if not found:
-        output.message(f"There are no lessons{f' of {agent}' if agent else ''}.")
+        lines.append(f"{one['number']}  {one['agent']}  {output.one_line(one['title'])}")
+        lines.append(f"   {local_time(one['at'])}, in {one['conversation'][:12]}, for {user}")
+        lines += [f"   {line}" for line in one["lesson"].splitlines()]
+    given.show(found, "\n".join(lines), "" if found else f"There are no lessons{f' of {agent}' if agent else ''}.")
 
 
-@lessons.command()
-def remove(ctx: typer.Context, number: NumberArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
+@register(lessons)
+def remove(given: Globals, number: NumberArgument) -> None:
     """Remove a lesson, so that no agent is shown it any more. Works with and without a running daemon."""
     from tenex.settings import resolve_paths
 
-    removed, by_daemon = asyncio.run(_remove(resolve_paths(open_settings(ctx, data)), number))
-    if as_json:
-        output.result_json({"removed": removed, "by": "daemon" if by_daemon else "command"})
-        return
-    output.result(f"removed: {removed['number']}  {removed['agent']}  {output.one_line(removed['title'])}")
-    if by_daemon:
-        output.message("The running daemon no longer shows it to agents; work in progress has already seen it.")
+    removed, by_daemon = asyncio.run(_remove(resolve_paths(given.settings()), number))
+    text = f"removed: {removed['number']}  {removed['agent']}  {output.one_line(removed['title'])}"
+    note = "The running daemon no longer shows it to agents; work in progress has already seen it."
+    given.show({"removed": removed, "by": "daemon" if by_daemon else "command"}, text, note if by_daemon else "")
 
 
 async def _remove(where: "ProjectPaths", number: int) -> tuple[dict[str, Any], bool]:

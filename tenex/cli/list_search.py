@@ -1,23 +1,24 @@
 """What `tenex conversations list` and `search` find, as rows, JSON and text."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
-from tenex.core.phases import Phase
 from tenex.core.state.conversation import Status
+from tenex.nostr.keys import parse_public_key
+from tenex.store.index_reader import Catalogue, open_catalogue
+from tenex.store.index_row import Row
+from tenex.store.journal_reader import VIEW
+from tenex.store.repository import ConversationFolder
+from tenex.store.search import Excerpt, Filter, Found
+from tenex.store.search_words import CLOSE, OPEN, match_of
+from tenex.store.view_reader import read_view
 
 from . import output, times
+from .options import parse_phase
 from .times import iso_time, local_time
-
-if TYPE_CHECKING:
-    from tenex.store.index_reader import Catalogue
-    from tenex.store.index_row import Row
-    from tenex.store.repository import ConversationFolder
-    from tenex.store.search import Excerpt, Filter, Found
 
 QUARANTINED: Final = "quarantined"
 UNREAD: Final = "unread"
@@ -29,38 +30,27 @@ MARKS: Final = ("«", "»")
 
 def make_filter(
     *, status: str = "", phase: str = "", was_in: str = "", agent: str = "", since: str = "", until: str = ""
-) -> "Filter":
+) -> Filter:
     """The options of a command as a filter of the index.
 
     Raises:
         UsageError: a value is not a status, phase, time or key.
     """
-    from tenex.store.search import Filter
-
     now = datetime.now().astimezone()
     if status and status.lower() not in STATUSES:
         raise UsageError(f"{status[:40]!r} is not a status. Choose from {', '.join(STATUSES)}.")
     return Filter(
         status=status.lower(),
-        phase=_phase(phase),
-        was_in=_phase(was_in),
+        phase=parse_phase(phase) or "",
+        was_in=parse_phase(was_in) or "",
         agent=_agent(agent),
         since=times.since(since, now) if since else None,
         until=times.until(until, now) if until else None,
     )
 
 
-def _phase(word: str) -> str:
-    phase = Phase.parse(word) if word else None
-    if word and phase is None:
-        raise UsageError(f"{word[:40]!r} is not a phase. Choose from {', '.join(Phase)}.")
-    return phase.value if phase else ""
-
-
 def _agent(word: str) -> str:
     """A slug unchanged, a key in any form as hex."""
-    from tenex.nostr.keys import parse_public_key
-
     name = word.strip().removeprefix("@")
     if not name.lower().startswith(("npub1", "nprofile1", "nsec1", "nostr:")) and len(name) != 64:
         return name.lower()
@@ -70,11 +60,11 @@ def _agent(word: str) -> str:
         raise UsageError(f"--agent needs a slug or a key: {error}.") from error
 
 
-async def rows(folder: "ConversationFolder", wanted: "Filter", limit: int = -1) -> list[dict[str, Any]]:
-    """The conversations that match a filter, last updated first, including those that cannot be read."""
-    from tenex.store.index_reader import open_catalogue
-    from tenex.store.search import Filter
+async def rows(folder: ConversationFolder, wanted: Filter, limit: int = -1) -> list[dict[str, Any]]:
+    """The conversations that match a filter, last updated first.
 
+    Those that cannot be read are among them where nothing but their status is asked for.
+    """
     marks = await folder.quarantined()
     wants_unreadable = wanted.status in (QUARANTINED, UNREAD)
     async with open_catalogue(folder, output.progress) as catalogue:
@@ -85,13 +75,10 @@ async def rows(folder: "ConversationFolder", wanted: "Filter", limit: int = -1) 
     listed = [_row(row) for row in found if row.id not in faults]
     skipped = 0
     for name, (status, why) in faults.items():
-        view = _view_of(folder, name)
-        if wanted.status not in ("", status):
-            skipped += not wants_unreadable
-        elif replace(wanted, status="") == Filter() or _matches(view, wanted):
-            listed.append(_unreadable_row(name, view, status, why))
-        else:
-            skipped += not _is_conclusive(view, wanted)
+        if wanted in (Filter(), Filter(status=status)):
+            listed.append(_unreadable_row(folder, name, status, why))
+        elif wanted.status == status or not wants_unreadable:
+            skipped += 1
     if skipped:
         output.message(f"tenex: skipped {skipped} unreadable conversations; `tenex conversations list` shows them")
     if faults:
@@ -99,7 +86,7 @@ async def rows(folder: "ConversationFolder", wanted: "Filter", limit: int = -1) 
     return listed if limit < 0 else listed[:limit]
 
 
-def _row(row: "Row") -> dict[str, Any]:
+def _row(row: Row) -> dict[str, Any]:
     is_phase = not row.place.startswith("@")
     return {
         "id": row.id,
@@ -113,23 +100,12 @@ def _row(row: "Row") -> dict[str, Any]:
     }
 
 
-def _view_of(folder: "ConversationFolder", name: ConversationId) -> dict[str, Any]:
-    """The newest view of a conversation whose journal cannot be read; empty where that is damaged too."""
-    from tenex.store.journal_reader import VIEW
-    from tenex.store.view_reader import read_view
-
+def _unreadable_row(folder: ConversationFolder, name: ConversationId, status: str, why: str) -> dict[str, Any]:
+    """A conversation by its newest view, where that is not damaged too."""
     try:
-        return read_view(folder.path(name) / VIEW)
+        view = read_view(folder.path(name) / VIEW)
     except StoreDamaged:
-        return {}
-
-
-def _is_conclusive(view: dict[str, Any], wanted: "Filter") -> bool:
-    """Whether a view would show that a filter matches; it holds the keys of agents in the newest messages only."""
-    return bool(view) and not view["unread"] and len(wanted.agent) != 64
-
-
-def _unreadable_row(name: ConversationId, view: dict[str, Any], status: str, why: str) -> dict[str, Any]:
+        view = {}
     workflow = view.get("workflow")
     partner = view.get("agent") or (workflow.get("name") if isinstance(workflow, dict) else None)
     return {
@@ -144,41 +120,27 @@ def _unreadable_row(name: ConversationId, view: dict[str, Any], status: str, why
     }
 
 
-def _matches(view: dict[str, Any], wanted: "Filter") -> bool:
-    """Whether a view matches a filter; what is missing in it does not match."""
-
-    def each(name: str) -> list[dict[str, Any]]:
-        entries = view.get(name)
-        return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-
-    phases = [
-        Phase.CHAT.value,
-        view.get("phase"),
-        *(move.get(end) for move in each("phaseTransitions") for end in ("from", "to")),
-    ]
-    agents = [message.get("author") for message in each("messages")]
-    for turn in each("orchestratorTurns"):
-        named = turn.get("agents")
-        agents += named if isinstance(named, list) else []
-    updated, created = str(view.get("updatedAt", "")), str(view.get("createdAt", ""))
-    return (
-        wanted.phase in ("", view.get("phase"))
-        and (not wanted.was_in or wanted.was_in in phases)
-        and (not wanted.agent or wanted.agent in agents)
-        and (wanted.since is None or updated >= iso_time(wanted.since))
-        and (wanted.until is None or "" < created < iso_time(wanted.until))
-    )
+def table(rows: list[dict[str, Any]]) -> str:
+    """The conversations as a table."""
+    head = ("id", "status", "phase", "cycle", "updated", "title")
+    return output.table(head, [[_cell(row, name) for name in head] for row in rows])
 
 
-async def search(folder: "ConversationFolder", query: str, wanted: "Filter", limit: int) -> list["Found"]:
+def _cell(row: dict[str, Any], name: str) -> str:
+    value = str(row.get(name) or "")
+    if name == "phase" and "with" in row:
+        return f"@{row['with']}"
+    if name == "id":
+        return value[:12]
+    return value[:19].replace("T", " ") if name == "updated" else output.shorten(value)
+
+
+async def search(folder: ConversationFolder, query: str, wanted: Filter, limit: int) -> list[Found]:
     """The conversations that match a query, the best first.
 
     Raises:
         UsageError: the query is empty or too long.
     """
-    from tenex.store.index_reader import open_catalogue
-    from tenex.store.search_words import match_of
-
     match = match_of(query)
     async with open_catalogue(folder, output.progress) as catalogue:
         found = await catalogue.search(match, wanted, limit)
@@ -188,14 +150,14 @@ async def search(folder: "ConversationFolder", query: str, wanted: "Filter", lim
     return found
 
 
-def _report_index_fault(catalogue: "Catalogue") -> None:
+def _report_index_fault(catalogue: Catalogue) -> None:
     if catalogue.fault:
         output.message(
             f"tenex: {catalogue.fault}; the journals are read instead. The daemon rebuilds the index when it starts."
         )
 
 
-def as_json(found: list["Found"]) -> list[dict[str, Any]]:
+def as_json(found: list[Found]) -> list[dict[str, Any]]:
     """The matches as JSON."""
     return [
         {
@@ -210,12 +172,12 @@ def as_json(found: list["Found"]) -> list[dict[str, Any]]:
     ]
 
 
-def as_text(found: list["Found"]) -> str:
+def as_text(found: list[Found]) -> str:
     """The matches as text: each conversation, and below it the messages that match."""
     return "\n\n".join("\n".join(map(output.one_line, _lines(one))) for one in found)
 
 
-def _lines(found: "Found") -> Iterator[str]:
+def _lines(found: Found) -> Iterator[str]:
     row = found.row
     where = f"{'with' if row.place.startswith('@') else 'in'} {row.place}"
     yield f"{row.id[:12]}  {row.status} {where}  {local_time(row.updated)}  {output.shorten(row.title)}"
@@ -227,7 +189,5 @@ def _lines(found: "Found") -> Iterator[str]:
         yield f"    and {more} more"
 
 
-def _excerpt(excerpt: "Excerpt", before: str = "", after: str = "") -> str:
-    from tenex.store.search_words import CLOSE, OPEN
-
+def _excerpt(excerpt: Excerpt, before: str = "", after: str = "") -> str:
     return excerpt.text.replace(OPEN, before).replace(CLOSE, after)

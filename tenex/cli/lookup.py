@@ -1,23 +1,21 @@
 """Opens the folder of conversations for a command, and finds the conversation that a user names."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
 
 import typer
 
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.records import Record
 from tenex.operations.short_ids import conversation_of
+from tenex.runtime.clock import SystemClock
+from tenex.store.disk import Disk
+from tenex.store.repository import ConversationFolder
 
 from . import output
-from .options import project_paths
-
-if TYPE_CHECKING:
-    from tenex.core.records import Record
-    from tenex.store.disk import Disk
-    from tenex.store.repository import ConversationFolder
+from .options import Globals
 
 T = TypeVar("T")
 
@@ -30,44 +28,34 @@ AllIdArgument = Annotated[
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id, or its beginning.", show_default=False)]
 
 
-def on_folder(ctx: typer.Context, data: Path | None, work: "Callable[[ConversationFolder, Disk], Awaitable[T]]") -> T:
+def on_folder(given: Globals, work: Callable[[ConversationFolder, Disk], Awaitable[T]]) -> T:
     """Run a coroutine on the folder of conversations.
 
     Raises:
         StoreError: this user may not read it.
     """
-    from tenex.runtime.clock import SystemClock
-    from tenex.store.disk import Disk
-    from tenex.store.repository import ConversationFolder
-
-    where, disk = project_paths(ctx, data), Disk()
-    root = where.conversations
+    where, disk = given.paths(), Disk()
     if not where.data.is_dir():
         output.message(f"tenex: {where.data}: no such folder. `tenex init` makes it; --data names another.")
 
     async def main() -> T:
-        return await work(ConversationFolder(root, disk, SystemClock()), disk)
+        return await work(ConversationFolder(where.conversations, disk, SystemClock()), disk)
 
-    return _run(root, disk, main)
-
-
-def read_folder(ctx: typer.Context, data: Path | None, work: "Callable[[ConversationFolder], Awaitable[T]]") -> T:
-    """The same for a coroutine that needs no disk of its own."""
-    return on_folder(ctx, data, lambda folder, _: work(folder))
-
-
-def _run(root: Path, disk: "Disk", main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         return asyncio.run(main())
     except PermissionError as error:
-        raise StoreError(
-            f"{error.filename or root}: {error.strerror}. Run this as the daemon's user, or as root."
-        ) from error
+        place = error.filename or where.conversations
+        raise StoreError(f"{place}: {error.strerror}. Run this as the daemon's user, or as root.") from error
     finally:
         disk.close()
 
 
-async def find(folder: "ConversationFolder", start: str) -> ConversationId:
+def read_folder(given: Globals, work: Callable[[ConversationFolder], Awaitable[T]]) -> T:
+    """The same for a coroutine that needs no disk of its own."""
+    return on_folder(given, lambda folder, _: work(folder))
+
+
+async def find(folder: ConversationFolder, start: str) -> ConversationId:
     """The conversation whose id begins with `start`; the newest where that is empty.
 
     Raises:
@@ -83,7 +71,7 @@ async def find(folder: "ConversationFolder", start: str) -> ConversationId:
     return ConversationId(str(newest[0]["id"]))
 
 
-async def find_named(folder: "ConversationFolder", start: str) -> ConversationId:
+async def find_named(folder: ConversationFolder, start: str) -> ConversationId:
     """The same for commands that change something: an empty variable of a script must not mean the newest.
 
     Raises:
@@ -94,8 +82,9 @@ async def find_named(folder: "ConversationFolder", start: str) -> ConversationId
     return ConversationId(conversation_of(start, await folder.lengths()))
 
 
-async def read_records(folder: "ConversationFolder", name: ConversationId) -> "list[Record]":
+async def read_records(folder: ConversationFolder, name: ConversationId) -> list[Record]:
     """The readable records of a conversation, with a warning on stderr where some are missing."""
     records, missing = await folder.read_left(name)
-    output.incomplete(missing)
+    if missing:
+        output.message(f"tenex: incomplete: {missing}")
     return records

@@ -22,7 +22,7 @@ from tenex import __version__
 from tenex.core.errors import TenexError
 
 from . import output
-from .options import Globals
+from .options import Globals, register
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("tenex.cli.demo:demo", "Try everything on this machine: relay, daemon and chat."),
@@ -46,6 +46,9 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 ALIASES: Final = frozenset({"graph"})
 """Commands that are not listed in the help."""
 
+TALKING: Final = frozenset({"demo", "run", "chat", "relay"})
+"""Commands that hold a conversation or serve, and print no facts."""
+
 _INTERRUPTED: Final = 130
 """128 + SIGINT, as shells count it."""
 
@@ -64,9 +67,8 @@ def load_command(name: str) -> Any:
     module, _, attribute = COMMANDS[name][0].partition(":")
     target = getattr(import_module(module), attribute)
     if not isinstance(target, typer.Typer):
-        single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name)(target)
-        target = single
+        function, target = target, typer.Typer(add_completion=False, rich_markup_mode=None)
+        register(target, name, has_json=name not in TALKING)(function)
     command = typer.main.get_command(target)
     command.name = name
     return command

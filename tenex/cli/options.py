@@ -1,15 +1,24 @@
-"""The options that several commands share, and how they select the data folder and its settings."""
+"""The options that every command takes, and how they select the data folder and its settings."""
 
+import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from tenex.core.errors import ConfigurationError, UsageError
+
+from . import output
+
 if TYPE_CHECKING:
+    from tenex.core.phases import Phase
     from tenex.settings import ProjectPaths, Settings
+
+F = TypeVar("F", bound=Callable[..., None])
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 DataOption = Annotated[
@@ -25,11 +34,69 @@ DataOption = Annotated[
 
 @dataclass(slots=True)
 class Globals:
-    """The options given before the command."""
+    """The options that every command takes, before or after its name."""
 
     data: Path | None = None
     config: Path | None = None
     debug: bool = False
+    as_json: bool = False
+
+    def folder(self) -> Path:
+        """The data folder; the commands that messages name from now on will name it too."""
+        from tenex.settings import find_data
+
+        folder = find_data(self.data, os.environ, Path.cwd())
+        try:
+            is_found = find_data(None, os.environ, Path.cwd()) == folder
+        except ConfigurationError:  # the current folder is inside a workspace
+            is_found = False
+        output.set_command_options(None if is_found else folder, self.config)
+        return folder
+
+    def code_refusal(self) -> str:
+        """Why code of the data folder may not be run; empty where it may."""
+        from tenex.settings import refuse_code
+
+        return refuse_code(self.data, os.environ, Path.cwd())
+
+    def settings(self, overrides: Mapping[str, Any] | None = None) -> "Settings":
+        """Read and check the settings.
+
+        Raises:
+            ConfigurationError: with all faults.
+        """
+        from tenex.nostr.keys import parse_public_key
+        from tenex.settings import load
+
+        return load(
+            self.config,
+            self.folder(),
+            overrides=overrides,
+            parse_key=parse_public_key,
+            code_refusal=self.code_refusal(),
+        )
+
+    def paths(self) -> "ProjectPaths":
+        """The project's paths; the default ones where the settings are invalid: a running daemon keeps its own."""
+        from tenex.settings import Settings, resolve_paths
+
+        try:
+            return resolve_paths(self.settings())
+        except ConfigurationError as error:
+            output.message(f"{output.explain(error)}\ntenex: using the default folders")
+            bare = Settings()
+            bare._data = self.folder()
+            return resolve_paths(bare)
+
+    def show(self, value: Any, text: str, *notes: str) -> None:
+        """Print the result of the command as JSON where that is asked for; else the text, and notes on stderr."""
+        if self.as_json:
+            output.result_json(value)
+            return
+        if text:
+            output.result(text)
+        for note in filter(None, notes):
+            output.message(note)
 
 
 def group(about: str) -> typer.Typer:
@@ -39,66 +106,49 @@ def group(about: str) -> typer.Typer:
     )
 
 
-def global_options(ctx: typer.Context) -> Globals:
-    """The options given before the command."""
-    found = ctx.find_root().obj
-    return found if isinstance(found, Globals) else Globals()
+def register(to: typer.Typer, name: str | None = None, *, has_json: bool = True) -> Callable[[F], F]:
+    """Make a function a command of a group, with the options that every command takes.
+
+    Args:
+        to: the group.
+        name: the command, where it is not the name of the function.
+        has_json: whether it prints facts; a command that holds a conversation or serves does not.
+    """
+
+    def add(function: F) -> F:
+        first, *own = inspect.signature(function, eval_str=True).parameters.values()
+
+        @wraps(function)
+        def command(ctx: typer.Context, *, data: Path | None, as_json: bool = False, **arguments: Any) -> None:
+            given = ctx.find_root().obj
+            given.data, given.as_json = data or given.data, as_json
+            function(given, **arguments)
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        common = [inspect.Parameter("data", keyword, default=None, annotation=DataOption)]
+        if has_json:
+            common.append(inspect.Parameter("as_json", keyword, default=False, annotation=JsonOption))
+        parameters = [first.replace(name="ctx", annotation=typer.Context), *own, *common]
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [parameter.replace(kind=keyword) for parameter in parameters]
+        )
+        about = inspect.getdoc(function) or ""
+        sentence = " ".join(about.partition("\n\n")[0].split()).split(". ")[0].rstrip(".")
+        to.command(name, short_help=f"{sentence}.")(command)  # as a `short_help` it is wrapped, not cut off
+        return function
+
+    return add
 
 
-def data_folder(ctx: typer.Context, data: Path | None = None) -> Path:
-    """The data folder of this command; the commands that messages name from now on will name it too."""
-    from tenex.core.errors import ConfigurationError
-    from tenex.settings import find_data
-
-    from . import output
-
-    folder = find_data(data or global_options(ctx).data, os.environ, Path.cwd())
-    try:
-        is_found = find_data(None, os.environ, Path.cwd()) == folder
-    except ConfigurationError:  # the current folder is inside a workspace
-        is_found = False
-    output.set_command_options(None if is_found else folder, global_options(ctx).config)
-    return folder
-
-
-def code_refusal(ctx: typer.Context, data: Path | None = None) -> str:
-    """Why code of this command's data folder may not be run; empty where it may."""
-    from tenex.settings import refuse_code
-
-    return refuse_code(data or global_options(ctx).data, os.environ, Path.cwd())
-
-
-def open_settings(
-    ctx: typer.Context, data: Path | None = None, overrides: Mapping[str, Any] | None = None
-) -> "Settings":
-    """Read and check the settings of a command.
+def parse_phase(word: str) -> "Phase | None":
+    """The phase of that name; None for an empty one.
 
     Raises:
-        ConfigurationError: with all faults.
+        UsageError: there is none.
     """
-    from tenex.nostr.keys import parse_public_key
-    from tenex.settings import load
+    from tenex.core.phases import Phase
 
-    return load(
-        global_options(ctx).config,
-        data_folder(ctx, data),
-        overrides=overrides,
-        parse_key=parse_public_key,
-        code_refusal=code_refusal(ctx, data),
-    )
-
-
-def project_paths(ctx: typer.Context, data: Path | None = None) -> "ProjectPaths":
-    """The project's paths; the default ones where the settings are invalid, because a running daemon keeps its own."""
-    from tenex.core.errors import ConfigurationError
-    from tenex.settings import Settings, resolve_paths
-
-    from . import output
-
-    try:
-        return resolve_paths(open_settings(ctx, data))
-    except ConfigurationError as error:
-        output.message(f"{output.explain(error)}\ntenex: using the default folders")
-        bare = Settings()
-        bare._data = data_folder(ctx, data)
-        return resolve_paths(bare)
+    phase = Phase.parse(word)
+    if word and phase is None:
+        raise UsageError(f"{word[:40]!r} is not a phase. Choose from {', '.join(Phase)}.")
+    return phase

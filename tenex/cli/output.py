@@ -60,12 +60,6 @@ def message(text: str) -> None:
     sys.stderr.write(f"{printable(with_options(text))}\n")
 
 
-def incomplete(missing: str) -> None:
-    """Warn that only a part of a conversation could be read; does nothing where nothing is missing."""
-    if missing:
-        message(f"tenex: incomplete: {missing}")
-
-
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lay out rows under a head, in columns as wide as their widest cell."""
     lines = [tuple(name.upper() for name in head), *(tuple(one_line(text) for text in row) for row in rows)]

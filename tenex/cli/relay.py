@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import typer
 
 from . import output
-from .options import DataOption, open_settings
+from .options import Globals
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
@@ -19,7 +19,7 @@ WS_PORT: Final = 80
 
 
 def relay(
-    ctx: typer.Context,
+    given: Globals,
     port: Annotated[
         int | None,
         typer.Option(
@@ -29,10 +29,9 @@ def relay(
     events: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Store events in this folder; default: in memory.")
     ] = None,
-    data: DataOption = None,
 ) -> None:
     """Run the embedded relay alone, on this machine only, until interrupted."""
-    asyncio.run(_serve(_port(open_settings(ctx, data)) if port is None else port, events))
+    asyncio.run(_serve(_port(given.settings()) if port is None else port, events))
 
 
 def _port(settings: "Settings") -> int:

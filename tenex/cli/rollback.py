@@ -13,7 +13,7 @@ from tenex.core.errors import UsageError
 
 from . import output
 from .lookup import IdArgument, find_named, on_folder
-from .options import DataOption, JsonOption, open_settings
+from .options import Globals
 from .times import local_time
 
 if TYPE_CHECKING:
@@ -36,14 +36,12 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for con
 
 
 def rollback(
-    ctx: typer.Context,
+    given: Globals,
     id: IdArgument,  # noqa: A002
     to: ToOption,
     files: FilesOption = False,
     reason: ReasonOption = "",
     yes: YesOption = False,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Undo what came after a record. It stays in the journal, so a rollback can itself be undone.
 
@@ -52,14 +50,14 @@ def rollback(
     """
     from tenex.operations.rollback import plan_of
 
-    settings = open_settings(ctx, data)
+    settings = given.settings()
 
     async def make_plan(folder: "ConversationFolder", _: "Disk") -> "RollbackPlan":
         return await plan_of(folder, await find_named(folder, id), to)
 
-    plan = on_folder(ctx, data, make_plan)
+    plan = on_folder(given, make_plan)
     if not yes:
-        _confirm(plan, files=files, as_json=as_json)
+        _confirm(plan, files=files, may_ask=not given.as_json and sys.stdin.isatty())
 
     async def here(service: "RollbackService") -> dict[str, Any]:
         from tenex.app.control import OPERATOR, rollback_json
@@ -67,22 +65,13 @@ def rollback(
         return rollback_json(await service.roll_back(plan.id, plan.to, OPERATOR, reason, service.append, files=files))
 
     request = {"id": plan.id, "to": plan.to, "reason": reason, "files": files}
-    done = on_folder(ctx, data, lambda folder, disk: _ask_or_run(folder, disk, settings, "rollback", request, here))
-    if as_json:
-        output.result_json(done)
-    else:
-        output.result("\n".join(_result_lines(done, wanted=to)))
+    done = on_folder(given, lambda folder, disk: _ask_or_run(folder, disk, settings, "rollback", request, here))
+    given.show(done, "\n".join(_result_lines(done, wanted=to)))
 
 
-def fork(
-    ctx: typer.Context,
-    id: IdArgument,  # noqa: A002
-    at: AtOption,
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
     """Start a new conversation from the state after a record. The original does not change."""
-    settings = open_settings(ctx, data)
+    settings = given.settings()
 
     async def work(folder: "ConversationFolder", disk: "Disk") -> dict[str, Any]:
         name: ConversationId = await find_named(folder, id)
@@ -94,18 +83,16 @@ def fork(
 
         return await _ask_or_run(folder, disk, settings, "fork", {"id": name, "at": at}, here)
 
-    made = on_folder(ctx, data, work)
-    if as_json:
-        output.result_json(made)
-        return
-    where = f", in {made['phase']}" if made["phase"] else ""
-    output.result(f"{made['id']}: {output.one_line(made['title'])}{where}, cycle {made['cycle']}.")
-    output.message(
-        f"Reply to its first message, or see `tenex conversations show {made['id'][:12]}`. Both share the workspace."
+    made = on_folder(given, work)
+    title, where = output.one_line(made["title"]), f", in {made['phase']}" if made["phase"] else ""
+    given.show(
+        made,
+        f"{made['id']}: {title}{where}, cycle {made['cycle']}.",
+        f"Reply to its first message, or see `tenex conversations show {made['id'][:12]}`. Both share the workspace.",
     )
 
 
-def _confirm(plan: "RollbackPlan", *, files: bool, as_json: bool) -> None:
+def _confirm(plan: "RollbackPlan", *, files: bool, may_ask: bool) -> None:
     """Ask the user.
 
     Raises:
@@ -118,7 +105,7 @@ def _confirm(plan: "RollbackPlan", *, files: bool, as_json: bool) -> None:
     output.message(
         "  files are restored, for every conversation in this workspace" if files else "  files are not changed"
     )
-    if as_json or not sys.stdin.isatty():
+    if not may_ask:
         raise UsageError("Nothing was done. Add `--yes` to do it without a question.")
     try:
         is_wanted = typer.confirm("Go back?", err=True)

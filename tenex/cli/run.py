@@ -26,7 +26,7 @@ import typer
 from tenex.core.errors import TenexError
 
 from . import output
-from .options import DataOption, global_options, open_settings
+from .options import Globals
 
 if TYPE_CHECKING:
     from tenex.app import Application
@@ -50,15 +50,14 @@ PRIVATE: Final = 0o077
 
 
 def run(
-    ctx: typer.Context,
+    given: Globals,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The configuration file.")] = None,
-    data: DataOption = None,
 ) -> None:
     """Run the daemon until it is stopped. A second signal exits at once; SIGHUP reloads the settings."""
     with _early_signals() as early:
         if config is not None:
-            global_options(ctx).config = config
-        if not serve(open_settings(ctx, data), early=early):
+            given.config = config
+        if not serve(given.settings(), early=early):
             raise typer.Exit(FORCED)
 
 

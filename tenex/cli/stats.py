@@ -2,37 +2,34 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
+from tenex.store.repository import ConversationFolder
+from tenex.store.stats import Spending, Stats, as_json, dearest_first, total
 
 from . import output
-from .lookup import find, read_records
+from .lookup import AllIdArgument, find, read_folder, read_records
+from .options import Globals
 from .output import count
 from .times import duration
-
-if TYPE_CHECKING:
-    from tenex.store.repository import ConversationFolder
-    from tenex.store.stats import Spending, Stats
 
 
 @dataclass(slots=True)
 class AllStats:
     """The figures of every conversation in the order of the ids, and what could not be read."""
 
-    each: "dict[ConversationId, Stats]" = field(default_factory=dict)
+    each: dict[ConversationId, Stats] = field(default_factory=dict)
     unreadable: dict[ConversationId, str] = field(default_factory=dict)
     """Id -> why."""
     incomplete: dict[ConversationId, str] = field(default_factory=dict)
     """Id -> what is missing; the figures are those of the rest."""
 
 
-async def gather(folder: "ConversationFolder") -> AllStats:
+async def gather(folder: ConversationFolder) -> AllStats:
     """Read every journal as it is at that moment."""
-    from tenex.store.stats import Stats
-
     found = AllStats(unreadable=await folder.quarantined())
     for name in output.progress(sorted(await folder.lengths())):
         if name in found.unreadable:
@@ -47,52 +44,40 @@ async def gather(folder: "ConversationFolder") -> AllStats:
     return found
 
 
-async def stats_of(folder: "ConversationFolder", start: str, *, as_json: bool) -> None:
-    """Print the figures of one conversation."""
-    from tenex.store import stats
+def stats(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
+    """Add up time, turns, tokens and costs of one conversation or of all, by phase, model and agent."""
+    read_folder(given, lambda folder: _show_one(given, folder, id) if id else _show_all(given, folder))
 
+
+async def _show_one(given: Globals, folder: ConversationFolder, start: str) -> None:
     name = await find(folder, start)
-    figures = stats.Stats.of(name, await read_records(folder, name))
-    if as_json:
-        output.result_json({"id": name, **stats.as_json(figures)})
-    else:
-        output.result(f"{name}\n{as_text(figures)}")
+    figures = Stats.of(name, await read_records(folder, name))
+    given.show({"id": name, **as_json(figures)}, f"{name}\n{as_text(figures)}")
 
 
-async def stats_of_all(folder: "ConversationFolder", *, as_json: bool) -> None:
-    """Print the totals of all conversations."""
-    from tenex.store.stats import total
-
+async def _show_all(given: Globals, folder: ConversationFolder) -> None:
     found = await gather(folder)
     for name, why in sorted(found.unreadable.items()):
         output.message(f"tenex: skipped {name[:12]}: {why}")
     for name, why in sorted(found.incomplete.items()):
         output.message(f"tenex: {name[:12]} is incomplete: {why}")
-    if as_json:
-        output.result_json(_all_as_json(found))
-    elif not found.each:
-        output.message(f"There are no {'readable ' if found.unreadable else ''}conversations in {folder.root}.")
-    else:
-        output.result(as_text(total(found.each.values())))
+    sums = total(found.each.values())
+    none = f"There are no {'readable ' if found.unreadable else ''}conversations in {folder.root}."
+    given.show(_all_as_json(found, sums), *((as_text(sums),) if found.each else ("", none)))
 
 
-def _all_as_json(found: AllStats) -> dict[str, Any]:
-    from tenex.store.stats import as_json, total
-
+def _all_as_json(found: AllStats, sums: Stats) -> dict[str, Any]:
     each = []
-    for name, stats in found.each.items():
-        row = as_json(stats)
+    for name, figures in found.each.items():
+        row = as_json(figures)
         each.append({"id": name, **{key: row[key] for key in ("cycles", "turns", "workingMs", "usage")}})
     left_out = [{"id": name, "fault": why} for name, why in sorted(found.unreadable.items())]
     in_part = [{"id": name, "fault": why} for name, why in sorted(found.incomplete.items())]
-    sums = as_json(total(found.each.values()))
-    return {"total": sums, "conversations": each, "leftOut": left_out, "inPart": in_part}
+    return {"total": as_json(sums), "conversations": each, "leftOut": left_out, "inPart": in_part}
 
 
-def as_text(stats: "Stats") -> str:
+def as_text(stats: Stats) -> str:
     """Figures as tables."""
-    from tenex.store.stats import dearest_first
-
     order = list(map(str, Phase))
     names = sorted(stats.places, key=lambda name: (order.index(name) if name in order else len(order), name))
     places = [(name, stats.places[name]) for name in names]
@@ -109,7 +94,7 @@ def as_text(stats: "Stats") -> str:
     return "\n\n".join(["\n".join(_totals(stats)), *tables])
 
 
-def _totals(stats: "Stats") -> Iterator[str]:
+def _totals(stats: Stats) -> Iterator[str]:
     usage = stats.usage
     cycles = f"{count(stats.cycles, 'cycle')} ({stats.ended} ended)"
     turns = f"{count(stats.turns, 'turn')}, {count(stats.messages, 'message')}"
@@ -131,13 +116,13 @@ def _totals(stats: "Stats") -> Iterator[str]:
         yield f"{count(stats.restarts, 'restart')} in the middle of work"
 
 
-def _figures(spending: "Spending") -> tuple[str, ...]:
+def _figures(spending: Spending) -> tuple[str, ...]:
     usage = spending.usage
     tokens = (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
     return (f"{usage.calls:,}", *(f"{number:,}" for number in tokens), _cost(spending))
 
 
-def _cost(spending: "Spending") -> str:
+def _cost(spending: Spending) -> str:
     cost = spending.usage.cost_usd
     if cost is None:
         return "price unknown" if spending.unpriced else "-"

@@ -18,7 +18,7 @@ import typer
 from tenex.core.errors import ConfigurationError
 
 from . import output
-from .options import DataOption, JsonOption, project_paths
+from .options import Globals
 from .output import count
 from .times import duration
 
@@ -31,9 +31,7 @@ _HEADS: Final = {"stopped": "NOT RUNNING", "unresponsive": "NOT ANSWERING", "unk
 
 
 def status(
-    ctx: typer.Context,
-    data: DataOption = None,
-    as_json: JsonOption = False,
+    given: Globals,
     patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Seconds to wait for an answer.")] = 10.0,
 ) -> None:
     """Show the state of the daemon: relays, models, conversations, disk.
@@ -43,11 +41,8 @@ def status(
     "state" in the JSON is running, stopping, stopped (no daemon), unresponsive (it does not answer) or unknown (we may
     not ask).
     """
-    report = asyncio.run(_report(project_paths(ctx, data), patience))
-    if as_json:
-        output.result_json(report)
-    else:
-        output.result("\n".join(lines(report)))
+    report = asyncio.run(_report(given.paths(), patience))
+    given.show(report, "\n".join(lines(report)))
     if report["state"] in _HEADS:
         raise typer.Exit(NO_ANSWER)
 

@@ -3,24 +3,34 @@
 import asyncio
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tenex.core.conversation import fold
 from tenex.core.errors import StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.records import ConversationImported
+from tenex.runtime.clock import SystemClock
+from tenex.settings import Settings, resolve_paths
+from tenex.store.archive import Carried, is_packed, packed, plain, unpacked
+from tenex.store.atomic import replace
+from tenex.store.atomic_folder import create
+from tenex.store.disk import Disk
+from tenex.store.journal_reader import VIEW
+from tenex.store.lock import FolderLock
+from tenex.store.repository import ConversationFolder
+from tenex.store.view import Views
+from tenex.store.view_reader import read_view
 
 from . import output
 from .lookup import NewestIdArgument, find, find_named, on_folder, read_folder, read_records
-from .options import DataOption, JsonOption, open_settings
+from .options import Globals
 
 if TYPE_CHECKING:
     from tenex.operations.recovery import Recovery
-    from tenex.settings import Settings
-    from tenex.store.archive import Carried
-    from tenex.store.disk import Disk
-    from tenex.store.repository import ConversationFolder
 
 SOURCES: Final = ("conversation.json", "relay")
 _ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -41,47 +51,35 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Also where the journ
 
 
 def export(
-    ctx: typer.Context,
+    given: Globals,
     id: NewestIdArgument = "",  # noqa: A002
     out: OutOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write all records of a conversation to one file with a checksum; it holds no keys."""
-    if as_json and out is None:
+    if given.as_json and out is None:
         raise UsageError("--json describes the file written by --out; add --out FILE.")
-    name, packed = read_folder(ctx, data, lambda folder: _pack(folder, id))
+    name, content = read_folder(given, lambda folder: _pack(folder, id))
     if out is None:
-        sys.stdout.buffer.write(packed)
+        sys.stdout.buffer.write(content)
         return
-    from tenex.store.atomic import replace
-
     if out.exists():
         raise UsageError(f"{out} exists; nothing was written. Choose another name.")
     try:
-        replace(out.absolute(), packed)
+        replace(out.absolute(), content)
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror}.") from error
-    if as_json:
-        output.result_json({"id": name, "file": str(out), "bytes": len(packed)})
-        return
-    output.message(f"{out}: {len(packed):,} bytes. `tenex conversations import {out}` reads it.")
+    note = f"{out}: {len(content):,} bytes. `tenex conversations import {out}` reads it."
+    given.show({"id": name, "file": str(out), "bytes": len(content)}, "", note)
 
 
-async def _pack(folder: "ConversationFolder", start: str) -> tuple[ConversationId, bytes]:
-    from tenex.runtime.clock import SystemClock
-    from tenex.store.archive import packed
-
+async def _pack(folder: ConversationFolder, start: str) -> tuple[ConversationId, bytes]:
     name = await find(folder, start)
     return name, packed(name, await read_records(folder, name), SystemClock().now())
 
 
-def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
+def import_(given: Globals, file: FileArgument) -> None:
     """Import a conversation from a file, completely or not at all. Stop the daemon of this folder first."""
-    from tenex.store.archive import is_packed, unpacked
-    from tenex.store.lock import FolderLock
-
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     folder = _conversations_of(settings)
     try:
         content = file.read_bytes()
@@ -94,34 +92,23 @@ def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_
                 carried = unpacked(content)
             except StoreDamaged as error:
                 raise StoreDamaged(f"{file}: {error} Nothing was changed.") from error
-            is_new = on_folder(ctx, data, lambda folder, disk: _import(folder, disk, carried))
+            is_new = on_folder(given, lambda folder, disk: _import(folder, disk, carried))
             name, records, what = carried.id, len(carried.records), "imported" if is_new else "already here, unchanged"
         else:
-            imported = on_folder(ctx, data, lambda folder, disk: _import_legacy(folder, disk, settings, file))
+            imported = on_folder(given, lambda folder, disk: _import_legacy(folder, disk, settings, file))
             name, records, what, lost, is_new = imported.id, imported.records, "imported", list(imported.lost), False
-    if as_json:
-        output.result_json({"id": name, "records": records, "result": what, "lost": lost})
-    else:
-        output.result(f"{name}: {records:,} records, {what}.")
-        for sentence in lost:
-            output.result(f"  lost: {output.one_line(sentence)}")
+    lines = [f"{name}: {records:,} records, {what}.", *_lost(lost)]
+    given.show({"id": name, "records": records, "result": what, "lost": lost}, "\n".join(lines))
     if is_new:
         output.message("Unfinished work in it was closed: nothing runs and nothing is sent until someone writes in it.")
 
 
-async def _import(folder: "ConversationFolder", disk: "Disk", carried: "Carried") -> bool:
+async def _import(folder: ConversationFolder, disk: Disk, carried: Carried) -> bool:
     """Whether it was new here.
 
     Raises:
         StoreError: another state of that conversation is here.
     """
-    from tenex.core.conversation import fold
-    from tenex.core.records import ConversationImported
-    from tenex.store.archive import plain
-    from tenex.store.atomic_folder import create
-    from tenex.store.journal_reader import VIEW
-    from tenex.store.view import Views
-
     path = folder.path(carried.id)
     last = carried.records[-1]
     is_closed = isinstance(last, ConversationImported)
@@ -145,32 +132,27 @@ async def _import(folder: "ConversationFolder", disk: "Disk", carried: "Carried"
     return True
 
 
-async def _import_legacy(folder: "ConversationFolder", disk: "Disk", settings: "Settings", file: Path) -> Any:
-    from tenex.store.view_reader import read_view
-
+async def _import_legacy(folder: ConversationFolder, disk: Disk, settings: Settings, file: Path) -> Any:
     name = ConversationId(str(read_view(file).get("id") or file.stem))
     folder.path(name)  # raises where it is not an id
     return await _recovery(folder, disk, settings).import_file(file, name)
 
 
 def rebuild(
-    ctx: typer.Context,
+    given: Globals,
     id: RebuildIdArgument,  # noqa: A002
     source: FromOption = SOURCES[0],
     force: ForceOption = False,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write a new journal from what can be recovered, and list what is lost. The damaged one is kept as a backup."""
-    from tenex.store.lock import FolderLock
     from tenex.telemetry import configure
 
     if source not in SOURCES:
         raise UsageError(f"{source[:40]!r} is not a source. Choose {' or '.join(SOURCES)}.")
-    settings = open_settings(ctx, data)
+    settings = given.settings()
     conversations = _conversations_of(settings)
 
-    async def work(folder: "ConversationFolder", disk: "Disk") -> Any:
+    async def work(folder: ConversationFolder, disk: Disk) -> Any:
         is_whole_id = _ID.fullmatch(id.lower()) is not None
         name = ConversationId(id.lower()) if is_whole_id else await find_named(folder, id)
         kind: Any = source
@@ -179,37 +161,35 @@ def rebuild(
     telemetry = configure("error", "auto")  # relays that fail are reported in what is lost
     try:
         with FolderLock(conversations):
-            made = on_folder(ctx, data, work)
+            made = on_folder(given, work)
     finally:
         telemetry.close()
-    if as_json:
-        fields = ("id", "records", "messages")
-        row = {name: getattr(made, name) for name in fields}
-        output.result_json({**row, "lost": list(made.lost), "aside": str(made.aside)})
-        return
-    output.result(f"{made.id}: {made.records} records, with {made.messages} messages of users.")
-    for sentence in made.lost:
-        output.result(f"  lost: {output.one_line(sentence)}")
-    output.result(f"The old files are in {made.aside}. Write in the conversation to continue it.")
+    lines = [
+        f"{made.id}: {made.records} records, with {made.messages} messages of users.",
+        *_lost(made.lost),
+        f"The old files are in {made.aside}. Write in the conversation to continue it.",
+    ]
+    row = {"id": made.id, "records": made.records, "messages": made.messages}
+    given.show({**row, "lost": list(made.lost), "aside": str(made.aside)}, "\n".join(lines))
 
 
-def _conversations_of(settings: "Settings") -> Path:
+def _lost(sentences: Iterable[str]) -> list[str]:
+    return [f"  lost: {output.one_line(sentence)}" for sentence in sentences]
+
+
+def _conversations_of(settings: Settings) -> Path:
     """The folder of conversations.
 
     Raises:
         UsageError: there is no data folder; taking the lock would make it.
     """
-    from tenex.settings import resolve_paths
-
     where = resolve_paths(settings)
     if not where.data.is_dir():
         raise UsageError(f"{where.data}: no such folder. `tenex init` makes it; --data names another.")
     return where.conversations
 
 
-def _recovery(folder: "ConversationFolder", disk: "Disk", settings: "Settings") -> "Recovery":
+def _recovery(folder: ConversationFolder, disk: Disk, settings: Settings) -> "Recovery":
     from tenex.operations.recovery import Recovery
-    from tenex.runtime.clock import SystemClock
-    from tenex.settings import resolve_paths
 
     return Recovery(settings, resolve_paths(settings), folder, disk, SystemClock())

@@ -5,23 +5,25 @@ Both only read, and work with and without a running daemon.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.pending import pending
+from tenex.core.records import Record
+from tenex.operations.conversation_status import conversation_status, usage
+from tenex.store.archive import plain
+from tenex.store.repository import ConversationFolder
+from tenex.store.verify import VerifyResult
+from tenex.store.verify import verify as check
 
 from . import output
-from .lookup import AllIdArgument, NewestIdArgument, find, on_folder, read_records
-from .options import DataOption, JsonOption
+from .lookup import AllIdArgument, NewestIdArgument, find, read_folder, read_records
+from .options import Globals
 from .times import local_time
-
-if TYPE_CHECKING:
-    from tenex.core.conversation import Conversation
-    from tenex.core.records import Record
-    from tenex.store.repository import ConversationFolder
-    from tenex.store.verify import VerifyResult
 
 ToOption = Annotated[
     int | None, typer.Option("--to", metavar="SEQ", min=1, help="Stop after this record; default: the last.")
@@ -29,27 +31,21 @@ ToOption = Annotated[
 EachOption = Annotated[bool, typer.Option("--each", help="List every record on the way, one line each.")]
 
 
-def verify(ctx: typer.Context, id: AllIdArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:  # noqa: A002
+def verify(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
     """Check every line, the state computed from them and conversation.json; exit code 4 where something is damaged."""
-    verdicts = on_folder(ctx, data, lambda folder, _: _verify(folder, id))
-    if as_json:
-        output.result_json([_verdict(verdict) for verdict in verdicts])
-    else:
-        for line in _lines(verdicts):
-            output.result(line)
+    verdicts = read_folder(given, lambda folder: _verify(folder, id))
+    given.show([_verdict(verdict) for verdict in verdicts], "\n".join(_lines(verdicts)))
     damaged = sum(bool(verdict.faults) for verdict in verdicts)
     if damaged:
         raise StoreDamaged(f"{damaged} of {len(verdicts)} conversations are damaged.")
 
 
-async def _verify(folder: "ConversationFolder", start: str) -> "list[VerifyResult]":
-    from tenex.store.verify import verify as check
-
+async def _verify(folder: ConversationFolder, start: str) -> list[VerifyResult]:
     names = [await find(folder, start)] if start else sorted(map(ConversationId, await folder.lengths()))
     return [await check(folder, name) for name in output.progress(names)]
 
 
-def _verdict(verdict: "VerifyResult") -> dict[str, Any]:
+def _verdict(verdict: VerifyResult) -> dict[str, Any]:
     return {
         "id": verdict.id,
         "ok": not verdict.faults,
@@ -60,7 +56,7 @@ def _verdict(verdict: "VerifyResult") -> dict[str, Any]:
     }
 
 
-def _lines(verdicts: "list[VerifyResult]") -> Iterator[str]:
+def _lines(verdicts: list[VerifyResult]) -> Iterator[str]:
     for verdict in verdicts:
         for sentence in (*verdict.faults, *verdict.remarks):
             advice = output.with_options(sentence.replace("rebuild ID", f"rebuild {verdict.id[:12]}"))
@@ -71,21 +67,16 @@ def _lines(verdicts: "list[VerifyResult]") -> Iterator[str]:
 
 
 def replay(
-    ctx: typer.Context,
+    given: Globals,
     id: NewestIdArgument = "",  # noqa: A002
     to: ToOption = None,
     each: EachOption = False,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show the state of a conversation after a record, computed from its journal; nothing is run."""
-    on_folder(ctx, data, lambda folder, _: _replay(folder, id, to, each=each, as_json=as_json))
+    read_folder(given, lambda folder: _replay(given, folder, id, to, each=each))
 
 
-async def _replay(folder: "ConversationFolder", start: str, to: int | None, *, each: bool, as_json: bool) -> None:
-    from tenex.core.conversation import Conversation
-    from tenex.store.archive import plain
-
+async def _replay(given: Globals, folder: ConversationFolder, start: str, to: int | None, *, each: bool) -> None:
     name = await find(folder, start)
     records = plain(await read_records(folder, name))
     last = records[-1].seq if records else 0
@@ -104,21 +95,14 @@ async def _replay(folder: "ConversationFolder", start: str, to: int | None, *, e
     if at is None:
         raise UsageError(f"The journal in {folder.path(name)} is empty.")
     result = _state(state, at, last)
-    if as_json:
-        output.result_json({**result, "steps": steps} if each else result)
-        return
-    if steps:
-        head = ("seq", "time", "record", "status", "phase", "inFlight")
-        output.result(
-            output.table(head, [["-" if step[name] is None else str(step[name]) for name in head] for step in steps])
-            + "\n"
-        )
-    output.result("\n".join(_as_text(result, folder.path(name))))
+    head = ("seq", "time", "record", "status", "phase", "inFlight")
+    cells = [["-" if step[name] is None else str(step[name]) for name in head] for step in steps]
+    table = f"{output.table(head, cells)}\n\n" if steps else ""
+    text = table + "\n".join(_as_text(result, folder.path(name)))
+    given.show({**result, "steps": steps} if each else result, text)
 
 
-def _step(state: "Conversation", record: "Record") -> dict[str, Any]:
-    from tenex.core.pending import pending
-
+def _step(state: Conversation, record: Record) -> dict[str, Any]:
     return {
         "seq": record.seq,
         "time": local_time(record.at, seconds=True),
@@ -129,11 +113,8 @@ def _step(state: "Conversation", record: "Record") -> dict[str, Any]:
     }
 
 
-def _state(state: "Conversation", record: "Record", last: int) -> dict[str, Any]:
+def _state(state: Conversation, record: Record, last: int) -> dict[str, Any]:
     """The state as JSON; durations end at its last record, not now."""
-    from tenex.core.pending import pending
-    from tenex.operations.conversation_status import conversation_status, usage
-
     return {
         **conversation_status(state, state.updated_at),
         "seq": record.seq,

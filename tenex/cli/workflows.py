@@ -10,10 +10,11 @@ from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS
 from tenex.operations.short_ids import matching
+from tenex.settings import resolve_paths
 
 from . import examples, output
 from .agents import edges, load_agents
-from .options import DataOption, JsonOption, data_folder, group, open_settings
+from .options import Globals, group, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,91 +37,81 @@ ShownArgument = Annotated[
 ]
 
 
-@workflows.command()
-def show(ctx: typer.Context, name: ShownArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
+@register(workflows)
+def show(given: Globals, name: ShownArgument = "") -> None:
     """Print a workflow, an agent's own phases and output states, or the seven phases, as Mermaid diagrams."""
-    if name:
-        project = _Project(ctx, data)
-        name = project.full_name(name, project.agents)
-        graphs = project.agent_graphs(name)
-        if graphs is None:
-            _show_workflow(project.find(name), as_json=as_json)
-        elif as_json:
-            phases = edges(graphs["phases"]) if "phases" in graphs else {}
-            outputs = {"output": edges(graphs["output"])} if "output" in graphs else {}
-            output.result_json({"name": name, **phases, **outputs})
-        else:
-            output.result("\n\n".join(graph.mermaid().rstrip("\n") for graph in graphs.values()))
-    elif as_json:
-        graph = PHASE_TRANSITIONS
-        output.result_json(
-            {
-                "initial": str(graph.initial),
-                "nodes": [str(node) for node in graph.nodes],
-                "edges": [{"from": edge.source, "to": edge.target} for edge in graph.edges],
-                "terminal": [node for node in graph.nodes if node in graph.terminal],
-            }
-        )
-    else:
-        output.result(PHASE_TRANSITIONS.mermaid().rstrip("\n"))
+    if not name:
+        given.show(_phases(), PHASE_TRANSITIONS.mermaid().rstrip("\n"))
+        return
+    project = _Project(given)
+    name = project.full_name(name, project.agents)
+    graphs = project.agent_graphs(name)
+    if graphs is None:
+        given.show(*_workflow(project.find(name)))
+        return
+    phases = edges(graphs["phases"]) if "phases" in graphs else {}
+    outputs = {"output": edges(graphs["output"])} if "output" in graphs else {}
+    drawn = "\n\n".join(graph.mermaid().rstrip("\n") for graph in graphs.values())
+    given.show({"name": name, **phases, **outputs}, drawn)
 
 
-def _show_workflow(found: "LoadedWorkflow", *, as_json: bool) -> None:
+def _phases() -> dict[str, Any]:
+    graph = PHASE_TRANSITIONS
+    return {
+        "initial": str(graph.initial),
+        "nodes": [str(node) for node in graph.nodes],
+        "edges": [{"from": edge.source, "to": edge.target} for edge in graph.edges],
+        "terminal": [node for node in graph.nodes if node in graph.terminal],
+    }
+
+
+def _workflow(found: "LoadedWorkflow") -> tuple[dict[str, Any], str]:
+    """A workflow or a mission as JSON and as a diagram."""
     from tenex.workflows.missions.definitions import MissionWorkflow
 
     workflow = found.workflow
     if isinstance(workflow, MissionWorkflow):
-        _show_mission(found, workflow, as_json=as_json)
-        return
-    if not as_json:
-        output.result(workflow.graph.mermaid(workflow.everybody).rstrip("\n"))
-        return
-    output.result_json(
-        {
-            "name": found.slug,
-            "title": workflow.name or found.slug,
-            "source": found.source,
-            "participants": list(workflow.everybody),
-            "view": workflow.view,
-            "context": dict(workflow.context),
-            "expectations": {
-                name: {"warn": within.warn / 1000, "close": within.close / 1000}
-                for name, within in workflow.within().items()
-            },
-            "graph": workflow.graph.to_dict(),
-        }
-    )
+        return _mission(found, workflow), workflow.graph.mermaid().rstrip("\n")
+    facts = {
+        "name": found.slug,
+        "title": workflow.name or found.slug,
+        "source": found.source,
+        "participants": list(workflow.everybody),
+        "view": workflow.view,
+        "context": dict(workflow.context),
+        "expectations": {
+            name: {"warn": within.warn / 1000, "close": within.close / 1000}
+            for name, within in workflow.within().items()
+        },
+        "graph": workflow.graph.to_dict(),
+    }
+    return facts, workflow.graph.mermaid(workflow.everybody).rstrip("\n")
 
 
-def _show_mission(found: "LoadedWorkflow", mission: "MissionWorkflow", *, as_json: bool) -> None:
-    if not as_json:
-        output.result(mission.graph.mermaid().rstrip("\n"))
-        return
+def _mission(found: "LoadedWorkflow", mission: "MissionWorkflow") -> dict[str, Any]:
     rule = mission.graph.rule()
-    output.result_json(
-        {
-            "name": found.slug,
-            "title": found.slug,
-            "source": found.source,
-            "initial": rule.graph.initial,
-            "nodes": {
-                name: {
-                    "phase": node.phase,
-                    "timeout": None if node.timeout is None else node.timeout / 1000,
-                    "retries": node.retries,
-                    "onError": node.on_error,
-                }
-                for name, node in rule.nodes.items()
-            },
-            "edges": [
-                {"from": edge.source, "to": edge.target, "label": str(edge.label or "")} for edge in rule.graph.edges
-            ],
-        }
-    )
+    return {
+        "name": found.slug,
+        "title": found.slug,
+        "source": found.source,
+        "initial": rule.graph.initial,
+        "nodes": {
+            name: {
+                "phase": node.phase,
+                "timeout": None if node.timeout is None else node.timeout / 1000,
+                "retries": node.retries,
+                "onError": node.on_error,
+            }
+            for name, node in rule.nodes.items()
+        },
+        "edges": [
+            {"from": edge.source, "to": edge.target, "label": str(edge.label or "")} for edge in rule.graph.edges
+        ],
+    }
 
 
-@workflows.command()
-def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
+@register(workflows)
+def check(given: Globals, name: NameArgument = "") -> None:
     """List faults and warnings of a workflow, or of an agent's own phases; without a name, of all.
 
     A workflow with a fault is disabled and the exit code is 3; one with warnings can be used.
@@ -128,35 +119,28 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     from tenex.configuration.workflows import faults_here
     from tenex.workflows.speakers.definitions import LoadedWorkflows
 
-    project = _Project(ctx, data)
+    project = _Project(given)
     name = project.full_name(name, project.own_phases)
     own = [(slug, *row) for slug, row in project.own_phases.items() if name in ("", slug)]
     read = project.workflows if not name else LoadedWorkflows() if own else LoadedWorkflows((project.find(name),))
     read = read.without(lambda one: faults_here(one, project.workers))
-    if as_json:
-        rows = [{"name": one.slug, "source": one.source, "warnings": one.warnings} for one in read.found]
-        rows += [{"name": one.slug, "source": one.source, "faults": one.faults} for one in read.disabled]
-        output.result_json([*rows, *({"name": slug, "source": source, "warnings": []} for slug, _, source in own)])
-    else:
-        for slug, phases, source in own:
-            output.result(f"{slug}  {phases}  {source}")
-        for one in read.found:
-            output.result(f"{one.slug}  {', '.join(_parts(one))}  {one.source}")
-            for warning in one.warnings:
-                output.result(f"  warning: {warning}")
-        for source in read.others:
-            output.result(f"{source}  defines no workflow; it is loaded for what it registers")
-        if not read.found and not read.disabled and not own:
-            output.message(
-                f"There are no workflows in {project.paths.workflows}. `tenex workflows add` lists examples."
-            )
+    rows = [{"name": one.slug, "source": one.source, "warnings": one.warnings} for one in read.found]
+    rows += [{"name": one.slug, "source": one.source, "faults": one.faults} for one in read.disabled]
+    rows += [{"name": slug, "source": source, "warnings": []} for slug, _, source in own]
+    lines = [f"{slug}  {phases}  {source}" for slug, phases, source in own]
+    for one in read.found:
+        lines.append(f"{one.slug}  {', '.join(_parts(one))}  {one.source}")
+        lines += [f"  warning: {warning}" for warning in one.warnings]
+    lines += [f"{source}  defines no workflow; it is loaded for what it registers" for source in read.others]
+    none = f"There are no workflows in {project.paths.workflows}. `tenex workflows add` lists examples."
+    given.show(rows, "\n".join(lines), "" if read.found or read.disabled or own else none)
     if read.disabled:
         raise ConfigurationError(read.faults)
 
 
-@workflows.command()
+@register(workflows, has_json=False)
 def run(
-    ctx: typer.Context,
+    given: Globals,
     name: Annotated[
         str,
         typer.Argument(
@@ -170,7 +154,6 @@ def run(
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; default: 7447, or a free one.")
     ] = None,
-    data: DataOption = None,
 ) -> None:
     """Run a workflow to its end with its own relay and daemon, as `tenex demo --message` does.
 
@@ -180,42 +163,39 @@ def run(
 
     from .demo import hold
 
-    project = _Project(ctx, data)
+    project = _Project(given)
     name = project.full_name(name, ())
     found = project.find(name)
     if faults := faults_here(found, project.workers):
         raise ConfigurationError(faults)
     lines = [f"@{found.slug} {message}", *(f"/set {pair}" for pair in variables or ())]
-    hold(ctx, "\n".join(lines), port=port, data=data, overrides=project.overrides_for(name))
+    hold(given, "\n".join(lines), port=port, overrides=project.overrides_for(name))
 
 
-@workflows.command()
+@register(workflows)
 def add(
-    ctx: typer.Context,
+    given: Globals,
     name: Annotated[
         str, typer.Argument(metavar="EXAMPLE", help="A name from the list printed without it.", show_default=False)
     ] = "",
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Copy an example of a workflow or a mission to edit; without a name, list the examples."""
     from tenex.workflows.speakers.definitions import SUFFIXES
 
     found = examples.workflow_examples()
     if not name:
-        data_folder(ctx, data)
-        examples.list_examples(found, as_json=as_json)
-        output.message("`tenex workflows add EXAMPLE` copies one into your folder of workflows.")
+        note = "`tenex workflows add EXAMPLE` copies one into your folder of workflows."
+        examples.list_examples(given, found, note)
         return
     example = examples.choose(found, name.removeprefix("@"))
-    project = _Project(ctx, data)
+    project = _Project(given)
     folder, agent = project.paths.workflows, project.agents.get(Slug(example.name))
     if agent is not None:
         raise UsageError(f"{example.name} is the name of an agent, in {agent.source}; rename that one")
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.suffix in SUFFIXES and examples.slug_of(file) == example.name:
             raise UsageError(f"{file} exists; edit it, or move it away first")
-    examples.print_files(examples.copy(example, folder), as_json=as_json)
+    examples.print_files(given, examples.copy(example, folder))
     output.message(f"Edit it, check it with `tenex workflows check {example.name}`,")
     output.message(f"and try it with `tenex workflows run {example.name}`.")
     output.message(f"A daemon knows @{example.name} from its next start or reload (SIGHUP) on.")
@@ -224,10 +204,8 @@ def add(
 class _Project:
     """The agents and workflows of a data folder, each read when it is needed."""
 
-    def __init__(self, ctx: typer.Context, data: Path | None) -> None:
-        from tenex.settings import resolve_paths
-
-        self.settings = open_settings(ctx, data)
+    def __init__(self, given: Globals) -> None:
+        self.settings = given.settings()
         self.paths = resolve_paths(self.settings)
 
     @cached_property

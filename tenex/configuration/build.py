@@ -18,16 +18,15 @@ from tenex.output_states.model import OnProgress
 from tenex.prompting.prompter import ConversationPrompter
 from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
-from tenex.tools.agents_md import read_notes
-from tenex.tools.check import CheckPolicy
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.overview import overview
+from tenex.tools.overview import overview, workspace_notes
 from tenex.tools.process import DiskReserve
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.sandbox import RunPolicy
 from tenex.tools.search_conversation import PastMessages
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import has_git
-from tenex.tools.shell import ShellPolicy, ShellRules
+from tenex.tools.shell import ShellRules
 from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.tool import Tool
 from tenex.tools.workspace import Workspace
@@ -191,7 +190,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             for known in ground.book.lessons(slug)
             if settings.people.share_lessons or may_reach(known.role, conversation)
         ],
-        workspace_notes=lambda: read_notes(ground.places.workspace),
+        workspace_notes=lambda: workspace_notes(ground.places.workspace),
         workspace_files=lambda runs: overview(ground.places.workspace, runs=runs),
     )
     return Configuration(
@@ -265,7 +264,7 @@ def check_people(settings: Settings, ring: KeyRing) -> None:
 def _tools(
     settings: Settings,
     ground: StaticContext,
-    check: CheckPolicy,
+    check: RunPolicy,
     find_agent: Callable[[Slug], Agent | None],
     methods: Mapping[Slug, tuple[Tool, ...]],
 ) -> ToolRegistry:
@@ -302,20 +301,20 @@ def shadow_of(settings: Settings, where: ProjectPaths, workspace: Workspace) -> 
     return Checkpoints(where.checkpoints, workspace.root) if settings.tools.checkpoints and has_git() else None
 
 
-def shell_policy(settings: Settings, ground: StaticContext) -> ShellPolicy:
+def shell_policy(settings: Settings, ground: StaticContext) -> RunPolicy:
     """How commands of agents run; without a sandbox only where the operator set that."""
     match settings.tools.shell.sandbox:
         case "none":
-            return ShellPolicy.UNSANDBOXED
+            return RunPolicy.UNSANDBOXED
         case "auto" if ground.has_sandbox:
-            return ShellPolicy.SANDBOXED
-    return ShellPolicy.OFF
+            return RunPolicy.SANDBOXED
+    return RunPolicy.OFF
 
 
-def _check_policy(settings: Settings, *, has_sandbox: bool, is_offline: bool) -> CheckPolicy:
+def _check_policy(settings: Settings, *, has_sandbox: bool, is_offline: bool) -> RunPolicy:
     """Whether `check` may run a program: in a sandbox where there is one; without, only what rules have written."""
     if settings.tools.check == "off":
-        return CheckPolicy.OFF
+        return RunPolicy.OFF
     if has_sandbox:
-        return CheckPolicy.SANDBOXED
-    return CheckPolicy.UNSANDBOXED if is_offline or settings.tools.check == "on" else CheckPolicy.OFF
+        return RunPolicy.SANDBOXED
+    return RunPolicy.UNSANDBOXED if is_offline or settings.tools.check == "on" else RunPolicy.OFF

@@ -21,6 +21,7 @@ from tenex.output_states import OutputModel
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
 from tenex.settings import ProjectPaths, Settings, find_data, load, resolve_paths
+from tenex.settings.sections import Provider
 
 from .output_states import outputs_of
 
@@ -114,39 +115,21 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
     faults: list[str] = []
     providers: dict[str, ProviderConfig] = {}
     for name in sorted(named | set(models.providers)):
-        given = models.providers.get(name)
-        kind = (given.kind if given else None) or name
+        given = models.providers.get(name) or Provider()
+        kind = given.kind or name
         key, looked = None, list[str]()
-        for source, found in _keys(name, kind, settings, places, faults):
+        for source, found in _keys(name, kind, given, places, faults):
             looked.append(source)
             if found is not None:
                 key = found
                 break
-        providers[name] = ProviderConfig(
-            name=name,
-            kind=kind,
-            base_url=given.base_url if given else None,
-            api_key=key,
-            key_sources=", ".join(looked),
-            concurrency=given.concurrency if given else 8,
-            requests_per_minute=given.requests_per_minute if given else None,
-            tokens_per_minute=given.tokens_per_minute if given else None,
-            grammar=given.grammar if given else "none",
-        )
-        if given is not None and given.grammar != "none" and kind in WITHOUT_GRAMMAR:
+        reached = given.model_dump(exclude={"kind", "api_key_env", "api_key_file"})
+        providers[name] = ProviderConfig(name=name, kind=kind, api_key=key, key_sources=", ".join(looked), **reached)
+        if given.grammar != "none" and kind in WITHOUT_GRAMMAR:
             faults.append(f"models.providers.{name}.grammar: the kind {kind} takes none; remove it")
-    prices = {
-        name: Price(
-            input=price.input,
-            output=price.output,
-            cached_input=price.cached_input,
-            cache_write=price.cache_write,
-        )
-        for name, price in models.prices.items()
-    }
     config = ModelClientConfig(
         providers=providers,
-        prices=prices,
+        prices={name: Price(**price.model_dump()) for name, price in models.prices.items()},
         timeout=models.timeout,
         stream=models.stream,
         max_output_tokens=models.max_output_tokens,
@@ -155,11 +138,10 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
 
 
 def _keys(
-    name: str, kind: str, settings: Settings, places: ProjectPaths, faults: list[str]
+    name: str, kind: str, given: Provider, places: ProjectPaths, faults: list[str]
 ) -> Iterator[tuple[str, str | None]]:
     """The places where a key may be, each with what is there, in order."""
-    given = settings.models.providers.get(name)
-    if given is not None and given.api_key_file is not None:
+    if given.api_key_file is not None:
         path = places.data / Path(given.api_key_file).expanduser()
         known = len(faults)
         key = _read(path, f"models.providers.{name}.api_key_file", faults)
@@ -172,9 +154,8 @@ def _keys(
         key = _read(path, f"models.providers.{name}", faults, is_private=folder == places.keys)
         yield str(path), key
     # a vendor's key is not sent to an address of the operator's own
-    usual = KEY_VARIABLES.get(kind, ()) if given is None or given.base_url is None else ()
-    own = given.api_key_env if given is not None else None
-    for variable in dict.fromkeys(variable for variable in (own, *usual) if variable):
+    usual = KEY_VARIABLES.get(kind, ()) if given.base_url is None else ()
+    for variable in dict.fromkeys(variable for variable in (given.api_key_env, *usual) if variable):
         yield f"${variable}", os.environ.get(variable) or None
 
 

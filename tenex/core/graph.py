@@ -297,7 +297,8 @@ _KEYWORDS = frozenset(
 
 
 def _mermaid(graph: TransitionGraph) -> str:
-    moving = [str(target) for target in _targets(graph) if not isinstance(target, str) and not _ends(graph, target)]
+    targets = (*(edge.target for edge in graph.edges), graph.default)
+    moving = [str(target) for target in targets if not isinstance(target, str | None) and not _ends(graph, target)]
     names: dict[tuple[str, bool], str] = {}
     lines = []
     for number, key in enumerate(dict.fromkeys([*((n, True) for n in graph.nodes), *((n, False) for n in moving)])):
@@ -320,12 +321,6 @@ def _mermaid(graph: TransitionGraph) -> str:
         reason = f" ({graph.default})" if not isinstance(graph.default, str) and _ends(graph, graph.default) else ""
         lines.append(f"    any --> {drawn(graph.default)} : {_escaped(f'otherwise{reason}')}")
     return "\n".join(["stateDiagram-v2", *lines]) + "\n"
-
-
-def _targets(graph: TransitionGraph) -> Iterator[str | Target]:
-    yield from (edge.target for edge in graph.edges)
-    if graph.default is not None:
-        yield graph.default
 
 
 def _ends(graph: TransitionGraph, target: Target) -> bool:

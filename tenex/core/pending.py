@@ -111,7 +111,7 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         cycle=conversation.cycle,
         turn=turn.turn_id if turn else "",
         phase=conversation.phase,
-        previous_phase=conversation.previous_phase,
+        previous_phase=conversation.phase_from,
         handoff=turn.handoff if turn else None,
         agent=run.agent,
         idempotency_key=f"{conversation.id}:{call.seq}",

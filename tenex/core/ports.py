@@ -13,32 +13,6 @@ from .port_values import ExecutionContext, Handoff, PublishOutcome, ToolResult, 
 from .records import Record
 from .signals import Signal
 
-__all__ = [
-    "Clock",
-    "Directory",
-    "ExecutionContext",
-    "Handoff",
-    "Journal",
-    "Journals",
-    "Missions",
-    "Model",
-    "NodeTask",
-    "Notice",
-    "Notices",
-    "Observer",
-    "OnText",
-    "OutgoingMessage",
-    "Prompt",
-    "Prompter",
-    "PublishOutcome",
-    "Publisher",
-    "Sealer",
-    "ToolResult",
-    "Tools",
-    "UnsignedEvent",
-    "ignore_text",
-]
-
 
 class Clock(Protocol):
     """Time, so that tests may own it."""

@@ -254,7 +254,6 @@ class NodeReturned:
     result: Any = None
     state: Mapping[str, Any]
     spent: Mapping[str, Usage] = field(default_factory=dict)
-    """What models that the node asked have cost meanwhile, by model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +271,6 @@ class NodeFailed:
     retry_after: int | None = None
     """ms, where someone asked for it."""
     spent: Mapping[str, Usage] = field(default_factory=dict)
-    """What models that the node asked have cost meanwhile, by model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,17 +5,17 @@ They use what real work uses: tools, streaming, `models.max_output_tokens`, and 
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from tenex.core.errors import ModelRefused
 from tenex.core.ids import Slug
-from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, ToolSpec, Usage, UserText
+from tenex.core.messages import ModelRequest, ModelStep, ToolSpec, UserText
 from tenex.core.routing import DECISION_SCHEMA, parse
 
 from .client import ModelClient
-from .config import OFFLINE, ModelClientConfig, Price
-from .pricing import price_of
+from .config import OFFLINE, ModelClientConfig
 from .scripted import OfflineModel
 
 PATIENCE: Final = 30.0
@@ -50,12 +50,9 @@ _REQUESTS: Final[dict[Purpose, ModelRequest]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A model that answered. `sentence` reports it to the operator with the cost; `doubts` lists what may not work."""
+    """How long a model took to answer, and what may not work, as sentences."""
 
-    model: str
     seconds: float
-    usage: Usage
-    sentence: str
     doubts: tuple[str, ...] = ()
 
 
@@ -67,28 +64,17 @@ async def probe(config: ModelClientConfig, name: str, purposes: Sequence[Purpose
         ModelUnavailable: it could not be reached, or rejects the key or the request.
     """
     client = ModelClient(replace(config, timeout=min(config.timeout, PATIENCE)), lambda *_: (name,), OfflineModel())
-    usage, doubts, began = NO_USAGE, list[str](), time.perf_counter()
+    doubts: list[str] = []
     try:
         client.check([name])
         began = time.perf_counter()
         for purpose in purposes if name != OFFLINE else ():
-            try:
-                step = await client.step(_REQUESTS[purpose])
-            except ModelRefused as error:
-                usage += error.usage  # cut off while thinking, or filtered: it is there, and it took the key
-                continue
-            usage += step.usage
-            doubts += _doubts(purpose, name, step)
+            # cut off while thinking, or filtered: it is there, and it took the key
+            with suppress(ModelRefused):
+                doubts += _doubts(purpose, name, await client.step(_REQUESTS[purpose]))
     finally:
         await client.close()
-    seconds = time.perf_counter() - began
-    return Probe(
-        model=name,
-        seconds=seconds,
-        usage=usage,
-        sentence=_sentence(name, seconds, usage),
-        doubts=tuple(dict.fromkeys(doubts)),
-    )
+    return Probe(seconds=time.perf_counter() - began, doubts=tuple(dict.fromkeys(doubts)))
 
 
 def _doubts(purpose: Purpose, name: str, step: ModelStep) -> list[str]:
@@ -100,13 +86,3 @@ def _doubts(purpose: Purpose, name: str, step: ModelStep) -> list[str]:
     if step.usage.estimated:
         doubts.append(f"the server of {name} does not report its usage: tokens and cost are estimated")
     return doubts
-
-
-def _sentence(name: str, seconds: float, usage: Usage) -> str:
-    if name == OFFLINE:
-        return "offline answers by rules; it costs nothing and needs no network"
-    cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.6f}"
-    return f"{name} answered in {seconds:.1f} s ({usage.input_tokens} tokens in, {usage.output_tokens} out{cost})"
-
-
-__all__ = ["PATIENCE", "Price", "Probe", "price_of", "probe"]

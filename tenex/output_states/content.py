@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.graph import Edge, TransitionGraph
 
 from .json_values import faults, moved, read
 
@@ -81,13 +80,6 @@ class StateMachine:
         if isinstance(one, StateMachine) and one.delimiters in (("", ""), self.delimiters):
             return one
         return None
-
-    @property
-    def graph(self) -> TransitionGraph:
-        """The machine as a graph of its own: it opens, holds content, closes."""
-        kind = type(self).__name__
-        edges = (Edge("open", kind), Edge(kind, kind, label="character"), Edge(kind, "close"))
-        return TransitionGraph(("open", kind, "close"), "open", edges, terminal=frozenset({"close"}))
 
     def check(self, content: str) -> tuple[str, ...]:
         """What is wrong with a content whose length is right, each fault a sentence; never raises."""

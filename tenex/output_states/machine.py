@@ -15,7 +15,7 @@ from tenex.core.graph import Edge, TransitionGraph
 from .content import JsonStateMachine, StateMachine, ToolCallStateMachine, core_of
 from .endings import WHITE
 from .json_values import schema_fault
-from .states import AgentState, InnerMonologue, Python, Scratchpad, Thinking, ToolCallState, Tools
+from .states import AgentState
 
 PLAN: Final = "plan"
 TAKE_ACTION: Final = "take_action"
@@ -77,10 +77,7 @@ class OutputPlan:
 class AgentStateMachine:
     """The states of one agent, and how they follow each other.
 
-    `tools` are handed to the default `ToolCallState`; a state of one's own may take them from elsewhere. A tool call
-    without tools is left out. `force_planning` asks for one planning state at least, unless `min_planning_loops` sets
-    the number. `delimiters_kwargs` has delimiters for the default states by identifier, `character_max` bounds the
-    default planning states.
+    A tool call without tools is left out. Without `min_planning_loops` an answer has one planning state at least.
 
     Raises:
         ConfigurationError: the states cannot be distinguished, or nothing can be written; it names every fault.
@@ -88,31 +85,15 @@ class AgentStateMachine:
 
     def __init__(
         self,
-        planning_states: Sequence[AgentState] | None = None,
-        action_states: Sequence[AgentState] | None = None,
-        tools: Tools = (),
-        use_python: bool = False,
-        force_planning: bool = True,
+        planning_states: Sequence[AgentState],
+        action_states: Sequence[AgentState],
         max_planning_loops: int = 3,
         min_planning_loops: int | None = None,
-        delimiters_kwargs: Mapping[str, tuple[str, str]] | None = None,
-        character_max: int | None = None,
     ) -> None:
-        given = delimiters_kwargs or {}
-        if planning_states is None:
-            defaults = (Thinking, Scratchpad, InnerMonologue)
-            planning_states = (
-                [kind(given.get(kind.name.replace(" ", "_")), character_max) for kind in defaults]
-                if max_planning_loops
-                else []
-            )
-        if action_states is None:
-            action_states = [ToolCallState(tools, given.get("tool_call"))]
-            action_states += [Python(given.get("python"))] if use_python else []
         self.planning_states = tuple(planning_states) if max_planning_loops else ()
         self.action_states = tuple(action_states)
         self.max_planning_loops = max_planning_loops if planning_states else 0
-        least = int(force_planning and bool(planning_states)) if min_planning_loops is None else min_planning_loops
+        least = int(bool(planning_states)) if min_planning_loops is None else min_planning_loops
         self.min_planning_loops = least
         faults = self.faults()
         if faults:

@@ -17,37 +17,30 @@ class RelayReading(Protocol):
     @property
     def url(self) -> str:
         """ws:// or wss://, normalised."""
-        ...
 
     @property
     def connected(self) -> bool:
         """Whether a socket is open."""
-        ...
 
     @property
     def serves(self) -> bool:
         """Whether it is connected and serves every subscription."""
-        ...
 
     @property
     def unresponsive_since(self) -> float | None:
         """Wall clock, seconds, since when it does not serve; None while it serves."""
-        ...
 
     @property
     def refused(self) -> tuple[str, ...]:
         """Each subscription it will not serve, with its reason."""
-        ...
 
     @property
     def fault(self) -> str:
         """Why the last connection ended or could not be made."""
-        ...
 
     @property
     def counters(self) -> Mapping[str, int]:
         """What came from it, by kind."""
-        ...
 
 
 class ActorReading(Protocol):
@@ -56,12 +49,10 @@ class ActorReading(Protocol):
     @property
     def conversation(self) -> Conversation | None:
         """Its state; None before it has been read and while suspended."""
-        ...
 
     @property
     def is_suspended(self) -> bool:
         """Whether an append failed and its journal must be reopened."""
-        ...
 
 
 def _none() -> tuple[()]:

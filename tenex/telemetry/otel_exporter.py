@@ -57,14 +57,10 @@ class LoggingExporter(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """Shut the exporter down, once."""
+        """Shut the exporter down, once; during an export its wait between two tries is interrupted."""
         if not self._stopped.is_set():
             self._stopped.set()
             self._exporter.shutdown()
-
-    def give_up(self) -> None:
-        """Shut down during an export: its wait between two tries is interrupted."""
-        self.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Wait for pending exports."""

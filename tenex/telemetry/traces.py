@@ -145,7 +145,7 @@ class TraceExport:
                 await done.wait()
         except TimeoutError:
             log.warning("traces.not_flushed", seconds=CLOSE_TIMEOUT)
-            self._exporter.give_up()
+            self._exporter.shutdown()
 
     def _note_prompts(self, c: Conversation, records: Sequence[r.Record]) -> None:
         for record in records:

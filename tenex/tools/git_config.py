@@ -34,6 +34,16 @@ _RUN: Final = frozenset(
 )
 """The last part of the names of settings whose value git runs."""
 
+GIT_ALONE: Final = {
+    "PATH": os.defpath,
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""The environment of git without anybody's settings."""
+
 _DEADLINE: Final = 10.0
 """Seconds for git to read a file, which takes some milliseconds."""
 
@@ -78,7 +88,7 @@ def _settings(file: Path) -> Iterator[tuple[Path, str, str]]:
     if program is None or not file.is_file():
         return
     line = [program, "config", "--file", str(file), "--includes", "--show-origin", "-z", "--list"]
-    environment = {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": "/nonexistent"}
+    environment = {**GIT_ALONE, "GIT_DIR": "/nonexistent"}
     try:
         done = subprocess.run(line, capture_output=True, timeout=_DEADLINE, check=False, cwd="/", env=environment)
     except (OSError, subprocess.TimeoutExpired):

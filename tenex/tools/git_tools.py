@@ -15,6 +15,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox
+from .git_config import GIT_ALONE
 from .process import plain_text
 from .tool import Refusal, Tool, object_schema, string
 from .workspace import Workspace
@@ -112,10 +113,9 @@ async def _git(workspace: Workspace, *arguments: str) -> str:
     Raises:
         Refusal: there is no repository, no git, or git fails.
     """
-    command = [await asyncio.to_thread(_program, workspace), *arguments]
+    settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+    command = [await asyncio.to_thread(_program, workspace), *settings, *arguments]
     line = sandbox.wrapped(workspace.root, command, _environment())
-    if line is None:
-        raise Refusal("git cannot be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
     outcome = await process.run(line, cwd=workspace.root, environment={}, deadline=DEADLINE, most_output=MOST_OUTPUT)
     printed = plain_text(outcome.output)
     if outcome.status is None:
@@ -143,18 +143,11 @@ def _program(workspace: Workspace) -> str:
 
 
 def _environment() -> dict[str, str]:
-    settings = {"GIT_CONFIG_COUNT": str(len(_SETTINGS))}
-    for number, (name, value) in enumerate(_SETTINGS.items()):
-        settings |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     return {
+        **GIT_ALONE,
         **sandbox.clean_environment(sandbox.HOME),
-        **settings,
         "GIT_ALLOW_PROTOCOL": "",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_ATTR_NOSYSTEM": "1",
         "GIT_LITERAL_PATHSPECS": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_PAGER": "cat",
-        "GIT_TERMINAL_PROMPT": "0",
     }

@@ -1,8 +1,9 @@
-"""What an agent is shown of the workspace before it begins: the names of its files, and how its tests are run.
+"""What an agent is shown of the workspace before it begins: file names, how its tests are run, and its `AGENTS.md`.
 
 It is made while a conversation waits, so it looks at a bounded number of entries, however large the workspace is.
 """
 
+import errno
 import json
 import os
 import re
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+import structlog
 
 from .workspace import HALF_WRITTEN, HIDDEN
 
@@ -23,6 +26,11 @@ LOOKED_AT: Final = 1_000
 """Entries of folders: about a millisecond."""
 LARGEST: Final = 64 * 1024
 """Bytes read of a file that may name a test command."""
+NOTES: Final = "AGENTS.md"
+LARGEST_NOTES: Final = 128 * 1024
+"""Bytes read; prompts show less."""
+
+_log = structlog.get_logger(__name__)
 
 
 def overview(workspace: Path, *, runs: bool) -> str:
@@ -92,11 +100,35 @@ def _test_command(workspace: Path) -> str:
 
 
 def _text(file: Path) -> str:
-    """The beginning of a file; empty where there is none. A link is not followed, and a pipe not waited for."""
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as opened:
-            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            return opened.read(LARGEST).decode("utf-8", "replace") if is_file else ""
+        return _beginning(file, LARGEST)
     except OSError:
         return ""
+
+
+def _beginning(file: Path, most: int) -> str:
+    """The text of a file's first bytes; a link is not followed, and a pipe or device not waited for.
+
+    Raises:
+        OSError: it is no file, or cannot be read.
+    """
+
+    def opened(path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    with open(file, "rb", opener=opened) as one:
+        if not stat.S_ISREG(os.fstat(one.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe, socket or device")
+        return one.read(most).decode("utf-8", "replace")
+
+
+def workspace_notes(workspace: Path) -> str | None:
+    """The workspace's own notes to agents; a sentence where they cannot be read, and None where there are none."""
+    try:
+        return _beginning(workspace / NOTES, LARGEST_NOTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        reason = "it is a symbolic link" if (workspace / NOTES).is_symlink() else error.strerror
+        _log.warning("notes.unread", file=NOTES, reason=reason)
+        return f"{NOTES} was not read: {reason}. Make it a plain text file."

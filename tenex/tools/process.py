@@ -5,13 +5,16 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
+
+from tenex.core.ports import ToolResult
 
 from .tool import Refusal
+from .workspace import LONGEST_PATH
 
 SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 
@@ -20,6 +23,12 @@ GRACE: Final = 3.0
 
 LOOK_EVERY: Final = 0.2
 """Seconds between two looks at the disk: a fast one takes 3 GB a second, and 1 GB is kept free by default."""
+
+MOST_NAMED: Final = 20
+"""Paths named in a sentence to a model."""
+
+LONGEST_NAMED: Final = 200
+"""Characters of one of them."""
 
 _CHUNK: Final = 64 * 1024
 _MB: Final = 1024**2
@@ -84,6 +93,25 @@ class Outcome:
     shortage: str = ""
     """Why it was stopped, where that was because of the disk."""
 
+    def ended(self, what: str, deadline: float) -> str:
+        """How it ended, as a sentence for a model about `what`, which had so many seconds."""
+        if self.shortage:
+            return (
+                f"{what} was stopped, with everything it had started: {self.shortage}. Delete what it wrote with "
+                "`delete_file`; nothing runs until there is room."
+            )
+        if self.status is None:
+            return f"{what} was still running after {deadline:g} s and was stopped, with everything it had started."
+        if self.status < 0:
+            return f"{what} was ended by signal {-self.status}."
+        return f"{what} ended with exit status {self.status}."
+
+    def result(self, ended: str) -> ToolResult:
+        """The result of a call: how it ended, and what was printed."""
+        printed = plain_text(self.output)
+        shown = f"Output:\n{printed}" if printed.strip() else "No output."
+        return ToolResult(ok=self.status == 0, content=f"{ended} {shown}")
+
 
 class _Output:
     """Keeps the start and the end of a stream: the start shows what was done, the end the traceback."""
@@ -119,7 +147,6 @@ async def run(
     environment: Mapping[str, str],
     deadline: float,
     most_output: int,
-    stdin: BinaryIO | None = None,
     limits: ProcessLimits = ProcessLimits(),
     reserve: DiskReserve | None = None,
 ) -> Outcome:
@@ -134,7 +161,6 @@ async def run(
         environment: all it gets.
         deadline: seconds.
         most_output: bytes kept of what it prints; the rest is read and dropped, so that it never blocks.
-        stdin: a file to read from; nothing unless given.
         limits: what each of its processes may have.
         reserve: what has to stay free on disk while it runs; nothing unless given.
     """
@@ -152,7 +178,7 @@ async def run(
                 str(os.getpid()),
                 f"{limits.file},{limits.address_space},{limits.data}",
                 *command,
-                stdin=stdin or asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.DEVNULL,
                 stdout=writing,
                 stderr=writing,
                 cwd=cwd,
@@ -223,6 +249,18 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()
+
+
+def decoded(paths: Iterable[bytes]) -> list[str]:
+    """Paths as text, sorted; long ones are cut, and bytes that are no text are marked."""
+    return sorted(path[:LONGEST_PATH].decode("utf-8", "replace") for path in paths)
+
+
+def named(paths: Sequence[str]) -> str:
+    """The first paths in a sentence for a model, and how many more there are."""
+    plain = [plain_text(path.replace("\n", "?")) for path in paths[:MOST_NAMED]]
+    shown = ", ".join(path if len(path) <= LONGEST_NAMED else f"{path[:LONGEST_NAMED]}[cut]" for path in plain)
+    return f"{shown} and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else shown
 
 
 def plain_text(output: str) -> str:

@@ -1,7 +1,8 @@
 """Putting files back: removing what came, and writing what was, without following a link.
 
 A command may have left links where folders were. Every folder on the way is opened from the workspace's root without
-following one; whatever is in the way of a file that was there before is removed.
+following one; whatever is in the way of a file that was there before is removed. Paths are relative to the workspace,
+as the system names them.
 """
 
 import os
@@ -12,20 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from .workspace import HALF_WRITTEN
+from .workspace import FOLDER, NEW, open_below, replacing
 
 LINK: Final = 0o120000
 """The mode by which git knows a symbolic link."""
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 def remove(root: Path, path: bytes) -> None:
     """Remove a file or link, then the folders it leaves empty; what is gone already is fine.
-
-    Args:
-        root: the workspace.
-        path: relative to it, as the system names it.
 
     Raises:
         OSError: the system does not permit it.
@@ -47,30 +42,23 @@ def write(root: Path, path: bytes, content: bytes, mode: int) -> None:
 
     Args:
         root: the workspace.
-        path: relative to it, as the system names it.
+        path: relative to it.
         content: its bytes; where a link leads, if it is one.
         mode: `LINK`, or its permissions.
 
     Raises:
         OSError: the system does not permit it.
     """
-    name, beside = _name(path), os.fsencode(f"{HALF_WRITTEN}{secrets.token_hex(8)}")
-    with _parent(root, path, create=True) as folder:
-        try:
-            if mode == LINK:
-                os.symlink(content, beside, dir_fd=folder)
-            else:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                with os.fdopen(os.open(beside, flags, 0o600, dir_fd=folder), "wb") as file:
-                    file.write(content)
-                    os.fchmod(file.fileno(), mode & 0o777)
-            if _is_folder(name, folder):
-                _remove_whole(name, folder)
-            os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(beside, dir_fd=folder)
-            raise
+    name = _name(path)
+    with _parent(root, path, create=True) as folder, replacing(name, folder) as beside:
+        if mode == LINK:
+            os.symlink(content, beside, dir_fd=folder)
+        else:
+            with os.fdopen(os.open(beside, NEW, 0o600, dir_fd=folder), "wb") as file:
+                file.write(content)
+                os.fchmod(file.fileno(), mode & 0o777)
+        if _is_folder(name, folder):
+            _remove_whole(name, folder)
 
 
 def rename(root: Path, path: bytes, target: bytes) -> None:
@@ -118,21 +106,17 @@ def permit(root: Path, path: bytes, mode: int) -> None:
 @contextmanager
 def _parent(root: Path, path: bytes, *, create: bool) -> Iterator[int]:
     """The open folder a path lies in; with `create`, whatever is no folder on the way becomes one."""
-    opened = os.open(root, _FOLDER)
-    try:
-        for name in _above(path).split(b"/"):
-            if not name:
-                continue
-            if create and not _is_folder(name, opened):
-                with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=opened)
-                os.mkdir(name, dir_fd=opened)
-            inner = _open_folder(name, opened)
-            os.close(opened)
-            opened = inner
+
+    def enter(name: bytes, inside: int) -> int:
+        if create and not _is_folder(name, inside):
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=inside)
+            os.mkdir(name, dir_fd=inside)
+        return _open_folder(name, inside)
+
+    with open_below(root, [name for name in _above(path).split(b"/") if name], enter) as opened:
+        assert opened is not None
         yield opened
-    finally:
-        os.close(opened)
 
 
 def _remove_whole(name: bytes, inside: int) -> None:
@@ -166,12 +150,12 @@ def _remove_whole(name: bytes, inside: int) -> None:
 
 def _open_folder(name: bytes, inside: int) -> int:
     try:
-        opened = os.open(name, _FOLDER, dir_fd=inside)
+        opened = os.open(name, FOLDER, dir_fd=inside)
     except PermissionError:
         if not _is_folder(name, inside):
             raise
         os.chmod(name, 0o700, dir_fd=inside)  # a command has shut it; it is ours to open
-        opened = os.open(name, _FOLDER, dir_fd=inside)
+        opened = os.open(name, FOLDER, dir_fd=inside)
     mode = stat.S_IMODE(os.fstat(opened).st_mode)
     if mode & 0o300 != 0o300:
         with suppress(PermissionError):

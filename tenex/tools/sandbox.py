@@ -5,17 +5,23 @@ Inside, a program sees the system's programs, Python and the workspace, all read
 may not: a hook or a setting planted there would run when a person next uses git, outside.
 """
 
+import asyncio
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import structlog
+
+from . import restore
+from .tool import Refusal
 
 HOME: Final = "/tmp/home"  # noqa: S108 - inside the sandbox, where /tmp is its own
 PROBE_DEADLINE: Final = 10.0
@@ -38,6 +44,29 @@ MOST_PROCESSES: Final = 4_096
 _log = structlog.get_logger(__name__)
 
 
+class RunPolicy(StrEnum):
+    """How programs of agents run."""
+
+    SANDBOXED = "sandboxed"
+    UNSANDBOXED = "unsandboxed"
+    """With all rights of the daemon's user, where the operator has set that."""
+    OFF = "off"
+
+
+class SandboxMissing(Refusal):
+    """There is no bubblewrap."""
+
+
+@asynccontextmanager
+async def scratch_folder(inside: Path | None) -> AsyncIterator[Path]:
+    """An empty folder for one program, in the system's unless given; it is removed whatever the program did to it."""
+    folder = Path(tempfile.mkdtemp(prefix="tenex-run-", dir=inside))
+    try:
+        yield folder
+    finally:
+        await asyncio.to_thread(restore.clear_away, folder)
+
+
 def clean_environment(scratch: str) -> dict[str, str]:
     """All a program gets to know of where it runs: no keys, no names, no proxies."""
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": scratch, "TMPDIR": scratch}
@@ -53,8 +82,8 @@ def wrapped(
     network: bool = False,
     files: Mapping[str, Path] | None = None,
     protected: Iterable[Path] = (),
-) -> list[str] | None:
-    """The command that runs `command` in the sandbox; None where there is no bubblewrap.
+) -> list[str]:
+    """The command that runs `command` in the sandbox.
 
     Args:
         root: the workspace, its real path.
@@ -65,10 +94,13 @@ def wrapped(
         network: whether it shares the machine's network, services on this machine included.
         files: further files it sees, read-only, by where it sees them.
         protected: what is in the workspace and may not be written to all the same; no links.
+
+    Raises:
+        SandboxMissing: there is no bubblewrap.
     """
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
-        return None
+        raise SandboxMissing("Nothing can be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
     line = [bubblewrap, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL", "--clearenv"]
     if network:
         line.append("--share-net")
@@ -154,11 +186,8 @@ def probe_bubblewrap() -> bool:
         root = Path(folder).resolve()
         script = "import sys\ntry: open('x', 'w')\nexcept OSError: print('confined', sys.argv[1])"
         command = [sys.executable, "-I", "-B", "-c", script, root.name]
-        line = wrapped(root, command, clean_environment(HOME))
-        if line is None:
-            _log.info("sandbox.absent", program="bwrap")
-            return False
         try:
+            line = wrapped(root, command, clean_environment(HOME))
             done = subprocess.run(
                 line,
                 stdin=subprocess.DEVNULL,
@@ -167,6 +196,9 @@ def probe_bubblewrap() -> bool:
                 check=False,
                 env=clean_environment(HOME),
             )
+        except SandboxMissing:
+            _log.info("sandbox.absent", program="bwrap")
+            return False
         except (OSError, subprocess.TimeoutExpired) as error:
             _log.warning("sandbox.broken", error=type(error).__name__)
             return False

@@ -19,21 +19,15 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from .checkpoints import Change, Checkpoints
 from .pending_revert import PendingRevert
-from .process import plain_text
+from .process import decoded, named
 from .shadow_git import CheckpointFailed, ShadowDamaged
 from .snapshots import IGNORE_FILE, Snapshot
 from .tool import Tool, run_uncancellable
-from .workspace import LONGEST_PATH, Workspace
+from .workspace import Workspace
 from .write_policy import is_confined, may_change
 
 MOST_TOUCHED: Final = 1_000
 """Changed paths recorded for one call: they are recorded, and a command may unpack a whole archive."""
-
-MOST_NAMED: Final = 20
-"""Paths named in a sentence to a model."""
-
-LONGEST_NAMED: Final = 200
-"""Characters of one of them."""
 
 _LONGEST: Final = 60.0  # seconds; tools that run have limits of their own
 
@@ -254,16 +248,16 @@ def _with_changes(result: ToolResult, outcome: _Outcome | None, context: Executi
     touched, reverted, stuck = (_paths(part) for part in (outcome.touched, outcome.reverted, outcome.stuck))
     remarks = []
     if touched:
-        remarks.append(f"Changed: {_several(touched)}.")
+        remarks.append(f"Changed: {named(touched)}.")
     if reverted:
         why = (
             "chores change only documentation and what this cycle has changed"
             if context.phase is Phase.CHORES
             else f"nothing is changed in {context.phase}"
         )
-        remarks.append(f"Put back as it was, because {why}: {_several(reverted)}.")
+        remarks.append(f"Put back as it was, because {why}: {named(reverted)}.")
     if stuck:
-        remarks.append(f"Could not be put back: {_several(stuck)}; name this in your summary.")
+        remarks.append(f"Could not be put back: {named(stuck)}; name this in your summary.")
     if len(touched) > MOST_TOUCHED:
         remarks.append(f"Only the first {MOST_TOUCHED} of these paths count as changed in this cycle.")
     return replace(
@@ -277,16 +271,10 @@ def _with_changes(result: ToolResult, outcome: _Outcome | None, context: Executi
 def _reminded(result: ToolResult, begun: _Begun) -> ToolResult:
     if not begun.late:
         return result
-    late = _several(_paths(begun.late))
+    late = named(_paths(begun.late))
     remark = f"[An earlier command had been cut off. What it had changed was put back now: {late}.]"
     return replace(result, content=f"{result.content}\n{remark}")
 
 
 def _paths(changes: Iterable[Change]) -> list[str]:
-    return sorted(change.path[:LONGEST_PATH].decode("utf-8", "replace") for change in changes)
-
-
-def _several(paths: list[str]) -> str:
-    shown = [plain_text(path.replace("\n", "?")) for path in paths[:MOST_NAMED]]
-    named = ", ".join(path if len(path) <= LONGEST_NAMED else f"{path[:LONGEST_NAMED]}[cut]" for path in shown)
-    return f"{named} and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else named
+    return decoded(change.path for change in changes)

@@ -4,7 +4,6 @@ Its configuration is written here, no user's is read, and no hook, filter or mon
 the workspace stays data. Line ends and encodings are left as they are on disk, whatever `.gitattributes` contains.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import TransientError
+
+from .git_config import GIT_ALONE
 
 DEADLINE: Final = 120.0
 """Seconds for one command: the first snapshot of 100,000 files takes about thirty, any other well under one."""
@@ -122,10 +123,8 @@ class ShadowGit:
         Raises:
             CheckpointFailed: it cannot be dropped.
         """
-        try:
+        with self._repairing():
             (self.folder / "index").unlink(missing_ok=True)
-        except OSError as error:
-            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be repaired ({error.strerror})") from error
 
     def unlock(self) -> None:
         """Drop the locks a killed git leaves; the folder is ours alone, so their holders are dead.
@@ -133,11 +132,9 @@ class ShadowGit:
         Raises:
             CheckpointFailed: they cannot be dropped.
         """
-        try:
+        with self._repairing():
             for lock in (*self.folder.glob("*.lock"), *(self.folder / "refs").rglob("*.lock")):
                 lock.unlink(missing_ok=True)
-        except OSError as error:
-            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be repaired ({error.strerror})") from error
 
     def replace_repository(self) -> Path:
         """Rename the repository, so that a new one is made; returns its new path.
@@ -146,12 +143,17 @@ class ShadowGit:
             CheckpointFailed: it cannot be moved.
         """
         aside = self.folder.with_name(f"{self.folder.name}.broken-{time.time_ns()}")
-        try:
+        with self._repairing():
             self.folder.rename(aside)
-        except OSError as error:
-            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be repaired ({error.strerror})") from error
         self._is_ready = False
         return aside
+
+    @contextmanager
+    def _repairing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be repaired ({error.strerror})") from error
 
     def _prepare(self) -> None:
         try:
@@ -207,13 +209,8 @@ class ShadowGit:
 
 def _environment(literal: bool) -> dict[str, str]:
     return {
-        "PATH": os.defpath,
+        **GIT_ALONE,
         "LC_ALL": "C",
-        "HOME": "/nonexistent",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
         "GIT_DEFAULT_HASH": "sha1",  # a later git has another default
         "GIT_DEFAULT_REF_FORMAT": "files",
         "GIT_LITERAL_PATHSPECS": "1" if literal else "0",

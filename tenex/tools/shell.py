@@ -9,10 +9,8 @@ import asyncio
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,8 +20,9 @@ from tenex.core.errors import InternalError
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
-from . import process, restore, sandbox, workspace_scan
-from .process import DiskReserve, plain_text
+from . import process, sandbox, workspace_scan
+from .process import DiskReserve, decoded, named
+from .sandbox import RunPolicy
 from .tool import Body, Refusal, Tool, integer, object_schema, run_uncancellable, string
 from .workspace import Workspace
 from .write_policy import is_confined
@@ -33,9 +32,6 @@ MOST_OUTPUT: Final = 32 * 1024
 
 LONGEST_COMMAND: Final = 100_000
 """Bytes: the kernel takes 128 KiB in one argument; what is longer is a file."""
-
-MOST_NAMED: Final = 20
-"""Paths named in a sentence to a model."""
 
 LIMITS: Final = process.ProcessLimits(file=512 * 1024**2, address_space=0, data=4 * 1024**3)
 """For builds: a linked program has 200 MB, and Node and Java reserve far more addresses than they use."""
@@ -49,20 +45,11 @@ _NAMES: Final = {
 """What programs ask of /etc: a name for their user, and where `localhost` is."""
 
 
-class ShellPolicy(StrEnum):
-    """How commands may run here."""
-
-    SANDBOXED = "sandboxed"
-    UNSANDBOXED = "unsandboxed"
-    """Chosen by the operator: with all rights of the daemon's user."""
-    OFF = "off"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellRules:
     """What the operator permits; `timeout` is in seconds, the most a command may take."""
 
-    policy: ShellPolicy = ShellPolicy.OFF
+    policy: RunPolicy = RunPolicy.OFF
     network: bool = False
     timeout: float = 120
     reserve: DiskReserve = DiskReserve()
@@ -91,7 +78,7 @@ def shell_tool(
     Raises:
         InternalError: the policy is `OFF`.
     """
-    if rules.policy is ShellPolicy.OFF:
+    if rules.policy is RunPolicy.OFF:
         raise InternalError("there is no shell tool where shells are off")
     most = max(1, int(rules.timeout))
 
@@ -103,9 +90,9 @@ def shell_tool(
             raise Refusal(f"There is no folder {shown} to start in; `list_files` shows what there is.")
         line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
         deadline = min(int(arguments.get("timeout", most)), most)
-        return await _run(
-            workspace, rules, line, folder, deadline, can_write=may_write(context), context=context, scratch=scratch
-        )
+        confined = is_confined(context.phase)
+        one = _Command(workspace, rules, folder, deadline, can_write=may_write(context), confined=confined)
+        return await one.run(line, scratch)
 
     network = "the network can be used" if rules.network else "there is no network"
     confined = (
@@ -115,7 +102,7 @@ def shell_tool(
     return _tool(
         "shell",
         f"Runs a command line in the workspace, for at most {most} s, without input. Each call is a new shell: folder, "
-        f"variables and background programs do not last.{confined if rules.policy is ShellPolicy.SANDBOXED else ''}",
+        f"variables and background programs do not last.{confined if rules.policy is RunPolicy.SANDBOXED else ''}",
         object_schema(
             {"command": string(min_length=1)},
             {
@@ -141,10 +128,9 @@ def python_tool(
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         program = checked(arguments["program"], "program")
         line = [sys.executable, "-B", "-c", program]  # without -I: modules of the workspace can be imported
-        can_write = may_write(context)
-        return await _run(
-            workspace, rules, line, workspace.root, most, can_write=can_write, context=context, scratch=scratch
-        )
+        confined = is_confined(context.phase)
+        one = _Command(workspace, rules, workspace.root, most, can_write=may_write(context), confined=confined)
+        return await one.run(line, scratch)
 
     return _tool(
         "python",
@@ -168,42 +154,73 @@ def _tool(name: str, description: str, parameters: Mapping[str, Any], body: Body
     )
 
 
-async def _run(
-    workspace: Workspace,
-    rules: ShellRules,
-    command: Sequence[str],
-    folder: Path,
-    deadline: int,
-    *,
-    can_write: bool,
-    context: ExecutionContext,
-    scratch: Path | None,
-) -> ToolResult:
-    """Run a command and its arguments in a folder, for so many seconds at most."""
-    await asyncio.to_thread(rules.reserve.refuse_if_short)
-    own = Path(tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch))
-    settled = workspace_scan.Settled()
-    try:
-        before = await asyncio.to_thread(workspace_scan.take, workspace.root)
-        line, environment = _line(workspace, rules, command, folder, own, before, can_write=can_write)
-        try:
-            outcome = await process.run(
-                line,
-                cwd=folder,
-                environment=environment,
-                deadline=deadline,
-                most_output=MOST_OUTPUT,
-                limits=LIMITS,
-                reserve=rules.reserve,
-            )
-        finally:
-            confined = is_confined(context.phase)
-            settle = partial(workspace_scan.settle, workspace.root, before, confined=confined)
-            if can_write and (confined or rules.policy is ShellPolicy.SANDBOXED):
-                settled = await run_uncancellable(settle)
-    finally:
-        await asyncio.to_thread(restore.clear_away, own)
-    return _result(outcome, deadline, settled, can_write=can_write)
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """One command in the workspace."""
+
+    workspace: Workspace
+    rules: ShellRules
+    folder: Path
+    deadline: int
+    can_write: bool
+    confined: bool
+    """Whether there are files that the phase does not let it change."""
+
+    async def run(self, command: Sequence[str], scratch: Path | None) -> ToolResult:
+        await asyncio.to_thread(self.rules.reserve.refuse_if_short)
+        root, settled = self.workspace.root, workspace_scan.Settled()
+        async with sandbox.scratch_folder(scratch) as own:
+            before = await asyncio.to_thread(workspace_scan.take, root)
+            line, environment = self._line(command, own, before)
+            try:
+                outcome = await process.run(
+                    line,
+                    cwd=self.folder,
+                    environment=environment,
+                    deadline=self.deadline,
+                    most_output=MOST_OUTPUT,
+                    limits=LIMITS,
+                    reserve=self.rules.reserve,
+                )
+            finally:
+                settle = partial(workspace_scan.settle, root, before, confined=self.confined)
+                if self.can_write and (self.confined or self.rules.policy is RunPolicy.SANDBOXED):
+                    settled = await run_uncancellable(settle)
+        ended = outcome.ended("The command", self.deadline)
+        if not self.can_write:
+            ended += " The workspace was read-only to it in this phase."
+        if settled.removed:
+            gone = named(decoded(settled.removed))
+            ended += f" Taken away: {gone}. Commands make no repositories here; a person can."
+        if settled.lost:
+            ended += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
+        return outcome.result(ended)
+
+    def _line(
+        self, command: Sequence[str], own: Path, before: workspace_scan.Survey
+    ) -> tuple[Sequence[str], dict[str, str]]:
+        """The command to run, and the environment to run it in."""
+        if self.rules.policy is RunPolicy.UNSANDBOXED:
+            if not self.can_write:
+                raise Refusal(
+                    "Commands cannot be run in this phase: nothing here could undo what they change. Use `check`, or "
+                    "the tools that read."
+                )
+            return command, _environment(str(own))
+        for name, content in _NAMES.items():
+            (own / name).write_text(content.format(user=os.getuid(), group=os.getgid()))
+        root = self.workspace.root
+        wrapped = sandbox.wrapped(
+            root,
+            command,
+            _environment(sandbox.HOME),
+            cwd=self.folder,
+            can_write=self.can_write,
+            network=self.rules.network,
+            files={f"/etc/{name}": own / name for name in _NAMES},
+            protected=[root / os.fsdecode(path) for path in before.protected()],
+        )
+        return wrapped, {}
 
 
 def checked(command: str, name: str) -> str:
@@ -219,73 +236,9 @@ def checked(command: str, name: str) -> str:
     return command
 
 
-def _line(
-    workspace: Workspace,
-    rules: ShellRules,
-    line: Sequence[str],
-    folder: Path,
-    own: Path,
-    before: workspace_scan.Survey,
-    *,
-    can_write: bool,
-) -> tuple[list[str], dict[str, str]]:
-    """The command to run, and the environment to run it in."""
-    if rules.policy is ShellPolicy.UNSANDBOXED:
-        if not can_write:
-            raise Refusal(
-                "Commands cannot be run in this phase: nothing here could undo what they change. Use `check`, or the "
-                "tools that read."
-            )
-        return [*line], _environment(str(own))
-    for name, content in _NAMES.items():
-        (own / name).write_text(content.format(user=os.getuid(), group=os.getgid()))
-    wrapped = sandbox.wrapped(
-        workspace.root,
-        line,
-        _environment(sandbox.HOME),
-        cwd=folder,
-        can_write=can_write,
-        network=rules.network,
-        files={f"/etc/{name}": own / name for name in _NAMES},
-        protected=[workspace.root / os.fsdecode(path) for path in before.protected()],
-    )
-    if wrapped is None:
-        raise Refusal("Commands cannot be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
-    return wrapped, {}
-
-
 def _environment(home: str) -> dict[str, str]:
     clean = sandbox.clean_environment(home)
     ours = f"{sys.prefix}/bin"  # the Python that `check` runs, by the names `python` and `python3`
     path = clean["PATH"] if ours in clean["PATH"].split(":") else f"{ours}:{clean['PATH']}"
     quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
     return {**clean, "PATH": path, "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh", **quiet}
-
-
-def _named(paths: list[bytes]) -> str:
-    shown = ", ".join(plain_text(path.decode("utf-8", "replace")) for path in sorted(paths)[:MOST_NAMED])
-    return shown if len(paths) <= MOST_NAMED else f"{shown} and {len(paths) - MOST_NAMED} more"
-
-
-def _result(outcome: process.Outcome, deadline: int, settled: workspace_scan.Settled, *, can_write: bool) -> ToolResult:
-    if outcome.shortage:
-        ended = (
-            f"The command was stopped, with everything it had started: {outcome.shortage}. Delete what it wrote with "
-            "`delete_file`; nothing runs until there is room."
-        )
-    elif outcome.status is None:
-        ended = f"The command was still running after {deadline} s and was stopped, with everything it had started."
-    elif outcome.status < 0:
-        ended = f"The command was ended by signal {-outcome.status}."
-    else:
-        ended = f"The command ended with exit status {outcome.status}."
-    if not can_write:
-        ended += " The workspace was read-only to it in this phase."
-    if settled.removed:
-        ended += f" Taken away: {_named(settled.removed)}. Commands make no repositories here; a person can."
-    if settled.lost:
-        ended += f" Lost, and cannot be restored: {_named(settled.lost)}; name this in your summary."
-    printed = plain_text(outcome.output)
-    return ToolResult(
-        ok=outcome.status == 0, content=f"{ended} Output:\n{printed}" if printed else f"{ended} No output."
-    )

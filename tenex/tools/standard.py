@@ -8,15 +8,16 @@ from typing import Final
 from tenex.core.ports import ExecutionContext
 
 from .ask_complete import ASK, COMPLETE
-from .check import CheckPolicy, check_tool
+from .check import check_tool
 from .files_read import list_files_tool, read_file_tool
 from .files_search import search_files_tool
 from .files_write import delete_file_tool, edit_file_tool, move_file_tool, write_file_tool
 from .git_tools import git_diff_tool, git_status_tool
 from .learn import Lessons, learn_tool
+from .sandbox import RunPolicy
 from .search_conversation import PastMessages, search_conversation_tool
 from .serialized_calls import Transactions
-from .shell import ShellPolicy, ShellRules, python_tool, shell_tool
+from .shell import ShellRules, python_tool, shell_tool
 from .tool import Tool
 from .workspace import Workspace
 
@@ -39,7 +40,7 @@ class ToolDependencies:
     workspace: Workspace
     lessons: Lessons
     past_messages: PastMessages | None = None
-    check: CheckPolicy = CheckPolicy.OFF
+    check: RunPolicy = RunPolicy.OFF
     shell: ShellRules = ShellRules()
     has_sandbox: bool = False
     transactions: Transactions | None = None
@@ -51,7 +52,7 @@ class ToolDependencies:
 
 
 def _shell(make: Callable[..., Tool], d: ToolDependencies) -> Tool | None:
-    if d.shell.policy is ShellPolicy.OFF:
+    if d.shell.policy is RunPolicy.OFF:
         return None
     return make(d.workspace, d.shell, may_write=d.may_write, scratch=d.scratch)
 
@@ -66,7 +67,7 @@ _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
     "edit_file": lambda d: edit_file_tool(d.workspace),
     "move_file": lambda d: move_file_tool(d.workspace),
     "delete_file": lambda d: delete_file_tool(d.workspace),
-    "check": lambda d: None if d.check is CheckPolicy.OFF else check_tool(d.workspace, d.check, scratch=d.scratch),
+    "check": lambda d: None if d.check is RunPolicy.OFF else check_tool(d.workspace, d.check, scratch=d.scratch),
     "shell": lambda d: _shell(shell_tool, d),
     "python": lambda d: _shell(python_tool, d),
     "search_conversation": lambda d: search_conversation_tool(d.past_messages),

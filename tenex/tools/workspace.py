@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, TypeVar
 
 from .git_config import named_by_config
 from .tool import Refusal
@@ -33,7 +33,10 @@ REPOSITORY_PARTS: Final = ("HEAD", "commondir", "objects", "refs")
 HALF_WRITTEN: Final = ".tenex-"
 """How the names of files begin that are being written; they are never listed, and nothing of them is kept."""
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How a folder, and a new file, are opened: never through a link."""
+_Name = TypeVar("_Name", str, bytes)
 # a pipe that took a file's place must fail the check below, not wait for a writer
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DOCUMENT_SUFFIXES: Final = frozenset({".md", ".rst", ".adoc"})
@@ -81,7 +84,7 @@ class Workspace:
         self._changing = threading.Lock()  # two agents of one turn may change the same file
 
     def resolve(self, path: str) -> Path:
-        """Turn what a model calls a path into the real one, links followed; it need not exist.
+        """The real path of what a model calls a path, links followed; it need not exist.
 
         Raises:
             Refusal: it is no path, leads outside or into `.git`, or is neither file nor folder.
@@ -296,22 +299,47 @@ class Workspace:
     @contextmanager
     def _folder(self, real: Path, *, create: bool = False) -> Iterator[int | None]:
         """The open folder a path lies in; None if it is missing and not to be made."""
-        opened = os.open(self.root, _FOLDER)
-        try:
-            for name in real.relative_to(self.root).parts[:-1]:
+
+        def enter(name: str, inside: int) -> int | None:
+            with suppress(FileNotFoundError):
                 if create:
                     with suppress(FileExistsError):
-                        os.mkdir(name, dir_fd=opened)
-                try:
-                    inner = os.open(name, _FOLDER, dir_fd=opened)
-                except FileNotFoundError:
-                    yield None
-                    return
-                os.close(opened)
-                opened = inner
+                        os.mkdir(name, dir_fd=inside)
+                return os.open(name, FOLDER, dir_fd=inside)
+            return None
+
+        with open_below(self.root, real.relative_to(self.root).parts[:-1], enter) as opened:
             yield opened
-        finally:
+
+
+@contextmanager
+def open_below(root: Path, names: Iterable[_Name], enter: Callable[[_Name, int], int | None]) -> Iterator[int | None]:
+    """The folder at the end of the names, each opened by `enter` in the one before it; None once that gives None."""
+    opened = os.open(root, FOLDER)
+    try:
+        for name in names:
+            inner = enter(name, opened)
+            if inner is None:
+                yield None
+                return
             os.close(opened)
+            opened = inner
+        yield opened
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def replacing(name: str | bytes, folder: int) -> Iterator[str]:
+    """A name for a new file that then replaces the one of that name; after an error nothing of it is left."""
+    beside = f"{HALF_WRITTEN}{secrets.token_hex(8)}"
+    try:
+        yield beside
+        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=folder)
+        raise
 
 
 def _leads_somewhere(link: Path) -> bool:
@@ -361,21 +389,12 @@ def _rename(name: str, target: str, folder: int, other: int) -> None:
 
 
 def _replace(folder: int, name: str, content: bytes) -> None:
-    beside = f"{HALF_WRITTEN}{secrets.token_hex(8)}"
-    opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
-    try:
-        with os.fdopen(opened, "wb") as file:
-            with suppress(FileNotFoundError):
-                old = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                os.fchmod(opened, stat.S_IMODE(old.st_mode) & 0o777)  # never setuid: the content is a model's
-            file.write(content)
-            file.flush()
-            os.fsync(opened)
-        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(beside, dir_fd=folder)
-        raise
+    with replacing(name, folder) as beside, os.fdopen(os.open(beside, NEW, 0o666, dir_fd=folder), "wb") as file:
+        if (old := _about(folder, name)) is not None:
+            os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) & 0o777)  # never setuid: the content is a model's
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     os.fsync(folder)
 
 

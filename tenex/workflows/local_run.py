@@ -1,6 +1,6 @@
 """Runs one conversation in this process, without a daemon: the daemon's actor on a given journal.
 
-`missions.graph.MissionRun` runs a mission, `agents.standalone.LocalAgent` an agent, `speakers.runner.LocalSpeakers` a
+`missions.graph.Graph` runs a mission, `agents.standalone.LocalAgent` an agent, `speakers.runner.LocalSpeakers` a
 workflow.
 """
 

@@ -30,27 +30,22 @@ class Surroundings:
         self.fault = fault
 
     async def step(self, request: ModelRequest, on_text: Any = None) -> ModelStep:
-        """A call, then words."""
         if self.fault is not None:
             raise self.fault
         is_first = not any(isinstance(entry, ModelStep) for entry in request.entries)
         return reply("", ("read_file", {"path": "a"})) if is_first else reply(f"{request.agent} is done")
 
     def specs(self, phase: Any, agent: Any) -> tuple[Any, ...]:
-        """No tool needs a description here."""
         return ()
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        """Take note of the context."""
         self.contexts.append(context)
         return ToolResult(ok=True, content="a")
 
     def work(self, conversation: Any, run: Any) -> Prompt:
-        """An empty prompt."""
         return Prompt(system="You work.", entries=())
 
     def route(self, conversation: Any) -> ModelRequest:
-        """Nothing asks a router here."""
         raise AssertionError
 
 

@@ -1,18 +1,34 @@
-"""Runs the real program as a process, the way an operator does; mostly one that need not load it first."""
+"""Runs the real program: in this process, in a fork of one that has loaded it, or as a process of its own."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import pytest
 
+from tenex.cli.main import main
 from tests.fakes.forkserver import run
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(sys.executable).with_name("tenex")
 Done = subprocess.CompletedProcess[str]
+
+
+class Printed(NamedTuple):
+    out: str
+    err: str
+
+    @property
+    def all(self) -> str:
+        return self.out + self.err
+
+
+class Tenex(Protocol):
+    def __call__(self, line: str, *words: object, code: int = 0) -> Printed:
+        """Run a command: words separated by spaces, then words as they are. Checks the exit code."""
 
 
 def command() -> list[str]:
@@ -28,15 +44,43 @@ def environment(**more: str) -> dict[str, str]:
 
 @pytest.fixture
 def cwd(tmp_path: Path) -> Path:
-    """An empty folder to run the program in."""
     cwd = tmp_path / "cwd"
     cwd.mkdir()
     return cwd
 
 
 @pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The data folder; a module may fill it."""
+    data = tmp_path / "data"
+    data.mkdir()
+    return data
+
+
+@pytest.fixture
+def tenex(tmp_path: Path, cwd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tenex:
+    """The program in this process, in an empty folder; the data folder is `data`."""
+    for name in [name for name in os.environ if name.startswith("TENEX_") or name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    for name, value in environment(TENEX_DATA=str(tmp_path / "data")).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    monkeypatch.chdir(cwd)
+
+    def call(line: str, *words: object, code: int = 0) -> Printed:
+        capsys.readouterr()
+        ended = main([*line.split(), *map(str, words)])
+        printed = Printed(*capsys.readouterr())
+        assert ended == code, printed
+        assert "Traceback" not in printed.err
+        return printed
+
+    return call
+
+
+@pytest.fixture
 def installed(cwd: Path) -> Callable[..., Done]:
-    """`installed("config", "show", TENEX_X="1")` starts the program; gives the exit code and both streams."""
+    """`installed("config", "show", TENEX_X="1")` starts the program as an operator does."""
 
     def start(*arguments: str | Path, **env: str) -> Done:
         words = [*command(), *map(str, arguments)]
@@ -48,7 +92,7 @@ def installed(cwd: Path) -> Callable[..., Done]:
 
 
 @pytest.fixture
-def tenex(cwd: Path) -> Callable[..., Done]:
+def forked(cwd: Path) -> Callable[..., Done]:
     """The same in a fork of a process that has loaded it."""
 
     def fork(*arguments: str | Path, **env: str) -> Done:

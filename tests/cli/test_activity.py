@@ -16,52 +16,33 @@ from tenex.core.ids import PublicKey
 EXECUTOR, PLANNER = PublicKey("e" * 64), PublicKey("f" * 64)
 
 
-def test_an_agent_starts_writes_and_stops() -> None:
-    """One line each, in the order in which they began; who has ended is gone."""
+def test_agents_start_write_and_stop_and_a_repeated_indicator_changes_nothing() -> None:
     lives = Activities()
     lives.start(EXECUTOR, "Executor", "Executor is typing", 0)
     lives.start(PLANNER, "Planner", "Planner uses read_file", 1)
     lives.write(EXECUTOR, "Executor", "Once", 2)
     lives.write(EXECUTOR, "Executor", " upon", 3)
-    assert activity_lines(lives.current(4), 80) == ["  Executor … Once upon", "  Planner uses read_file"]
-    assert activity_lines(lives.current(4), 80, only_text=True) == ["  Executor … Once upon"]
-    lives.stop(EXECUTOR)
-    lives.stop(EXECUTOR)
-    assert activity_lines(lives.current(4), 80) == ["  Planner uses read_file"]
-
-
-def test_something_else_begins_and_the_text_before_it_is_over() -> None:
-    """A repeated indicator changes nothing."""
-    lives = Activities()
-    lives.start(EXECUTOR, "Executor", "Executor is typing", 0)
-    lives.write(EXECUTOR, "Executor", "Let me look.", 1)
     lives.start(EXECUTOR, "Executor", "Executor is typing", 20)
-    assert activity_lines(lives.current(20), 80) == ["  Executor … Let me look."]
-    lives.start(EXECUTOR, "Executor", "Executor uses read_file", 21)
-    assert activity_lines(lives.current(21), 80) == ["  Executor uses read_file"]
-
-
-def test_an_agent_without_an_indicator_for_a_minute_is_gone() -> None:
-    """A daemon may be killed in the middle of a word."""
-    lives = Activities()
-    lives.write(EXECUTOR, "Executor", "Once", 0)
-    assert lives.current(EXPIRES)
-    assert not lives.current(EXPIRES + 1)
+    assert activity_lines(lives.current(20), 80) == ["  Executor … Once upon", "  Planner uses read_file"]
+    assert activity_lines(lives.current(20), 80, only_text=True) == ["  Executor … Once upon"]
+    lives.start(EXECUTOR, "Executor", "Executor uses shell", 21)
+    assert activity_lines(lives.current(21), 80) == ["  Executor uses shell", "  Planner uses read_file"]
+    lives.stop(EXECUTOR)
+    lives.stop(EXECUTOR)
+    assert activity_lines(lives.current(21), 80) == ["  Planner uses read_file"]
+    assert lives.current(1 + EXPIRES)
+    assert not lives.current(1 + EXPIRES + 1)
 
 
 def test_strangers_cannot_fill_the_screen_or_the_memory() -> None:
-    """Any key may send indicators in a thread: lines and texts are bounded."""
     lives = Activities()
     for number in range(3 * MOST):
         lives.write(PublicKey(f"{number:064x}"), "Noise", "x" * 100_000, 0)
-    shown = lives.current(1)
-    assert len(shown) == MOST
-    assert all(len(live.text) == KEPT for live in shown)
+    assert [len(live.text) for live in lives.current(1)] == [KEPT] * MOST
 
 
 @given(st.text(), st.text(min_size=1), st.text(), st.integers(12, 200), st.booleans())
 def test_a_line_is_a_line_and_fits(name: str, text: str, doing: str, width: int, only_text: bool) -> None:
-    """Whatever it holds: wide characters, line breaks, controls."""
     for line in activity_lines([ActivityView(name, doing, text, 0)], width, only_text=only_text):
         assert cell_len(line) < width
         assert len(line.splitlines()) == 1
@@ -70,7 +51,6 @@ def test_a_line_is_a_line_and_fits(name: str, text: str, doing: str, width: int,
 
 @pytest.mark.parametrize(("text", "shown"), [("one two three four", "two three four"), ("x" * 40, "x" * 16)])
 def test_the_end_is_shown_from_the_beginning_of_a_word(text: str, shown: str) -> None:
-    """The end is what is being written now."""
     assert activity_lines([ActivityView("E", "", text, 0)], 23) == [f"  E … {shown}"]
 
 
@@ -79,42 +59,20 @@ def report(kind: str, text: str, **more: Any) -> dict[str, Any]:
     return {**base, "state": "thinking", "kind": kind, "text": text, **more}
 
 
-@pytest.fixture
-def screen() -> tuple[DaemonWatch, io.StringIO]:
+def test_a_thought_is_seen_as_it_is_written_and_stays_once_it_is_whole() -> None:
     file = io.StringIO()
-    return DaemonWatch(Path("none"), Screen(file, terminal=True), lambda: "c"), file
-
-
-def test_a_thought_is_seen_as_it_is_written_and_stays_once_it_is_whole(screen: tuple[DaemonWatch, io.StringIO]) -> None:
-    watch, file = screen
+    watch = DaemonWatch(Path("none"), Screen(file, terminal=True), lambda: "c")
     watch.on_report(report("piece", "First "))
     watch.on_report(report("piece", "things first"))
     assert watch.lines(80) == [("italic fg:ansicyan", "  executor 🧠 thinking … First things first")]
-    assert file.getvalue() == ""
-    watch.on_report(report("closed", "First things first"))
-    assert watch.lines(80) == []
-    assert "🧠 Thinking" in file.getvalue()
-    assert "\x1b[2;36m" in file.getvalue(), "dim cyan, the colour of the state"
-    watch.on_report(report("piece", "new"))
-    assert watch.lines(80)[0][1].endswith("… new"), "a segment starts again"
-
-
-def test_a_segment_that_broke_off_is_removed(screen: tuple[DaemonWatch, io.StringIO]) -> None:
-    watch, file = screen
-    watch.on_report(report("piece", "half a tho"))
     watch.on_report(report("broken", ""))
-    assert watch.lines(80) == []
-    assert file.getvalue() == ""
-
-
-def test_others_conversations_are_not_shown_and_nothing_steers_the_terminal(
-    screen: tuple[DaemonWatch, io.StringIO],
-) -> None:
-    watch, file = screen
     watch.on_report(report("closed", "secret", conversation="other"))
-    assert file.getvalue() == ""
-    watch.on_report(report("piece", "x\x1b[2J", color="no such colour"))
-    assert watch.lines(80) == [(WRITING_STYLE, "  executor 🧠 thinking … x\\x1b[2J")]
+    assert (watch.lines(80), file.getvalue()) == ([], "")
+    watch.on_report(report("closed", "First things first"))
+    assert "🧠 Thinking" in file.getvalue()
+    assert "\x1b[2;36m" in file.getvalue()  # dim cyan, the colour of the state
+    watch.on_report(report("piece", "new\x1b[2J", color="no such colour"))
+    assert watch.lines(80) == [(WRITING_STYLE, "  executor 🧠 thinking … new\\x1b[2J")]
     watch.on_report(report("closed", "x\x1b[2J", color="no such colour"))
     watch.on_report(report("refused", "There is no tool"))
     assert "\x1b[2J" not in file.getvalue()

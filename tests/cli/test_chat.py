@@ -21,63 +21,39 @@ from tenex.operations.transcript import Line
 from tests.nostr.kit import FAST, note, running
 
 PERSON, PROJECT = (SecretKey(bytes([n]) * 32) for n in (1, 2))
+STATUS = {"status": "active", "phase": "execute"}
+Captured = pytest.CaptureFixture[str]
 
 
-class Typed:
-    """A standard input of one line, which ends once it may."""
+@pytest.fixture
+def chat(tmp_path: Path) -> _Chat:
+    return _Chat(Screen(), tmp_path / "none")
 
-    def __init__(self, may_end: Flag) -> None:
-        self._lines = ["hello\n"]
-        self._may_end = may_end
 
-    def isatty(self) -> bool:
-        return False
+@pytest.fixture
+def may_end(monkeypatch: pytest.MonkeyPatch) -> Flag:
+    """A standard input of one line ends once this is set."""
+    flag, lines = Flag(), ["hello\n"]
 
-    def readline(self) -> str:
-        if self._lines:
-            return self._lines.pop()
-        self._may_end.wait(60)
+    def readline() -> str:
+        if lines:
+            return lines.pop()
+        flag.wait(60)
         return ""
 
-
-class Shown(Screen):
-    """A screen that sets a flag when something was shown."""
-
-    def __init__(self, flag: Flag) -> None:
-        super().__init__()
-        self._flag = flag
-
-    def show(self, line: Line) -> None:
-        self._flag.set()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False, readline=readline))
+    return flag
 
 
-async def test_a_message_without_an_answer_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The error names where to look."""
-    may_end = Flag()
+async def test_a_message_without_an_answer_is_an_error_that_names_where_to_look(chat: _Chat, may_end: Flag) -> None:
     may_end.set()
-    monkeypatch.setattr(sys, "stdin", Typed(may_end))
     async with embedded_relay() as url:
         with pytest.raises(TransientError, match=r"No answer within 0 s.*tenex status.*people"):
-            await _Chat(Screen(), tmp_path / "none").run(url, PERSON, PROJECT.public, 0.0, "")
+            await chat.run(url, PERSON, PROJECT.public, 0.0, "")
 
 
-@pytest.mark.parametrize(
-    ("awaits", "live", "is_shown"), [(True, [], True), (True, ["writes"], False), (False, [], False)]
-)
-def test_a_terminal_shows_that_no_agent_answers_or_works(
-    awaits: bool, live: list[str], is_shown: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chat = _Chat(Screen(), tmp_path / "none")
-    chat._awaits_answer = awaits
-    talk: Any = SimpleNamespace(activities=live)
-    chat._remind(talk, 10)
-    assert ("No answer within 10 s" in capsys.readouterr().out) is is_shown
-
-
-async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever the answer."""
-    answered = Flag()
-    monkeypatch.setattr(sys, "stdin", Typed(answered))
+async def test_any_answer_is_one(chat: _Chat, may_end: Flag, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Screen, "show", lambda _, line: may_end.set())
     async with embedded_relay() as url:
 
         def reply(event: Event, relay: str) -> None:
@@ -87,15 +63,23 @@ async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPat
         daemon = RelayPool([url], on_event=reply, timeouts=FAST)
         daemon.subscribe("inbox", [{"kinds": [1], "#p": [PROJECT.public]}], 0)
         async with running(daemon):
-            await _Chat(Shown(answered), tmp_path / "none").run(url, PERSON, PROJECT.public, 0.0, "")
-    assert answered.is_set()
+            await chat.run(url, PERSON, PROJECT.public, 0.0, "")
+    assert may_end.is_set()
 
 
-STATUS = {"status": "active", "phase": "execute"}
+@pytest.mark.parametrize(
+    ("awaits", "live", "is_shown"), [(True, [], True), (True, ["writes"], False), (False, [], False)]
+)
+def test_a_terminal_shows_that_no_agent_answers_or_works(
+    chat: _Chat, capsys: Captured, awaits: bool, live: list[str], is_shown: bool
+) -> None:
+    chat._awaits_answer = awaits
+    talk: Any = SimpleNamespace(activities=live)
+    chat._remind(talk, 10)
+    assert ("No answer within 10 s" in capsys.readouterr().out) is is_shown
 
 
-def test_the_last_status_of_a_daemon_is_not_shown_once_it_has_gone(tmp_path: Path) -> None:
-    chat = _Chat(Screen(), tmp_path / "none")
+def test_the_last_status_of_a_daemon_is_not_shown_once_it_has_gone(chat: _Chat) -> None:
     chat._on_activity(Activity("ended", ()))
     chat._on_gone()  # a daemon elsewhere: only the relay shows whether it is there
     assert "has ended" in chat._toolbar("ws://relay")
@@ -104,16 +88,9 @@ def test_the_last_status_of_a_daemon_is_not_shown_once_it_has_gone(tmp_path: Pat
     assert chat._toolbar("ws://relay") == "ws://relay · write to begin"
 
 
-def received(text: str, event: str) -> ReceivedMessage:
-    return ReceivedMessage(event, PROJECT.public, "Executor", text, "execute", "", 0)
-
-
-async def test_messages_of_the_relay_wait_for_the_daemon_s_report_of_what_came_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chat = _Chat(Screen(), tmp_path / "none")
+async def test_messages_of_the_relay_wait_for_the_report_of_what_came_before(chat: _Chat, capsys: Captured) -> None:
     chat._on_lines([Line("phase", "chat → execute")], STATUS)
-    chat._on_message(received("It is done", "e1"))
+    chat._on_message(ReceivedMessage("e1", PROJECT.public, "Executor", "It is done", "execute", "", 0))
     words = Line("agent", "Executor", "It is done", 0, "e1")
     chat._on_lines([Line("tool", "executor · write_file()"), words, Line("end", "END")], STATUS)
     shown = capsys.readouterr().out
@@ -123,12 +100,11 @@ async def test_messages_of_the_relay_wait_for_the_daemon_s_report_of_what_came_b
 
 
 async def test_messages_that_the_daemon_does_not_report_are_shown_soon(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    chat: _Chat, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenex.cli.chat.REPORT_DELAY", 0.0)
-    chat = _Chat(Screen(), tmp_path / "none")
     chat._on_lines([Line("phase", "chat → execute")], STATUS)
-    chat._on_message(received("The disk is full", "e1"))
+    chat._on_message(ReceivedMessage("e1", PROJECT.public, "Executor", "The disk is full", "execute", "", 0))
     await asyncio.sleep(0.01)
     assert "The disk is full" in capsys.readouterr().out
 

@@ -12,27 +12,14 @@ from tenex.nostr.keys import KeyRing
 
 from .conftest import Done, environment
 
-AGENT = """
-from pathlib import Path
-Path(__file__).with_name("ran").touch()
-
-from tenex.workflows.agents import BaseAgent
-
-
-class Spy(BaseAgent):
-    "A spy."
-"""
-STATES = """
-from pathlib import Path
-Path(__file__).with_name("ran").touch()
-"""
+Tenex = Callable[..., Done]
+STATES = 'from pathlib import Path\nPath(__file__).with_name("ran").touch()\n'
+AGENT = STATES + "from tenex.workflows.agents import BaseAgent\nclass Spy(BaseAgent):\n    'A spy.'\n"
 MARKDOWN = """---
 name: Spy
 role: a spy
 use_when: never
-output:
-  plan: [thoughts.py:Thought]
-  act: [tool_call]
+output: {plan: [thoughts.py:Thought], act: [tool_call]}
 ---
 You spy.
 """
@@ -72,9 +59,9 @@ def ran(folder: Path) -> list[str]:
     ],
 )
 def test_no_command_runs_python_of_a_folder_that_was_only_the_current_one(
-    tenex: Callable[..., Done], hostile: Path, command: str
+    forked: Tenex, hostile: Path, command: str
 ) -> None:
-    done = tenex(*command.split())
+    done = forked(*command.split())
     assert ran(hostile) == []
     if command.split()[0] not in ("status", "conversations"):  # these need no agents
         assert "no code runs from a data folder that was not named" in done.stdout + done.stderr
@@ -83,15 +70,15 @@ def test_no_command_runs_python_of_a_folder_that_was_only_the_current_one(
 
 
 @pytest.mark.parametrize("how", ["--data", "TENEX_DATA", "STATE_DIRECTORY", "XDG_STATE_HOME"])
-def test_python_of_a_folder_that_was_named_runs(tenex: Callable[..., Done], hostile: Path, how: str) -> None:
+def test_python_of_a_folder_that_was_named_runs(forked: Tenex, hostile: Path, how: str) -> None:
     if how == "XDG_STATE_HOME":
-        there = hostile.rename(hostile.with_name("tenex"))
-        there.with_name("cwd").mkdir()
-        tenex("config", "check", XDG_STATE_HOME=str(there.parent))
-        assert "agents/ran" in ran(there)
-        return
-    words = ["config", "check", *(["--data", "."] if how == "--data" else [])]
-    tenex(*words, **({} if how == "--data" else {how: str(hostile)}))
+        hostile = hostile.rename(hostile.with_name("tenex"))
+        hostile.with_name("cwd").mkdir()
+        forked("config", "check", XDG_STATE_HOME=str(hostile.parent))
+    elif how == "--data":
+        forked("config", "check", "--data", ".")
+    else:
+        forked("config", "check", **{how: str(hostile)})
     assert "agents/ran" in ran(hostile)
 
 
@@ -108,24 +95,21 @@ def test_a_module_that_the_current_folder_names_and_holds_is_not_imported(hostil
 
 
 @pytest.mark.parametrize("setting", ['shell.sandbox = "none"', 'check = "on"'])
-def test_a_folder_that_was_not_named_cannot_turn_the_sandbox_off(
-    tenex: Callable[..., Done], cwd: Path, setting: str
-) -> None:
-    assert tenex("init", "--dir", cwd, "--model", "offline").returncode == 0
+def test_a_folder_that_was_not_named_cannot_turn_the_sandbox_off(forked: Tenex, cwd: Path, setting: str) -> None:
+    assert forked("init", "--dir", cwd, "--model", "offline").returncode == 0
     with (cwd / "tenex.toml").open("a") as file:
         file.write(f"\n[tools]\n{setting}\n")
-    done = tenex("run")
+    done = forked("run")
     assert done.returncode == 3
     assert f"{cwd}/tenex.toml: tools.{setting.split()[0]}: no code runs" in done.stderr
 
 
 @pytest.mark.parametrize("is_configured", [True, False])
-@pytest.mark.parametrize("named", [(), ("--data", ".")])
 def test_a_folder_in_a_workspace_is_never_a_data_folder(
-    tenex: Callable[..., Done], cwd: Path, tmp_path: Path, named: tuple[str, ...], is_configured: bool
+    forked: Tenex, cwd: Path, tmp_path: Path, is_configured: bool
 ) -> None:
     data = tmp_path / "data"
-    assert tenex("init", "--dir", data, "--model", "offline").returncode == 0
+    assert forked("init", "--dir", data, "--model", "offline").returncode == 0
     if not is_configured:
         (data / "tenex.toml").unlink()
     inside = data / "workspace" / "deep"
@@ -133,40 +117,36 @@ def test_a_folder_in_a_workspace_is_never_a_data_folder(
     (inside / "tenex.toml").touch()
     cwd.rmdir()
     cwd.symlink_to(inside)
-    for command in ("status", "agents list", "init"):
-        done = tenex(*command.split(), *named)
+    for command in ("status", "agents list --data .", "init"):
+        done = forked(*command.split())
         assert done.returncode == 3
-        assert (
-            f"is in the workspace {data / 'workspace'}, where agents write. Choose another with --data." in done.stderr
-        )
+        refusal = f"is in the workspace {data / 'workspace'}, where agents write. Choose another with --data."
+        assert refusal in done.stderr
     assert [path.name for path in inside.iterdir()] == ["tenex.toml"]
-    assert tenex("agents", "list", "--data", data).returncode == 0
+    assert forked("agents", "list", "--data", data).returncode == 0
 
 
 def test_the_workspace_of_the_users_own_data_folder_is_known_wherever_it_lies(
-    tenex: Callable[..., Done], cwd: Path, tmp_path: Path
+    forked: Tenex, cwd: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "tenex"
     data.mkdir()
     (data / "tenex.toml").write_text(f'[paths]\nworkspace = "{cwd}"\n')
     (cwd / "tenex.toml").touch()
     for env in ({"XDG_STATE_HOME": str(tmp_path)}, {"STATE_DIRECTORY": str(data)}):
-        done = tenex("status", **env)
-        assert done.returncode == 3
-        assert f"is in the workspace {cwd}" in done.stderr
-    assert "is in the workspace" in tenex("status", "--data", cwd, TENEX_DATA=str(data)).stderr
+        assert f"is in the workspace {cwd}" in forked("status", **env).stderr
+    assert "is in the workspace" in forked("status", "--data", cwd, TENEX_DATA=str(data)).stderr
 
 
-@pytest.mark.parametrize("where", ["agents", "workflows"])
+@pytest.mark.parametrize(
+    ("where", "commands"),
+    [("agents", ("agents list", "config check", "graph check", "doctor")), ("workflows", ("config check", "doctor"))],
+)
 def test_python_in_the_workspace_never_runs(
-    tenex: Callable[..., Done], hostile: Path, tmp_path: Path, where: str
+    forked: Tenex, hostile: Path, data: Path, where: str, commands: tuple[str, ...]
 ) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
     (data / "tenex.toml").write_text(f'[paths]\nworkspace = "{hostile}"\n{where} = "{hostile}/agents"\n')
-    for command in ("agents list", "config check", "graph check", "doctor"):
-        done = tenex(*command.split(), "--data", data)
-        assert f"no code runs from the workspace {hostile}. Move it out of there" in done.stdout + done.stderr or (
-            (command, where) == ("agents list", "workflows")
-        )
+    for command in commands:
+        done = forked(*command.split(), "--data", data)
+        assert f"no code runs from the workspace {hostile}. Move it out of there" in done.stdout + done.stderr
     assert ran(hostile) == []

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from tenex.cli import examples
-from tenex.cli.main import main
 from tenex.settings import example_folder
+
+from .conftest import Tenex
 
 FILES = {
     "researcher": ["researcher.md"],
@@ -17,90 +18,75 @@ FILES = {
     "triage": ["triage.py"],
 }
 AGENTS = ("critic", "fact-checker", "researcher")
-
-
-def add(data: Path, *words: str) -> int:
-    """Add an agent where `--like` is given, else a workflow."""
-    return main(["--data", str(data), "agents" if "--like" in words else "graph", "add", *words])
+ADD = {name: f"agents add --like {name}" if name in AGENTS else f"graph add {name}" for name in FILES}
 
 
 def texts(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_one_of_each_kind_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_shipped_file_belongs_to_an_example_that_is_listed(tenex: Tenex, data: Path) -> None:
     for command, names in (("workflows", set(FILES) - set(AGENTS)), ("agents", AGENTS)):
-        assert main(["--data", str(tmp_path), command, "add"]) == 0
-        out, stderr = capsys.readouterr()
+        out, err = tenex(f"{command} add --data {data}")
         head, *lines = out.splitlines()
         assert head.split() == ["EXAMPLE", "ABOUT"]
         assert [line.split()[0] for line in lines] == sorted(names)
-        assert all(line.split()[1:] for line in lines), "each has a description"
-        assert f"`tenex --data {tmp_path} {command} add" in stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_every_shipped_file_belongs_to_an_example() -> None:
+        assert all(line.split()[1:] for line in lines)
+        assert f"tenex {command} add" in err
+    assert list(data.iterdir()) == []
     kinds = examples.agent_examples() | examples.workflow_examples()
-    folders = (example_folder("agents"), example_folder("workflows"))
-    there = {path for folder in folders for path in folder.iterdir() if path.is_file()}
+    there = {path for kind in ("agents", "workflows") for path in example_folder(kind).iterdir() if path.is_file()}
     assert {file for one in kinds.values() for file in (one.file, *one.beside)} == there
 
 
-def test_all_together_are_copied_unchanged_and_are_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_together_are_copied_unchanged_and_are_right(tenex: Tenex, data: Path) -> None:
     for name, files in FILES.items():
-        assert add(tmp_path, *(["--like", name] if name in AGENTS else [name])) == 0
-        out, stderr = capsys.readouterr()
+        out, err = tenex(ADD[name])
         written = [Path(line) for line in out.splitlines()]
         assert sorted(path.name for path in written) == files
         assert all(path.stat().st_mode & 0o777 == 0o600 for path in written)
         shipped = example_folder("agents" if name in AGENTS else "workflows")
         assert all(path.read_text() == (shipped / path.name).read_text() for path in written)
-        assert "SIGHUP" in stderr
-    assert main(["--data", str(tmp_path), "graph", "check"]) == 0
-    checked = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+        assert "SIGHUP" in err
+    checked = [line.split()[0] for line in tenex("graph check").out.splitlines()]
     assert checked == ["fact-checker", "researcher", "draft-and-review", "mission", "triage"]
-    assert main(["--data", str(tmp_path), "agents", "list"]) == 0
-    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
-    assert {*AGENTS, "skeptic"} < listed
-    before = texts(tmp_path)
-    for name in FILES:
-        assert add(tmp_path, *(["--like", name] if name in AGENTS else [name])) == 2
-        assert "exists" in capsys.readouterr().err
-    assert texts(tmp_path) == before
+    assert {*AGENTS, "skeptic"} < {line.split()[0] for line in tenex("agents list").out.splitlines()}
+    before = texts(data)
+    for line in ADD.values():
+        assert "exists" in tenex(line, code=2).err
+    assert texts(data) == before
 
 
-def test_an_agent_is_copied_under_another_name_with_what_it_needs(tmp_path: Path) -> None:
-    assert add(tmp_path, "proof-reader", "--like", "fact-checker") == 0
-    assert add(tmp_path, "doubter", "--like", "critic") == 0
-    assert add(tmp_path, "pessimist", "--like", "critic") == 0, "the states that are there and the same serve both"
-    assert set(texts(tmp_path)) == {"proof_reader.py", "doubter.md", "pessimist.md", "risks.py"}
-    assert main(["--data", str(tmp_path), "graph", "check", "proof-reader"]) == 0
+def test_an_agent_is_copied_under_another_name_with_what_it_needs(tenex: Tenex, data: Path) -> None:
+    tenex("agents add proof-reader --like fact-checker")
+    tenex("agents add doubter --like critic")
+    tenex("agents add pessimist --like critic")  # the states exist already, and serve both
+    assert set(texts(data)) == {"proof_reader.py", "doubter.md", "pessimist.md", "risks.py"}
+    tenex("graph check proof-reader")
 
 
 @pytest.mark.parametrize(
-    ("there", "words", "stderr"),
+    ("there", "line", "sentence"),
     [
-        ("", ["unknown"], "There is no example 'unknown'. Choose from draft-and-review, mission, triage"),
-        ("", ["--like", "unknown"], "There is no example 'unknown'. Choose from critic, fact-checker, researcher"),
-        ("", ["--like", "critic", "--kind", "worker"], "--kind is for a new file"),
-        ("", ["Doubter", "--like", "critic"], "Did you mean doubter?"),
-        ("", ["planner", "--like", "critic"], "planner exists already"),
-        ("agents/risks.py", ["--like", "critic"], "risks.py exists"),
-        ("config/workflows/triage.toml", ["triage"], "triage.toml exists"),
-        ("agents/skeptic.md", ["--like", "fact-checker"], "skeptic exists already"),
-        ("agents/triage.md", ["triage"], "triage is the name of an agent"),
+        ("", "graph add unknown", "There is no example 'unknown'. Choose from draft-and-review, mission, triage"),
+        ("", "agents add --like unknown", "'unknown'. Choose from critic, fact-checker, researcher"),
+        ("", "agents add --like critic --kind worker", "--kind is for a new file"),
+        ("", "agents add Doubter --like critic", "Did you mean doubter?"),
+        ("", "agents add planner --like critic", "planner exists already"),
+        ("agents/risks.py", "agents add --like critic", "risks.py exists"),
+        ("config/workflows/triage.toml", "graph add triage", "triage.toml exists"),
+        ("agents/skeptic.md", "agents add --like fact-checker", "skeptic exists already"),
+        ("agents/triage.md", "graph add triage", "triage is the name of an agent"),
     ],
 )
 def test_what_cannot_be_added_is_refused_and_nothing_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str, words: list[str], stderr: str
+    tenex: Tenex, data: Path, there: str, line: str, sentence: str
 ) -> None:
     if there:
-        file = tmp_path / there
+        file = data / there
         file.parent.mkdir(parents=True)
         agent = "---\nname: One\nrole: speaks\nkind: expert\nuse_when: wanted\n---\nSpeak.\n"
         file.write_text(agent if file.suffix == ".md" else "from tenex.output_states import Thinking as T\n")
-    before = texts(tmp_path)
-    assert add(tmp_path, *words) == 2
-    assert stderr in capsys.readouterr().err
-    assert texts(tmp_path) == before
+    before = texts(data)
+    assert sentence in tenex(line, code=2).err
+    assert texts(data) == before

@@ -10,14 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.main import main
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
 
-from .conftest import Done
+from .conftest import Done, Tenex
 
-Tenex = Callable[..., Done]
 NAMES = {"project", "executor", "planner", "project-manager", "security-expert", "owner"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder that is not there yet."""
+    return tmp_path / "data"
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -27,12 +31,17 @@ def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def test_a_first_run_makes_everything_private_and_prints_the_address(installed: Tenex, tmp_path: Path) -> None:
+def test_a_first_run_makes_everything_private_and_a_second_changes_nothing(
+    installed: Callable[..., Done], tenex: Tenex, tmp_path: Path
+) -> None:
     data = tmp_path / "deep" / "data"
     done = installed("init", "--dir", data)
     assert done.returncode == 0
     ring = KeyRing(data / "keys")
     assert done.stdout == f"{ring.get('project').npub}\n"
+    assert not re.search(r"nsec1[a-z0-9]", done.stderr)
+    assert str(data / "keys" / "owner.nsec") in done.stderr
+    assert "phone" in done.stderr
     assert set(ring.names()) == NAMES
     for path in [data, *data.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
@@ -40,129 +49,63 @@ def test_a_first_run_makes_everything_private_and_prints_the_address(installed: 
     settings = load(None, data, env={})
     assert settings.people.owners == [ring.get("owner").npub]
     assert set(settings.origins) == {"people.owners"}
-
-
-def test_no_secret_is_ever_printed_and_the_way_to_a_phone_is(tenex: Tenex, tmp_path: Path) -> None:
-    done = tenex("init", "--dir", tmp_path / "d")
-    assert not re.search(r"nsec1[a-z0-9]", done.stdout + done.stderr)
-    assert str(tmp_path / "d" / "keys" / "owner.nsec") in done.stderr
-    assert "phone" in done.stderr
-
-
-def test_a_second_run_changes_nothing_and_reports_it(tenex: Tenex, tmp_path: Path) -> None:
-    first = tenex("init", "--dir", tmp_path / "d")
-    before = snapshot(tmp_path / "d")
-    second = tenex("init", "--dir", tmp_path / "d")
-    assert second.returncode == 0
-    assert second.stdout == first.stdout
-    assert "nothing was changed" in second.stderr
-    assert snapshot(tmp_path / "d") == before
-
-
-def test_an_owner_of_ones_own_and_relays_are_written(tenex: Tenex, tmp_path: Path) -> None:
-    owner = SecretKey.generate()
-    done = tenex(
-        "init",
-        "--dir",
-        tmp_path / "d",
-        "--owner",
-        owner.public,
-        "--relay",
-        "wss://a.example",
-        "--relay",
-        "wss://b.example",
-        "--json",
-    )
-    found = json.loads(done.stdout)
-    assert done.stderr == ""
-    assert found["owners"] == [owner.npub]
-    assert found["owner_key_file"] is None
-    assert found["relays"] == ["wss://a.example", "wss://b.example"]
-    assert set(found["agents"]) == NAMES - {"project", "owner"}
-    assert found["npub"] == KeyRing(tmp_path / "d" / "keys").get("project").npub
-    assert not (tmp_path / "d" / "keys" / "owner.nsec").exists()
-    assert found["created"]
-    again = json.loads(tenex("init", "--dir", tmp_path / "d", "--json").stdout)
-    assert again == {**found, "created": []}
-
-
-def test_the_written_file_holds_only_what_differs_and_names_the_whole_truth(tmp_path: Path) -> None:
-    assert main(["init", "--dir", str(tmp_path / "d")]) == 0
-    text = (tmp_path / "d" / "tenex.toml").read_text()
-    assert {name: value for name, value in tomllib.loads(text).items() if value} == {
-        "people": tomllib.loads(text)["people"]
-    }
+    text = (data / "tenex.toml").read_text()
+    assert [name for name, value in tomllib.loads(text).items() if value] == ["people"]
     example = re.search(r"\S+tenex\.example\.toml", text)
     assert example is not None
     assert Path(example.group()).is_file()
+    before = snapshot(data)
+    out, err = tenex(f"init --dir {data}")
+    assert (out, "nothing was changed" in err) == (done.stdout, True)
+    assert snapshot(data) == before
+
+
+def test_an_owner_of_ones_own_and_relays_are_written(tenex: Tenex, data: Path) -> None:
+    owner = SecretKey.generate()
+    relays = ["wss://a.example", "wss://b.example"]
+    out, err = tenex(f"init --owner {owner.public} --relay {relays[0]} --relay {relays[1]} --json")
+    found = json.loads(out)
+    assert err == ""
+    assert (found["owners"], found["owner_key_file"], found["relays"]) == ([owner.npub], None, relays)
+    assert set(found["agents"]) == NAMES - {"project", "owner"}
+    assert found["npub"] == KeyRing(data / "keys").get("project").npub
+    assert not (data / "keys" / "owner.nsec").exists()
+    assert found["created"]
+    assert json.loads(tenex("init --json").out) == {**found, "created": []}
+    (data / "agents" / "critic.md").write_text("---\nname: C\nrole: r\nkind: expert\nuse_when: u\n---\nObject.\n")
+    assert json.loads(tenex("init --json").out)["created"] == [str(data / "keys" / "critic.nsec")]
+
+
+SECRET = SecretKey(bytes([7]) * 32).nsec
 
 
 @pytest.mark.parametrize(
-    ("arguments", "stderr"),
+    ("options", "sentence"),
     [
-        (["--owner", "npub1wrong"], "people.owners[0]: this npub is mistyped"),
-        (["--relay", "http://x"], "relays.urls[0]: must be the address of a relay"),
-        (["--data", "/elsewhere"], "name different folders"),
+        ("--owner npub1wrong", "people.owners[0]: this npub is mistyped"),
+        (f"--owner {SECRET}", "secret key"),
+        ("--relay http://x", "relays.urls[0]: must be the address of a relay"),
+        ("--dir here --data /elsewhere", "name different folders"),
     ],
 )
-def test_wrong_options_are_usage_errors_and_make_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], stderr: str
-) -> None:
-    assert main(["init", "--dir", str(tmp_path / "d"), *arguments]) == 2
-    assert stderr in capsys.readouterr().err
-    assert not (tmp_path / "d").exists()
+def test_wrong_options_are_usage_errors_and_make_nothing(tenex: Tenex, data: Path, options: str, sentence: str) -> None:
+    err = tenex(f"init {options}", code=2).err
+    assert sentence in err
+    assert SECRET not in err
+    assert not data.exists()
 
 
-def test_a_secret_key_given_as_the_owner_is_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    secret = SecretKey.generate().nsec
-    assert main(["init", "--dir", str(tmp_path / "d"), "--owner", secret]) == 2
-    stderr = capsys.readouterr().err
-    assert "secret key" in stderr
-    assert secret not in stderr
-
-
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "d").write_text("mine")
-    assert main(["init", "--dir", str(tmp_path / "d")]) == 2
-    assert "is not a folder" in capsys.readouterr().err
-    assert (tmp_path / "d").read_text() == "mine"
-
-
-@pytest.mark.parametrize("wish", ["--owner", "--relay"])
-def test_an_option_that_contradicts_the_file_is_refused_not_dropped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], wish: str
-) -> None:
-    assert main(["init", "--dir", str(tmp_path / "d")]) == 0
-    before = snapshot(tmp_path / "d")
-    value = SecretKey.generate().npub if wish == "--owner" else "wss://new.example"
-    assert main(["init", "--dir", str(tmp_path / "d"), wish, value]) == 2
-    assert "was not changed" in capsys.readouterr().err
-    assert snapshot(tmp_path / "d") == before
-
-
-def test_a_broken_configuration_is_reported_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "tenex.toml").write_text("[people\n")
-    assert main(["init", "--dir", str(tmp_path)]) == 3
-    assert "not valid TOML: line 1" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["tenex.toml"]
-
-
-def test_a_new_agents_key_is_made_by_a_later_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = tmp_path / "d"
-    assert main(["init", "--dir", str(data)]) == 0
-    mine = "---\nname: Critic\nrole: r\nkind: expert\nuse_when: u\n---\nObject.\n"
-    (data / "agents" / "critic.md").write_text(mine)
-    capsys.readouterr()
-    assert main(["init", "--dir", str(data), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["created"] == [str(data / "keys" / "critic.nsec")]
+@pytest.mark.parametrize("wish", [f"--owner {SecretKey(bytes([8]) * 32).npub}", "--relay wss://new.example"])
+def test_an_option_that_contradicts_the_file_is_refused_not_dropped(tenex: Tenex, data: Path, wish: str) -> None:
+    tenex("init")
+    before = snapshot(data)
+    assert "was not changed" in tenex(f"init {wish}", code=2).err
+    assert snapshot(data) == before
 
 
 def test_a_run_that_broke_off_is_finished_by_the_next_with_the_same_keys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tenex: Tenex, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file comes last, so whatever is there before it is taken up again."""
-    data = tmp_path / "d"
-
     real_link = os.link
 
     def disk_fills_up(source: str, target: Path) -> None:
@@ -172,54 +115,48 @@ def test_a_run_that_broke_off_is_finished_by_the_next_with_the_same_keys(
 
     with monkeypatch.context() as patch:
         patch.setattr("os.link", disk_fills_up)
-        assert main(["init", "--dir", str(data)]) == 3
-    assert "tenex.toml: cannot be written (No space left on device)" in capsys.readouterr().err
+        assert "tenex.toml: cannot be written (No space left on device)" in tenex("init", code=3).err
     assert not (data / "tenex.toml").exists()
     before = {name: KeyRing(data / "keys").get(name) for name in NAMES}
-    assert main(["init", "--dir", str(data)]) == 0
+    tenex("init")
     assert {name: KeyRing(data / "keys").get(name) for name in NAMES} == before
     assert not [path for path in data.rglob(".*") if path.is_file()]
 
 
 @pytest.mark.parametrize("where", ["/proc/tenex-cannot-be", "/dev/null/tenex"])
-def test_a_folder_that_cannot_be_made_is_a_clear_error(where: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["init", "--dir", where]) == 3
-    out, stderr = capsys.readouterr()
+def test_a_folder_that_cannot_be_made_or_read_is_a_clear_error(where: str, tenex: Tenex, data: Path) -> None:
+    data.write_text("mine")
+    assert "is not a folder" in tenex("init", code=2).err
+    data.unlink()
+    data.mkdir()
+    (data / "tenex.toml").write_text("[people\n")
+    assert "not valid TOML: line 1" in tenex("init", code=3).err
+    assert [path.name for path in data.iterdir()] == ["tenex.toml"]
+    out, err = tenex(f"init --dir {where}", code=3)
     assert out == ""
-    assert re.fullmatch(rf"tenex: {where}\S*: cannot be .*(No such file|Not a) .*\n", stderr)
+    assert re.fullmatch(rf"tenex: {where}\S*: cannot be .*(No such file|Not a) .*\n", err)
 
 
-def test_the_next_steps_can_be_typed_as_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = tmp_path / "a b"
-    assert main(["init", "--dir", str(data)]) == 0
-    assert f"tenex --data '{data}' run" in capsys.readouterr().err
-    other = tmp_path / "c"
-    other.mkdir()
-    (other / "tenex.toml").write_text("[people]\nopen = true\n")
-    monkeypatch.chdir(other)
-    assert main(["init"]) == 0
-    assert "  tenex run " in capsys.readouterr().err
+def test_the_next_steps_can_be_typed_as_printed(tenex: Tenex, tmp_path: Path, cwd: Path) -> None:
+    assert f"tenex --data '{tmp_path / 'a b'}' run" in tenex("init --dir", tmp_path / "a b").err
+    assert "  tenex run " in tenex("init").err
 
 
 @pytest.mark.parametrize(
     ("relay", "port"), [("ws://127.0.0.1:7447", 7447), ("ws://localhost:9000", 9000), ("wss://relay.example", None)]
 )
 def test_the_relay_of_the_next_steps_is_the_one_of_the_settings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, relay: str, port: int | None
+    tenex: Tenex, monkeypatch: pytest.MonkeyPatch, relay: str, port: int | None
 ) -> None:
     """Its line, run as it is printed, listens where the daemon looks."""
-    data = tmp_path / "d"
-    assert main(["init", "--dir", str(data), "--relay", relay]) == 0
-    (line,) = [*(line for line in capsys.readouterr().err.splitlines() if " relay " in line), None][:1]
-    assert (line is not None and "a terminal of its own" in line) == (port is not None)
+    lines = [line for line in tenex(f"init --relay {relay}").err.splitlines() if " relay " in line]
+    assert any("a terminal of its own" in line for line in lines) == (port is not None)
     listening: list[int] = []
 
     async def serve(port: int, events: Path | None) -> None:
         listening.append(port)
 
     monkeypatch.setattr("tenex.cli.relay._serve", serve)
-    assert main(["relay", "--data", str(data)]) == 0
-    assert main(["relay", "--data", str(data), "--port", "9001"]) == 0
+    tenex("relay")
+    tenex("relay --port 9001")
     assert listening == [port or 7447, 9001]

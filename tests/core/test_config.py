@@ -11,63 +11,25 @@ from tests.fakes.scenario import agent, rules
 
 KEY = str(agent("executor").pubkey)
 NPUB = "npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"
+SPELLED = {
+    "project-manager": ["Project-Manager", " project-manager ", "ProjectManager", "PROJECT_MANAGER", "project manager"],
+    "executor": ["@executor", "Executor,", "`@executor`", '**"executor"**.', "<@executor>:"],
+}
+KEYS = [KEY.upper(), f"@{KEY}", NPUB, f"nostr:{NPUB}", f"`{NPUB}`,"]
+NO_ONE = ["", " ", "projectmanager", "project-manager-2", "-", "@", "``", "npub1", NPUB[:40], "\0", "\ud800"]
 
 
 @pytest.mark.parametrize(
-    "written",
+    ("written", "slug"),
     [
-        "project-manager",
-        "Project-Manager",
-        "PROJECT-MANAGER",
-        " project-manager ",
-        "ProjectManager",
-        "projectManager",
-        "project_manager",
-        "project manager",
-        "Project Manager",
-        "project.manager",
-        "project/manager",
-        "project--manager",
-        "PROJECT_MANAGER",
+        *((written, slug) for slug, forms in SPELLED.items() for written in forms),
+        *((written, "executor") for written in KEYS),
+        *((written, None) for written in NO_ONE),
     ],
 )
-def test_a_slug_is_found_however_it_is_cased(written: str) -> None:
+def test_an_agent_is_found_however_its_name_is_written_and_by_its_key(written: str, slug: str | None) -> None:
     found = rules().find(written)
-    assert found is not None
-    assert found.slug == "project-manager"
-
-
-@pytest.mark.parametrize(
-    "written",
-    ["", " ", "projectmanager", "manager", "project-manager-2", "-", "@", "``", "npub1", NPUB[:40], "\0", "\ud800"],
-)
-def test_what_is_not_a_slug_is_no_agent(written: str) -> None:
-    assert rules().find(written) is None
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        "@executor",
-        "Executor,",
-        "`executor`",
-        "`@executor`",
-        "**Executor**",
-        '"executor".',
-        "@executor:",
-        "<@executor>",
-        KEY,
-        KEY.upper(),
-        f"@{KEY}",
-        NPUB,
-        f"nostr:{NPUB}",
-        f"`{NPUB}`,",
-    ],
-)
-def test_an_agent_is_found_whatever_text_is_around_its_name_and_by_its_key(written: str) -> None:
-    found = rules().find(written)
-    assert found is not None
-    assert found.slug == "executor"
+    assert (found and found.slug) == slug
 
 
 def test_an_agent_is_found_by_the_name_that_is_shown_unless_two_have_it() -> None:

@@ -26,7 +26,7 @@ from tenex.core.context.window import (
     weight,
 )
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, Slug, TurnId
-from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, UserText
+from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, UserText
 from tenex.core.phases import Phase
 from tenex.core.state.run import Message, OrchestratorTurn
 
@@ -74,9 +74,6 @@ def fit(entries: Sequence[Entry], budget: int) -> tuple[Entry, ...]:
     return fitted("system", entries, TOOLS, budget)
 
 
-# ---- size
-
-
 def test_a_size_is_counted_in_bytes_and_rounded_up() -> None:
     assert [tokens(text) for text in ("", "a", "abcd", "abcde", "日本", "\ud800")] == [0, 1, 1, 2, 2, 1]
     assert weight({"a": ["bc", 12]}) > 5
@@ -89,14 +86,6 @@ def test_of_a_step_all_counts_that_is_sent_back() -> None:
     assert entry_weight(dataclasses.replace(plain, vendor=["y" * 9_000])) > 10_000
     assert entry_weight(dataclasses.replace(plain, vendor=["y"], thinking="z" * 5_000)) > 6_000
     assert entry_weight(dataclasses.replace(plain, thinking="z" * 5_000)) == entry_weight(plain)
-
-
-# ---- within a run
-
-
-def test_what_fits_is_sent_as_it_is() -> None:
-    entries = reading(1_000, 1_000)
-    assert fit(entries, 10_000) == tuple(entries)
 
 
 def test_the_oldest_result_goes_first_for_a_line_that_names_it_and_the_newest_stays() -> None:
@@ -122,16 +111,6 @@ def test_a_full_budget_is_emptied_to_a_part_so_that_the_beginning_stays_for_many
     assert size(sent[first]) <= budget * RELIEF + 2_100, "the newest result may be above that"
 
 
-def test_what_was_left_out_is_left_out_of_every_later_request() -> None:
-    entries = reading(*[8_000] * 30)
-    gone: set[CallId] = set()
-    for asked in requests_of(entries):
-        left = {e.id for e in fit(asked, 20_000) if isinstance(e, CallResult) and e.content.startswith("[left out")}
-        assert gone <= left
-        gone = left
-    assert gone
-
-
 def test_old_results_are_not_enough_then_old_arguments_and_vendors_parts_go() -> None:
     entries: list[Entry] = [REQUEST, PART]
     for number in range(10):
@@ -147,20 +126,6 @@ def test_old_results_are_not_enough_then_old_arguments_and_vendors_parts_go() ->
     assert new == entries[-2], "the newest step is as its model wrote it"
 
 
-def test_the_newest_results_are_cut_in_the_middle_where_they_alone_are_too_much() -> None:
-    calls = [("read_file", {"path": f"{n}"}) for n in range(4)]
-    contents = ["a" * 900_000, "b" * 300_000, "short", "日" * 100_000]
-    entries: list[Entry] = [REQUEST, PART, step(0, *calls), *(result(0, n, text) for n, text in enumerate(contents))]
-    shown = fit(entries, 20_000)
-    assert size(shown) <= 20_000
-    assert size(shown) > 19_000, "no more is cut than must be"
-    texts = [entry.content for entry in shown if isinstance(entry, CallResult)]
-    assert texts[2] == "short"
-    cut = [(text, whole) for text, whole in zip(texts, contents, strict=True) if whole != "short"]
-    assert all(text[:10] == whole[:10] and text[-10:] == whole[-10:] for text, whole in cut)
-    assert all("characters left out" in text for text in (texts[0], texts[1], texts[3]))
-
-
 def test_the_arguments_of_the_newest_calls_are_cut_where_they_alone_are_too_much() -> None:
     """A file of many pages, written in one call: without this the next request would never fit a model's window."""
     written = step(1, ("write_file", {"path": "big.txt", "content": "w" * 300_000}), vendor=["signature"])
@@ -174,37 +139,12 @@ def test_the_arguments_of_the_newest_calls_are_cut_where_they_alone_are_too_much
     assert newest.vendor == ["signature"], "some vendors reject the step they are to go on from without it"
 
 
-def test_a_users_words_are_never_left_out() -> None:
-    answer = result(0, 0, "red " + "!" * 9_000, "ask")
-    entries: list[Entry] = [REQUEST, PART, step(0, ("ask", {"question": "Which?"})), answer]
-    entries += [UserText(author="alice", text="and more " + "m" * 9_000), AgentText(author="b", text="t" * 9_000)]
-    entries += [step(1, ("read_file", {"path": "x"})), result(1, 0, "x" * 90_000)]
-    entries += [step(2, ("read_file", {"path": "y"})), result(2, 0, "y" * 500)]
-    shown = fit(entries, 100)
-    kept = [place for place, entry in enumerate(entries) if not isinstance(entry, (CallResult, ModelStep))]
-    assert all(shown[place] == entries[place] for place in (*kept, 3))
-    assert shown[-1] == entries[-1], f"less than {LEAST} bytes of a newest result are never cut"
-    old = shown[7]
-    assert isinstance(old, CallResult)
-    assert old.content.startswith("[left out: 90000 characters of read_file x;")
-
-
 def test_after_an_answer_without_calls_the_newest_results_are_those_before_it() -> None:
     entries = [*reading(30_000, 8_000), ModelStep(text=""), Note(title="Reminder", text="Say something.")]
     shown = fit(entries, 6_000)
     assert shown[5] == entries[5]
     assert isinstance(shown[3], CallResult)
     assert shown[3].content.startswith("[left out")
-
-
-def test_what_a_call_was_about_stays_on_its_line() -> None:
-    entries = [*reading(), step(0, ("shell", {"command": "a\nb" + "c" * 500})), result(0, 0, "x" * 9_000, "shell")]
-    entries += [step(1, ("list_files", {})), result(1, 0, "y" * 9_000, "list_files")]
-    entries += [step(2, ("list_files", {})), result(2, 0, "z" * 900, "list_files")]
-    shown = [entry.content for entry in fit(entries, 2_500) if isinstance(entry, CallResult)]
-    assert all("\n" not in text and len(text) < 250 for text in shown[:2])
-    assert "of shell a b" in shown[0]
-    assert "of list_files;" in shown[1]
 
 
 texts = st.builds(lambda letter, n: letter * n, st.sampled_from(["x", "é", "日", "a\n"]), st.integers(0, 30_000))
@@ -270,9 +210,6 @@ def test_whatever_a_run_holds_the_rules_of_fitting_hold(entries: Drawn, budget: 
 def test_a_text_cut_in_bytes_is_whole_or_keeps_to_them(text: str, limit: int) -> None:
     short = cut_bytes(text, limit)
     assert short == text if weight(text) <= limit else weight(short) <= max(limit, 64)
-
-
-# ---- what is remembered
 
 
 def message(seq: int, text: str) -> Message:

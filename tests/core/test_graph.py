@@ -61,9 +61,6 @@ class Same:
         return (node,)
 
 
-# ---- faults -----------------------------------------------------------------------------------------------------
-
-
 def test_all_kinds_of_faults_are_named_at_once() -> None:
     graph = TransitionGraph(
         nodes=("a", "a", END, "b", "island"),
@@ -73,33 +70,17 @@ def test_all_kinds_of_faults_are_named_at_once() -> None:
         default="haze",
         max_turns=0,
     )
-    found = "\n".join(graph.faults())
-    assert "A node is listed twice." in found
-    assert "END is reserved" in found
-    assert "The initial node nowhere is not a node" in found
-    assert "The edge a -> b is listed twice." in found
-    assert "names ghost, which is not a node" in found
-    assert "names phantom, which is not a node" in found
-    assert "The terminal node mist is not a node" in found
-    assert "The default haze is not a node" in found
-    assert "max_turns is 0" in found
-    assert len(graph.faults()) == 9
-
-
-def test_an_unreachable_node_is_a_fault() -> None:
-    edges = (Edge("a", "b"), Edge("island", "a"))
-    graph = TransitionGraph(nodes=("a", "b", "island"), initial="a", edges=edges, terminal=frozenset({"b"}))
-    assert graph.faults() == ("The node island cannot be reached from a.",)
-
-
-def test_a_default_an_edge_from_anywhere_or_a_moving_target_reaches_a_node() -> None:
-    plain = TransitionGraph(nodes=("a", "b"), initial="a", terminal=frozenset({"b"}))
-    by_default = dataclasses.replace(plain, default="b")
-    from_any = dataclasses.replace(plain, edges=(Edge(None, "b"),))
-    moving = dataclasses.replace(plain, edges=(Edge(None, Round()),))
-    assert by_default.faults() == from_any.faults() == moving.faults() == ()
-    staying = dataclasses.replace(plain, edges=(Edge(None, Same()),), terminal=frozenset({"a"}))
-    assert staying.faults() == ("The node b cannot be reached from a.",)
+    assert graph.faults() == (
+        "A node is listed twice.",
+        "END is reserved and cannot be a node.",
+        "The initial node nowhere is not a node of the graph.",
+        "The default haze is not a node of the graph.",
+        "The terminal node mist is not a node of the graph.",
+        "max_turns is 0; it must be 1 or more.",
+        "The edge a -> ghost names ghost, which is not a node.",
+        "The edge phantom -> b names phantom, which is not a node.",
+        "The edge a -> b is listed twice.",
+    )
 
 
 def test_a_node_without_a_way_to_an_end_is_a_fault() -> None:
@@ -112,19 +93,12 @@ def test_a_node_without_a_way_to_an_end_is_a_fault() -> None:
     assert dataclasses.replace(graph, max_turns=9).faults() == ()
     assert dataclasses.replace(graph, terminal=frozenset({"pit"})).faults() == ()
     assert dataclasses.replace(graph, default=END).faults() == ()
-
-
-def test_a_graph_without_any_end_is_one_fault() -> None:
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b"), Edge("b", "a")))
-    assert graph.faults() == ("The graph has no end: no way from a leads to END, and there is no max_turns.",)
-
-
-def test_guarded_edges_between_the_same_nodes_are_no_fault_unless_equal() -> None:
-    edges = (Edge("a", "b", FactIs("x")), Edge("a", "b", FactIs("y")))
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges, terminal=frozenset({"b"}))
-    assert graph.faults(by_rules=True) == ()
-    again = dataclasses.replace(graph, edges=(*edges, Edge("a", "b", FactIs("y"), priority=3)))
-    assert again.faults() == ("The edge a -> b is listed twice.",)
+    rules = dataclasses.replace(graph, edges=(Edge("a", "b"), Edge("b", "a"), Edge("b", "trap", FactIs("x"))))
+    assert dataclasses.replace(rules, nodes=("a", "b", "trap"), default=END).dead_ends() == ()
+    assert dataclasses.replace(rules, nodes=("a", "b", "trap"), default=END).dead_ends(by_rules=True) == (
+        "The node trap cannot be reached from a.",
+        "The graph has no end: no way from a leads to END, and there is no max_turns.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,42 +108,16 @@ def test_guarded_edges_between_the_same_nodes_are_no_fault_unless_equal() -> Non
         ((Edge("a", "b"), Edge("a", "c")), "The edges a -> b and a -> c are ambiguous: same condition and priority"),
         ((Edge("a", "c", FactIs("x"), 1), Edge("a", "b", FactIs("x"))), "The edge a -> c is never taken: a -> b comes"),
         ((Edge("a", "c", FactIs("x")), Edge(None, "b", None, -1)), "The edge a -> c is never taken: any -> b comes"),
+        ((Edge("a", "b", FactIs("x")), Edge("a", "b", FactIs("y"))), ""),
+        ((Edge("a", "b"), Edge("b", "a"), Edge(None, END)), ""),
     ],
 )
 def test_what_rules_never_take_is_a_fault_for_them_alone(edges: tuple[Edge, ...], fault: str) -> None:
     graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=edges, terminal=frozenset("abc"))
     found = graph.contradictions(by_rules=True)
-    assert len(found) == 1
-    assert found[0].startswith(fault)
-    assert graph.faults() == (), "a model or a function may choose either"
-
-
-def test_what_rules_never_take_is_no_way_for_them() -> None:
-    edges = (Edge("a", "b"), Edge("b", "a"), Edge("b", "c", FactIs("x")))
-    graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=edges, default=END)
-    assert graph.dead_ends() == ()
-    assert graph.dead_ends(by_rules=True) == (
-        "The node c cannot be reached from a.",
-        "The graph has no end: no way from a leads to END, and there is no max_turns.",
-    )
-
-
-def test_an_edge_of_one_node_hides_none_of_another() -> None:
-    edges = (Edge("a", "b"), Edge("b", "a"), Edge(None, END))
-    assert TransitionGraph(nodes=("a", "b"), initial="a", edges=edges).contradictions(by_rules=True) == ()
-
-
-def test_the_diagram_shows_every_edge_and_the_end() -> None:
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b", label="go"), Edge(None, END)))
-    assert graph.mermaid() == "stateDiagram-v2\n    [*] --> a\n    a --> b : go\n    any --> [*]\n"
-
-
-def test_the_diagram_shows_moving_targets_and_the_default() -> None:
-    edges = (Edge("a", Ends("done"), label="done"), Edge("b", Same()))
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges, default=Ends("no rule"))
-    drawn = graph.mermaid().splitlines()
-    assert '    state "Same()" as s2' in drawn
-    assert drawn[-3:] == ["    a --> [*] : done", "    b --> s2", "    any --> [*] : otherwise (no rule)"]
+    assert len(found) == bool(fault)
+    assert all(sentence.startswith(fault) for sentence in found)
+    assert graph.contradictions() == (), "a model or a function may choose either"
 
 
 def test_the_diagram_escapes_what_mermaid_would_read_as_syntax() -> None:
@@ -185,15 +133,6 @@ def test_the_diagram_escapes_what_mermaid_would_read_as_syntax() -> None:
     assert all(line.count(":") == line.count("-->") == line.count("%") + 1 == 1 for line in lines[9:])
 
 
-def test_an_unknown_node_permits_nothing_and_reports_it() -> None:
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b"),))
-    assert graph.permitted("ghost") == ()
-    assert graph.check("ghost", "b") == "ghost cannot be followed by b; it may be followed by: nothing."
-
-
-# ---- rules as the router -----------------------------------------------------------------------------------------
-
-
 def walk(graph: TransitionGraph, facts: Mapping[str, Any], most: int = 20) -> tuple[list[str], str]:
     """Go where rules lead; returns the nodes and the reason of the end."""
     node, been = graph.initial, list[str]()
@@ -206,59 +145,44 @@ def walk(graph: TransitionGraph, facts: Mapping[str, Any], most: int = 20) -> tu
     return been, "the test ended it"
 
 
-def test_a_moving_target_goes_round_and_stops_at_the_bound() -> None:
+def test_rules_take_the_first_open_edge_by_priority_until_the_bound() -> None:
     graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=(Edge(None, Round()),), max_turns=7)
     assert walk(graph, {"order": ("a", "b", "c")}) == (["a", "b", "c", "a", "b", "c", "a"], "max_turns")
+    ends = dataclasses.replace(graph, edges=(Edge(None, "b", priority=5), Edge(None, Ends("done"))), max_turns=1)
+    assert walk(ends, {}) == (["a"], "done"), "an end of its own keeps its reason"
 
 
-def test_rules_are_asked_again_at_each_node() -> None:
-    edges = (Edge("a", Ends("third"), FactIs("turns", 3)), Edge("a", "b"), Edge("b", "a"))
-    assert walk(TransitionGraph(nodes=("a", "b"), initial="a", edges=edges), {}) == (["a", "b", "a"], "third")
-
-
-def test_an_end_of_its_own_keeps_its_reason_at_the_bound() -> None:
-    graph = TransitionGraph(nodes=("a",), initial="a", edges=(Edge(None, Ends("done")),), max_turns=1)
-    assert walk(graph, {}) == (["a"], "done")
-
-
-def test_the_lower_priority_number_is_looked_at_first() -> None:
-    edges = (Edge(None, "late", priority=5), Edge(None, "early", priority=1))
-    graph = TransitionGraph(nodes=("start", "late", "early"), initial="start", edges=edges)
-    assert graph.first_match("start") == Choice("early")
-
-
-def test_ties_keep_the_order_of_the_list() -> None:
-    nodes = ("start", *(f"n{i}" for i in range(9)))
-    for first in range(9):
-        order = [*range(first, 9), *range(first)]
-        graph = TransitionGraph(nodes=nodes, initial="start", edges=tuple(Edge(None, f"n{i}") for i in order))
-        assert graph.first_match("start") == Choice(f"n{first}")
-
-
-def test_where_no_edge_is_open_the_default_follows_and_else_nothing() -> None:
-    plain = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge(None, "b", FactIs("never")),))
-    named = dataclasses.replace(plain, default="b")
-    ended = dataclasses.replace(plain, default=Ends("no rule"))
-    stays = dataclasses.replace(plain, default=Same())
-    assert plain.first_match("a") is None
-    assert named.first_match("a") == Choice("b")
-    assert ended.first_match("a") == Choice(END, "no rule")
-    assert stays.first_match("a") == Choice("a")
-
-
-def test_the_bound_also_ends_a_run_that_only_the_default_keeps_going() -> None:
-    graph = TransitionGraph(nodes=("a",), initial="a", default=Same(), max_turns=3)
-    assert walk(graph, {}) == (["a", "a", "a"], "max_turns")
-    assert dataclasses.replace(graph, default=Ends("no rule")).first_match("a", {}, 3) == Choice(END, "no rule")
-    assert dataclasses.replace(graph, default=None).first_match("a", {}, 3) == Choice(END, "max_turns")
+@pytest.mark.parametrize(
+    ("default", "choice", "at_the_bound"),
+    [
+        (None, None, Choice(END, "max_turns")),
+        ("b", Choice("b"), Choice(END, "max_turns")),
+        (Ends("no rule"), Choice(END, "no rule"), Choice(END, "no rule")),
+        (Same(), Choice("a"), Choice(END, "max_turns")),
+    ],
+)
+def test_where_no_edge_is_open_the_default_follows_and_else_nothing(
+    default: Any, choice: Choice | None, at_the_bound: Choice
+) -> None:
+    edges = (Edge(None, "b", FactIs("never")),)
+    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges, default=default, max_turns=3)
+    assert graph.first_match("a") == choice
+    assert graph.first_match("a", {}, 3) == at_the_bound
 
 
 def test_facts_are_whatever_conditions_are_written_for() -> None:
     edges = (Edge("a", "b", Predicate(lambda number: number > 2)),)
     graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges)
-    assert graph.first_match("a", 3) == Choice("b")
-    assert graph.first_match("a", 2) is None
-    assert (graph.permitted("a", 3), graph.permitted("a", 2)) == (("b",), ())
+    assert (graph.first_match("a", 3), graph.first_match("a", 2)) == (Choice("b"), None)
+    assert (graph.permitted("a", 3), graph.permitted("a", 2), graph.permitted("ghost")) == (("b",), (), ())
     assert not graph.permits("a", "b", 2)
     assert graph.check("a", "b", 3) is None
     assert graph.check("a", "b", 2) == "a cannot be followed by b; it may be followed by: nothing."
+
+
+def test_an_unreachable_node_is_a_fault_unless_a_default_an_edge_from_anywhere_or_a_moving_target_reaches_it() -> None:
+    plain = TransitionGraph(nodes=("a", "b"), initial="a", terminal=frozenset({"a", "b"}))
+    assert plain.faults() == ("The node b cannot be reached from a.",)
+    assert dataclasses.replace(plain, edges=(Edge(None, Same()),)).faults() == plain.faults()
+    for more in ({"default": "b"}, {"edges": (Edge(None, "b"),)}, {"edges": (Edge(None, Round()),)}):
+        assert dataclasses.replace(plain, **more).faults() == ()

@@ -16,7 +16,24 @@ from tests.fakes.workflows import started
 READS = reply("", ("read_file", {"path": "a"}))
 READS_B = reply("", ("read_file", {"path": "b"}))
 REFUSED = reply("", ("deploy", {"to": "production"}))
+WRITES = reply("", ("write_file", {"path": "a"}))
+CHECKS = reply("", ("check", {}))
 DONE = reply("done")
+
+
+class WithResults(Scenario):
+    """A scenario whose tools give these results: one for each turn in execute, or a new one for each call."""
+
+    results: tuple[str, ...] = ()
+
+    def perform(self, effect: Effect) -> Signal:
+        if not isinstance(effect, ToolCall):
+            return super().perform(effect)
+        if not self.results:
+            return ToolReturned(key=effect.key, result=ToolResult(ok=True, content=f"seen at {effect.key.seq}"))
+        turns = sum(record.phase is Phase.EXECUTE for record in self.records(r.TurnOpened))
+        content = self.results[(turns - 1) % len(self.results)]
+        return ToolReturned(key=effect.key, result=ToolResult(ok=False, content=content))
 
 
 def worked(*steps: Any, scenario: type[Scenario] = Scenario) -> Scenario:
@@ -25,122 +42,65 @@ def worked(*steps: Any, scenario: type[Scenario] = Scenario) -> Scenario:
     held.__class__ = scenario
     held.settle()
     check_idle(held)
-    assert held.refold() == held.conversation
     return held
 
 
-def ended(scenario: Scenario) -> r.RunEnded:
-    """How the executor's part in execute ended."""
-    found: r.RunEnded = next(record for record in scenario.records(r.RunEnded) if record.run == "turn-2.executor")
-    return found
+def outcome(scenario: Scenario) -> tuple[str, int]:
+    """How the executor's part in execute ended, and after how many steps of its model."""
+    ended = next(record for record in scenario.records(r.RunEnded) if record.run == "turn-2.executor")
+    return ended.outcome, sum(record.run == ended.run for record in scenario.records(r.ModelResponded))
 
 
-def steps(scenario: Scenario) -> int:
-    """Model steps of the executor's run in execute."""
-    return sum(record.run == "turn-2.executor" for record in scenario.records(r.ModelResponded))
+@pytest.mark.parametrize(
+    ("steps", "after"),
+    [
+        ([READS], 3),
+        ([REFUSED], 3),
+        ([WRITES], 3),
+        ([READS, READS_B] * 3, 5),
+        ([REFUSED, READS, REFUSED, READS_B, REFUSED, CHECKS], 5),
+    ],
+)
+def test_the_third_call_with_the_same_result_ends_the_run(steps: list[Any], after: int) -> None:
+    assert outcome(worked(*steps, DONE) if len(steps) > 1 else worked(*steps)) == ("failed", after)
 
 
-# ---- the same call ------------------------------------------------------------------------------------------------
+EDITS = [("write_file", {"path": "a", "content": str(number)}) for number in range(5)]
 
 
-def test_the_same_call_with_the_same_result_three_times_ends_the_run() -> None:
-    scenario = worked(READS)
-    assert (ended(scenario).outcome, steps(scenario)) == ("failed", 3)
-    assert scenario.sent_texts()[-1] == (
-        "I could not finish: it called read_file 3 times with the same arguments and got the same result each time: "
-        "read_file done"
-    )
-
-
-def test_the_same_refused_call_three_times_ends_the_run() -> None:
-    scenario = worked(REFUSED)
-    assert (ended(scenario).outcome, steps(scenario)) == ("failed", 3)
-    assert "There is no tool deploy." in ended(scenario).error
-
-
-def test_two_calls_in_turns_are_a_loop_too() -> None:
-    assert steps(worked(READS, READS_B, READS, READS_B, READS, READS_B, DONE)) == 5
-
-
-def test_a_refused_call_with_others_in_between_is_a_loop() -> None:
-    others = [reply("", ("read_file", {"path": str(n)})) for n in range(3)]
-    scenario = worked(REFUSED, others[0], REFUSED, others[1], REFUSED, others[2], DONE)
-    assert (ended(scenario).outcome, steps(scenario)) == ("failed", 5)
-
-
-def test_the_same_file_written_the_same_way_three_times_is_a_loop() -> None:
-    scenario = worked(reply("", ("write_file", {"path": "a"})))
-    assert (ended(scenario).outcome, steps(scenario)) == ("failed", 3)
-
-
-def test_a_test_that_still_fails_after_each_new_edit_is_no_loop() -> None:
-    edits = [reply("", ("write_file", {"path": "a", "content": str(n)})) for n in range(5)]
-    tests = reply("", ("check", {}))
-    scenario = worked(*(step for edit in edits for step in (edit, tests)), DONE)
-    assert ended(scenario).outcome == "finished"
-
-
-def test_an_edit_and_its_test_in_one_answer_are_no_loop() -> None:
-    rounds = [reply("", ("write_file", {"content": str(n)}), ("check", {})) for n in range(5)]
-    assert ended(worked(*rounds, DONE)).outcome == "finished"
-
-
-def test_the_same_call_many_times_in_one_answer_is_no_loop() -> None:
-    calls = [("read_file", {"path": "a"})] * 5
-    assert ended(worked(reply("", *calls), DONE)).outcome == "finished"
-
-
-class _Changing(Scenario):
-    """A scenario whose tools give another result each time."""
-
-    def perform(self, effect: Effect) -> Signal:
-        if isinstance(effect, ToolCall):
-            return ToolReturned(key=effect.key, result=ToolResult(ok=True, content=f"seen at {effect.key.seq}"))
-        return super().perform(effect)
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [step for edit in EDITS for step in (reply("", edit), CHECKS)],
+        [reply("", edit, ("check", {})) for edit in EDITS],
+        [reply("", *[("read_file", {"path": "a"})] * 5)],
+    ],
+    ids=["a test that still fails after each edit", "an edit and its test in one answer", "one answer"],
+)
+def test_what_follows_a_change_or_is_in_one_answer_is_no_loop(steps: list[Any]) -> None:
+    assert outcome(worked(*steps, DONE))[0] == "finished"
 
 
 def test_a_call_whose_result_changes_is_no_loop() -> None:
-    assert ended(worked(READS, READS, READS, READS, READS, DONE, scenario=_Changing)).outcome == "finished"
+    assert outcome(worked(*[READS] * 5, DONE, scenario=WithResults))[0] == "finished"
 
 
 def test_the_same_question_answered_the_same_way_by_a_user_is_no_loop() -> None:
     asks = reply("", ("ask", {"question": "Rock, paper or scissors?"}))
     scenario = scenario_at(
-        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[asks, asks, asks, asks, DONE])
+        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[*[asks] * 4, DONE])
     )
     for _ in range(4):
         scenario.settle()
         scenario.user_writes("rock")
-    scenario.settle()
-    assert ended(scenario).outcome == "finished"
-
-
-def test_a_loop_is_found_across_a_restart() -> None:
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[READS]))
-    while steps(scenario) < 2:
-        scenario.step()
-    scenario.crash()
-    scenario.settle()
-    assert (ended(scenario).outcome, steps(scenario)) == ("failed", 3)
-
-
-# ---- the same failure ---------------------------------------------------------------------------------------------
+    assert outcome(scenario.settle())[0] == "finished"
 
 
 def failing(*results: str) -> Scenario:
     """A scenario whose router always names the executor, and whose executor loops on calls with such results."""
-
-    class _Failing(Scenario):
-        def perform(self, effect: Effect) -> Signal:
-            if isinstance(effect, ToolCall):
-                turns = sum(record.phase is Phase.EXECUTE for record in self.records(r.TurnOpened))
-                content = results[(turns - 1) % len(results)]
-                return ToolReturned(key=effect.key, result=ToolResult(ok=False, content=content))
-            return super().perform(effect)
-
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor")), model_by_phase(execute=[READS]))
-    scenario.__class__ = _Failing
-    return scenario
+    scenario.__class__ = type("Failing", (WithResults,), {"results": results})
+    return scenario.settle()
 
 
 def failures(scenario: Scenario) -> int:
@@ -148,9 +108,8 @@ def failures(scenario: Scenario) -> int:
     return sum(record.outcome == "failed" for record in scenario.records(r.RunEnded))
 
 
-def test_the_same_failure_twice_stops_and_states_what_to_do() -> None:
+def test_the_same_failure_twice_stops_and_a_user_who_goes_on_gives_it_two_more_tries() -> None:
     scenario = failing("no such file")
-    scenario.settle()
     assert failures(scenario) == 2
     assert [record.limit for record in scenario.records(r.LimitReached)] == ["same_failure"]
     assert scenario.conversation.waiting_for == "limit"
@@ -160,27 +119,19 @@ def test_the_same_failure_twice_stops_and_states_what_to_do() -> None:
         "Write `/continue` to go on."
     )
     check_idle(scenario)
+    assert failures(scenario.converse("/continue")) == 4
+    assert failures(scenario.converse("try the other folder")) == 6
 
 
-def test_numbers_and_ids_in_a_failure_do_not_make_it_another() -> None:
-    scenario = failing("error 500 in request req_1a2", "error 502 in request req_9f3")
-    scenario.settle()
-    assert failures(scenario) == 2
-
-
-def test_different_failures_are_not_the_same() -> None:
-    scenario = failing("no such file", "permission denied", "disk full")
-    scenario.settle()
-    assert failures(scenario) == 4, "the first comes again with the fourth"
-
-
-@pytest.mark.parametrize("text", ["/continue", "try the other folder"])
-def test_a_user_who_goes_on_gives_it_two_more_tries(text: str) -> None:
-    scenario = failing("no such file")
-    scenario.settle()
-    scenario.converse(text)
-    assert failures(scenario) == 4
-    assert len(scenario.records(r.LimitReached)) == 2
+@pytest.mark.parametrize(
+    ("results", "failed"),
+    [
+        (("error 500 in request req_1a2", "error 502 in request req_9f3"), 2),
+        (("no such file", "permission denied", "disk full"), 4),  # the first comes again with the fourth
+    ],
+)
+def test_numbers_and_ids_do_not_make_another_failure_and_other_words_do(results: tuple[str, ...], failed: int) -> None:
+    assert failures(failing(*results)) == failed
 
 
 def test_a_workflow_stops_at_the_same_failure_too() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.context.window import fitted
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import Conversation
 from tenex.core.decide.rollback import state_at
 from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, Millis
@@ -28,14 +28,11 @@ from tests.fakes.scenario import (
     WAITS,
     Router,
     Scenario,
-    diligent,
     model_by_phase,
-    plain_model,
     reply,
     route,
     rules,
     scenario_at,
-    seven_phases,
 )
 
 FILLER = re.findall(
@@ -122,45 +119,6 @@ def test_requests_of_a_long_chat_begin_with_the_same_bytes(budget: int, then: An
     assert len(moves) <= 150 * 1_000 // budget
 
 
-def test_what_a_run_was_shown_is_the_beginning_of_what_the_next_is_shown_whatever_happens_between() -> None:
-    chat = Chat(100_000)
-    chat.goes_on(3)
-    before = chat.requests[-1].entries
-    chat.answer = lambda number: ""
-    chat.writes("this fails")
-    chat.scenario.user_writes("/quick")
-    chat.answer = sentence
-    chat.goes_on(2)
-    chat.scenario.converse("/stop")
-    chat.goes_on(1, ENDS)
-    chat.goes_on(2)
-    end = len(before) - sum(isinstance(entry, Note) for entry in before[-2:])
-    for request in chat.requests[4:]:
-        assert request.entries[:end] == before[:end]
-    titles = [entry.title for entry in chat.requests[-1].entries if isinstance(entry, Note)]
-    assert titles[:3] == ["Not finished", "Decision", "A new request"]
-
-
-def test_decisions_of_users_are_known_when_their_messages_are_long_gone() -> None:
-    scenario = Scenario(seven_phases, diligent).converse("build it")
-    for text in ("let us think", "plan it", "blue"):
-        scenario.converse(text)
-    texts = [decision.text for decision in scenario.conversation.user_decisions]
-    assert any("asked “Which colour?”, alice answered: blue" in text for text in texts)
-
-
-def test_commands_that_waive_are_decisions_and_the_oldest_of_many_are_forgotten() -> None:
-    scenario = scenario_at(Phase.EXECUTE, Router(WAITS))
-    scenario.user_writes("/skip verification")
-    (decision,) = scenario.conversation.user_decisions
-    assert decision.text == "alice gave up verification: “/skip verification”"
-    assert decision.is_command
-    for _ in range(DECISIONS):
-        scenario.user_writes("/quick")
-    assert len(scenario.conversation.user_decisions) == DECISIONS
-    assert decision not in scenario.conversation.user_decisions
-
-
 def test_a_decision_and_the_first_messages_are_in_the_note_on_what_was_earlier() -> None:
     chat = Chat(16_000)
     chat.goes_on(1)
@@ -187,18 +145,6 @@ def test_the_state_is_bounded_and_what_leaves_it_stays_in_a_line() -> None:
     assert len(CONVERSATION.encode_decisions([[StateSnapshot.of(without_turns)]])) < 800_000
 
 
-def test_a_conversation_goes_on_from_a_snapshot_of_before_there_was_a_window() -> None:
-    chat = Chat(100_000)
-    chat.goes_on(5)
-    records = [record for decision in chat.scenario.journal for record in decision]
-    old = fold(ID, records)
-    old.window, old.earlier, old.user_decisions, old.recent_size = type(old.window)(), (), (), 0
-    chat.scenario.conversation = fold(ID, [StateSnapshot.of(old)])
-    chat.goes_on(3)
-    assert all(f"message-{number} " in sent(chat.requests[-1]) for number in range(8))
-    assert shared(chat.requests[-3:]) > 0.8
-
-
 def test_going_back_and_branching_off_take_the_window_of_then() -> None:
     chat = Chat(100_000)
     chat.goes_on(3)
@@ -217,12 +163,20 @@ def test_going_back_and_branching_off_take_the_window_of_then() -> None:
     assert [message.seq for message in fork.recent if message.seq > fork.window.until]
 
 
-def test_a_plan_that_a_user_approved_is_a_decision() -> None:
-    scenario = scenario_at(Phase.PLAN, Router(WAITS), plain_model)
-    scenario.settle()
+def test_commands_that_waive_answers_and_approved_plans_are_decisions_and_the_oldest_are_forgotten() -> None:
+    asks = reply("", ("ask", {"question": "Which colour?"}))
+    scenario = scenario_at(Phase.PLAN, Router(WAITS)).settle()
     scenario.router = Router(route("execute", "executor"), WAITS)
-    scenario.worker = model_by_phase()
-    scenario.converse("yes, but without the cellar")
-    assert [one.text for one in scenario.conversation.user_decisions] == [
-        "alice on the plan: yes, but without the cellar"
+    scenario.worker = model_by_phase(execute=[asks, reply("done")])
+    for text in ("yes, but without the cellar", "blue", "/skip verification"):
+        scenario.converse(text)
+    decisions = scenario.conversation.user_decisions
+    assert [(one.text, one.is_command) for one in decisions] == [
+        ("alice on the plan: yes, but without the cellar", False),
+        ("asked “Which colour?”, alice answered: blue", False),
+        ("alice gave up verification: “/skip verification”", True),
     ]
+    for _ in range(DECISIONS):
+        scenario.user_writes("/quick")
+    assert len(scenario.conversation.user_decisions) == DECISIONS
+    assert not set(decisions) & set(scenario.conversation.user_decisions)

@@ -6,7 +6,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Role
-from tenex.core.effects import ModelCall, Work
+from tenex.core.effects import ModelCall
 from tenex.core.ids import PublicKey
 from tenex.core.messages import UserText
 from tenex.core.phases import Phase
@@ -29,19 +29,17 @@ from tests.fakes.scenario import (
 )
 
 
-def asking(*agents: str, questions: int = 1, others: tuple[str, ...] = ()) -> Scenario:
-    """A scenario in which these agents have asked, and these others are still at work."""
+def asking(*agents: str, questions: int = 1) -> Scenario:
+    """A scenario in which these agents have asked."""
 
     def ask(conversation: object, call: ModelCall) -> object:
         who = call.run.split(".")[1]
         run = conversation.runs[call.run]  # type: ignore[attr-defined]
-        if who in others:
-            return reply("never mind")
         if run.steps:
             return reply(f"{who} is done")
         return reply("", *(("ask", {"question": f"{who} wants to know ({n})"}) for n in range(questions)))
 
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", *agents, *others), WAITS), model_by_phase(execute=ask))
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", *agents), WAITS), model_by_phase(execute=ask))
     step_until(scenario, lambda it: len(it.records(r.QuestionAsked)) == len(agents) * questions)
     return scenario
 
@@ -56,20 +54,6 @@ def answers(scenario: Scenario) -> list[tuple[str, str]]:
     return [(record.run.split(".")[1], record.text) for record in scenario.records(r.QuestionAnswered)]
 
 
-# ---- answers ------------------------------------------------------------------------------------------------------
-
-
-def test_while_all_is_parked_any_text_answers_the_only_question() -> None:
-    scenario = asking("executor")
-    assert in_flight(scenario) == []
-    scenario.user_writes("blue")
-    assert answers(scenario) == [("executor", "blue")]
-    (call,) = in_flight(scenario)
-    assert isinstance(call, ModelCall)
-    shown = [entry.text for entry in call.entries if isinstance(entry, UserText)]
-    assert "blue" not in shown, "it is the call's result, and is shown once"
-
-
 def test_with_several_questions_open_the_daemon_asks_which() -> None:
     scenario = asking("executor", "helper")
     scenario.user_writes("blue")
@@ -82,108 +66,13 @@ def test_with_several_questions_open_the_daemon_asks_which() -> None:
     scenario.settle()
     scenario.user_writes("red")
     assert answers(scenario) == [("helper", "blue"), ("executor", "red")], "only one is left, so no reply is needed"
-
-
-def test_one_agent_with_two_questions_is_asked_which() -> None:
-    scenario = asking("executor", questions=2)
-    scenario.user_writes("blue")
-    assert answers(scenario) == []
-    assert scenario.sent_texts()[-1] == "Executor has asked several things. Please reply to the question you mean."
-    scenario.user_writes("b", reply_to=event_of(scenario, "executor wants to know (1)"))
-    assert in_flight(scenario) == [], "it goes on when it has both answers"
-    scenario.converse("a")
-    assert answers(scenario) == [("executor", "b"), ("executor", "a")]
-    assert scenario.conversation.waiting_for == "user"
-
-
-def test_a_reply_answers_although_others_are_still_at_work() -> None:
-    scenario = asking("executor", others=("helper",))
-    step_until(scenario, lambda it: "turn-2.executor" in it.conversation.runs)
-    scenario.user_writes("blue", reply_to=event_of(scenario, "executor wants to know (0)"))
-    assert answers(scenario) == [("executor", "blue")]
-
-
-def test_without_a_reply_words_while_others_work_are_for_all_who_work() -> None:
-    scenario = scenario_at(
-        Phase.CHAT,
-        Router(route("execute", "executor", "helper"), WAITS),
-        model_by_phase(
-            execute=lambda c, call: reply("", ("ask", {"question": "?"})) if "executor" in call.run else reply("done")
-        ),
-    )
-    step_until(scenario, lambda it: bool(it.records(r.QuestionAsked)))
-    scenario.user_writes("hurry")
-    assert answers(scenario) == []
-    assert [run.unseen[-1].text for run in scenario.conversation.runs.values()] == ["hurry", "hurry"]
-
-
-def test_a_mention_of_the_one_who_asked_is_an_answer_and_no_second_turn() -> None:
-    scenario = asking("executor", "helper")
-    scenario.user_writes("@executor blue", addressed=("executor",))
-    assert answers(scenario) == [("executor", "@executor blue")]
-    assert scenario.conversation.addressed == ()
-
-
-def test_a_mention_of_somebody_else_while_all_is_parked_is_notified_to_wait() -> None:
-    scenario = asking("executor")
-    scenario.user_writes("@planner and you?", addressed=("planner",))
-    assert answers(scenario) == []
-    assert scenario.sent_texts()[-1].startswith("Executor must have an answer first")
-    scenario.converse("blue")
-    assert scenario.records(r.TurnOpened)[-1].agents == ("planner",)
-    check_idle(scenario)
-
-
-def test_a_question_is_answered_after_a_restart() -> None:
-    scenario = asking("executor")
-    asked = event_of(scenario, "executor wants to know (0)")
-    scenario.crash()
-    assert in_flight(scenario) == []
-    scenario.user_writes("blue", reply_to=asked)
-    scenario.crash()
-    scenario.settle()
-    assert answers(scenario) == [("executor", "blue")]
-    assert scenario.records(r.RunEnded)[-1].outcome == "finished"
-
-
-def test_a_reply_to_a_question_that_is_answered_already_is_ordinary_talk() -> None:
-    scenario = asking("executor")
-    asked = event_of(scenario, "executor wants to know (0)")
-    scenario.user_writes("blue", reply_to=asked)
-    scenario.user_writes("no, red", reply_to=asked)
-    assert answers(scenario) == [("executor", "blue")]
-    scenario.settle()
-    check_idle(scenario)
-    assert [message.text for message in scenario.conversation.unanswered] == ["no, red"]
-
-
-@pytest.mark.parametrize("role", Role)
-def test_anyone_who_may_talk_may_answer(role: Role) -> None:
-    scenario = asking("executor")
-    scenario.user_writes("blue", role=role)
-    assert answers(scenario) == [("executor", "blue")]
-
-
-def test_a_command_is_no_answer() -> None:
-    scenario = asking("executor")
-    scenario.user_writes("/status")
-    assert answers(scenario) == []
-    assert "Executor: waits for your answer" in scenario.sent_texts()[-1]
-
-
-# ---- messages while work goes on ----------------------------------------------------------------------------------
-
-
-def test_a_message_during_a_turn_is_shown_before_the_next_model_call_and_to_the_router() -> None:
-    router = Router(route("execute", "executor"), WAITS)
-    scenario = scenario_at(Phase.CHAT, router, model_by_phase(execute=[reply("", ("read_file", {})), reply("done")]))
-    step_until(scenario, lambda it: any(effect.key.work is Work.TOOL for effect in it.running.values()))
-    scenario.user_writes("make it green")
-    assert [effect.key.work for effect in in_flight(scenario)] == [Work.TOOL], "nothing is started again"
-    scenario.settle()
-    assert router.asked[-1]["messages"][-1]["text"] == "make it green"
-    run = next(rec for rec in reversed(scenario.records(r.ModelResponded)))
-    assert run.step.text == "done"
+    one = asking("executor", questions=2)
+    one.user_writes("blue")
+    assert one.sent_texts()[-1] == "Executor has asked several things. Please reply to the question you mean."
+    one.user_writes("b", reply_to=event_of(one, "executor wants to know (1)"))
+    assert in_flight(one) == [], "it goes on when it has both answers"
+    one.converse("a")
+    assert answers(one) == [("executor", "b"), ("executor", "a")]
 
 
 def test_a_message_no_one_was_shown_is_not_waited_away() -> None:
@@ -203,27 +92,6 @@ def test_the_same_event_twice_is_received_once_in_any_form() -> None:
         assert scenario.user_writes(text, event_id=f"{text:0>64}") == []
 
 
-# ---- the beginning ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("Build a page\nwith a form", "Build a page"),
-        ("\n\n   \n  hello  \n", "hello"),
-        ("", "Untitled"),
-        (" \n\t ", "Untitled"),
-        ("x" * 200, "x" * (TITLE_CHARACTERS - 1) + "…"),
-    ],
-)
-def test_the_title_is_the_first_line_that_is_not_empty(text: str, title: str) -> None:
-    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
-    scenario.user_writes(text)
-    assert scenario.conversation.title == title
-    scenario.settle()
-    check_idle(scenario)
-
-
 PROJECT_KEY = "3bf0c63fcb93463407af97a5e5ee64fa883d107ef9e558472c4eb9aaaefa459d"
 PROJECT_NPUB = "npub180cvv07tjdrrgpa0j7j7tmnyl2yr6yr7l8j4s3evf6u64th6gkwsyjh6w6"
 PROJECT_NPROFILE = (
@@ -234,89 +102,41 @@ PROJECT_NPROFILE = (
 
 
 @pytest.mark.parametrize(
-    "mention", [f"nostr:{PROJECT_NPUB}", PROJECT_NPUB, f"@{PROJECT_NPUB}", f"nostr:{PROJECT_NPROFILE}"]
+    ("text", "title"),
+    [
+        ("\n\n   \n  Build a page\nwith a form\n", "Build a page"),
+        (" \n\t ", "Untitled"),
+        ("x" * 200, "x" * (TITLE_CHARACTERS - 1) + "…"),
+        ("/help", ""),
+    ],
 )
+def test_the_title_is_the_first_line_that_is_not_empty_and_no_command(text: str, title: str) -> None:
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
+    scenario.user_writes(text)
+    assert scenario.conversation.title == title
+    scenario.user_writes("Build a shed\nwith a roof")
+    assert scenario.conversation.title == (title or "Build a shed")
+
+
 @pytest.mark.parametrize(
     ("written", "recorded"),
     [
-        ("{}, build it", "build it"),
-        ("build it\n{} {}", "build it"),
-        ("Hello {}, build it", "Hello Orchestrator, build it"),
-        ("{} @executor build it", "@executor build it"),
-        ("{}", "{}"),
+        ("nostr:{npub}, build it", "build it"),
+        ("build it\n@{npub} nostr:{nprofile}", "build it"),
+        ("Hello {npub}, build it", "Hello Orchestrator, build it"),
+        ("nostr:{nprofile} @executor build it", "@executor build it"),
+        ("nostr:{npub}", "nostr:{npub}"),
+        ("{other} wants this", "{other} wants this"),
     ],
 )
-def test_the_projects_own_mention_is_left_out_of_the_request(mention: str, written: str, recorded: str) -> None:
+def test_the_projects_own_mention_is_left_out_of_the_request(written: str, recorded: str) -> None:
     project = replace(rules().project, pubkey=PublicKey(PROJECT_KEY))
     scenario = Scenario(seven_phases, diligent, config=replace(rules(), project=project))
-    scenario.user_writes(written.replace("{}", mention))
+    names = {"npub": PROJECT_NPUB, "nprofile": PROJECT_NPROFILE, "other": f"npub1{'q' * 58}"}
+    scenario.user_writes(written.format(**names))
     (message,) = scenario.records(r.MessageRecorded)
-    assert message.text == recorded.replace("{}", mention)
+    assert message.text == recorded.format(**names)
     assert scenario.conversation.title == title_of(message.text)
-
-
-def test_the_mention_of_another_key_is_recorded_as_it_is() -> None:
-    scenario = Scenario(seven_phases, diligent)
-    scenario.user_writes(f"nostr:{PROJECT_NPUB} wants this")
-    assert scenario.records(r.MessageRecorded)[0].text == f"nostr:{PROJECT_NPUB} wants this"
-
-
-STRANGE = [
-    "\ud800",
-    "\udfff\ud800",
-    "a\udc80b",
-    "\x00",
-    "\x1b[2J\x07",
-    "\r\n\x0b\x0c\x85\u2028\u2029",
-    "\u202e\u200b\ufeff",
-    "/\ud800",
-    "/stop\x00",
-    "/stop\n",
-    "/",
-    "//",
-    "/ stop",
-    "/STOP",
-    "\U0010ffff" * 10,
-    "🏴‍☠️",
-    "a" * 300_000,
-    "{}[]\"'\\",
-    "{{ system }}{% raw %}",
-    "> ",
-    "```",
-    "İ" * 50,
-    "ß" * 50,
-    "“" * 60_000,
-    "„" * 60_000,
-    "«" * 60_000,
-    "'" * 60_000,
-]
-
-
-@pytest.mark.parametrize("text", STRANGE, ids=lambda text: repr(text[:12]))
-def test_no_text_breaks_a_decision_in_any_status(text: str) -> None:
-    new = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
-    waiting = scenario_at(Phase.CHAT).settle()
-    ended = scenario_at(Phase.CHAT, Router({"agents": ["END"], "reason": "x"})).settle()
-    ended.router = Router(route(None, "project-manager"), WAITS)
-    active = scenario_at(Phase.CHAT, Router(route("execute", "executor"), route(None, "executor"), WAITS))
-    step_until(active, lambda it: it.conversation.turn is not None)
-    waiver = scenario_at(Phase.EXECUTE, text=f"so: {text}")
-    waiver.router = Router({**route("chores", "executor"), "waive": ["chores"]}, WAITS)
-    waiver.settle()
-    for scenario in (new, waiting, ended, active, asking("executor"), waiver):
-        scenario.user_writes(text)
-        scenario.settle(most=200)
-        scenario.user_writes(text, addressed=("planner",), reply_to="\ud800")
-        scenario.settle(most=200)
-        check_idle(scenario)
-
-
-def test_a_command_names_no_conversation_the_first_real_message_does() -> None:
-    scenario = Scenario(seven_phases, diligent)
-    scenario.user_writes("/help")
-    assert scenario.conversation.title == ""
-    scenario.user_writes("Build a shed\nwith a roof")
-    assert scenario.conversation.title == "Build a shed"
 
 
 def test_two_users_of_one_name_are_distinguished_by_role_and_key() -> None:
@@ -331,3 +151,42 @@ def test_two_users_of_one_name_are_distinguished_by_role_and_key() -> None:
     assert isinstance(call, ModelCall)
     shown = [(entry.role, entry.key[:1]) for entry in call.entries if isinstance(entry, UserText)]
     assert shown == [("owner", "a"), ("member", "b")]
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\x00", "/stop\x00", "a" * 300_000, "“" * 60_000, "'" * 60_000])
+def test_no_text_breaks_a_decision(text: str) -> None:
+    waiver = scenario_at(Phase.EXECUTE, text=f"so: {text}")
+    waiver.router = Router({**route("chores", "executor"), "waive": ["chores"]}, WAITS)
+    for scenario in (Scenario(Router(WAITS), plain_model), asking("executor"), waiver.settle()):
+        scenario.converse(text)
+        scenario.converse(text, addressed=("planner",), reply_to="\ud800")
+        check_idle(scenario)
+
+
+def test_while_all_is_parked_any_text_answers_the_only_question_and_a_later_reply_to_it_is_ordinary_talk() -> None:
+    scenario = asking("executor")
+    assert in_flight(scenario) == []
+    scenario.user_writes("blue")
+    assert answers(scenario) == [("executor", "blue")]
+    (call,) = in_flight(scenario)
+    assert isinstance(call, ModelCall)
+    shown = [entry.text for entry in call.entries if isinstance(entry, UserText)]
+    assert "blue" not in shown, "it is the call's result, and is shown once"
+    scenario.user_writes("no, red", reply_to=event_of(scenario, "executor wants to know (0)"))
+    assert answers(scenario) == [("executor", "blue")]
+    check_idle(scenario.settle())
+    assert [message.text for message in scenario.conversation.unanswered] == ["no, red"]
+
+
+def test_a_mention_of_the_one_who_asked_is_an_answer_and_one_of_somebody_else_has_to_wait() -> None:
+    scenario = asking("executor", "helper")
+    scenario.user_writes("@executor blue", addressed=("executor",))
+    assert answers(scenario) == [("executor", "@executor blue")]
+    assert scenario.conversation.addressed == ()
+    scenario.settle()
+    scenario.user_writes("@planner and you?", addressed=("planner",))
+    assert len(answers(scenario)) == 1
+    assert scenario.sent_texts()[-1].startswith("Helper must have an answer first")
+    scenario.converse("red")
+    assert scenario.records(r.TurnOpened)[-1].agents == ("planner",)
+    check_idle(scenario)

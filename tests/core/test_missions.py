@@ -33,7 +33,6 @@ from tenex.core.signals import (
 )
 from tenex.core.state.mission import Mission
 from tenex.core.state.rollback import of_fork
-from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
 
@@ -124,20 +123,6 @@ class MissionScenario(Scenario):
         return str(self.records(r.MessageSent)[-1].text)
 
 
-def test_a_mission_goes_from_node_to_node_and_keeps_its_phases() -> None:
-    scenario = MissionScenario().begin()
-    assert scenario.mission.state["current_phase"] == "first"
-    scenario.returns("Second", n=1)
-    assert (scenario.run.node, scenario.run.state["n"], scenario.run.state["current_phase"]) == ("Second", 1, "second")
-    scenario.returns("First")
-    scenario.returns(END, {"ok": True}, phases_completed=["first", "mine"])
-    assert scenario.mission.outcome == "finished"
-    assert scenario.mission.result == {"ok": True}
-    assert scenario.mission.state["phases_completed"] == ["first", "second", "mine"]
-    assert scenario.status() == "ended"
-    assert not any(isinstance(effect, NodeRun) for effect in pending(scenario.conversation).values())
-
-
 def test_a_mission_that_is_open_is_not_begun_again() -> None:
     scenario = MissionScenario().begin()
     assert scenario.handle(MissionRequested(workflow="m", node="First", data={}, state=STATE, by="bob")) == []
@@ -146,15 +131,6 @@ def test_a_mission_that_is_open_is_not_begun_again() -> None:
             MissionScenario().handle(MissionRequested(workflow=workflow, node=node, data={}, state=STATE, by="bob"))
             == []
         )
-
-
-def test_only_what_changed_in_the_state_is_recorded() -> None:
-    scenario = MissionScenario().begin()
-    scenario.ask("s")
-    scenario.done("s", n=7)
-    assert scenario.records(r.StepCompleted)[0].changed == {"n": 7}
-    scenario.returns("Second", n=7)
-    assert scenario.records(r.NodeCompleted)[0].changed == {"phases_completed": ["first"]}
 
 
 def test_an_undeclared_edge_is_the_nodes_failure_and_names_what_is_permitted() -> None:
@@ -218,16 +194,6 @@ def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
     returned = scenario.records(r.StepCompleted)[0]
     assert (returned.ok, returned.kind) == (False, "OutcomeUnknown")
     assert (scenario.run.node, scenario.run.data["error"]["kind"]) == ("Repair", "TimedOut")
-
-
-def test_time_without_a_process_and_a_clock_that_is_set_move_the_deadline() -> None:
-    scenario = MissionScenario().begin()
-    due = scenario.missions_timers()["node-close"].due
-    scenario.handle(ClockJumped(by=3_600_000))
-    assert scenario.missions_timers()["node-close"].due == due + 3_600_000
-    scenario.now = Millis(scenario.now + 50_000_000)
-    scenario.handle(Opened())
-    assert scenario.missions_timers()["node-close"].due > scenario.now
 
 
 def test_time_without_a_process_in_a_pause_is_given_back_once() -> None:
@@ -441,15 +407,6 @@ def test_a_rollback_to_every_record_continues_to_the_end() -> None:
         while again.mission.is_open:
             again.returns("Second" if again.run.node == "Repair" else END)
         assert again.refold() == again.conversation
-
-
-def test_a_snapshot_holds_all_of_a_mission() -> None:
-    scenario = MissionScenario().begin()
-    scenario.ask("a")
-    scenario.done("a", result={"deep": [1, None, "x"]}, n=4)
-    snapshot = StateSnapshot.of(scenario.conversation)
-    again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[snapshot]]))[0])
-    assert again.mission == scenario.conversation.mission
 
 
 # ---- any order of signals --------------------------------------------------------------------------------------------

@@ -9,22 +9,17 @@ import pytest
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.rollback import state_at
-from tenex.core.effects import Effect, Key, Publish, Timer, ToolCall, Work
-from tenex.core.ids import ConversationId, Millis, Slug
+from tenex.core.effects import Effect, Publish, Timer, ToolCall, Work
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
-from tenex.core.state.conversation import ROLLBACKS, History, Kept, Reset, Restored, State
+from tenex.core.state.conversation import Kept, Reset, Restored, State
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.state.snapshot import StateSnapshot
-from tenex.store.format import CONVERSATION
-from tenex.workflows.speakers import TransitionGraph
-from tests.fakes import agent_phases, subagents
-from tests.fakes.agent_phases import with_program
-from tests.fakes.scenario import ID, Scenario, check_invariants, diligent, in_flight, reply, seven_phases
-from tests.fakes.workflows import TRIO, started
+from tests.fakes.scenario import ID, Scenario, check_invariants, diligent, in_flight, seven_phases
 
 EXPIRY = (Work.TIMER, "expire")
 OTHER = ConversationId("f" * 64)
@@ -69,10 +64,6 @@ def lead_to_end(scenario: Scenario) -> None:
     raise AssertionError("it never comes to its end")
 
 
-def records_of(scenario: Scenario) -> list[r.Record]:
-    return scenario.records()
-
-
 def twin_of(scenario: Scenario) -> Scenario:
     """The same conversation in another life, its journal shared by value."""
     twin = Scenario(scenario.router, scenario.worker, config=scenario.rules)
@@ -84,7 +75,7 @@ def twin_of(scenario: Scenario) -> Scenario:
 
 def back(scenario: Scenario, to: int, **more: Any) -> list[r.Record]:
     """The operator goes back."""
-    then = state_at(ID, records_of(scenario), to)
+    then = state_at(ID, scenario.records(), to)
     return scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", **more))
 
 
@@ -109,7 +100,7 @@ def spread(first: int, last: int, step: int) -> list[Any]:
 @pytest.mark.parametrize("to", spread(1, LAST - 2, 3))
 def test_after_going_back_nothing_is_pending_and_the_end_is_reached_again(to: int) -> None:
     scenario = twin_of(WHOLE)
-    before, then = scenario.conversation.fork(), state_at(ID, records_of(scenario), to)
+    before, then = scenario.conversation.fork(), state_at(ID, scenario.records(), to)
     assert to < then.next_seq <= to + 3
     scenario.settle()
     wrote = back(scenario, to)
@@ -131,7 +122,7 @@ def test_after_going_back_nothing_is_pending_and_the_end_is_reached_again(to: in
 
 def check_keys(scenario: Scenario) -> None:
     """No two records are of the same seq, so no key means two things."""
-    assert [record.seq for record in records_of(scenario)] == list(range(1, scenario.conversation.next_seq))
+    assert [record.seq for record in scenario.records()] == list(range(1, scenario.conversation.next_seq))
 
 
 @pytest.mark.parametrize("at", spread(1, LAST, 4))
@@ -180,7 +171,8 @@ def test_an_order_that_means_nothing_gives_no_record(to: int) -> None:
 
 
 def moment(where: Callable[[r.Record], bool]) -> int:
-    return next(record.seq for record in records_of(WHOLE) if where(record))
+    seq: int = next(record.seq for record in WHOLE.records() if where(record))
+    return seq
 
 
 BEFORE_VERIFICATION = moment(lambda x: isinstance(x, r.PhaseTransition) and x.to is Phase.VERIFICATION) - 1
@@ -212,26 +204,6 @@ def test_the_history_shows_what_was_undone_and_undoing_that_brings_it_back() -> 
     assert list(undone(scenario.conversation.history, 1, scenario.conversation.next_seq)) == []
 
 
-def test_rollbacks_that_are_remembered_are_bounded() -> None:
-    scenario = twin_of(WHOLE)
-    for number in range(ROLLBACKS + 5):
-        back(scenario, 5 + number)
-    assert len(scenario.conversation.history.rollbacks) == ROLLBACKS  # type: ignore[union-attr]
-    assert fold(ID, [StateSnapshot.of(scenario.conversation)]) == scenario.conversation
-
-
-def test_files_that_stay_as_they_are_are_still_changed() -> None:
-    early = moment(lambda x: isinstance(x, r.TurnOpened) and x.phase is Phase.EXECUTE)
-    scenario = twin_of(WHOLE)
-    assert scenario.conversation.touched == {"a", "m", "h"}
-    back(scenario, early)
-    assert scenario.conversation.touched == {"a", "m", "h"}
-    scenario = twin_of(WHOLE)
-    back(scenario, early, tree="t" * 40, was="w" * 40, files="2 files were put back.")
-    assert scenario.conversation.touched == frozenset()
-    assert "2 files were put back." in scenario.sent_texts()[-1]
-
-
 def test_of_the_cycle_gone_back_to_the_files_are_known_again_and_its_money_stays_spent() -> None:
     then = replace(State(id=ID), cycle=1, touched=frozenset({"a"}), cycle_usage=Usage(cost_usd=1.0))
     later = replace(then, touched=frozenset({"a", "b"}), cycle_usage=Usage(cost_usd=3.0))
@@ -244,79 +216,10 @@ def test_of_the_cycle_gone_back_to_the_files_are_known_again_and_its_money_stays
     assert of_then(then, later, Millis(1), with_files=True).touched == {"a"}
 
 
-def busy_subagents() -> tuple[Scenario, int]:
-    """A conversation at its end, and a record of it at which a sub-agent was on its own, called by a phased agent."""
-    edges = (("alone", "asking", lambda me: me.n), ("asking", "done", lambda me: me.n > 1))
-    own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
-    known = with_program(agent_phases.program(edges, links={"to_helper": subagents.link("helper")}, **own))
-    helper = replace(known.roster[Slug("helper")], program=agent_phases.program(edges, **own))
-    models = subagents.model_by_agent(
-        executor=[reply("", ("set_state", {"field": "n", "value": 1}), *subagents.calls_to("helper")), "built"],
-        helper=[reply("", ("set_state", {"field": "n", "value": 1}), ("ask", {"question": "Which colour?"}))],
-    )
-    scenario = Scenario(
-        lambda q: {"agents": ["USER"], "reason": "done"} if q["turns"] else {"agents": ["executor"], "reason": "go"},
-        models,
-        config=replace(known, roster={**known.roster, helper.slug: helper}),
-    ).converse("build it")
-    at = scenario.conversation.next_seq - 1
-    assert {name.rpartition(".")[2] for name in scenario.conversation.agent_states} == {"executor", "helper"}
-    assert scenario.conversation.is_parked
-    scenario.converse("blue")
-    return scenario, at
-
-
-def test_who_was_called_at_the_moment_gone_back_to_has_no_state_and_its_caller_where_it_was() -> None:
-    scenario, at = busy_subagents()
-    then = state_at(ID, records_of(scenario), at)
-    forked = of_fork(then, scenario.now, id=OTHER, address={}, title="other")
-    back(scenario, at)
-    for state in (scenario.conversation, forked):
-        assert {name: one.phase for name, one in state.agent_states.items()} == {"executor": "asking"}
-        assert (state.runs, state.asks) == ({}, {})
-    again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions(scenario.journal))[0])
-    assert again == scenario.conversation
-    scenario.converse("/retry")
-    assert scenario.conversation.is_parked, "who is called again asks again"
-    scenario.converse("green")
-    check_invariants(scenario)
-    check_keys(scenario)
-    assert scenario.conversation.agent_states.keys() == {"executor"}
-
-
-def test_the_turn_that_was_open_then_can_be_tried_again() -> None:
-    """What was done in it is known, the rest counts as stopped."""
-    opened = moment(lambda x: isinstance(x, r.TurnOpened) and x.phase is Phase.EXECUTE)
-    ended = moment(lambda x: isinstance(x, r.RunEnded) and x.seq > opened)
-    scenario = twin_of(WHOLE)
-    back(scenario, ended)
-    last = scenario.conversation.last_turn
-    assert last is not None
-    assert sorted(done.outcome for done in last.completions) == ["finished", "stopped"]
-    scenario.user_writes("/retry")
-    assert scenario.conversation.turn is not None
-    assert scenario.conversation.turn.agents == last.agents
-    scenario.settle()
-    lead_to_end(scenario)
-
-
-def test_a_phase_that_was_left_by_going_back_has_its_stay_counted() -> None:
-    scenario = twin_of(WHOLE)
-    scenario.now = Millis(scenario.now + 5_000)
-    before = scenario.conversation.metrics
-    back(scenario, BEFORE_VERIFICATION)
-    after = scenario.conversation.metrics
-    assert after[Phase.REFLECTION].visits == before.get(Phase.REFLECTION, after[Phase.REFLECTION]).visits + (
-        Phase.REFLECTION in before
-    )
-    assert after[Phase.REFLECTION].duration >= 5_000
-    assert scenario.conversation.phase_started_at == scenario.records(RolledBack)[0].at
-
-
 @pytest.mark.parametrize("at", spread(1, LAST, 4))
 def test_a_fork_from_every_record_is_at_rest_and_comes_to_its_own_end(at: int) -> None:
     scenario = forked(at)
-    then = state_at(ID, records_of(WHOLE), at)
+    then = state_at(ID, WHOLE.records(), at)
     state = scenario.conversation
     assert not pending(state)
     assert (state.id, state.next_seq, state.title) == (OTHER, 2, "Fork of it")
@@ -341,7 +244,7 @@ class OtherPlay(Scenario):
 
 
 def forked(at: int) -> OtherPlay:
-    then = state_at(ID, records_of(WHOLE), at)
+    then = state_at(ID, WHOLE.records(), at)
     scenario = OtherPlay(patient, diligent)
     scenario.now, scenario.count = Millis(WHOLE.now + 60_000), 50
     state = of_fork(then, scenario.now, id=OTHER, address={"form": "notes"}, title="Fork of it")
@@ -361,17 +264,6 @@ def test_a_fork_is_at_the_beginning_of_its_own_journal_only() -> None:
     assert state == fold(OTHER, [first])
 
 
-def test_a_fork_holds_no_more_than_its_own_newest_history() -> None:
-    then = fold(ID, records_of(WHOLE))
-    assert then.history is not None
-    then.history = replace(then.history, turns_before=300, transitions_before=100)
-    state = of_fork(then, Millis(5), id=OTHER, address={}, title="t")
-    assert state.history is not None
-    ids = [turn.turn_id for turn in then.history.turns]
-    assert [turn.turn_id for turn in state.history.turns] == ids
-    assert state.history == History(transitions=then.history.transitions, turns=state.history.turns)
-
-
 def test_what_was_sent_before_a_fork_does_not_hide_what_is_written_in_it() -> None:
     """Its records are numbered from 1 again: a message of before that had a higher number hid the new ones."""
     scenario = forked(LAST * 3 // 4)
@@ -386,47 +278,10 @@ def test_what_was_sent_before_a_fork_does_not_hide_what_is_written_in_it() -> No
     recent = scenario.conversation.recent
     assert [message.text for message in recent[: len(old) + 1]] == [*old, "one thing more"]
     assert [message.seq for message in recent] == sorted({message.seq for message in recent})
-    then = state_at(OTHER, records_of(scenario), 2)
+    then = state_at(OTHER, scenario.records(), 2)
     scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator"))
     assert scenario.conversation.history is not None
     turned = [turn.turn_id for turn in scenario.conversation.history.turns]
     assert list(scenario.conversation.history.rollbacks[-1].undone) == turned[len(known) :], (
         "nothing of before the fork"
     )
-
-
-def test_keys_of_before_and_after_are_never_the_same() -> None:
-    scenario = twin_of(WHOLE)
-    before = {Key(Work.TOOL, record.seq) for record in scenario.records(r.ToolCallStarted)}
-    back(scenario, 3)
-    lead_to_end(scenario)
-    after = {Key(Work.TOOL, record.seq) for record in scenario.records(r.ToolCallStarted)}
-    assert before < after
-
-
-@pytest.mark.parametrize("kind", ["workflow", "phases"])
-def test_a_word_that_was_sent_at_the_end_of_a_run_counts_as_its_end(kind: str) -> None:
-    scenario = started(TransitionGraph.sequence(TRIO)).settle() if kind == "workflow" else twin_of(WHOLE)
-    first = next(record for record in scenario.records(r.MessageSent) if record.purpose == "completion")
-    then = state_at(ID, records_of(scenario), first.seq)
-    assert then.turn is None
-    assert [done.outcome for done in then.turns[-1].completions] == ["finished"]
-    if then.workflow is not None:
-        assert (then.workflow.speakers.turn_count, then.workflow.expected) == (1, "editor")
-
-
-def test_between_the_end_of_a_workflow_and_that_of_its_conversation_there_is_nothing_to_wait_for() -> None:
-    scenario = started(TransitionGraph.sequence(TRIO)).settle()
-    (closed,) = scenario.records(r.WorkflowClosed)
-    back(scenario, closed.seq)
-    assert scenario.conversation.status == "ended"
-
-
-def test_a_conversation_of_a_workflow_stays_one_however_far_it_goes_back() -> None:
-    whole = started(TransitionGraph.sequence(TRIO))
-    for to in range(1, whole.conversation.next_seq - 1):
-        scenario = twin_of(whole)
-        back(scenario, to)
-        assert scenario.conversation.workflow is not None, to
-        scenario.converse("Make it good")
-        assert [record.speaker for record in scenario.records(r.RoundClosed)] == list(TRIO)

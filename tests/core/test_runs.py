@@ -7,15 +7,15 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Expectation, Limits
-from tenex.core.decide.dispatch import decide
-from tenex.core.decide.runs import NUDGES
-from tenex.core.effects import Key, ModelCall, Timer, ToolCall, Work
-from tenex.core.ids import Millis
-from tenex.core.messages import ModelStep, Note
+from tenex.core.context.window import MESSAGE_CHARACTERS
+from tenex.core.decide.runs import CALLS, NUDGES
+from tenex.core.effects import Key, ModelCall, Timer, ToolCall
+from tenex.core.ids import CallId, Millis
+from tenex.core.messages import CallRequest, CallResult, ModelStep, Note, UserText
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
-from tenex.core.signals import ModelAnswered, ModelFailed, Signal, ToolReturned
+from tenex.core.signals import ModelAnswered, ModelFailed, ToolReturned
 from tests.fakes.scenario import (
     WAITS,
     Router,
@@ -68,54 +68,7 @@ def finish(scenario: Scenario, key: Key) -> list[r.Record]:
     return scenario.handle(scenario.perform(effect))
 
 
-# ---- counted once -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("end", "outcome"), [("stop", "stopped"), ("deadline", "timed_out")])
-def test_a_result_that_arrives_after_the_end_of_its_run_is_ignored(end: str, outcome: str) -> None:
-    scenario = at_work(reply("", ("write_file", {"path": "a"})), reply("done"))
-    scenario.step()
-    (call,) = in_flight(scenario)
-    assert isinstance(call, ToolCall)
-    if end == "stop":
-        scenario.user_writes("/stop")
-    else:
-        scenario.fire("close")
-    late = ToolReturned(key=call.key, result=ToolResult(ok=True, content="written", touched=("a",)))
-    assert scenario.handle(late) == []
-    assert scenario.conversation.touched == frozenset()
-    assert [done.outcome for done in ended(scenario)] == [outcome]
-
-
-def test_a_turn_stays_open_until_its_last_agent_is_done() -> None:
-    scenario = at_work(reply("done"), agents=("executor", "helper"))
-    finish(scenario, in_flight(scenario)[0].key)
-    assert scenario.conversation.turn is not None
-    assert not scenario.conversation.turn.is_completed
-    assert not any(effect.key.work is Work.ROUTE for effect in in_flight(scenario))
-    finish(scenario, in_flight(scenario)[0].key)
-    assert scenario.conversation.turn is None
-
-
-def test_one_agent_that_fails_does_not_take_the_others_down() -> None:
-    broken = ModelFailed(key=Key(Work.MODEL, 0), message="no such model", retryable=False)
-
-    def half(conversation: Any, call: ModelCall) -> Any:
-        return broken if "helper" in call.run else reply("done")
-
-    scenario = scenario_at(
-        Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS), model_by_phase(execute=half)
-    ).settle()
-    assert {done.run.split(".")[1]: done.outcome for done in ended(scenario)} == {
-        "executor": "finished",
-        "helper": "failed",
-    }
-    assert any("I could not finish: no such model" in text for text in scenario.sent_texts())
-    assert "helper failed: no such model" in scenario.conversation.turns[-1].summary
-
-
-# ---- deadlines ----------------------------------------------------------------------------------------------------
-
+HOUR = 3_600_000
 FAST = Limits(default_expectation=Expectation(warn_after=60_000, close_after=120_000))
 
 
@@ -150,184 +103,248 @@ def answers(scenario: Scenario, step: ModelStep, *, at: int) -> None:
     scenario.reconcile()
 
 
-def test_a_model_call_has_a_bound_of_its_own_and_its_answer_counts_after_the_deadline() -> None:
-    """It is paid for, and the user waits for it."""
-    scenario = at_work(reply("never"), limits=FAST)
-    close_at = next(iter(scenario.conversation.runs.values())).close_at
-    assert "close" not in timers(scenario)
-    answers(scenario, reply("It is built."), at=close_at + 5_000)
-    assert [done.outcome for done in ended(scenario)] == ["finished"]
-
-
-def test_after_the_deadline_no_tool_is_begun() -> None:
-    scenario = at_work(reply("never"), limits=FAST)
-    close_at = next(iter(scenario.conversation.runs.values())).close_at
-    answers(scenario, reply("", ("write_file", {"path": "a"}), ("read_file", {"path": "b"})), at=close_at + 5_000)
-    assert [done.outcome for done in ended(scenario)] == ["timed_out"]
-    assert {content for _, _, content in results(scenario)[-2:]} == {"not run: the time is up"}
-    assert not [
-        permitted for permitted in scenario.records(r.ToolCallStarted) if permitted.run == ended(scenario)[-1].run
-    ]
-    assert "I could not finish: no answer within 2 min" in scenario.sent_texts()[-1]
-
-
-def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline() -> None:
+@pytest.mark.parametrize("retryable", [None, True, False], ids=["answered", "to be tried again", "refused"])
+def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline(retryable: bool | None) -> None:
     """Twenty conversations wait for a slow provider: an hour in the queue is no one's work."""
     scenario = at_work(reply("never"), limits=FAST)
-    hour = 3_600_000
     began = next(iter(scenario.conversation.runs.values()))
-    queued = dataclasses.replace(reply("", ("write_file", {"path": "a"})), queued=hour)
-    answers(scenario, queued, at=began.close_at - 60_000 + hour)
+    scenario.now = Millis(began.close_at - 60_000 + HOUR)
+    if retryable is None:
+        step = dataclasses.replace(reply("", ("write_file", {"path": "a"})), queued=HOUR)
+        answers(scenario, step, at=scenario.now)
+    else:
+        (call,) = in_flight(scenario)
+        scenario.handle(ModelFailed(key=call.key, message="no", retryable=retryable, queued=HOUR))
     run = next(iter(scenario.conversation.runs.values()))
-    assert (run.warn_at, run.close_at) == (began.warn_at + hour, began.close_at + hour)
-    assert timers(scenario)["close"] == run.close_at
-    assert timers(scenario)["warn"] == run.warn_at
-    running = [effect.due for effect in scenario.running.values() if isinstance(effect, Timer)]
-    assert run.warn_at in running, "the timer that ran before was replaced"
-
-
-@pytest.mark.parametrize("retryable", [True, False])
-def test_a_failed_call_gives_the_time_in_its_queue_back_too(retryable: bool) -> None:
-    scenario = at_work(reply("never"), limits=FAST)
-    began = next(iter(scenario.conversation.runs.values()))
-    (call,) = (effect for effect in scenario.running.values() if isinstance(effect, ModelCall))
-    scenario.running.pop(call.key)
-    scenario.handle(ModelFailed(key=call.key, message="no", retryable=retryable, queued=90_000))
-    scenario.reconcile()
-    assert next(iter(scenario.conversation.runs.values())).close_at == began.close_at + 90_000
+    assert (run.warn_at, run.close_at) == (began.warn_at + HOUR, began.close_at + HOUR)
     due = [e.due for e in scenario.running.values() if isinstance(e, Timer) and e.key.part == "warn"]
-    assert due == ([] if retryable else [began.warn_at + 90_000])
+    assert due == ([] if retryable else [run.warn_at]), "the timer that ran before was replaced"
 
 
-def test_a_deadline_that_fires_during_a_call_closes_the_call() -> None:
-    scenario = at_work(reply("", ("write_file", {"path": "a"}), ("send", {"path": "b"})), limits=FAST)
-    scenario.step()
-    scenario.fire("close")
-    assert results(scenario)[-2:] == [
-        ("k0", False, "stopped; outcome unknown"),
-        ("k1", False, "stopped; outcome unknown"),
-    ]
-    assert not any(isinstance(effect, ToolCall) for effect in in_flight(scenario))
-
-
-def test_time_spent_parked_does_not_count() -> None:
-    scenario = at_work(reply("", ("ask", {"question": "Which?"})), reply("done"), limits=FAST)
-    began = scenario.records(r.RunStarted)[-1]
-    scenario.step()
-    parked = scenario.records(r.QuestionAsked)[0].at
-    assert not set(timers(scenario)) & {"warn", "close"}, "no deadline runs while it waits for the user"
-    scenario.now = Millis(scenario.now + 7 * 3_600_000)
-    scenario.user_writes("that one")
-    answered = scenario.records(r.QuestionAnswered)[0]
-    assert answered.warn_at == began.warn_at + (answered.at - parked)
-    assert answered.close_at == began.close_at + (answered.at - parked) > scenario.now
-    scenario.settle()
-    assert ended(scenario)[0].outcome == "finished"
-
-
-def test_time_parked_on_a_second_question_does_not_count_either() -> None:
-    scenario = at_work(
-        reply("", ("ask", {"question": "Which?"}), ("ask", {"question": "When?"})), reply("done"), limits=FAST
-    )
+def test_time_parked_on_one_question_and_then_another_does_not_count() -> None:
+    both = reply("", ("ask", {"question": "Which?"}), ("ask", {"question": "When?"}))
+    scenario = at_work(both, reply("done"), limits=FAST)
     scenario.step()
     first, second = scenario.records(r.MessageSent)[-2:]
-    scenario.now = Millis(scenario.now + 3_600_000)
+    assert not set(timers(scenario)) & {"warn", "close"}, "no deadline runs while it waits for the user"
+    scenario.now = Millis(scenario.now + HOUR)
     scenario.user_writes("that one", reply_to=first.events[0].id)
     assert scenario.conversation.is_parked
-    scenario.now = Millis(scenario.now + 3_600_000)
+    scenario.now = Millis(scenario.now + HOUR)
     scenario.user_writes("now", reply_to=second.events[0].id)
     assert timers(scenario)["warn"] > scenario.now + 30_000, "an hour of waiting is no hour of work"
 
 
-# ---- steps, nudges ------------------------------------------------------------------------------------------------
-
-
-def test_an_agent_that_never_stops_calling_meets_the_limit_of_steps() -> None:
-    scenario = at_work(
-        *(reply("", ("read_file", {"path": str(n)})) for n in range(7)), limits=Limits(steps_per_run=7)
-    ).settle()
-    done = ended(scenario)[0]
-    assert (done.outcome, done.error) == ("failed", "it took 7 steps, which is the limit")
-    assert len([rec for rec in scenario.records(r.ModelResponded) if rec.run == done.run]) == 7
-    assert results(scenario)[-1][2] == "not run: the limit of steps is reached"
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [reply("", ("read_file", {"path": "a"})), reply("", ("read_file", {"path": "b"}))],
+        [reply("", ("complete", {"response": 7}))],
+        [reply("", ("complete", {"response": "x", "issues": {}}))],
+    ],
+)
+def test_an_agent_that_never_completes_rightly_meets_the_limit_of_steps(steps: list[ModelStep]) -> None:
+    scenario = at_work(*steps, limits=Limits(steps_per_run=2)).settle(most=200)
+    (done,) = ended(scenario)
+    assert (done.outcome, done.error) == ("failed", "it took 2 steps, which is the limit")
+    assert len([record for record in scenario.records(r.ModelResponded) if record.run == done.run]) == 2
+    assert len(steps) == 1 or results(scenario)[-1][2] == "not run: the limit of steps is reached"
     check_idle(scenario)
 
 
-@pytest.mark.parametrize("bad", [{"response": 7}, {"summary": []}, {"response": "x", "issues": {}}])
-def test_an_agent_that_never_completes_rightly_meets_the_limit_of_steps(bad: dict[str, Any]) -> None:
-    scenario = at_work(reply("", ("complete", bad)), limits=Limits(steps_per_run=5))
-    scenario.settle(most=200)
-    assert ended(scenario)[0].outcome == "failed"
-    check_idle(scenario)
+def test_a_model_call_has_a_bound_of_its_own_and_after_the_deadline_its_answer_counts_and_no_tool_is_begun() -> None:
+    """The answer is paid for, and the user waits for it."""
+    late, calls = 125_000, [("write_file", {"path": "a"}), ("read_file", {"path": "b"})]
+    for step, outcome in ((reply("It is built."), "finished"), (reply("", *calls), "timed_out")):
+        scenario = at_work(reply("never"), limits=FAST)
+        assert "close" not in timers(scenario)
+        answers(scenario, step, at=scenario.records(r.TurnOpened)[-1].at + late)
+        assert [done.outcome for done in ended(scenario)] == [outcome]
+    assert {content for _, _, content in results(scenario)} == {"not run: the time is up"}
+    assert scenario.records(r.ToolCallStarted) == []
+    assert "I could not finish: no answer within 2 min" in scenario.sent_texts()[-1]
 
 
-def test_a_good_completion_at_the_limit_still_counts() -> None:
-    scenario = at_work(
-        reply("", ("read_file", {})), reply("", ("complete", {"response": "done"})), limits=Limits(steps_per_run=2)
-    ).settle()
-    assert ended(scenario)[0].outcome == "finished"
-
-
-@pytest.mark.parametrize("empty", ["", "   ", "\n\t"])
-def test_an_empty_answer_is_reminded_twice_and_then_fails(empty: str) -> None:
-    scenario = at_work(reply(empty)).settle()
-    assert [record.text for record in scenario.records(r.ModelReprompted)] == [
-        "Your answer is empty. Say what the person should read."
-    ] * NUDGES
+def test_an_empty_answer_is_reminded_twice_and_then_fails() -> None:
+    reminder = "Your answer is empty. Say what the person should read."
+    scenario = at_work(reply("\n\t "))
+    scenario.step()
+    (call,) = in_flight(scenario)
+    assert isinstance(call, ModelCall)
+    assert call.entries[-1] == Note(title="Reminder", text=reminder), "the model sees it"
+    scenario.settle()
+    assert [record.text for record in scenario.records(r.ModelReprompted)] == [reminder] * NUDGES
     assert (ended(scenario)[0].outcome, ended(scenario)[0].error) == ("failed", "its model gave empty answers")
     check_idle(scenario)
 
 
-def test_a_reminded_model_sees_the_reminder_and_may_repair_it() -> None:
-    seen: list[Any] = []
-
-    def repairing(conversation: Any, call: ModelCall) -> ModelStep:
-        seen.append(call.entries[-1])
-        return reply("" if len(seen) == 1 else "here it is")
-
-    scenario = at_work()
-    scenario.worker = model_by_phase(execute=repairing)
-    scenario.settle()
-    assert isinstance(seen[1], Note)
-    assert "empty" in seen[1].text
-    assert ended(scenario)[0].text == "here it is"
-
-
-def test_a_verification_without_a_verdict_is_reminded_and_at_last_taken_as_it_is() -> None:
+@pytest.mark.parametrize("word", [None, "VERIFIED", ["verified"]])
+def test_a_verdict_that_is_none_is_refused_and_an_answer_without_one_is_at_last_taken_as_it_is(word: Any) -> None:
+    steps = [reply("", ("complete", {"response": "x", "verdict": word})), reply("fine")]
     scenario = scenario_at(
-        Phase.EXECUTE, Router(route("verification", "executor"), WAITS), model_by_phase(verification=[reply("fine")])
+        Phase.EXECUTE, Router(route("verification", "executor"), WAITS), model_by_phase(verification=steps)
     ).settle()
+    assert "needs `verdict`" in scenario.records(r.ToolCallRejected)[0].sentence
     assert len(scenario.records(r.ModelReprompted)) == NUDGES
     last = scenario.records(r.RunEnded)[-1]
     assert (last.outcome, last.text, last.verdict) == ("finished", "fine", "")
 
 
-@pytest.mark.parametrize("word", [None, "", "VERIFIED", "maybe", 7, ["verified"], {"is": "verified"}])
-def test_a_verdict_that_is_none_is_refused(word: Any) -> None:
-    steps = [
-        reply("", ("complete", {"response": "x", "verdict": word})),
-        reply("", ("complete", {"response": "x", "verdict": "verified"})),
-    ]
-    scenario = scenario_at(
-        Phase.EXECUTE, Router(route("verification", "executor"), WAITS), model_by_phase(verification=steps)
+def test_duplicate_call_ids_are_distinguished_within_and_across_answers() -> None:
+    steps = []
+    for names in (("x", "x", ""), ("x", "")):
+        calls = (CallRequest(id=CallId(name), tool="read_file", arguments={"path": "a"}) for name in names)
+        steps.append(dataclasses.replace(reply(""), calls=tuple(calls)))
+    scenario = at_work(*steps, reply("done")).settle()
+    ids = [record.call for record in scenario.records(r.ToolCallStarted)]
+    assert len(ids) == 5 == len(set(ids))
+    assert [name for name, *_ in results(scenario)] == ids
+    assert ended(scenario)[0].outcome == "finished"
+
+
+def test_of_hundreds_of_calls_in_one_answer_the_first_are_carried_out() -> None:
+    scenario = at_work(
+        reply("", *[("read_file", {"path": f"f{n}"}) for n in range(CALLS + 30)]), reply("done")
     ).settle()
-    assert "needs `verdict`" in scenario.records(r.ToolCallRejected)[0].sentence
-    assert scenario.records(r.RunEnded)[-1].verdict == "verified"
+    assert len(scenario.records(r.ToolCallStarted)) == CALLS
+    assert {record.sentence for record in scenario.records(r.ToolCallRejected)} == {
+        f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
+    }
+    assert len(scenario.records(r.ToolCallRejected)) == 30
+    assert ended(scenario)[0].outcome == "finished"
 
 
-# ---- keys --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("phase", "tool"), [("chat", "read_file"), ("plan", "write_file"), ("brainstorm", "send"), ("execute", "learn")]
+)
+def test_a_tool_the_phase_forbids_does_not_run_even_when_the_model_names_it(phase: str, tool: str) -> None:
+    scenario = at_work(reply("", (tool, {"path": "a"})), reply("done"), phase=phase).settle()
+    assert f"may not be used by executor in the {phase} phase; nothing was done" in results(scenario)[0][2]
+    assert scenario.records(r.ToolCallStarted) == []
+    assert not scenario.ran
 
 
-def test_keys_that_were_never_wanted_have_no_effect() -> None:
-    scenario = at_work(reply("done"))
-    result = ToolResult(ok=True, content="")
-    strange: list[Signal] = [
-        ToolReturned(key=Key(Work.TOOL, 0), result=result),
-        ToolReturned(key=Key(Work.TOOL, in_flight(scenario)[0].key.seq), result=result),
-        ToolReturned(key=in_flight(scenario)[0].key, result=result),
-        ModelAnswered(key=Key(Work.MODEL, 10**9), step=reply("x")),
-        ModelAnswered(key=Key(Work.MODEL, in_flight(scenario)[0].key.seq, "part"), step=reply("x")),
-        ModelFailed(key=Key(Work.ROUTE, 1), message="x", retryable=True),
-        ModelFailed(key=Key(Work.TIMER, 1), message="x", retryable=False),
-    ]
-    assert all(decide(scenario.conversation, signal, scenario.rules, scenario.now) == [] for signal in strange)
+def test_the_gate_is_asked_again_when_a_call_is_about_to_start() -> None:
+    """Two changes in one answer; the phase changes between them; the second is refused."""
+    scenario = at_work(reply("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), reply("done"))
+    scenario.step()
+    (first,) = in_flight(scenario)
+    entered = scenario.records(r.PhaseTransition)[-1]
+    seq, onward = scenario.conversation.next_seq, {"from_": Phase.EXECUTE, "to": Phase.VERIFICATION}
+    moved = dataclasses.replace(entered, seq=seq, at=scenario.now, **onward)
+    scenario.conversation.apply(moved)
+    scenario.journal.append((moved,))
+    finish(scenario, first.key)
+    assert [ok for _, ok, _ in results(scenario)] == [True, False]
+    assert "in the verification phase" in results(scenario)[1][2]
+    assert [record.call for record in scenario.records(r.ToolCallStarted)] == ["k0"]
+
+
+def test_reads_start_together_and_changes_one_by_one_in_order() -> None:
+    calls = [("read_file", {"path": "a"}), ("write_file", {"path": "b"}), ("read_file", {"path": "c"}), ("check", {})]
+    scenario = at_work(reply("", *calls), reply("done"))
+    scenario.step()
+    assert [effect.request.id for effect in in_flight(scenario) if isinstance(effect, ToolCall)] == ["k0", "k1", "k2"]
+    finish(scenario, in_flight(scenario)[1].key)
+    assert [effect.request.id for effect in in_flight(scenario) if isinstance(effect, ToolCall)] == ["k0", "k2", "k3"]
+
+
+def test_complete_beside_other_calls_ends_the_run_after_them() -> None:
+    scenario = at_work(reply("", ("complete", {"response": "done"}), ("write_file", {"path": "a"}), ("read_file", {})))
+    scenario.step()
+    assert ended(scenario) == []
+    while in_flight(scenario) and isinstance(in_flight(scenario)[0], ToolCall):
+        assert ended(scenario) == []
+        finish(scenario, in_flight(scenario)[0].key)
+    assert (ended(scenario)[0].text, ended(scenario)[0].outcome) == ("done", "finished")
+    assert scenario.conversation.touched == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (reply("said", ("complete", {})), "said"),
+        (reply("said", ("complete", {"response": "written"})), "written"),
+        (reply("", ("complete", {"summary": "short"})), "short"),
+        (reply("said", ("complete", {"issues": "and this"})), "said\n\nand this"),
+    ],
+)
+def test_what_a_user_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
+    scenario = at_work(step).settle()
+    assert ended(scenario)[0].text == text
+    assert text in scenario.sent_texts()
+
+
+def test_results_are_shown_in_the_order_of_the_calls_and_then_what_users_wrote() -> None:
+    scenario = at_work(reply("", ("read_file", {}), ("teleport", {}), ("write_file", {"path": "a"})), reply("done"))
+    scenario.step()
+    scenario.user_writes("make it green")
+    for effect in reversed(in_flight(scenario)):
+        finish(scenario, effect.key)
+    (call,) = in_flight(scenario)
+    assert isinstance(call, ModelCall)
+    assert [entry.id for entry in call.entries[-4:-1] if isinstance(entry, CallResult)] == ["k0", "k1", "k2"]
+    assert call.entries[-1] == UserText(author="alice", text="make it green", role="owner", key="a" * 64)
+
+
+DONE = ("complete", {"response": "All tests pass.", "verdict": "verified"})
+
+
+def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> None:
+    """Words of users are never left out of a request, so a long one must not be whole in it."""
+    scenario = at_work(
+        reply("", ("ask", {"question": "Which?"})), reply("", ("ask", {"question": "And?"})), reply("done")
+    )
+    scenario.step()
+    log = "x" * 200_000
+    scenario.user_writes("a log: " + log, addressed=("planner",))
+    scenario.user_writes("answer: " + log, reply_to=next(iter(scenario.conversation.asks)))
+    call = next(effect for effect in scenario.running.values() if isinstance(effect, ModelCall))
+    words = [entry.text for entry in call.entries if isinstance(entry, UserText)]
+    answers = [entry.content for entry in call.entries if isinstance(entry, CallResult)]
+    assert [text[:5] for text in words[-1:]] == ["a log"]
+    assert [text[:6] for text in answers] == ["answer"]
+    assert all(len(text) < MESSAGE_CHARACTERS + 100 for text in (*words, *answers))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ({"question": "  "}, ""),
+        ({"question": 7}, ""),
+        ({"q": "x"}, ""),
+        ({"question": "Which?", "options": "yes or no"}, "Which?"),
+        ({"question": "Which?", "options": ["red", 2]}, "Which?\n- red\n- 2"),
+    ],
+)
+def test_a_question_needs_words_and_its_options_are_listed_if_they_are_a_list(
+    arguments: dict[str, Any], sent: str
+) -> None:
+    scenario = at_work(reply("", ("ask", arguments)), reply("done")).settle()
+    if sent:
+        assert scenario.sent_texts()[-1] == sent
+    else:
+        assert "`ask` needs `question`" in results(scenario)[0][2]
+        assert ended(scenario)[0].outcome == "finished"
+    assert bool(scenario.records(r.QuestionAsked)) is bool(sent)
+
+
+def test_a_report_written_before_a_call_of_the_same_answer_failed_does_not_count_but_at_the_limit_of_steps() -> None:
+    for limits in (None, Limits(steps_per_run=1)):
+        again = reply("", DONE, ("complete", {"response": "No.", "verdict": "issues"}))
+        scenario = at_work(reply("", ("write_file", {"path": "a"}), DONE), again, limits=limits)
+        scenario.step()
+        (call,) = in_flight(scenario)
+        scenario.running.pop(call.key)
+        scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=False, content="exit status 1")))
+        assert bool(ended(scenario)) is (limits is not None)
+        scenario.settle()
+        assert [(done.outcome, done.text) for done in ended(scenario)] == [("finished", "All tests pass.")]
+        assert [record.sentence for record in scenario.records(r.ToolCallRejected)] == (
+            []
+            if limits
+            else [
+                "write_file in the same answer did not succeed. Look at its result first, then call `complete`.",
+                "The first `complete` of an answer counts.",
+            ]
+        )

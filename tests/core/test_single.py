@@ -7,14 +7,14 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Limits, Policy
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import ModelCall
 from tenex.core.ids import Millis, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.signals import RollBack
 from tenex.core.state.rollback import of_fork
-from tests.fakes.scenario import ID, Scenario, check_idle, check_invariants, reply, route, rules
+from tests.fakes.scenario import ID, Scenario, check_idle, check_invariants, remove_agent, reply, route, rules
 
 
 def unused(question: dict[str, Any]) -> Any:
@@ -46,17 +46,11 @@ def test_each_message_is_one_model_call_of_the_agent() -> None:
     assert scenario.sent_texts() == ["executor answers hello", "executor answers and again"]
     assert agents(scenario) == [("executor",), ("executor",)]
     assert len(scenario.records(r.ModelResponded)) == 2
-    assert (scenario.conversation.status, scenario.conversation.waiting_for, scenario.conversation.cycle) == (
-        "waiting",
-        "user",
-        1,
-    )
-    assert not scenario.records(r.PhaseTransition)
-    assert not scenario.records(r.Routed)
-    assert not scenario.conversation.unmet_gates
-    assert not any(
-        name in ("phase", "workflow") for record in scenario.records(r.MessageSent) for name, *_ in record.tags
-    )
+    state = scenario.conversation
+    assert (state.status, state.waiting_for, state.cycle, state.unmet_gates) == ("waiting", "user", 1, ())
+    assert scenario.records(r.PhaseTransition) == scenario.records(r.Routed) == []
+    tags = {name for record in scenario.records(r.MessageSent) for name, *_ in record.tags}
+    assert not tags & {"phase", "workflow"}
     check_idle(scenario)
     check_invariants(scenario)
 
@@ -71,26 +65,6 @@ def test_the_agent_has_the_tools_of_its_definition() -> None:
     assert [record.ok for record in scenario.records(r.ToolCallCompleted)] == [True]
     assert "may not be used" in scenario.records(r.ToolCallRejected)[0].sentence
     assert scenario.conversation.touched == frozenset({"a"})
-
-
-def test_a_mention_gives_another_agent_one_turn() -> None:
-    scenario = talk("hello")
-    scenario.user_writes("@planner what next?", addressed=("planner",))
-    scenario.settle()
-    scenario.user_writes("thanks")
-    scenario.settle()
-    assert agents(scenario) == [("executor",), ("planner",), ("executor",)]
-    assert scenario.conversation.addressed == ()
-
-
-def test_a_message_while_the_agent_works_reaches_it_or_is_answered_next() -> None:
-    scenario = talk()
-    scenario.user_writes("one")
-    scenario.user_writes("two")
-    scenario.settle()
-    shown = [turn.completions[0].text for turn in scenario.conversation.turns]
-    assert shown[-1] == "executor answers two"
-    assert not scenario.conversation.unanswered
 
 
 @pytest.mark.parametrize(
@@ -111,33 +85,30 @@ def test_commands_without_an_effect_report_it(command: str, answer: str) -> None
     assert scenario.conversation.status == "waiting"
 
 
-def test_status_names_the_agent_and_no_phase() -> None:
-    scenario = talk("hello", "/status")
-    assert scenario.sent_texts()[-1].splitlines()[:2] == ["Agent: executor (cycle 1)", "I wait for you."]
-    assert "execute" not in scenario.sent_texts()[-1].replace("executor", "")
+def test_a_mention_gives_another_agent_one_turn_unless_it_is_removed_before() -> None:
+    scenario = talk("hello")
+    scenario.converse("@planner what next?", addressed=("planner",)).converse("thanks")
+    assert agents(scenario) == [("executor",), ("planner",), ("executor",)]
+    assert scenario.conversation.addressed == ()
+    scenario.user_writes("hello")
+    scenario.user_writes("@planner look", addressed=("planner",))
+    remove_agent(scenario, "planner")
+    scenario.settle().converse("again")
+    assert set(agents(scenario)[3:]) == {("executor",)}
+    assert scenario.sent_texts()[-1] == "executor answers again"
 
 
 def test_stop_ends_the_run_and_retry_runs_it_again() -> None:
     scenario = talk()
     scenario.user_writes("hello")
-    scenario.user_writes("/stop")
-    scenario.settle()
+    scenario.converse("/stop")
     assert (agents(scenario), scenario.conversation.status) == ([("executor",)], "waiting")
-    scenario.user_writes("/retry")
-    scenario.settle()
+    scenario.converse("/retry")
     assert agents(scenario) == [("executor",)] * 2
     assert scenario.sent_texts()[-1] == "executor answers hello"
     scenario.user_writes("/stop")
-    scenario.user_writes("/continue")
-    scenario.settle()
+    scenario.converse("/continue")
     assert len(agents(scenario)) == 2, "what is finished is not done again"
-
-
-def test_new_begins_another_cycle_with_the_same_agent() -> None:
-    scenario = talk("hello", "/new", "something else")
-    assert (scenario.conversation.cycle, scenario.conversation.phase) == (2, Phase.EXECUTE)
-    assert agents(scenario) == [("executor",)] * 2
-    assert not scenario.records(r.PhaseTransition)
 
 
 def test_a_limit_asks_once_and_continue_goes_on() -> None:
@@ -148,24 +119,17 @@ def test_a_limit_asks_once_and_continue_goes_on() -> None:
     assert scenario.conversation.waiting_for == "limit"
     assert scenario.sent_texts()[-1].endswith("Write `/continue` to go on.")
     scenario.worker = answering
-    scenario.user_writes("/continue")
-    scenario.settle()
-    assert agents(scenario) == [("executor",)] * 2
-    assert scenario.conversation.waiting_for == "user"
-
-
-def test_each_message_to_an_agent_alone_may_use_what_a_cycle_may() -> None:
-    scenario = talk(*["hello"] * 9, config=alone(Limits(tokens_per_cycle=30)))
-    assert len(agents(scenario)) == 9
-    assert not scenario.records(r.LimitReached)
+    scenario.converse("/continue")
+    for _ in range(9):  # each message may use what a cycle may
+        scenario.converse("hello")
+    assert agents(scenario) == [("executor",)] * 11
+    assert len(scenario.records(r.LimitReached)) == 1
 
 
 def test_what_is_configured_later_changes_no_conversation_that_has_begun() -> None:
     scenario = talk("hello")
     scenario.rules = rules()
-    scenario.user_writes("again")
-    scenario.settle()
-    assert agents(scenario) == [("executor",)] * 2
+    assert agents(scenario.converse("again")) == [("executor",)] * 2
     phases = Scenario(lambda _: route(None, "planner"), answering)
     phases.user_writes("hello")
     phases.rules = alone()
@@ -175,77 +139,29 @@ def test_what_is_configured_later_changes_no_conversation_that_has_begun() -> No
 
 def test_an_agent_that_is_gone_is_reported_and_another_can_be_mentioned() -> None:
     scenario = talk("hello")
-    scenario.rules = dataclasses.replace(
-        scenario.rules, roster={slug: one for slug, one in scenario.rules.roster.items() if slug != "executor"}
-    )
-    scenario.user_writes("again")
-    scenario.settle()
+    remove_agent(scenario, "executor")
+    scenario.converse("again")
     assert "There is no agent executor any more" in scenario.sent_texts()[-1]
-    scenario.user_writes("@planner you?", addressed=("planner",))
-    scenario.settle()
+    scenario.converse("@planner you?", addressed=("planner",))
     assert agents(scenario) == [("executor",), ("planner",)]
-
-
-def test_a_mentioned_agent_that_is_removed_before_its_turn_holds_nothing_up() -> None:
-    scenario = talk()
-    scenario.user_writes("hello")
-    scenario.user_writes("@planner look", addressed=("planner",))
-    roster = {slug: one for slug, one in scenario.rules.roster.items() if slug != "planner"}
-    scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
-    scenario.settle()
-    scenario.user_writes("again")
-    scenario.settle()
-    assert set(agents(scenario)) == {("executor",)}
-    assert scenario.sent_texts()[-1] == "executor answers again"
-
-
-def test_a_question_of_the_agent_is_answered_by_the_next_message() -> None:
-    def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
-        if conversation.runs[call.run].steps:
-            return reply("blue it is")
-        return reply("", ("ask", {"question": "Which colour?"}))
-
-    scenario = talk("paint it", "blue", worker=worker)
-    assert scenario.sent_texts() == ["Which colour?", "blue it is"]
-    assert agents(scenario) == [("executor",)]
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("append", [1, 2, 3, 4])
-def test_a_crash_at_any_append_changes_no_message(append: int, moment: str) -> None:
-    scenario = Scenario(unused, answering, config=alone())
-    scenario.crash_at = (append, moment)
-    for text in ("hello", "again"):
-        scenario.user_writes(text)
-        scenario.settle()
-    assert scenario.sent_texts() == ["executor answers hello", "executor answers again"]
-    assert scenario.refold() == scenario.conversation
 
 
 def test_rollback_and_fork_keep_the_agent() -> None:
     scenario = talk("hello", "again")
     first = scenario.records(r.TurnClosed)[0].seq
-    records = [record for decision in scenario.journal for record in decision]
-    then = Conversation(id=ID)
-    for record in records[:first]:
-        then.apply(record)
+    then = fold(ID, scenario.records()[:first])
     scenario.handle(RollBack(to=first, by="alice", reason="", then=then))
-    scenario.settle()
     assert "we are in cycle 1, after turn-1 (executor)" in scenario.sent_texts()[-1]
-    scenario.user_writes("once more")
-    scenario.settle()
+    scenario.converse("once more")
     assert agents(scenario)[-1] == ("executor",)
     forked = of_fork(then, Millis(5), id=ID, address={}, title="Fork")
     assert (forked.agent, forked.phase, forked.status) == ("executor", Phase.EXECUTE, "waiting")
 
 
-def test_a_conversation_with_phases_records_neither_the_agent_nor_the_phase_of_its_cycle() -> None:
-    scenario = Scenario(lambda _: {"agents": ["USER"], "reason": "wait"}, answering)
-    scenario.user_writes("hello")
-    assert scenario.records(r.ConversationStarted)[0].agent == ""
-    assert scenario.records(r.CycleStarted)[0].phase is Phase.CHAT
-
-
-def test_the_note_on_its_part_names_who_wrote() -> None:
-    scenario = talk("hello")
-    assert "alice wrote." in str(scenario.records(r.RunStarted)[0].entries)
+def test_status_names_the_agent_and_no_phase_and_new_begins_another_cycle_with_it() -> None:
+    scenario = talk("hello", "/status")
+    assert scenario.sent_texts()[-1].splitlines()[:2] == ["Agent: executor (cycle 1)", "I wait for you."]
+    scenario.converse("/new").converse("something else")
+    assert (scenario.conversation.cycle, scenario.conversation.phase) == (2, Phase.EXECUTE)
+    assert agents(scenario) == [("executor",)] * 2
+    assert not scenario.records(r.PhaseTransition)

@@ -1,30 +1,21 @@
 """A checkpoint represents all records before it, and what it holds does not grow with them."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.ids import CallId, ConversationId, Millis
-from tenex.core.state.conversation import BLOCK, READ_FILES, SYSTEMS
+from tenex.core.ids import CallId, ConversationId, EventId, Millis
+from tenex.core.pending import pending
+from tenex.core.phases import Phase
+from tenex.core.state.conversation import BLOCK, READ_FILES, SEEN, SYSTEMS, History, State
 from tenex.core.state.snapshot import StateSnapshot
 from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 
 def begun() -> Scenario:
     return Scenario(seven_phases, diligent).converse("build it")
-
-
-def test_what_happens_after_a_checkpoint_was_taken_does_not_show_in_it() -> None:
-    scenario = begun()
-    seq, taken = scenario.conversation.next_seq - 1, StateSnapshot.of(scenario.conversation)
-    before = replace(taken)
-    for text in ("let us think", "plan it", "blue"):
-        scenario.converse(text)
-    assert taken == before
-    assert (taken.seq, taken.state.next_seq) == (seq, seq + 1)
-    assert fold(ID, [taken]) == fold(ID, [record for d in scenario.journal for record in d if record.seq <= seq])
 
 
 def test_a_checkpoint_on_the_way_adds_nothing() -> None:
@@ -49,32 +40,17 @@ def test_a_checkpoint_of_anything_else_is_refused_and_changes_nothing() -> None:
 
 
 def test_the_history_keeps_the_newest_from_one_block_to_two() -> None:
-    scenario = begun()
-    turn, step = scenario.conversation.last_turn, scenario.conversation.last_transition
+    scenario = begun().converse("let us think")
     history = scenario.conversation.history
-    assert turn is not None
     assert history is not None
-    assert step is None
-    move = r.PhaseTransition(
-        seq=1,
-        at=Millis(1),
-        from_=turn.phase,
-        to=turn.phase,
-        message="",
-        agent_pubkey=scenario.rules.project.pubkey,
-        agent_name="",
-        reason="",
-        summary="",
-        announce_at=Millis(1),
-    )
-    at_first = len(history.turns)
+    turn, move = history.turns[-1], history.transitions[-1]
+    history = History()
     for number in range(5 * BLOCK):
         history = history.closed(replace(turn, seq=number)).moved(replace(move, seq=number))
-        assert history.turns_before + len(history.turns) == at_first + number + 1
+        assert history.turns_before + len(history.turns) == number + 1
         assert history.transitions_before + len(history.transitions) == number + 1
         assert history.turns_before % BLOCK == history.transitions_before % BLOCK == 0
-        assert len(history.turns) < 2 * BLOCK
-        assert len(history.turns) >= min(BLOCK, at_first + number + 1)
+        assert min(BLOCK, number + 1) <= len(history.turns) < 2 * BLOCK
         assert history.turns[-1].seq == history.transitions[-1].seq == number
 
 
@@ -87,7 +63,7 @@ def running() -> tuple[Scenario, r.RunStarted, Conversation]:
 
 
 def test_the_prompts_longest_unused_are_forgotten_and_recorded_again_when_they_are_needed() -> None:
-    """What to forget is in the record, so a journal keeps its meaning whatever the bound is later."""
+    """What to forget is in the record, so a journal of before keeps its prompts until it goes on."""
     _, started, state = running()
     for number in range(SYSTEMS):
         state.apply(replace(started, seq=state.next_seq, digest=f"d{number}", system=f"prompt {number}"))
@@ -99,32 +75,61 @@ def test_the_prompts_longest_unused_are_forgotten_and_recorded_again_when_they_a
     assert len(state.systems) == SYSTEMS
     assert "d1" not in state.systems
     assert list(state.systems)[-2:] == ["d0", "new"]
-
-
-def test_a_journal_from_before_prompts_were_forgotten_keeps_them_until_it_goes_on() -> None:
-    _, started, state = running()
-    for number in range(SYSTEMS + 5):
-        state.apply(replace(started, seq=state.next_seq, digest=f"d{number}", system=f"prompt {number}"))
-    assert len(state.systems) == SYSTEMS + 5
-    assert state.spare_systems("new") == tuple(f"d{number}" for number in range(6))
+    state.apply(replace(started, seq=state.next_seq, digest="more", system="another"))
+    assert len(state.systems) == SYSTEMS + 1
+    assert state.spare_systems("newer") == ("d2", "d3")
 
 
 def test_of_the_files_read_the_newest_are_remembered() -> None:
     _, started, state = running()
     state.apply(replace(started, seq=state.next_seq))
+    done = r.ToolCallCompleted(
+        seq=1, at=Millis(1), run=started.run, call=CallId("k"), tool="read_file", ok=True, content=""
+    )
     for number in range(READ_FILES + 7):
-        state.apply(
-            r.ToolCallCompleted(
-                seq=state.next_seq,
-                at=Millis(1),
-                run=started.run,
-                call=CallId(f"k{number}"),
-                tool="read_file",
-                ok=True,
-                content="",
-                read={f"f{number}": "sha", "f0": f"sha {number}"},
-            )
-        )
+        state.apply(replace(done, seq=state.next_seq, read={f"f{number}": "sha", "f0": f"sha {number}"}))
     assert len(state.read_files) == READ_FILES
     assert state.read_files["f0"] == f"sha {READ_FILES + 6}"
     assert "f1" not in state.read_files
+
+
+def test_a_fork_holds_every_value_of_the_conversation_but_its_history_and_changes_none() -> None:
+    conversation = begun().conversation
+    fork = conversation.fork()
+    for spec in fields(State):
+        mine, its = getattr(conversation, spec.name), getattr(fork, spec.name)
+        assert its is (None if spec.name == "history" else mine), spec.name
+    seq = conversation.next_seq
+    fork.apply(r.Ended(seq=seq, at=Millis(conversation.updated_at + 1), reason="done"))
+    assert (fork.status, fork.next_seq) == ("ended", seq + 1)
+    assert (conversation.status, conversation.next_seq) == ("waiting", seq)
+
+
+def test_open_work_is_over() -> None:
+    """After every record of a scenario with questions, calls and deliveries in flight."""
+    scenario = Scenario(seven_phases, diligent).converse("I want something nice")
+    for _ in range(2):
+        scenario.converse("go on")
+    records = scenario.records()
+    assert scenario.conversation.asks  # an agent waits for an answer at the end
+    for cut in range(1, len(records) + 1):
+        state = fold(ID, records[:cut])
+        state.apply(r.JournalRebuilt(seq=state.next_seq, at=Millis(9), source="relay"))
+        assert not pending(state)
+        assert (state.turn, dict(state.runs), state.question, dict(state.asks)) == (None, {}, None, {})
+
+
+def test_known_events_are_bounded_and_the_newest_stay() -> None:
+    state = fold(ID, [])
+    seen = tuple(EventId(f"{number:064x}") for number in range(3 * SEEN))
+    state.apply(r.JournalRebuilt(seq=1, at=Millis(9), source="relay", known_events=seen))
+    assert tuple(state.seen) == seen[-SEEN:]
+
+
+def test_the_phase_and_gates_of_the_source_are_entered() -> None:
+    state = fold(ID, [])
+    gates = (Phase.CHORES, Phase.REFLECTION)
+    state.apply(
+        r.JournalRebuilt(seq=1, at=Millis(9), source="relay", phase=Phase.VERIFICATION, open_gates=gates, turns=4)
+    )
+    assert (state.phase, state.unmet_gates, state.turn_count) == (Phase.VERIFICATION, gates, 4)

@@ -152,6 +152,16 @@ def test_an_end_without_a_reason_has_one() -> None:
     assert after(*opened([], TerminateTarget(""))) == "workflow_terminated"
 
 
+def test_the_state_does_not_grow_with_the_rounds_before() -> None:
+    graph, state = opened([Transition(Always(), RoundRobinTarget())])
+    sizes = set()
+    for number in range(300):
+        state = folded(graph, state, "look", text="text" * 100).state
+        if state.expected_next_speaker == "writer" and number > 100:
+            sizes.add(len(repr(state)))
+    assert len(sizes) == 1
+
+
 # ---- who may speak --------------------------------------------------------------------------------------------------
 
 

@@ -43,11 +43,6 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing(
     assert [record.speaker for record in one.records(r.RoundClosed)] == list(TRIO)
 
 
-def test_a_name_is_read_without_case_where_it_leaves_no_doubt() -> None:
-    one = started(LINE, {"writer": [calls(("handoff", {"target": " @Checker"})), "done"]}).settle()
-    assert one.records(r.RoundClosed)[0].handoff == "checker"
-
-
 def test_a_speaker_who_only_hands_over_has_stated_why() -> None:
     one = started(
         LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), reply("")]}
@@ -64,11 +59,6 @@ def test_every_speaker_is_offered_the_words_of_a_workflow_and_a_routing_tool_onl
     assert specs(None, "writer") == ()  # type: ignore[arg-type]
     targets = specs(session(one), "writer")[0].parameters["properties"]["target"]["enum"]  # type: ignore[arg-type]
     assert targets == ["editor", "checker"]
-
-
-def test_a_workflows_words_are_no_tools_where_there_is_none() -> None:
-    one = started(LINE, {"writer": [calls(("ask_editor", {})), "done"]}).settle()
-    assert "There is no tool ask_editor" in one.records(r.ToolCallRejected)[0].sentence
 
 
 def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> None:

@@ -7,9 +7,8 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Limits, Role
-from tenex.core.effects import Route
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.workflow_config import Within, no_graphs
+from tenex.core.workflow_config import no_graphs
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
@@ -85,14 +84,6 @@ def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_
     assert message.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
     assert one.conversation.status == "ended"
     assert not one.records(r.WorkflowOpened)
-
-
-def test_a_sequence_runs_to_its_end_without_asking_a_model_who_is_next() -> None:
-    one = started(LINE).settle()
-    assert speakers(one) == list(TRIO)
-    assert closed(one) == "sequence_complete"
-    assert one.refold() == one.conversation
-    assert not any(isinstance(effect, Route) for effect in one.running.values())
 
 
 def test_a_round_counts_in_the_append_of_its_words() -> None:
@@ -187,13 +178,6 @@ def test_a_stopped_round_does_not_count_and_is_done_again() -> None:
     assert speakers(one) == list(TRIO)
 
 
-def test_1_3_d_a_handoff_to_a_stranger_is_refused_in_its_result_and_the_rules_decide() -> None:
-    one = started(LINE, {"writer": [calls(("handoff", {"target": "ghost"})), "then not"]}).settle()
-    (refused,) = one.records(r.ToolCallRejected)
-    assert "'ghost' is refused: those who take part are writer, editor, checker" in refused.sentence
-    assert speakers(one) == list(TRIO)
-
-
 def test_1_3_d_a_call_that_was_refused_decides_nothing() -> None:
     def routed_by(tool: str) -> Scenario:
         graph = TransitionGraph(
@@ -224,15 +208,6 @@ def test_variables_hold_at_once_whatever_sets_them_and_the_rules_of_the_same_rou
         ({}, ("route",)),
     ]
     assert session(one).speakers.context_vars == {"tries": 0}
-
-
-def test_a_star_is_driven_by_tools_that_exist_only_because_a_rule_names_them() -> None:
-    graph = TransitionGraph.star("writer", ["editor", "checker"])
-    lines = {"writer": [calls(("ask_checker", {})), "check this", calls(("ask_editor", {})), "edit this", "all done"]}
-    one = started(graph, lines).settle()
-    assert speakers(one) == ["writer", "checker", "writer", "editor", "writer"]
-    assert closed(one) == "star_complete"
-    assert session(one).routing_tools == {"ask_checker": ("writer",), "ask_editor": ("writer",)}
 
 
 def test_a_user_takes_part_opens_with_the_first_round_and_is_waited_for() -> None:
@@ -334,21 +309,6 @@ def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_name() 
         assert message.relays == (RELAY,)
     assert one.records(r.MessageSent)[0].text.startswith("Workflow Review: round 1 of at most 3, writer's turn")
     assert one.records(r.MessageSent)[-1].name == "Review"
-
-
-def test_a_failing_rule_ends_it_and_states_which() -> None:
-    graph = TransitionGraph("writer", [Transition(ContextEquals("x", 1), AgentTarget("editor"))], AgentTarget("ghost"))
-    one = started(graph).settle()
-    assert closed(one) == "unknown_speaker"
-    assert "ghost, who does not take part" in "".join(one.sent_texts())
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_order_in_which_work_ends_makes_no_difference(seed: int) -> None:
-    one = started(TransitionGraph.round_robin(TRIO, max_turns=7), expectations={"ttl": Within(close=10**9)})
-    one.settle(seed)
-    assert speakers(one) == [*TRIO, *TRIO, "writer"]
-    assert closed(one) == "max_turns"
 
 
 @pytest.mark.parametrize("command", ["/new", "/continue", "/retry", "/stop", "/quick"])

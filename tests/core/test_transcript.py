@@ -1,14 +1,13 @@
 """What an agent is shown when its run begins: everything once, in order, within the budget, at a cost that stays."""
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.config import Limits, Role
-from tenex.core.context.transcript import MESSAGE_CHARACTERS, START, WINDOW, entries_for
+from tenex.core.config import Role
+from tenex.core.context.transcript import START, WINDOW, entries_for
 from tenex.core.context.window import BYTES_PER_TOKEN, PastCycle, entry_weight
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
@@ -16,22 +15,18 @@ from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Sl
 from tenex.core.messages import AgentText, Entry, Note, Shown, ShownBefore, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.ports import Handoff
-from tenex.core.records import RunStarted
+from tenex.core.records import Outcome, RunStarted
 from tenex.core.reducers.memory import kept
-from tenex.core.state.conversation import CYCLE_MESSAGES, of_cycle
+from tenex.core.state.conversation import of_cycle
 from tenex.core.state.memory import Window
 from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
 from tests.fakes.scenario import (
-    ENDS,
-    WAITS,
     Router,
     Scenario,
     in_flight,
     model_by_phase,
-    plain_model,
     reply,
     route,
-    rules,
     scenario_at,
     step_until,
 )
@@ -56,104 +51,48 @@ def note(entries: tuple[Any, ...], title: str) -> str:
     return next(entry.text for entry in entries if isinstance(entry, Note) and entry.title == title)
 
 
-def test_an_agent_is_shown_what_was_sent_once_and_in_order() -> None:
-    scenario = scenario_at(
-        Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS), agents=("project-manager",)
-    )
-    entries = shown(scenario)
-    assert [type(entry).__name__ for entry in entries] == ["UserText", "AgentText", "Note", "Note"]
-    assert entries[0] == UserText(author="alice", text="build it", role="owner", key="a" * 64)
-    assert entries[1] == AgentText(author="Project-Manager", text="project-manager has done its part of chat")
-    hand, part = entries[2:]
-    assert isinstance(hand, Note)
-    assert isinstance(part, Note)
-    assert hand.text == ("From chat to execute.")
-    assert part.text == "on to execute. Beside you: helper."
-
-
 def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> None:
     done = ("complete", {"response": "It works. " * 9, "summary": "all green", "verdict": "verified"})
-    scenario = scenario_at(
-        Phase.EXECUTE,
-        Router(route("verification", "executor"), route("chores", "helper"), WAITS),
-        model_by_phase(verification=[reply("", done)]),
+    writes = reply("", ("write_file", {"path": "b"}), ("write_file", {"path": "a"}))
+
+    def builds(conversation: Conversation, call: ModelCall) -> Any:
+        run = conversation.runs[call.run]
+        if run.agent == "helper":
+            return reply("")
+        return reply("built") if run.steps else writes
+
+    router = Router(
+        route("execute", "executor", "helper"), route("verification", "executor"), route("chores", "helper")
     )
+    scenario = scenario_at(Phase.CHAT, router, model_by_phase(execute=builds, verification=[reply("", done)]))
+    assert note(shown(scenario), "Your part") == "on to execute. Beside you: helper."
+    step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION)
+    entries = shown(scenario)
+    assert "helper failed: its model gave empty answers" in note(entries, "Hand-off")
+    assert note(entries, "Your part").endswith("Files of this cycle: a, b")
     step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES)
     assert note(shown(scenario), "Hand-off").endswith("\n\nexecutor [verified]: all green")
 
 
-def test_a_failure_is_handed_on_in_its_own_words() -> None:
-    scenario = scenario_at(
-        Phase.CHAT,
-        Router(route("execute", "executor"), route("verification", "helper"), WAITS),
-        model_by_phase(execute=[reply("")]),
+def test_cut_keeps_both_ends() -> None:
+    assert cut("abcdefghij", 10) == "abcdefghij"
+    assert cut("abcdefghijk", 10) == "abcde\n[… 1 characters left out …]\nghijk"
+
+
+RUN: dict[str, Any] = {
+    "id": RunId("r"),
+    "agent": Slug("executor"),
+    "pubkey": ALICE,
+    "warn_at": Millis(1),
+    "close_at": Millis(2),
+}
+
+
+def turn_of(name: str, seq: int, phase: Phase, agents: tuple[Slug, ...], reason: str) -> OrchestratorTurn:
+    """A turn that has been opened."""
+    return OrchestratorTurn(
+        turn_id=TurnId(name), seq=seq, timestamp=Millis(seq), phase=phase, agents=agents, reason=reason
     )
-    step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION)
-    assert note(shown(scenario), "Hand-off").endswith("executor failed: its model gave empty answers")
-
-
-def test_files_of_the_cycle_are_named_to_the_next_agent() -> None:
-    scenario = scenario_at(
-        Phase.CHAT,
-        Router(route("execute", "executor"), route("verification", "helper"), WAITS),
-        model_by_phase(
-            execute=[reply("", ("write_file", {"path": "b"}), ("write_file", {"path": "a"})), reply("built")]
-        ),
-    )
-    step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION)
-    part = shown(scenario)[-1]
-    assert isinstance(part, Note)
-    assert part.text.endswith("Files of this cycle: a, b")
-
-
-def test_what_belongs_to_an_earlier_cycle_is_marked_as_done() -> None:
-    scenario = scenario_at(Phase.CHAT, Router(ENDS)).settle()
-    scenario.router = Router(route(None, "project-manager"), WAITS)
-    scenario.user_writes("and now a poem")
-    assert titles(shown(scenario))[2:4] == ["A new request", "and now a poem"]
-
-
-def test_a_message_too_long_to_show_is_cut_in_the_middle() -> None:
-    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
-    scenario.user_writes("begin" + "x" * 500_000 + "end")
-    first = shown(scenario)[0]
-    assert isinstance(first, UserText)
-    assert first.text.startswith("begin")
-    assert first.text.endswith("end")
-    assert len(first.text) < MESSAGE_CHARACTERS + 100
-    assert "characters left out" in first.text
-
-
-def test_all_messages_together_are_bounded_and_the_request_is_always_there() -> None:
-    scenario = Scenario(
-        Router(route(None, "project-manager"), WAITS), plain_model, config=rules(limits=Limits(same_route=99))
-    )
-    scenario.user_writes("the request")
-    for n in range(65):
-        scenario.user_writes(f"message {n} " + "x" * 20_000)
-    entries = shown(scenario)
-    texts = [str(getattr(entry, "text", "")) for entry in entries]
-    assert "the request" in texts
-    assert sum(map(entry_weight, entries)) <= 100_000 * BYTES_PER_TOKEN * START
-    assert any(text.startswith("message 64 ") for text in texts), "the newest is there"
-    assert titles(entries)[0] == "Earlier"
-    assert "A new request" not in titles(entries)
-
-
-@pytest.mark.parametrize(("length", "limit"), [(10, 10), (11, 10), (1_000, 10), (0, 10), (7, 0)])
-def test_cut_keeps_both_ends(length: int, limit: int) -> None:
-    text = "".join(chr(65 + n % 26) for n in range(length))
-    short = cut(text, limit)
-    if length <= limit:
-        assert short == text
-    else:
-        half = limit // 2
-        assert short.startswith(text[:half])
-        assert short.endswith(text[length - half :])
-        assert f"{length - 2 * half} characters left out" in short
-
-
-# ---- what is chosen where there is too much -----------------------------------------------------------------------
 
 
 class Talk:
@@ -185,35 +124,28 @@ class Talk:
     def turn(self, phase: Phase, *texts: str, summary: str = "", failed: str = "") -> OrchestratorTurn:
         """A turn opens, its agents speak, it closes."""
         self.seq += 1
-        seq, name = self.seq, f"turn-{self.seq}"
-        done = tuple(
-            Completion(
-                agent=Slug(f"agent-{n}"),
-                outcome="failed" if failed else "finished",
-                text=text,
-                summary="",
-                verdict="",
-                error=failed,
-                at=Millis(seq),
-            )
-            for n, text in enumerate(texts)
+        outcome: Outcome = "failed" if failed else "finished"
+        blank = Completion(
+            agent=Slug("agent"), outcome=outcome, text="", summary="", verdict="", error=failed, at=Millis(self.seq)
         )
+        done = tuple(replace(blank, agent=Slug(f"agent-{n}"), text=text) for n, text in enumerate(texts))
+        agents = tuple(one.agent for one in done)
+        opened = turn_of(f"turn-{self.seq}", self.seq, phase, agents, "r")
         for text in texts if not failed else ():
-            self.sent_texts(text, phase=phase, by="agent", turn=name)
-        closed = OrchestratorTurn(
-            turn_id=TurnId(name),
-            seq=seq,
-            timestamp=Millis(seq),
-            phase=phase,
-            agents=tuple(d.agent for d in done),
-            reason="r",
-            completions=done,
-            is_completed=True,
-            summary=summary or failed or " ".join(texts),
-        )
+            self.sent_texts(text, phase=phase, by="agent", turn=opened.turn_id)
+        words = summary or failed or " ".join(texts)
+        closed = replace(opened, completions=done, is_completed=True, summary=words)
         self.state.turns = of_cycle(self.state.turns, closed)
         self.state.last_turn = closed
         return closed
+
+    def happened(self, sent: list[tuple[str, Phase, str]]) -> None:
+        """Users and agents wrote this, agents also in turns, of which some failed."""
+        for text, where, who in sent:
+            if who == "turn":
+                self.turn(where, text, failed="" if len(text) % 2 else "agent-0 failed")
+            else:
+                self.sent_texts(text, phase=where, by="agent" if who == "agent" else "")
 
     def begins(
         self, reason: str = "do it", handoff: Handoff | None = None, touched: frozenset[str] = frozenset()
@@ -221,46 +153,19 @@ class Talk:
         """A run begins."""
         self.seq += 1
         self.state.next_seq = self.seq + 1
-        self.state.turn = OrchestratorTurn(
-            turn_id=TurnId("now"),
-            seq=self.seq,
-            timestamp=Millis(self.seq),
-            phase=self.state.phase,
-            agents=(Slug("executor"),),
-            reason=reason,
-            handoff=handoff,
-        )
+        turn = turn_of("now", self.seq, self.state.phase, (Slug("executor"),), reason)
+        self.state.turn = replace(turn, handoff=handoff)
         self.state.touched = touched
-        return Run(
-            id=RunId("r"),
-            agent=Slug("executor"),
-            name="Executor",
-            pubkey=ALICE,
-            phase=self.state.phase,
-            system="",
-            entries=(),
-            warn_at=Millis(1),
-            close_at=Millis(2),
-            armed=self.seq,
-        )
+        return Run(**RUN, name="Executor", phase=self.state.phase, system="", entries=(), armed=self.seq)
 
     def shown(self, budget: int, *, again: bool = False, **more: Any) -> tuple[Entry, ...]:
         """What the run is shown, with the words put in as the fold does it; as the first one, or after another."""
         if not again:
             self.state.window = Window()
         entries = entries_for(self.state, self.begins(**more), budget)
+        started = {name: value for name, value in RUN.items() if name != "id"}
         self.state.apply(
-            RunStarted(
-                seq=self.seq + 1,
-                at=Millis(1),
-                run=RunId("r"),
-                agent=Slug("executor"),
-                agent_name="E",
-                pubkey=ALICE,
-                warn_at=Millis(1),
-                close_at=Millis(2),
-                entries=entries,
-            )
+            RunStarted(**started, seq=self.seq + 1, at=Millis(1), run=RUN["id"], agent_name="E", entries=entries)
         )
         named = [entry for entry in entries if not isinstance(entry, ShownBefore)]
         before = len(self.state.runs[RunId("r")].entries) - len(named)
@@ -271,44 +176,6 @@ class Talk:
 def spoken(entries: tuple[Entry, ...]) -> list[str]:
     """The first word of each message."""
     return [entry.text.split()[0] for entry in entries if isinstance(entry, (UserText, AgentText))]
-
-
-def test_of_too_much_the_request_and_the_newest_stay() -> None:
-    talk = Talk()
-    talk.sent_texts("request " + "x" * 700, phase=Phase.CHAT)
-    for n in range(20):
-        talk.sent_texts(f"chat-{n} " + "x" * 700, phase=Phase.CHAT, by="agent")
-    everything = ["request", *(f"chat-{n}" for n in range(20))]
-    assert spoken(talk.shown(30_000)) == everything
-    some = spoken(talk.shown(8_000))
-    assert 5 <= len(some) < 20
-    assert some == ["request", *everything[1 - len(some) :]]
-
-
-def test_the_older_messages_are_shown_shorter_before_they_are_left_out() -> None:
-    talk = Talk()
-    talk.sent_texts("request", phase=Phase.CHAT)
-    for n in range(40):
-        talk.sent_texts(f"execute-{n} " + "x" * 20_000, by="agent")
-    entries = talk.shown(50_000)
-    names, sizes = spoken(entries), [len(entry.text) for entry in entries if isinstance(entry, AgentText)]
-    assert names == ["request", *(f"execute-{n}" for n in range(41 - len(names), 40))]
-    assert len(names) > 12
-    assert sizes == sorted(sizes)
-    assert sizes[0] < 1_000
-    assert sizes[-1] > 8_000
-
-
-def test_what_is_unanswered_is_always_shown() -> None:
-    talk = Talk()
-    talk.sent_texts("request " + "x" * 90_000)
-    talk.state.answered = talk.seq
-    for n in range(9):
-        talk.sent_texts(f"agent-{n} " + "x" * 90_000, by="agent")
-    talk.sent_texts("first " + "x" * 90_000, phase=Phase.CHAT)
-    talk.sent_texts("second " + "x" * 90_000, phase=Phase.CHAT)
-    for budget in (4_000, 20_000, 100_000):
-        assert {"request", "first", "second"} <= set(spoken(talk.shown(budget)))
 
 
 def test_turns_that_are_not_shown_are_named_in_a_line_and_those_that_are_shown_are_not() -> None:
@@ -327,25 +194,6 @@ def test_turns_that_are_not_shown_are_named_in_a_line_and_those_that_are_shown_a
     assert "Earlier" not in titles(entries), "nothing is shown twice"
     assert note(entries, "Not finished") == f"{failed.turn_id}, in plan: agent-0 failed: no answer"
     assert titles(entries)[2:4] == ["Not finished", "0 " + "x" * 9_000], "where it happened"
-
-
-def test_the_request_is_there_whatever_came_after_it() -> None:
-    talk = Talk()
-    for n in range(12):
-        talk.sent_texts(f"message-{n} " + "😀" * 30_000)
-    talk.state.answered = talk.seq
-    hand = Handoff(from_=Phase.PLAN, to=Phase.EXECUTE, message="m", reason="r" * 9_000, summary="s" * 90_000)
-    assert {"message-0", "message-11"} <= set(spoken(talk.shown(4_000, reason="w" * 9_000, handoff=hand)))
-
-
-def test_what_the_hand_off_shows_is_not_reported_as_earlier_too() -> None:
-    talk = Talk(Phase.VERIFICATION)
-    talk.sent_texts("request", phase=Phase.CHAT)
-    failed = talk.turn(Phase.EXECUTE, "", failed="agent-0 timed out")
-    hand = Handoff(from_=Phase.EXECUTE, to=Phase.VERIFICATION, message="m", reason="on", summary=failed.summary)
-    entries = talk.shown(20_000, handoff=hand)
-    assert "agent-0 timed out" in note(entries, "Hand-off")
-    assert "Earlier" not in titles(entries)
 
 
 def test_cycles_that_are_over_are_shown_unless_all_of_them_is_shown() -> None:
@@ -404,11 +252,7 @@ class Sent(list[Any]):
 )
 def test_whatever_was_sent_the_rules_of_choosing_hold(sent: Sent, phase: Phase, answered: int, budget: int) -> None:
     talk = Talk(phase)
-    for text, where, who in sent:
-        if who == "turn":
-            talk.turn(where, text)
-        else:
-            talk.sent_texts(text, phase=where, by="agent" if who == "agent" else "")
+    talk.happened(sent)
     talk.state.answered = answered
     named = [entry for entry in entries_for(talk.state, talk.begins(), budget) if isinstance(entry, Shown)]
     seqs = [entry.seq for entry in named]
@@ -433,11 +277,7 @@ def test_each_run_is_shown_what_the_one_before_was_shown_until_the_window_is_ful
 ) -> None:
     talk, was_all = Talk(Phase.CHAT), True
     for sent in rounds:
-        for text, where, who in sent:
-            if who == "turn":
-                talk.turn(where, text, failed="" if len(text) % 2 else "agent-0 failed")
-            else:
-                talk.sent_texts(text, phase=where, by="agent" if who == "agent" else "")
+        talk.happened(sent)
         before = talk.state.window
         entries = talk.shown(budget, again=True)
         after = talk.state.window
@@ -454,29 +294,3 @@ def test_each_run_is_shown_what_the_one_before_was_shown_until_the_window_is_ful
         if is_kept and was_all and most <= budget * BYTES_PER_TOKEN * START * WINDOW:
             assert entries[: len(before.entries)] == before.entries
         was_all = after.until == talk.state.recent[-1].seq
-
-
-class Counted(tuple[Any, ...]):
-    """A tuple that counts what is looked at."""
-
-    __slots__ = ()
-    looked = 0
-
-    def __iter__(self) -> Iterator[Any]:
-        for item in super().__iter__():
-            Counted.looked += 1
-            yield item
-
-
-@pytest.mark.parametrize("turns", [10, 100, 1_000])
-def test_the_cost_does_not_grow_with_the_history(turns: int) -> None:
-    talk = Talk()
-    for n in range(turns):
-        talk.sent_texts(f"message {n}")
-        talk.turn(Phase.EXECUTE, f"answer {n}")
-    state = talk.state
-    state.history = None  # who looked at it would fail
-    state.recent, state.messages, state.turns = Counted(state.recent), Counted(state.messages), Counted(state.turns)
-    Counted.looked = 0
-    entries_for(state, talk.begins())
-    assert 0 < Counted.looked <= 12 * (700 + 2 * CYCLE_MESSAGES)

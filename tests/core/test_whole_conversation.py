@@ -5,10 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tenex.core import records as r
-from tenex.core.effects import ModelCall, Route, ToolCall
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tests.fakes.scenario import ALICE, Scenario, diligent, seven_phases
+from tests.fakes.scenario import Scenario, diligent, seven_phases
 
 ALL = [Phase.BRAINSTORM, Phase.PLAN, Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION]
 
@@ -17,15 +16,10 @@ def whole(settle: Callable[[Scenario], object], crash_at: tuple[int, str] | None
     """Alice goes the long way round and answers what she is asked."""
     scenario = Scenario(seven_phases, diligent)
     scenario.crash_at = crash_at
-    scenario.user_writes("I want something nice")
-    settle(scenario)
-    scenario.user_writes("let us think")
-    settle(scenario)
-    scenario.user_writes("plan it")
-    settle(scenario)
-    if scenario.conversation.status == "active":  # parked on the helper's question
-        scenario.user_writes("blue")
-        settle(scenario)
+    for text in ("I want something nice", "let us think", "plan it", "blue"):
+        if scenario.conversation.status != "ended":
+            scenario.user_writes(text)
+            settle(scenario)
     return scenario
 
 
@@ -56,7 +50,7 @@ def test_the_long_way_round_reaches_the_end() -> None:
     assert (answer.text, answer.name) == ("blue", "alice")
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(10))
 def test_any_order_of_results_leads_to_the_same_end(seed: int) -> None:
     check_whole(whole(lambda scenario: scenario.settle(seed)))
 
@@ -73,80 +67,3 @@ def test_a_crash_at_every_append_loses_and_repeats_nothing(append: int, moment: 
     permitted = {rec.seq: rec for rec in scenario.records(r.ToolCallStarted)}
     runs_again = [seq for seq in permitted if scenario.ran[f"{scenario.conversation.id}:{seq}"] > 1]
     assert len(runs_again) <= (moment == "before"), "only the call whose result was lost runs again"
-
-
-def test_parallel_agents_are_in_flight_together() -> None:
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("hello", "think", "plan"):
-        scenario.user_writes(text)
-        while scenario.conversation.phase is not Phase.EXECUTE and scenario.step():
-            pass
-    wanted = [effect.run for effect in pending(scenario.conversation).values() if isinstance(effect, ModelCall)]
-    assert wanted == ["turn-4.executor", "turn-4.helper"]
-
-
-def moments() -> int:
-    """How many steps the work of a whole conversation has."""
-    scenario, steps = Scenario(seven_phases, diligent), 0
-    for text in ("a", "b", "c", "blue"):
-        scenario.user_writes(text)
-        while scenario.step():
-            steps += 1
-    return steps
-
-
-@pytest.mark.parametrize("moment", range(0, moments(), 1))
-def test_a_message_at_every_moment_is_seen_or_gets_its_turn(moment: int) -> None:
-    """Whenever the user writes, an agent is shown the message, and the conversation still comes to its end."""
-    scenario, steps, written = Scenario(seven_phases, diligent), 0, False
-    for text in ("a", "b", "c", "blue", "go on", "go on"):
-        if scenario.conversation.status == "ended":
-            break
-        scenario.user_writes(text)
-        while True:
-            if steps == moment and not written:
-                written = True
-                scenario.user_writes("by the way: make it green", event_id="f" * 64)
-            if not scenario.step():
-                break
-            steps += 1
-    if not written:
-        scenario.converse("by the way: make it green", event_id="f" * 64)
-    for _ in range(6):
-        if scenario.conversation.status in ("ended", "waiting") and not scenario.conversation.unanswered:
-            break
-        scenario.converse("go on")
-    seq = next(rec.seq for rec in scenario.records(r.MessageRecorded) if rec.event_id == "f" * 64)
-    answers = {rec.message for rec in scenario.records(r.QuestionAnswered)}
-    assert scenario.conversation.answered >= seq or seq in answers
-    assert not any(isinstance(e, (Route, ModelCall, ToolCall)) for e in pending(scenario.conversation).values())
-
-
-@pytest.mark.parametrize("moment", range(0, moments(), 2))
-def test_a_stop_at_every_moment_ends_all_work_and_waits(moment: int) -> None:
-    scenario, steps = Scenario(seven_phases, diligent), 0
-    for text in ("a", "b", "c", "blue"):
-        scenario.user_writes(text)
-        while steps < moment and scenario.step():
-            steps += 1
-        if steps >= moment:
-            break
-    scenario.user_writes("/stop")
-    assert not any(isinstance(e, (Route, ModelCall, ToolCall)) for e in pending(scenario.conversation).values())
-    assert scenario.conversation.turn is None
-    assert scenario.conversation.status in ("waiting", "ended")
-    sent = scenario.sent_texts()[-1]
-    assert sent.startswith("Stopped") or sent == "Nothing is running."
-    scenario.settle()
-    scenario.converse("go on then")
-    assert scenario.conversation.answered > 0
-
-
-def test_the_same_event_twice_gives_one_record() -> None:
-    scenario = Scenario(seven_phases, diligent)
-    assert scenario.user_writes("hello", event_id="1" * 64)
-    assert scenario.user_writes("hello", event_id="1" * 64) == []
-    scenario.settle()
-    scenario.crash()
-    assert scenario.user_writes("hello", event_id="1" * 64) == []
-    assert [rec.author for rec in scenario.records(r.MessageRecorded)] == [ALICE]

@@ -1,66 +1,45 @@
 """Where a workflow is: what a fold of its facts gives, what goes back with it, and what its speakers are shown."""
 
+import dataclasses
 import json
+from typing import Any
 
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Role
 from tenex.core.conversation import fold
 from tenex.core.decide.rollback import state_at
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.signals import RollBack
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork
 from tenex.core.state.workflow import session_view
+from tenex.core.workflow_config import PERSON, View
 from tenex.store.format import CONVERSATION
-from tenex.workflows.speakers import TransitionGraph
+from tenex.workflows.speakers import (
+    AllOf,
+    ContextEquals,
+    ContextIn,
+    ContextThreshold,
+    FromSpeaker,
+    TerminateTarget,
+    Transition,
+    TransitionGraph,
+)
 from tests.fakes.scenario import ID, Scenario
-from tests.fakes.workflows import TRIO, calls, session, started
+from tests.fakes.workflows import NAME, TRIO, calls, session, started, workflow, workflow_policy, workflow_scenario
+
+from .test_speakers_rounds import closed, speakers
 
 ROUND = TransitionGraph.round_robin(TRIO, max_turns=9)
 LINES = {"editor": [calls(("set_context", {"key": "n", "value": 1})), "edited"]}
 
 
-def records(one: Scenario) -> list[r.Record]:
-    """Its journal."""
-    return [record for append in one.journal for record in append]
-
-
-def test_every_fact_of_a_workflow_is_written_down_and_read_again() -> None:
-    one = started(ROUND, LINES, context={"a": [1, None, {"b": True}]})
-    one.fire("turn_within.warn")
-    one.settle()
-    lines = CONVERSATION.encode_decisions(one.journal)
-    read, length, fault = CONVERSATION.decode_lines(lines)
-    assert (read, length, fault) == (records(one), len(lines), None)
-    kinds = {type(record) for record in read}
-    assert {
-        r.WorkflowOpened,
-        r.InviteAcknowledged,
-        r.ContextSet,
-        r.RoundClosed,
-        r.ExpectationMissed,
-        r.WorkflowClosed,
-    } <= kinds
-
-
-def test_a_a_torn_last_line_costs_no_more_than_the_append_it_belongs_to() -> None:
-    one = started(ROUND, LINES).settle()
-    lines = CONVERSATION.encode_decisions(one.journal)
-    for cut in (1, 9, len(CONVERSATION.encode_decisions(one.journal[-1:])) - 1):
-        read, _, fault = CONVERSATION.decode_lines(lines[:-cut])
-        assert fault is not None
-        assert fault.kind == "torn"
-        state = fold(ID, read).workflow
-        assert read == [record for append in one.journal[:-1] for record in append]
-        assert state is not None
-        assert state.watches.keys() or state.is_closed
-
-
 def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> None:
     one = started(ROUND, LINES).settle()
     first = one.records(r.RoundClosed)[0]
-    then = state_at(ID, records(one), first.seq)
+    then = state_at(ID, one.records(), first.seq)
     to = then.next_seq - 1
     one.now = Millis(one.now + 50_000_000)
     one.handle(RollBack(to=to, then=then, by="olga"))
@@ -74,40 +53,30 @@ def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> N
     assert one.records(r.WorkflowClosed)[-1].reason == "max_turns"
 
 
+def spoke(one: Scenario) -> list[str]:
+    """Whose rounds the conversation knows."""
+    done = (completion for turn in one.conversation.turns for completion in turn.completions)
+    return [completion.agent for completion in done if completion.outcome == "finished"]
+
+
 def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_every_round_once() -> None:
     graph = TransitionGraph.sequence(TRIO)
     whole = started(graph, LINES).settle()
-    for to in range(1, len(records(whole))):
+    for to in range(1, whole.conversation.next_seq - 1):
         one = started(graph, LINES).settle()
-        then = state_at(ID, records(one), to)
+        then = state_at(ID, one.records(), to)
         one.handle(RollBack(to=then.next_seq - 1, then=then, by="olga"))
         if not one.records(RolledBack):
             continue
-        state = one.conversation.workflow
-        if state is None:  # to before it was opened
-            continue
-        spoke = [
-            completion.agent
-            for turn in one.conversation.turns
-            for completion in turn.completions
-            if completion.outcome == "finished"
-        ]
-        assert state.speakers.turn_count == len(spoke), to
+        assert session(one).speakers.turn_count == len(spoke(one)), to
         one.converse("go on")
         assert session(one).is_closed, to
-        assert session(one).speakers.turn_count == 3, to
-        spoke = [
-            completion.agent
-            for turn in one.conversation.turns
-            for completion in turn.completions
-            if completion.outcome == "finished"
-        ]
-        assert spoke == list(TRIO), to
+        assert (session(one).speakers.turn_count, spoke(one)) == (3, list(TRIO)), to
 
 
 def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
     one = started(ROUND, LINES).settle()
-    then = state_at(ID, records(one), one.records(r.RoundClosed)[1].seq)
+    then = state_at(ID, one.records(), one.records(r.RoundClosed)[1].seq)
     state = of_fork(then, Millis(one.now), id=ConversationId("d" * 64), address={"form": "notes"}, title="Again")
     fork = ConversationForked(
         seq=1, at=Millis(one.now), id=state.id, origin=ID, at_seq=then.next_seq - 1, title="Again", state=state
@@ -130,7 +99,7 @@ def test_status_shows_its_state() -> None:
 def shown(one: Scenario, number: int) -> tuple[list[str], str]:
     """What the agent of a run was shown: the words of messages, and the note on the workflow."""
     begun = one.records(r.RunStarted)[number]
-    entries = fold(ID, records(one)[: begun.seq]).runs[begun.run].entries
+    entries = fold(ID, one.records()[: begun.seq]).runs[begun.run].entries
     notes = [entry.text for entry in entries if isinstance(entry, Note) and entry.title == "Workflow"]
     return [entry.text for entry in entries if isinstance(entry, (UserText, AgentText))], notes[0]
 
@@ -147,3 +116,180 @@ def test_a_view_states_how_much_of_what_was_sent_a_speaker_is_shown(view: str, m
 def test_variables_are_in_the_prompt_of_the_next_speaker() -> None:
     one = started(ROUND, LINES, context={"tone": "dry"}).settle()
     assert json.loads(shown(one, 2)[1].partition("Its variables:")[2]) == {"tone": "dry", "n": 1}
+
+
+RULES = [
+    Transition(AllOf([FromSpeaker("writer"), ContextEquals("approved", value=True)]), TerminateTarget("approved")),
+    Transition(ContextThreshold("tries", 3), TerminateTarget("tired")),
+    Transition(ContextIn("route", ["code", "law"]), TerminateTarget("routed")),
+    Transition(ContextEquals("any"), TerminateTarget("unset")),
+]
+GRAPH = TransitionGraph("writer", RULES, max_turns=3)
+CONTEXT = {"any": "x", "notes": ["a"], "approved": False}
+
+
+def reported(text: str, **more: Any) -> Scenario:
+    """A workflow that a user has begun, and then given a command; its first speaker has not answered."""
+    one = workflow_scenario(GRAPH, context=CONTEXT)
+    one.user_writes("Make it good", addressed=(NAME,))
+    one.user_writes(text, **more)
+    assert one.refold() == one.conversation
+    return one
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("/set approved=true", {"approved": True}),
+        ("/set tries=2.5", {"tries": 2.5}),
+        ("/set route=law tries=1", {"route": "law", "tries": 1}),
+        ("/set any=a longer text, with 1 = 2", {"any": "a longer text, with 1 = 2"}),
+        ("/set any=7", {"any": "7"}),
+        ('/set notes=["b", 2]', {"notes": ["b", 2]}),
+        ("/SET approved = x", {}),
+        ("/set route=null", {"route": None}),
+        ("/set any=", {"any": ""}),
+    ],
+)
+def test_a_command_sets_variables_by_the_kind_they_have(text: str, changed: dict[str, Any]) -> None:
+    one = reported(text)
+    assert session(one).speakers.context_vars == {**CONTEXT, **changed}
+    assert all(record.by == PERSON for record in one.records(r.ContextSet))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "/set colour=red",
+            "There is no variable colour in this workflow. There are: any, approved, notes, route, tries.",
+        ),
+        ("/set approved=yes", 'approved must be true or false, and "yes" is a text.'),
+        ("/set tries=many", 'tries must be a number, and "many" is a text.'),
+        ("/set tries=true", "tries must be a number, and true is true or false."),
+        ("/set notes=b", 'notes must be a list, and "b" is a text.'),
+        ("/set approved", "Write it as `/set name=value`."),
+        ("/set please approved=true", "Write it as `/set name=value`."),
+        ("/set tries=NaN", "tries is nan, which JSON has no word for."),
+        (f"/set any={'x' * 65_000}", "All variables together may have 64000 characters as JSON."),
+    ],
+)
+def test_what_cannot_be_set_is_refused_with_a_sentence(text: str, expected: str) -> None:
+    one = reported(text)
+    assert one.sent_texts()[-1] == expected
+    assert session(one).speakers.context_vars == CONTEXT
+
+
+def test_the_command_alone_lists_them() -> None:
+    assert reported("/set").sent_texts()[-1].splitlines() == [
+        'any = "x" (a text)',
+        "approved = false (true or false)",
+        'notes = ["a"] (a list)',
+        "route = null (a text)",
+        "tries = null (a number)",
+    ]
+
+
+def test_only_an_owner_or_who_began_it_may_set_one() -> None:
+    other = PublicKey("b" * 64)
+    for role, author, may in (
+        (Role.OWNER, other, True),
+        (Role.MEMBER, None, True),
+        (Role.MEMBER, other, False),
+        (Role.GUEST, other, False),
+    ):
+        one = reported("/set approved=true", role=role, **({"author": author} if author else {}))
+        assert session(one).speakers.context_vars["approved"] is may
+        assert may or "/set is for an owner" in one.sent_texts()[-1]
+
+
+def test_somebody_else_is_notified_whose_turn_it_is_and_an_owner_replaces_who_began_it() -> None:
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
+    one.user_writes("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
+    assert "It is the turn of the user who started this" in one.sent_texts()[-1]
+    assert one.conversation.status == "waiting"
+    one.converse("may I?", role=Role.OWNER, author=PublicKey("c" * 64))
+    assert speakers(one) == ["person", "writer", "person", "writer"]
+
+
+def test_the_lines_of_a_message_set_variables_before_the_first_speaker_begins_or_it_does_not_begin() -> None:
+    one = workflow_scenario(GRAPH, context=CONTEXT)
+    one.user_writes("Make it good\n/set route=law\n  /set tries=2 approved=true\n/setting=1", addressed=(NAME,))
+    (opened,) = one.records(r.WorkflowOpened)
+    assert opened.context == {**CONTEXT, "route": "law", "tries": 2, "approved": True}
+    one = workflow_scenario(GRAPH, context=CONTEXT).converse("Make it good\n/set colour=red", addressed=(NAME,))
+    assert not one.records(r.WorkflowOpened)
+    assert one.conversation.status == "ended"
+    (expected,) = one.sent_texts()
+    assert expected.startswith(f"The workflow {NAME} cannot begin: There is no variable colour in this workflow.")
+
+
+def test_elsewhere_and_after_the_end_nothing_is_set() -> None:
+    none = workflow_scenario(TransitionGraph.sequence(["writer", "editor"]))
+    none.user_writes("/set a=1")
+    assert none.sent_texts()[-1] == "Only a workflow has variables; mention one in a new note to begin it."
+    none = started(TransitionGraph.sequence(["writer", "editor"]))
+    none.user_writes("/set")
+    assert none.sent_texts()[-1] == "This workflow has no variables."
+    none.user_writes("/set a=1")
+    assert none.sent_texts()[-1] == "There is no variable a in this workflow. It has none."
+    one = reported("/set approved=true").settle()
+    assert one.records(r.WorkflowClosed)[0].reason == "approved"
+    one.user_writes("/set approved=false")
+    assert "has ended (approved)" in one.sent_texts()[-1]
+    assert len(one.records(r.ContextSet)) == 1
+
+
+LINE = TransitionGraph.sequence(TRIO)
+
+
+def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> None:
+    one = started(LINE)
+    while one.conversation.turn is None or one.conversation.turn.agents != ("checker",):
+        assert one.step()
+    one.converse("and mind the title")
+    assert closed(one) == "sequence_complete"
+    assert "No one has read what was written since checker began" in one.sent_texts()[-1]
+    quiet = started(LINE).settle()
+    assert "No one has read" not in quiet.sent_texts()[-1]
+
+
+def test_a_text_that_crossed_with_the_round_before_the_users_is_no_round_and_they_are_notified() -> None:
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
+    one.converse("wait, one thing more")
+    assert speakers(one) == ["person", "writer"]
+    assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "user")
+    assert "It is your turn" in one.sent_texts()[-1]
+    before = len(one.sent_texts())
+    one.user_writes("/continue")
+    assert len(one.sent_texts()) == before + 1, "once is enough"
+    one.converse("go on")
+    assert speakers(one) == ["person", "writer", "person", "writer"]
+
+
+def test_an_answer_to_a_question_was_read_by_the_agent_that_asked() -> None:
+    lines = {"writer": [calls(("ask", {"question": "Which title?"})), "the blue one, then"]}
+    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), lines, "person", "writer").settle()
+    one.converse("the blue one")
+    assert speakers(one) == ["person", "writer"]
+    assert one.sent_texts()[-1] == "the blue one, then", "nothing is kept for the next speaker"
+
+
+@pytest.mark.parametrize("view", ["full", "windowed", "summary"])
+def test_out_of_turn_text_is_shown_in_every_view(view: View) -> None:
+    one = started(LINE, view=view)
+    one.converse("mind the title")
+    wrote = one.records(r.MessageRecorded)[-1]
+    shown = {
+        rec.agent: [entry.seq for entry in rec.entries if hasattr(entry, "seq")] for rec in one.records(r.RunStarted)
+    }
+    assert wrote.seq in shown["editor"]
+
+
+def test_every_other_workflow_that_is_named_is_notified_to_begin_elsewhere() -> None:
+    one = workflow_scenario(LINE)
+    other = dataclasses.replace(workflow(LINE), slug=Slug("other"))
+    one.rules = workflow_policy(workflow(LINE), other)
+    one.user_writes("both of you", addressed=(NAME, "other"))
+    assert session(one).slug == NAME
+    assert "@other is a workflow; it begins in a thread of its own" in one.sent_texts()[0]

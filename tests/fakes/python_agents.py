@@ -13,15 +13,16 @@ Answer = Callable[[ModelRequest], ModelStep]
 class ScriptedModel:
     """A model that answers as a function states; as a router it names one agent, and then waits for the user."""
 
-    def __init__(self, answer: Answer, router: str = "") -> None:
-        self.answer, self.router = answer, router
+    def __init__(self, answer: Answer, router: str = "", phase: str = "chat") -> None:
+        self.answer, self.router, self.phase = answer, router, phase
         self.asked: list[ModelRequest] = []
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         if request.purpose == "route":
             note = next(entry for entry in request.entries if isinstance(entry, Note))
-            who = "USER" if json.loads(note.text)["turns"] else self.router
-            return ModelStep(text=json.dumps({"agents": [who], "reason": "it is theirs"}), model="script")
+            way = {"agents": [self.router], "phase": self.phase}
+            way = {"agents": ["USER"]} if json.loads(note.text)["turns"] else way
+            return ModelStep(text=json.dumps({**way, "reason": "it is theirs"}), model="script")
         self.asked.append(request)
         return self.answer(request)
 

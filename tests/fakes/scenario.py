@@ -483,6 +483,17 @@ def in_flight(scenario: Scenario) -> list[Effect]:
     return [e for e in pending(scenario.conversation).values() if not isinstance(e, (Publish, Timer))]
 
 
+def refusals(scenario: Scenario) -> list[str]:
+    """The sentences of all refusals of the router's answers, in order."""
+    return [record.sentence for record in scenario.records(r.RouteRejected)]
+
+
+def remove_agent(scenario: Scenario, slug: str) -> None:
+    """The operator takes an agent out of the roster."""
+    roster = {name: member for name, member in scenario.rules.roster.items() if name != slug}
+    scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
+
+
 def step_until(scenario: Scenario, holds: Callable[[Scenario], bool]) -> None:
     while not holds(scenario):
         assert scenario.step(), "nothing is left to do, and it never came to that"

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId, Slug
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelRequest, ModelStep, Note, ToolSpec, UserText
 from tenex.core.routing import DECISION_SCHEMA
@@ -69,14 +70,37 @@ def client_for(
 
 
 @asynccontextmanager
-async def talking(respond: Callable[[Json], Reply], **settings: Any) -> AsyncIterator[tuple[ModelClient, ModelServer]]:
-    """A client of one model that answers by `respond`, over HTTP; `provider_*` are settings of the provider."""
+async def talking(
+    respond: Callable[[Json], Reply] | list[Any] | Reply, **settings: Any
+) -> AsyncIterator[tuple[ModelClient, ModelServer]]:
+    """A client of one model that gives this answer, one of a list at a time, or what a function of the request gives.
+
+    `provider_*` are settings of the provider.
+    """
     own = {
         name.removeprefix("provider_"): settings.pop(name) for name in list(settings) if name.startswith("provider_")
     }
-    async with model_server(respond) as server:
+
+    def script(request: Json) -> Reply:
+        if callable(respond):
+            return respond(request)
+        return respond.pop(0) if isinstance(respond, list) else respond
+
+    async with model_server(script) as server:
         client = client_for(provider(server, **own), **settings)
         try:
             yield client, server
         finally:
             await client.close()
+
+
+async def asked(respond: Any, *requests: ModelRequest, **settings: Any) -> tuple[list[Any], ModelServer]:
+    """The steps or failures of such a client for these requests, one for work if none is given, and its server."""
+    found: list[Any] = []
+    async with talking(respond, **settings) as (client, server):
+        for request in requests or (work(),):
+            try:
+                found.append(await client.step(request))
+            except (ModelUnavailable, ModelRefused) as error:
+                found.append(error)
+    return found, server

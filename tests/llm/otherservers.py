@@ -63,46 +63,28 @@ def anthropic(request: Request) -> tuple[int, str, bytes]:
     """Claude: a thought with a signature and a call; a decision by the tool or as text; whole or as a stream."""
     usage = {"input_tokens": 20, "output_tokens": 9, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 20}
     head = {"id": "m", "type": "message", "role": "assistant", "model": request.body["model"], "stop_sequence": None}
-    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
-    call = {"type": "tool_use", "id": "t1", "name": "write_file", "input": {"path": "a"}}
     if not request.body.get("stream"):
         text = {"type": "text", "text": '{"agents": ["planner"], "reason": "r"}'}
         body = {**head, "content": [text], "stop_reason": "end_turn", "usage": usage}
         return 200, "application/json", json.dumps(body).encode()
     start = {**head, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
-    return _events(
-        {"type": "message_start", "message": start},
-        {
-            "type": "content_block_start",
-            "index": 0,
-            "content_block": {"type": "thinking", "thinking": "", "signature": ""},
-        },
-        {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {"type": "thinking_delta", "thinking": thought["thinking"]},
-        },
-        {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {"type": "signature_delta", "signature": thought["signature"]},
-        },
-        {"type": "content_block_stop", "index": 0},
-        {"type": "content_block_start", "index": 1, "content_block": {**call, "input": {}}},
-        {
-            "type": "content_block_delta",
-            "index": 1,
-            "delta": {"type": "input_json_delta", "partial_json": '{"path": "a"}'},
-        },
-        {"type": "content_block_stop", "index": 1},
-        {
-            "type": "message_delta",
-            "delta": {"stop_reason": "tool_use", "stop_sequence": None},
-            "usage": {"output_tokens": 9},
-        },
-        {"type": "message_stop"},
-        named=True,
+    deltas: tuple[tuple[int, Json], ...] = (
+        (0, {"type": "thinking_delta", "thinking": "hm"}),
+        (0, {"type": "signature_delta", "signature": "c2ln"}),
+        (1, {"type": "input_json_delta", "partial_json": '{"path": "a"}'}),
     )
+    blocks: tuple[Json, ...] = (
+        {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "tool_use", "id": "t1", "name": "write_file", "input": {}},
+    )
+    events: list[Json] = [{"type": "message_start", "message": start}]
+    for index, block in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events += [{"type": "content_block_delta", "index": at, "delta": delta} for at, delta in deltas if at == index]
+        events.append({"type": "content_block_stop", "index": index})
+    end = {"stop_reason": "tool_use", "stop_sequence": None}
+    events += [{"type": "message_delta", "delta": end, "usage": {"output_tokens": 9}}, {"type": "message_stop"}]
+    return _events(*events, named=True)
 
 
 def google(request: Request) -> tuple[int, str, bytes]:

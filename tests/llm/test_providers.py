@@ -1,12 +1,13 @@
 """Models made from configuration: every vendor, its address and key, missing packages and keys, no retries."""
 
-import builtins
 import json
 import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.profiles import ModelProfile
 
 from tenex.core.errors import ConfigurationError, ModelUnavailable
 from tenex.core.ids import Slug
@@ -14,6 +15,7 @@ from tenex.core.messages import AgentText, Note, Usage, UserText
 from tenex.core.routing import RoutingDecision, parse
 from tenex.llm.config import ModelClientConfig, ProviderConfig
 from tenex.llm.providers import _ADDRESSES, base_settings, make_model, make_provider
+from tenex.llm.request_params import DECISION, Form, best_form, parameters
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import model_server
 
@@ -41,7 +43,7 @@ def faults_of(**settings: Any) -> str:
         ("deepseek", "deepseek-chat", "https://api.deepseek.com"),
     ],
 )
-def test_every_vendor_is_made_without_the_environment(
+def test_every_vendor_is_made_without_the_environment_and_shows_no_key(
     kind: str, model: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_BASE_URL"):
@@ -49,12 +51,9 @@ def test_every_vendor_is_made_without_the_environment(
     config = ProviderConfig(name=kind, api_key=KEY)
     provider = make_provider(config)
     made = make_model(config, provider, model)
-    assert made.model_name == model
-    assert provider.base_url == address
-    tries = getattr(provider.client, "max_retries", base_settings(config, made).get("max_retries"))
-    assert tries == 0
-    assert KEY not in repr(config)
-    assert KEY not in repr(ModelClientConfig(providers={kind: config}))
+    assert (made.model_name, provider.base_url) == (model, address)
+    assert getattr(provider.client, "max_retries", base_settings(config, made).get("max_retries")) == 0
+    assert KEY not in f"{config} {ModelClientConfig(providers={kind: config})}"
 
 
 @pytest.mark.parametrize(("given", "used"), [("http://h:1", "http://h:1/v1/"), ("http://h:1/api", "http://h:1/api/")])
@@ -63,36 +62,23 @@ def test_a_bare_address_of_an_ollama_is_completed(given: str, used: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "variable"),
+    ("settings", "parts"),
     [
-        ("openai", "OPENAI_API_KEY"),
-        ("anthropic", "ANTHROPIC_API_KEY"),
-        ("google", "GOOGLE_API_KEY"),
-        ("openrouter", "OPENROUTER_API_KEY"),
+        ({"kind": "openai"}, ["OPENAI_API_KEY"]),
+        ({"kind": "anthropic"}, ["ANTHROPIC_API_KEY", "no key"]),
+        ({"kind": "google"}, ["GOOGLE_API_KEY"]),
+        ({"kind": "openrouter"}, ["OPENROUTER_API_KEY", "mine.api_key_env", "mine.api_key_file", "/etc/tenex/key"]),
+        ({"base_url": "http://127.0.0.1:1/v1"}, ['models.providers.mine: "mine" is no provider', 'kind = "openai"']),
+        ({"kind": "deepseek", "api_key": KEY, "base_url": "http://127.0.0.1:1"}, ["takes no base_url"]),
     ],
 )
-def test_a_missing_key_is_named_with_where_it_was_looked_for(
-    kind: str, variable: str, monkeypatch: pytest.MonkeyPatch
+def test_what_is_missing_or_wrong_is_named_with_a_way_out(
+    settings: dict[str, str], parts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
-    message = faults_of(name="mine", kind=kind, key_sources="the file /etc/tenex/key")
-    for part in ("models.providers.mine.api_key_env", "models.providers.mine.api_key_file", variable, "/etc/tenex/key"):
-        assert part in message
-
-
-def test_a_key_of_the_environment_is_not_taken_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    assert "no key" in faults_of(name="anthropic")
-
-
-def test_an_unknown_kind_is_named_with_a_way_out() -> None:
-    message = faults_of(name="mine", base_url="http://127.0.0.1:1/v1")
-    assert 'models.providers.mine: "mine" is no provider' in message
-    assert 'kind = "openai"' in message
-
-
-def test_a_setting_the_kind_does_not_take_is_named() -> None:
-    assert "takes no base_url" in faults_of(name="deepseek", api_key=KEY, base_url="http://127.0.0.1:1")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)  # not taken unasked
+    message = faults_of(name="mine", key_sources="the file /etc/tenex/key", **settings)
+    assert not [part for part in parts if part not in message]
 
 
 @pytest.mark.parametrize(
@@ -109,14 +95,7 @@ def test_a_missing_package_is_named_with_its_command(
     for name in list(sys.modules):
         if name == f"pydantic_ai.providers.{kind}" or name.split(".")[0] == module.split(".")[0]:
             monkeypatch.delitem(sys.modules, name)
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name == module or name.startswith(f"{module}."):
-            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, module, None)
     message = faults_of(name=kind, api_key=KEY)
     assert install in message
     assert module.split(".")[0] in message
@@ -142,10 +121,8 @@ async def test_claude_is_asked_in_its_own_protocol() -> None:
     assert (first["max_tokens"], first["stream"]) == (500, True)
     (prompt,) = first["system"]
     assert prompt["text"] == "You are a test.", "something was added to the prompt"
-    assert "cache_control" in prompt, "its prompt is not cached"
-    assert "cache_control" in first["tools"][-1], "the tools are not cached"
-    assert "cache_control" in first["messages"][-1]["content"][-1], "the conversation is not cached"
-    assert "cache_control" in second["messages"][-1]["content"][-1], "what was added is not cached"
+    cached = (prompt, first["tools"][-1], first["messages"][-1]["content"][-1], second["messages"][-1]["content"][-1])
+    assert all("cache_control" in block for block in cached)
     assert "cache_control" not in json.dumps(second["messages"][:-1]), "no marker stays behind: four are the most"
     assert (step.thinking, step.calls[0].arguments) == ("hm", {"path": "a"})
     assert step.usage == Usage(input_tokens=100, output_tokens=9, cache_read_tokens=60, cache_write_tokens=20)
@@ -185,8 +162,7 @@ async def test_anthropic_itself_is_asked_to_cache_what_grows(monkeypatch: pytest
         await client.close()
     first, second = (request.body for request in served.requests)
     assert first["cache_control"]["type"] == "ephemeral"
-    assert "cache_control" in first["system"][-1]
-    assert "cache_control" in first["tools"][-1]
+    assert all("cache_control" in first[part][-1] for part in ("system", "tools"))
     assert json.dumps(first).count("cache_control") <= 4, "Anthropic refuses more"
     assert "cache_control" not in second, "the router's question is asked once"
 
@@ -195,9 +171,6 @@ async def test_anthropic_itself_is_asked_to_cache_what_grows(monkeypatch: pytest
 async def test_openai_itself_gets_a_key_of_the_agent_in_its_conversation(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(_request: Any) -> tuple[int, str, bytes]:
-        return 500, "application/json", b'{"error": {"message": "x"}}'
-
     async def keys_of(config: ProviderConfig) -> list[str | None]:
         client = client_for(config, chain=("openai:gpt-5.6",))
         asked = [replace(work(), conversation=one, agent=Slug(two)) for one in ("a", "b") for two in ("x", "x", "y")]
@@ -209,7 +182,7 @@ async def test_openai_itself_gets_a_key_of_the_agent_in_its_conversation(
         served.requests.clear()
         return [body.get("prompt_cache_key") for body in bodies]
 
-    async with serving(failing) as served:
+    async with serving(lambda _request: (500, "application/json", b'{"error": {"message": "x"}}')) as served:
         compatible = await keys_of(ProviderConfig(name="openai", kind=kind, api_key=KEY, base_url=served.url))
         monkeypatch.setitem(_ADDRESSES, kind, served.url)
         vendor = await keys_of(ProviderConfig(name="openai", kind=kind, api_key=KEY))
@@ -248,9 +221,39 @@ async def test_no_vendor_tries_again_by_itself(kind: str) -> None:
 
 async def test_ollama_costs_nothing_and_speaks_the_common_protocol() -> None:
     async with model_server(lambda _request: Answer(text="Hello"), key="ollama") as server:
-        client = client_for(
-            ProviderConfig(name="ollama", base_url=server.url, api_key="ollama"), chain=("ollama:qwen3",)
-        )
+        config = ProviderConfig(name="ollama", base_url=server.url, api_key="ollama")
+        client = client_for(config, chain=("ollama:qwen3",))
         step = await client.step(work())
         await client.close()
     assert (step.text, step.usage.cost_usd) == ("Hello", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("profile", "form"),
+    [
+        (ModelProfile(supports_json_schema_output=True), Form.NATIVE),
+        (ModelProfile(supports_json_schema_output=False), Form.TOOL),
+        (ModelProfile(supports_json_schema_output=False, supports_tools=False), Form.TEXT),
+    ],
+)
+def test_the_strictest_form_a_model_takes_is_used(profile: ModelProfile, form: Form) -> None:
+    assert best_form(TestModel(profile=profile)) is form
+    assert parameters(route(), form) == parameters(route(), form)
+
+
+def test_each_form_asks_for_the_same_schema_and_tools_are_offered_as_they_are() -> None:
+    request = route()
+    native, tool, text = (parameters(request, form) for form in (Form.NATIVE, Form.TOOL, Form.TEXT))
+    assert native.output_object is not None
+    assert native.output_object.json_schema == tool.output_tools[0].parameters_json_schema == request.output_schema
+    assert (tool.output_tools[0].name, tool.allow_text_output) == (DECISION, False)
+    assert text.instruction_parts is not None
+    words = text.instruction_parts[0].content
+    assert words.startswith(request.system)
+    assert '"required":["agents","reason"]' in words
+    assert not text.output_tools
+    made = parameters(work(tools=(WRITE,), system=""), Form.NATIVE)
+    (offered,) = made.function_tools
+    assert (offered.name, offered.description) == (WRITE.name, WRITE.description)
+    assert offered.parameters_json_schema == WRITE.parameters
+    assert made.instruction_parts == []

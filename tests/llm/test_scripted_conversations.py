@@ -15,21 +15,11 @@ from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.signals import Signal, ToolReturned
 from tenex.llm.scripted import OfflineModel
-from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.sandbox import RunPolicy
 from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace
 from tests.fakes.scenario import Scenario, rules
-
-
-class Notebook:
-    """Keeps lessons in a list."""
-
-    def __init__(self) -> None:
-        self.lessons: list[str] = []
-
-    async def record(self, **fields: Any) -> None:
-        self.lessons.append(fields["lesson"])
 
 
 class OfflinePlay(Scenario):
@@ -38,16 +28,18 @@ class OfflinePlay(Scenario):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.model = OfflineModel()
-        self.notebook = Notebook()
-        tools = standard_tools(
-            ToolDependencies(workspace=Workspace(root), lessons=self.notebook, check=CheckPolicy.UNSANDBOXED)
-        )
+        self.lessons: list[str] = []
+        tools = standard_tools(ToolDependencies(workspace=Workspace(root), lessons=self, check=RunPolicy.UNSANDBOXED))
         self.registry = ToolRegistry(tools, lambda slug: self.rules.roster.get(slug))
         known = rules()
         named = frozenset(self.registry.rules())
         roster = {slug: dataclasses.replace(member, tools=named) for slug, member in known.roster.items()}
         config = dataclasses.replace(known, tools=self.registry.rules(), roster=roster)
         super().__init__(self._route, self._work, config=config)
+
+    async def record(self, **fields: Any) -> None:
+        """Keep a lesson."""
+        self.lessons.append(fields["lesson"])
 
     def _route(self, question: dict[str, Any]) -> str:
         entries = (Note(title="routing", text=json.dumps(question)),)
@@ -68,15 +60,18 @@ class OfflinePlay(Scenario):
         call = self.registry.call(effect.request.tool, effect.request.arguments, effect.context)
         return ToolReturned(key=effect.key, result=asyncio.run(call))
 
+    def writes(self, *texts: str) -> str:
+        """Several messages, each after the former was answered; the last answer."""
+        for text in texts:
+            self.user_writes(text)
+            self.settle()
+        return self.sent_texts()[-1]
+
     def refusals(self) -> list[Any]:
         """Everything the core refused."""
         waits = [record for record in self.records(r.Waiting) if record.reason == "fallback"]
-        return [
-            *self.records(r.RouteRejected),
-            *self.records(r.ToolCallRejected),
-            *self.records(r.ModelReprompted),
-            *waits,
-        ]
+        refused: list[Any] = [one for kind in (r.RouteRejected, r.ToolCallRejected) for one in self.records(kind)]
+        return [*refused, *self.records(r.ModelReprompted), *waits]
 
 
 @pytest.fixture
@@ -84,39 +79,43 @@ def scenario(tmp_path: Path) -> OfflinePlay:
     return OfflinePlay(tmp_path)
 
 
+HELLO = "Create hello.py that prints hello"
+
+
 def test_a_request_reaches_its_end_without_a_refusal(scenario: OfflinePlay) -> None:
-    """No routing answer and no call is refused on the way, and the program is there."""
-    scenario.user_writes("Create hello.py that prints hello")
-    scenario.settle()
+    scenario.writes(HELLO)
     assert scenario.conversation.status == "ended"
     assert [str(phase) for phase in scenario.phases()] == ["execute", "verification", "chores", "reflection"]
     assert scenario.refusals() == []
     assert (scenario.root / "hello.py").read_text() == 'print("hello")\n'
     assert any("ran `python hello.py`" in text for text in scenario.sent_texts())
-    assert len(scenario.notebook.lessons) == 1
+    assert len(scenario.lessons) == 1
 
 
 @pytest.mark.parametrize(
-    ("texts", "status"),
+    ("texts", "status", "answer"),
     [
-        (["Plan the work: create hello.py that prints hello"], "ended"),
-        (["Let's brainstorm ideas for a garden app", "create garden.txt with seeds"], "ended"),
-        (["hi", "create a.txt with one", "change one to two in a.txt"], "ended"),
-        (["Create hello.py that prints hello", "Create hello.py that prints hello"], "ended"),
-        (["Create a.txt with one", "Append two to a.txt", "thank you"], "waiting"),
-        (["Read nothing.txt", "List the files"], "waiting"),
-        (["Refactor server.py"], "waiting"),
-        (["What can you do?", "thanks", "ok"], "waiting"),
-        (["", "🙃"], "waiting"),
+        (["Plan the work: create hello.py that prints hello"], "ended", "Learned:"),
+        (["Let's brainstorm ideas for a garden app", "create garden.txt with seeds"], "ended", "Learned:"),
+        (["hi", "create a.txt with one", "change one to two in a.txt"], "ended", "Learned:"),
+        ([HELLO, HELLO], "ended", "Learned:"),
+        (["Create a.txt with one", "Append two to a.txt", "thank you"], "waiting", "You are"),
+        (["Create a.txt with one", "List the files"], "waiting", "The files:\n\na.txt"),
+        (["Create a.txt with one", "Read a.txt"], "waiting", "`a.txt`:\n\none"),
+        (["Read nothing.txt", "List the files"], "waiting", ""),
+        (["Hello there"], "waiting", "Hello."),
+        ([HELLO, "bye"], "waiting", "Goodbye"),
+        ([HELLO, "no"], "waiting", "All right"),
+        (["What can you do?", "thanks", "ok"], "waiting", ""),
+        (["", "🙃"], "waiting", ""),
     ],
 )
-def test_conversations_come_to_rest_without_a_refusal(scenario: OfflinePlay, texts: list[str], status: str) -> None:
-    """Several messages, each after the former was answered: every one is answered."""
-    for text in texts:
-        scenario.user_writes(text)
-        scenario.settle()
+def test_conversations_come_to_rest_without_a_refusal(
+    scenario: OfflinePlay, texts: list[str], status: str, answer: str
+) -> None:
+    last = scenario.writes(*texts)
     assert scenario.refusals() == []
-    assert scenario.conversation.status == status
+    assert (scenario.conversation.status, last[: len(answer)]) == (status, answer)
     assert len(scenario.sent_texts()) >= len(texts)
 
 
@@ -127,12 +126,7 @@ def test_conversations_come_to_rest_without_a_refusal(scenario: OfflinePlay, tex
         ("Overwrite notes.txt with “new words”", "notes.txt", "old\n", "new words\n"),
         ("Append three to notes.txt", "notes.txt", "", "three\n"),
         ("Change cats to dogs in notes.txt", "notes.txt", "one\r\n\r\n  two cats\n", "one\r\n\r\n  two dogs\n"),
-        (
-            "Add a function add(a, b) that returns a + b to calc.py",
-            "calc.py",
-            "import math\n",
-            "import math\n\n\ndef add(a, b):\n    return a + b\n",
-        ),
+        ("Add a function f(a) that returns a to a.py", "a.py", "A = 1\n", "A = 1\n\n\ndef f(a):\n    return a\n"),
     ],
 )
 def test_a_file_is_changed_as_requested_verified_and_reflected_on(
@@ -141,71 +135,39 @@ def test_a_file_is_changed_as_requested_verified_and_reflected_on(
     file = scenario.root / name
     if before is not None:
         file.write_bytes(before.encode())
-    scenario.user_writes(text)
-    scenario.settle()
+    assert scenario.writes(text).startswith("Learned:")
     assert scenario.conversation.status == "ended"
     assert file.read_bytes().decode() == after
-    assert scenario.sent_texts()[-1].startswith("Learned:")
-
-
-def test_files_are_shown_without_a_change(scenario: OfflinePlay) -> None:
-    (scenario.root / "notes.txt").write_text("one line\n")
-    for text, shown in (("Read notes.txt", "one line"), ("Show me the files", "notes.txt")):
-        scenario.user_writes(text)
-        scenario.settle()
-        assert shown in scenario.sent_texts()[-1]
-    assert scenario.conversation.status == "waiting"
 
 
 @pytest.mark.parametrize("text", ["Refactor server.py", "¿?", "What can you do?", "Create ../x.py that prints hello"])
 def test_what_it_cannot_do_is_answered_with_what_to_configure(scenario: OfflinePlay, text: str) -> None:
-    scenario.user_writes(text)
-    scenario.settle()
-    assert "models.default" in scenario.sent_texts()[-1]
+    assert "models.default" in scenario.writes(text)
     assert list(scenario.root.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [("Hello there", "Hello."), ("thanks a lot", "You are"), ("bye", "Goodbye"), ("no", "All right")],
-)
-def test_small_talk_is_answered_and_changes_nothing(scenario: OfflinePlay, text: str, answer: str) -> None:
-    scenario.user_writes("Create hello.py that prints hello")
-    scenario.settle()
-    scenario.user_writes(text)
-    scenario.settle()
-    assert scenario.sent_texts()[-1].startswith(answer)
-    assert scenario.conversation.status == "waiting"
 
 
 @pytest.mark.parametrize("steps", range(0, 34, 2))
 def test_a_request_at_any_moment_is_carried_out(scenario: OfflinePlay, steps: int) -> None:
     """A second request comes after so many steps of work; both are done in the end."""
-    scenario.user_writes("Create hello.py that prints hello")
+    scenario.user_writes(HELLO)
     for _ in range(steps):
         scenario.step()
-    scenario.user_writes("also create bye.py that prints bye")
-    scenario.settle()
+    scenario.writes("also create bye.py that prints bye")
     assert scenario.conversation.status == "ended"
-    assert (scenario.root / "hello.py").exists()
-    assert (scenario.root / "bye.py").exists()
+    assert {"hello.py", "bye.py"} <= {file.name for file in scenario.root.iterdir()}
     assert [record for record in scenario.records(r.Waiting) if record.reason == "fallback"] == []
 
 
 @pytest.mark.parametrize("answer", ["greeter", "call it greeter.py please"])
 def test_a_missing_name_is_asked_for(scenario: OfflinePlay, answer: str) -> None:
-    scenario.user_writes("Create a script that prints hello")
-    scenario.settle()
+    scenario.writes("Create a script that prints hello")
     assert len(scenario.conversation.asks) == 1
-    scenario.user_writes(answer)
-    scenario.settle()
+    scenario.writes(answer)
     assert scenario.conversation.status == "ended"
     assert (scenario.root / "greeter.py").read_text() == 'print("hello")\n'
 
 
 def test_a_failing_program_is_repaired_twice_and_then_reported(scenario: OfflinePlay) -> None:
-    scenario.user_writes("Create fails.py with\n```\nraise SystemExit(3)\n```")
-    scenario.settle()
+    assert "exit status 3" in scenario.writes("Create fails.py with\n```\nraise SystemExit(3)\n```")
     assert [str(phase) for phase in scenario.phases()] == ["execute", "verification"] * 3
     assert scenario.conversation.status == "waiting"
-    assert "exit status 3" in scenario.sent_texts()[-1]

@@ -35,25 +35,26 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("size", [None, 1, 2, 3, 7, 1000])
 @pytest.mark.parametrize(("text", "thinking", "expected"), CASES)
-def test_thoughts_are_separated_from_a_text(text: str, thinking: str, expected: str) -> None:
-    thoughts, rest = split(text).end()
-    assert (thoughts.strip(), rest) == (thinking.strip(), expected)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize(("text", "thinking", "expected"), [case for case in CASES if case[0] is not DECISION])
-def test_a_stream_ends_with_the_same_text(text: str, thinking: str, expected: str, size: int) -> None:
-    stream = ThoughtSplitter()
-    for place in range(0, len(text), size):
-        stream.add(text[place : place + size])
-    assert stream.end()[1] == expected
+def test_thoughts_are_separated_from_a_text_and_a_stream(
+    text: str, thinking: str, expected: str, size: int | None
+) -> None:
+    """A stream is not known to be one JSON value before it has ended."""
+    if size is None:
+        thoughts, rest = split(text).end()
+        assert thoughts.strip() == thinking.strip()
+    else:
+        stream = ThoughtSplitter()
+        for place in range(0, len(text), size):
+            stream.add(text[place : place + size])
+        rest = stream.end()[1]
+    assert rest == expected or (size and text is DECISION)
 
 
 def test_only_a_closing_tag_that_nothing_opened_is_unopened() -> None:
-    assert split("hm</think>Hello").unopened
-    assert not split("<think>hm</think>Hello").unopened
-    assert not split("Close it with `</think>`.").unopened
+    texts = ("hm</think>Hello", "<think>hm</think>Hello", "Close it with `</think>`.")
+    assert [split(text).unopened for text in texts] == [True, False, False]
 
 
 def test_a_long_thought_costs_the_same_for_each_piece() -> None:

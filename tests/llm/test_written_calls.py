@@ -9,68 +9,58 @@ from tenex.core.messages import ToolSpec
 from tenex.llm.written_calls import UNREADABLE, written_calls
 from tests.fakes.modelprotocol import Answer, Call, nonsense
 
-from .clients import WRITE, talking, work
+from .clients import WRITE, asked, talking, work
 
-COMPLETE = ToolSpec(
-    name="complete",
-    description="End.",
-    parameters={"type": "object", "properties": {"response": {"type": "string"}, "steps": {"type": "integer"}}},
-)
-TOOLS = (WRITE, COMPLETE)
+PARAMETERS = {"type": "object", "properties": {"response": {"type": "string"}, "steps": {"type": "integer"}}}
+TOOLS = (WRITE, ToolSpec(name="complete", description="End.", parameters=PARAMETERS))
 CALL = '{"name": "write_file", "arguments": {"path": "a.txt"}}'
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"<tool_call>\n{CALL}\n</tool_call>",
-        f"<tool_call>{CALL}",
-        f"<tool_calls>[{CALL}]</tool_calls>",
-        "<tool_call>\n<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n</function>\n</tool_call>",
-        '<function=write_file>{"path": "a.txt"}</function>',
-        '<invoke name="write_file"><parameter name="path">a.txt</parameter></invoke>',
-        f"[TOOL_CALLS] [{CALL}]",
-        '[TOOL_CALLS]write_file[ARGS]{"path": "a.txt"}',
-        '[TOOL_CALLS]write_file{"path": "a.txt"}',
-        '<|python_tag|>{"type": "function", "name": "write_file", "parameters": {"path": "a.txt"}}',
-        '<|tool_call_begin|>functions.write_file:0<|tool_call_argument_begin|>{"path": "a.txt"}<|tool_call_end|>',
-        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>write_file\n```json\n{"path": "a.txt"}\n```',
-        f"```tool_call\n{CALL}\n```",
-        f"```json\n{CALL}\n```",
-        f"```\n{CALL}\n```",
-        f"```xml\n<tool_call>{CALL}</tool_call>\n```",
-        CALL,
-        json.dumps({"type": "function", "function": {"name": "write_file", "arguments": '{"path": "a.txt"}'}}),
-        json.dumps([{"tool": "functions.write_file", "args": {"path": "a.txt"}}]),
-    ],
+MARKED = (
+    f"<tool_call>\n{CALL}\n</tool_call>",
+    f"<tool_call>{CALL}",
+    f"<tool_calls>[{CALL}]</tool_calls>",
+    "<tool_call>\n<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n</function>\n</tool_call>",
+    '<function=write_file>{"path": "a.txt"}</function>',
+    '<invoke name="write_file"><parameter name="path">a.txt</parameter></invoke>',
+    f"[TOOL_CALLS] [{CALL}]",
+    '[TOOL_CALLS]write_file[ARGS]{"path": "a.txt"}',
+    '[TOOL_CALLS]write_file{"path": "a.txt"}',
+    '<|python_tag|>{"type": "function", "name": "write_file", "parameters": {"path": "a.txt"}}',
+    '<|tool_call_begin|>functions.write_file:0<|tool_call_argument_begin|>{"path": "a.txt"}<|tool_call_end|>',
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>write_file\n```json\n{"path": "a.txt"}\n```',
+    f"```tool_call\n{CALL}\n```",
+    f"```json\n{CALL}\n```",
+    f"```\n{CALL}\n```",
 )
+WHOLE = (
+    f"```xml\n<tool_call>{CALL}</tool_call>\n```",
+    CALL,
+    json.dumps({"type": "function", "function": {"name": "write_file", "arguments": '{"path": "a.txt"}'}}),
+    json.dumps([{"tool": "functions.write_file", "args": {"path": "a.txt"}}]),
+)
+"""Without a mark only the whole answer, or a block at its end, is a call."""
+
+
+@pytest.mark.parametrize("text", [*MARKED, *WHOLE])
 def test_a_written_call_is_a_call(text: str) -> None:
-    for lead in ("", "I will write the file now.\n\n"):
-        if lead and (text[0] == "{" or text.startswith(("[{", "```xml"))):
-            continue  # without a mark only the whole answer, or a block at its end, is a call
+    for lead in ("", "I will write the file now.\n\n") if text in MARKED else ("",):
         written = written_calls(lead + text, TOOLS)
-        assert [(call.tool, call.arguments, call.fault) for call in written.calls] == [
-            ("write_file", {"path": "a.txt"}, "")
-        ]
+        (call,) = written.calls
+        assert (call.tool, call.arguments, call.fault) == ("write_file", {"path": "a.txt"}, "")
         assert written.text == lead.strip()
 
 
 def test_several_calls_keep_their_order_and_what_follows_them_is_invented() -> None:
-    text = (
-        f'<tool_call>{CALL}</tool_call>\n<tool_call>{{"name": "complete", "arguments": {{}}}}</tool_call>\nIt is done.'
-    )
-    written = written_calls(text, TOOLS)
-    assert [call.tool for call in written.calls] == ["write_file", "complete"]
+    """One of an unknown tool is a call that will be refused."""
+    other = '<tool_call>{"name": "fly", "arguments": {"to": "the moon"}}</tool_call>'
+    written = written_calls(f"<tool_call>{CALL}</tool_call>\n{other}\nIt is done.", TOOLS)
+    assert [call.tool for call in written.calls] == ["write_file", "fly"]
     assert len({call.id for call in written.calls}) == 2
     assert not written.text
 
 
-def test_parameters_in_tags_get_the_types_their_tool_takes() -> None:
+def test_parameters_in_tags_get_the_types_their_tool_takes_and_may_hold_tags() -> None:
     text = "<function=complete><parameter=response>\n7\n</parameter><parameter=steps>7</parameter></function>"
     assert written_calls(text, TOOLS).calls[0].arguments == {"response": "7", "steps": 7}
-
-
-def test_a_parameter_may_hold_a_page_with_tags_of_its_own() -> None:
     page = "<html>\n<b>Hi</b> {not: json}\n</html>"
     text = f"<tool_call><function=complete><parameter=response>\n{page}\n</parameter></function></tool_call>"
     assert written_calls(text, TOOLS).calls[0].arguments == {"response": page}
@@ -103,11 +93,6 @@ def test_a_marked_call_that_cannot_be_read_is_asked_for_again(text: str) -> None
     assert written.text == "Now."
 
 
-def test_a_marked_call_of_an_unknown_tool_is_a_call_that_will_be_refused() -> None:
-    written = written_calls('<tool_call>{"name": "fly", "arguments": {"to": "the moon"}}</tool_call>', TOOLS)
-    assert [call.tool for call in written.calls] == ["fly"]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -135,35 +120,8 @@ def test_an_answer_that_quotes_json_stays_an_answer(text: str) -> None:
     assert (written.text, written.calls) == (text, [])
 
 
-def test_without_tools_nothing_is_a_call() -> None:
-    assert written_calls(f"<tool_call>{CALL}</tool_call>", ()).text == f"<tool_call>{CALL}</tool_call>"
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-async def test_a_written_call_is_neither_text_nor_streamed(stream: bool) -> None:
-    streamed: list[str] = []
-    text = f"I write it.\n<tool_call>{CALL}</tool_call>"
-    answers = iter(
-        [Answer(text="Hello."), Answer(text=text), Answer(text=CALL), Answer(text=f"<think>hm</think>{text}")]
-    )
-    async with talking(lambda _request: next(answers), stream=stream) as (client, _):
-        await client.step(work(tools=TOOLS))
-        for expected in ("I write it.", "", "I write it."):
-            step = await client.step(work(tools=TOOLS), streamed.append)
-            assert (step.text, [call.tool for call in step.calls]) == (expected, ["write_file"])
-            assert step.calls[0].arguments == {"path": "a.txt"}
-    assert all("I write it.".startswith(one.strip()) for one in streamed)
-
-
-async def test_native_calls_leave_the_text_as_it_is() -> None:
-    answer = Answer(text=CALL, calls=(Call(tool="complete", arguments={"response": "x"}),))
-    async with talking(lambda _request: answer) as (client, _):
-        step = await client.step(work(tools=TOOLS))
-    assert (step.text, [call.tool for call in step.calls]) == (CALL, ["complete"])
-
-
-def test_any_text_is_read_without_an_error() -> None:
-    pieces = [
+def test_any_text_is_read_without_an_error_and_nothing_is_a_call_without_tools() -> None:
+    pieces = (
         "<tool_call>",
         "</tool_call>",
         "<function=",
@@ -176,7 +134,28 @@ def test_any_text_is_read_without_an_error() -> None:
         "```",
         "\n",
         "`",
-    ]
+    )
     for number in range(3_000):
         text = "".join(pieces[(number * 7 + at * (number % 11 + 1)) % len(pieces)] for at in range(number % 17))
         written_calls(text, TOOLS)
+        assert written_calls(text, ()).text == text
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_a_written_call_is_neither_text_nor_streamed(stream: bool) -> None:
+    streamed: list[str] = []
+    text = f"I write it.\n<tool_call>{CALL}</tool_call>"
+    answers = [Answer(text=one) for one in ("Hello.", text, CALL, f"<think>hm</think>{text}")]
+    async with talking(answers, stream=stream) as (client, _):
+        await client.step(work(tools=TOOLS))
+        for expected in ("I write it.", "", "I write it."):
+            step = await client.step(work(tools=TOOLS), streamed.append)
+            assert (step.text, [call.tool for call in step.calls]) == (expected, ["write_file"])
+            assert step.calls[0].arguments == {"path": "a.txt"}
+    assert all("I write it.".startswith(one.strip()) for one in streamed)
+
+
+async def test_native_calls_leave_the_text_as_it_is() -> None:
+    answer = Answer(text=CALL, calls=(Call(tool="complete", arguments={"response": "x"}),))
+    (step,), _ = await asked(answer, work(tools=TOOLS))
+    assert (step.text, [call.tool for call in step.calls]) == (CALL, ["complete"])

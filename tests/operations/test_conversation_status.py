@@ -50,10 +50,8 @@ def test_a_conversation_with_one_agent_is_shown_with_the_agent_in_place_of_a_pha
 def test_a_workflow_is_shown_with_its_next_speaker_until_it_ends() -> None:
     graph = TransitionGraph.sequence(["writer", "editor"])
     scenario = started(graph)
-    assert conversation_status(scenario.conversation, scenario.now)["workflow"] == {
-        "name": "Review",
-        "speaker": "writer",
-    }
+    shown = {"name": "Review", "speaker": "writer"}
+    assert conversation_status(scenario.conversation, scenario.now)["workflow"] == shown
     while session(scenario).expected == "writer":
         scenario.step()
     assert conversation_status(scenario.conversation, scenario.now)["workflow"]["speaker"] == "editor"
@@ -62,6 +60,4 @@ def test_a_workflow_is_shown_with_its_next_speaker_until_it_ends() -> None:
     assert conversation_status(scenario.conversation, scenario.now)["workflow"] == ended
     closed = scenario.records(r.RoundClosed)[-1]
     last = fold(ID, [one for decision in scenario.journal for one in decision if one.seq <= closed.seq])
-    assert "workflow" not in conversation_status(last, scenario.now), (
-        "there is no next speaker, and its end is the next record"
-    )
+    assert "workflow" not in conversation_status(last, scenario.now), "its end is the next record"

@@ -160,11 +160,8 @@ def test_all_faults_of_the_settings_are_reported_with_their_place(data: Path, ra
     assert all(word in text_of(found) for word in messages)
     assert all(f.location.startswith(str(data / "tenex.toml")) for f in found)
     assert (last.level, case.settings) == (Level.WARNING, None)
-
-
-def test_a_wrong_variable_is_reported_as_one(data: Path) -> None:
-    found = bad(settings, Case(data=data, config=None, env={"TENEX_LOG__LEVEL": "loud"}))
-    assert found[0].location == "TENEX_LOG__LEVEL"
+    (found_in_environment, _) = bad(settings, Case(data=data.parent, config=None, env={"TENEX_LOG__LEVEL": "loud"}))
+    assert found_in_environment.location == "TENEX_LOG__LEVEL"
 
 
 @pytest.mark.parametrize(
@@ -258,7 +255,7 @@ def test_a_lock_of_another_user_is_never_to_be_moved(data: Path, monkeypatch: py
     """A daemon may hold it: with the file moved away a second one could begin."""
 
     def refuse(path: Path) -> DaemonProcess:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        raise PermissionError(errno.EACCES, "refused", str(path))
 
     monkeypatch.setattr(module, "lock_holder", refuse)
     (found,) = bad(daemon, case_of(data))
@@ -310,12 +307,7 @@ async def test_the_daemon_is_asked_for_its_problems(data: Path) -> None:
         return {
             "configuration": {"file": "/x/tenex.toml", "refused": ["a", "b"], "needsRestart": ["relays.urls"]},
             "relays": [
-                {
-                    "url": "wss://a.example?key=1",
-                    "state": "unresponsive",
-                    "unresponsiveSince": "2026-01-01T00:00:00Z",
-                    "fault": "x",
-                },
+                {"url": "wss://a.example?key=1", "state": "unresponsive", "unresponsiveSince": "then", "fault": "x"},
                 {"url": "wss://b.example", "state": "connected"},
             ],
             "models": {"lastFailure": {"why": "no credit left"}},
@@ -337,6 +329,7 @@ async def test_the_daemon_is_asked_for_its_problems(data: Path) -> None:
     assert "key=1" not in text
 
 
-@pytest.mark.parametrize("status", [None, 5, [], {"relays": 5, "conversations": [1], "models": {"lastFailure": 1}}])
-def test_a_status_of_another_shape_gives_no_finding(status: object) -> None:
-    assert not list(problems_in_status(status))
+def test_a_status_of_another_shape_gives_no_finding() -> None:
+    odd: list[Any] = [None, 5, [], {"relays": 5, "conversations": [1], "models": {"lastFailure": 1}}]
+    for status in odd:
+        assert not list(problems_in_status(status))

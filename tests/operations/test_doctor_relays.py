@@ -12,18 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
 from tenex.cli.init import prepare
 from tenex.nostr.keys import KeyRing
+from tenex.operations.doctor import relays as module
 from tenex.operations.doctor.configuration import settings
 from tenex.operations.doctor.findings import Case, Finding, Level
-from tenex.operations.doctor.relays import relays
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 
@@ -31,29 +27,21 @@ from tests.fakes.faultrelay import FaultRelay, Peer
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience for loopback."""
     for name in ("NAME_TIMEOUT", "OPEN_TIMEOUT", "SERVE_TIMEOUT", "DOCUMENT_TIMEOUT"):
-        monkeypatch.setattr(f"tenex.operations.doctor.relays.{name}", 1.0)
+        monkeypatch.setattr(module, name, 1.0)
 
 
 async def look(tmp_path: Path, *urls: str) -> list[Finding]:
     """The findings for these relays."""
-    data = prepare(tmp_path / "data", None, urls).data
-    case = Case(data=data, config=None, env={})
+    case = Case(data=prepare(tmp_path / "data", None, urls).data, config=None, env={})
     assert {f.level for f in settings(case)} == {Level.OK}
-    return [finding async for finding in relays(case)]
-
-
-async def only(tmp_path: Path, url: str) -> Finding:
-    """The only finding for this relay."""
-    (found,) = await look(tmp_path, url)
-    return found
+    return [finding async for finding in module.relays(case)]
 
 
 async def test_a_relay_that_serves_is_well_and_gets_no_event(tmp_path: Path) -> None:
     async with FaultRelay() as relay:
-        found = await only(tmp_path, f"{relay.url}/?token=tops3cret")
-        assert found.level is Level.OK
+        (found,) = await look(tmp_path, f"{relay.url}/?token=tops3cret")
+        assert (found.level, found.message[:25]) == (Level.OK, "serves a subscription in ")
         assert (found.location.endswith("?..."), "tops3cret" in f"{found}") == (True, False)
-        assert found.message.startswith("serves a subscription in ")
         await relay.until(lambda: not relay.peers)
         (asked,) = relay.reqs()
         project = KeyRing(tmp_path / "data" / "keys").get("project").public
@@ -91,11 +79,10 @@ async def _drops(peer: Peer, *_: object) -> None:
 async def test_a_relay_that_does_not_serve_is_a_fault(tmp_path: Path, on_req: Any, what: str) -> None:
     async with FaultRelay() as relay:
         relay.on_req = on_req
-        found = await only(tmp_path, relay.url)
-    assert (found.level, found.location) == (Level.FAULT, relay.url)
+        (found,) = await look(tmp_path, relay.url)
+    assert (found.level, found.location, found.error.exit_code) == (Level.FAULT, relay.url, 1)
     assert what in found.message
     assert found.fix
-    assert found.error.exit_code == 1
 
 
 @pytest.mark.parametrize("is_admitted", [True, False])
@@ -107,14 +94,12 @@ async def test_a_relay_that_asks_for_authentication_gets_the_projects_key(tmp_pa
         relay.on_connect = lambda peer: peer.send("AUTH", "a challenge")
         relay.on_req = _closes("auth-required: who are you?")
         relay.on_auth = relay.on_auth if is_admitted else refuses
-        found = await only(tmp_path, relay.url)
+        (found,) = await look(tmp_path, relay.url)
         (greeting,) = [frame[1] for _, frame in relay.frames if frame[0] == "AUTH"]
     assert greeting["pubkey"] == KeyRing(tmp_path / "data" / "keys").get("project").public
-    if is_admitted:
-        assert (found.level, "after authentication with the project's key" in found.message) == (Level.OK, True)
-    else:
-        assert "refuses the project's key: restricted: not on the list" in found.message
-        assert "npub" in found.fix
+    admitted, refused = "after authentication with the project's key", "refuses the project's key: restricted: not on"
+    assert (admitted if is_admitted else refused) in found.message
+    assert is_admitted or "npub" in found.fix
 
 
 async def test_small_messages_only_are_a_warning(tmp_path: Path) -> None:
@@ -137,8 +122,7 @@ async def test_relays_are_asked_at_the_same_time_and_all_of_them_away_is_reporte
 
 
 @pytest.mark.parametrize(
-    ("seconds", "level", "way"),
-    [(3_600, Level.FAULT, "3,60"), (-120, Level.WARNING, "behind"), (30, None, "")],
+    ("seconds", "level", "way"), [(3_600, Level.FAULT, "3,60"), (-120, Level.WARNING, "behind"), (30, None, "")]
 )
 async def test_a_clock_that_is_wrong_is_reported_against_the_relays(
     tmp_path: Path, seconds: int, level: Level | None, way: str
@@ -153,8 +137,7 @@ async def test_a_clock_that_is_wrong_is_reported_against_the_relays(
             await peer.send(f'["EOSE","{str(frame).split(chr(34))[3]}"]')
 
     async with serve(honest, "127.0.0.1", 0, process_response=dated) as server:
-        url = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
-        found = await look(tmp_path, url)
+        found = await look(tmp_path, f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
     skewed = [f for f in found if "clock" in f.message]
     assert [f.level for f in skewed] == ([level] if level else [])
     assert all(way in f.message for f in skewed)
@@ -181,19 +164,9 @@ async def test_a_port_without_a_listener_and_a_name_that_is_none(tmp_path: Path)
 )
 async def test_a_server_that_is_no_relay(tmp_path: Path, greeting: bytes | None, url: str, message: str) -> None:
     async with _raw(greeting) as port:
-        found = await only(tmp_path, url.format(port))
+        (found,) = await look(tmp_path, url.format(port))
     assert message in found.message
     assert found.fix
-
-
-async def test_a_certificate_that_is_not_to_be_trusted(tmp_path: Path) -> None:
-    async def nothing(_: ServerConnection) -> None:
-        return
-
-    async with serve(nothing, "127.0.0.1", 0, ssl=_self_signed(tmp_path)) as server:
-        url = f"wss://localhost:{next(iter(server.sockets)).getsockname()[1]}"
-        found = await only(tmp_path, url)
-    assert "certificate cannot be trusted" in found.message
 
 
 @asynccontextmanager
@@ -220,25 +193,12 @@ async def _raw(greeting: bytes | None) -> AsyncIterator[int]:
         await server.wait_closed()
 
 
-def _self_signed(folder: Path) -> ssl.SSLContext:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return context
+async def test_a_certificate_that_is_not_to_be_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def untrusted(*_: object, **__: object) -> None:
+        error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+        error.verify_message = "self-signed certificate"
+        raise error
+
+    monkeypatch.setattr(module, "open_websocket", untrusted)
+    (found,) = await look(tmp_path, "wss://localhost:1")
+    assert found.message == "its certificate cannot be trusted: self-signed certificate"

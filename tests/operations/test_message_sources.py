@@ -80,11 +80,8 @@ def test_the_root_is_first_whatever_its_date(at: int) -> None:
     replies = [event(ALICE, f"and {n}", 100, ("e", root.id, RELAY, "root")) for n in range(8)]
     events = [(one, RELAY) for one in (*replies, root)]
     found = messages_of_thread(ConversationId(root.id), events, PARTICIPANTS)
-    assert (found.title, found.address["root"], found.address["root_author"]) == (
-        "the beginning",
-        root.id,
-        ALICE.public,
-    )
+    address = found.address
+    assert (found.title, address["root"], address["root_author"]) == ("the beginning", root.id, ALICE.public)
     assert len(found.messages) == 9
 
 
@@ -105,20 +102,16 @@ def test_the_purpose_of_a_message_follows_from_its_author_and_tags() -> None:
     ]
 
 
-def test_commands_mentions_and_replies_are_read() -> None:
+def test_commands_mentions_and_replies_are_read_and_unauthorized_users_and_programs_left_out() -> None:
     answer = done("done", 101, "execute")
     again = event(ALICE, f"nostr:{EXECUTOR.npub} again", 103, E, ("e", answer.id, RELAY, "reply"))
-    *_, command, last = read(ROOT, answer, event(ALICE, "/stop", 102, E), again).messages
+    robot = event(ALICE, "beep", 102, E, ("L", "agent"), ("l", "ai", "agent"))
+    stranger = event(STRANGER, "hello", 101, E)
+    _, _, command, last = read(ROOT, answer, event(ALICE, "/stop", 102, E), again, robot, stranger).messages
     assert isinstance(command, r.CommandGiven)
     assert isinstance(last, r.MessageRecorded)
     assert command.command == "stop"
     assert (last.addressed, last.reply_to, last.name, last.role) == (("executor",), answer.id, "alice", Role.OWNER)
-
-
-def test_unauthorized_users_and_programs_are_left_out() -> None:
-    robot = event(ALICE, "beep", 102, E, ("L", "agent"), ("l", "ai", "agent"))
-    found = read(ROOT, event(STRANGER, "hello", 101, E), robot)
-    assert [m.text for m in found.messages if isinstance(m, r.MessageRecorded)] == [ROOT.content]
 
 
 # ---- files

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -247,8 +248,10 @@ def test_records_of_agents_that_only_the_journal_holds_are_kept_or_named() -> No
     made, lost = rebuilt_records(name, Salvaged(records=records[:-1]), found, (), NOW)
     assert fold(name, made).agent_states == state.agent_states
     assert not any("own phases" in sentence for sentence in lost)
-    made, lost = rebuilt_records(name, Salvaged(), found, (), NOW)
+    ended = replace(found, has_ended=True)
+    made, lost = rebuilt_records(name, Salvaged(), ended, (), NOW)
     assert any("own phases" in sentence for sentence in lost)
+    assert (fold(name, made).status, dict(pending(fold(name, made)))) == ("ended", {})
 
 
 def test_messages_in_intact_lines_after_the_damage_are_kept_without_a_readable_file() -> None:
@@ -260,13 +263,6 @@ def test_messages_in_intact_lines_after_the_damage_are_kept_without_a_readable_f
     assert texts(state)[-2:] == texts(fold(ID, records))[-2:]
     assert (state.phase, state.cycle, state.turn_count) == (before.phase, before.cycle, 9)
     assert "the file" in lost
-
-
-def test_an_ended_conversation_is_ended_after_the_rebuild() -> None:
-    view = {**view_of(fold(ID, played())), "status": "ended"}
-    made, _ = rebuilt_records(ID, Salvaged(), messages_of_view(view, ID, "conversation.json"), (), NOW)
-    state = fold(ID, made)
-    assert (state.status, dict(pending(state))) == ("ended", {})
 
 
 async def test_a_damaged_journal_keeps_its_good_records(home: Home) -> None:
@@ -332,17 +328,17 @@ async def test_a_file_of_a_conversation_that_exists_is_not_imported(home: Home) 
     assert len(await home.folder.read(OLD)) == 1
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"id": "e" * 64})])
-async def test_an_old_file_that_cannot_be_read_stays_and_is_named(home: Home, content: str) -> None:
-    file = put(home, content)
-    with pytest.raises(StoreDamaged, match=file.name[:20]):
-        await home.recovery.import_file(file, OLD)
-    assert file.read_text() == content
-    assert not home.folder.path(OLD).exists()
+async def test_an_old_file_that_cannot_be_read_stays_and_is_named(home: Home) -> None:
+    for content in ("", "{", "[]", json.dumps({"id": "e" * 64})):
+        file = put(home, content)
+        with pytest.raises(StoreDamaged, match=file.name[:20]):
+            await home.recovery.import_file(file, OLD)
+        assert file.read_text() == content
+        assert not home.folder.path(OLD).exists()
 
 
 @pytest.mark.parametrize("name", ["history", "phaseTransitions", "orchestratorTurns"])
 async def test_a_value_that_is_not_a_list_is_named_and_the_rest_is_imported(home: Home, name: str) -> None:
-    imported = await home.recovery.import_file(put(home, json.dumps({"id": OLD, "phase": "PLAN", name: 5})), OLD)
+    imported = await home.recovery.import_file(put(home, {"id": OLD, "phase": "PLAN", name: 5}), OLD)
     assert [sentence for sentence in imported.lost if sentence.startswith(f"{name}, ")]
     assert fold(OLD, await home.folder.read(OLD)).phase is Phase.PLAN

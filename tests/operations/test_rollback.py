@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.rollback import state_at
-from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
+from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.records.base import Record
@@ -20,13 +20,13 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.compose import NostrSealer
 from tenex.operations import rollback as module
 from tenex.operations.rollback import ForkResult, RollbackService, plan_of
-from tenex.store import atomic, journal
+from tenex.store import journal
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.stats import Stats
 from tenex.store.verify import contradictions, verify
-from tenex.store.view import Views, render
+from tenex.store.view import Views
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.workspace import Workspace
 from tests.fakes.scenario import ID, Scenario, agent, diligent, seven_phases
@@ -79,12 +79,15 @@ def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
 
 
 @pytest.fixture
-def service(folder: ConversationFolder, disk: Disk, tmp_path: Path) -> RollbackService:
+def workspace(tmp_path: Path) -> Workspace:
     (tmp_path / "workspace").mkdir()
+    return Workspace(tmp_path / "workspace")
+
+
+@pytest.fixture
+def service(folder: ConversationFolder, disk: Disk, workspace: Workspace) -> RollbackService:
     sealer = NostrSealer(["wss://relay.example"])
-    return RollbackService(
-        folder, disk, StillClock(), sealer, agent("orchestrator"), Workspace(tmp_path / "workspace"), lambda: None
-    )
+    return RollbackService(folder, disk, StillClock(), sealer, agent("orchestrator"), workspace, lambda: None)
 
 
 async def written(folder: ConversationFolder, *, each: int = 0) -> None:
@@ -103,15 +106,11 @@ async def written(folder: ConversationFolder, *, each: int = 0) -> None:
     await Views(folder, Disk()).show(state)
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file is long at once."""
+async def test_a_record_in_an_older_file_is_gone_back_to(
+    folder: ConversationFolder, service: RollbackService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
-
-
-@pytest.mark.usefixtures("short")
-async def test_a_record_in_an_older_file_is_gone_back_to(folder: ConversationFolder, service: RollbackService) -> None:
     await written(folder, each=25)
     assert len(list(folder.path(ID).glob("journal*.jsonl"))) > 3
     done = await service.roll_back(ID, 30, "Ann", "why not", service.append, files=False)
@@ -133,23 +132,6 @@ async def test_a_record_in_an_older_file_is_gone_back_to(folder: ConversationFol
     assert {p: m.duration for p, m in state.metrics.items() if p is not state.phase} == {
         p: s.duration for p, s in figures.phases.items() if p in state.metrics and p is not state.phase
     }
-
-
-async def test_a_checkpoint_after_going_back_and_in_a_fork_reads_as_it_was_written(
-    folder: ConversationFolder, service: RollbackService
-) -> None:
-    await written(folder)
-    await service.roll_back(ID, 40, "Ann", "", service.append, files=False)
-    made = await service.fork(ID, 50)
-    for name in (ID, made.state.id):
-        writer, records = await folder.open(name)
-        state = fold(name, records)
-        assert await writer.rotate(StateSnapshot.of(state))
-        await writer.close()
-        newest = await folder.read(name, NEWEST)
-        assert isinstance(newest[0], StateSnapshot)
-        assert fold(name, newest) == state
-        assert render(fold(name, newest)) == render(state)
 
 
 async def test_what_is_refused_changes_nothing(folder: ConversationFolder, service: RollbackService) -> None:
@@ -225,27 +207,6 @@ async def check(folder: ConversationFolder, made: ForkResult) -> None:
     assert [p for p, s in figures.phases.items() if s.visits] == [made.state.phase]
 
 
-async def test_a_fork_that_cannot_be_written_is_no_fork(
-    folder: ConversationFolder, service: RollbackService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each step of making its folder fails once."""
-    await written(folder)
-
-    def broken(step: str) -> Callable[..., None]:
-        def fail(*_: object, **__: object) -> None:
-            raise OSError(28, f"no space left ({step})")
-
-        return fail
-
-    for target, name in ((atomic, "replace"), (Path, "rename")):
-        with monkeypatch.context() as patched:
-            patched.setattr(target, name, broken(name))
-            with pytest.raises(StoreError, match="no space left"):
-                await service.fork(ID, 20)
-        assert [path.name for path in folder.root.iterdir()] == [ID], name
-    await service.fork(ID, 20)
-
-
 async def test_what_was_done_counts_as_done_where_only_the_view_could_not_be_written(
     folder: ConversationFolder, service: RollbackService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,11 +226,9 @@ async def test_what_was_done_counts_as_done_where_only_the_view_could_not_be_wri
 
 
 async def test_a_tool_at_work_keeps_files_from_going_back(
-    folder: ConversationFolder, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, disk: Disk, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await written(folder)
-    (tmp_path / "w").mkdir()
-    workspace = Workspace(tmp_path / "w")
     shadow = Checkpoints(tmp_path / "shadow", workspace.root)
     service = RollbackService(folder, disk, StillClock(), NostrSealer([]), agent("x"), workspace, lambda: shadow)
     monkeypatch.setattr(module, "TOOL_TIMEOUT", 0.01)

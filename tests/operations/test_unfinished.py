@@ -2,9 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +15,13 @@ from tests.benchmarks.start import NOWHERE, Lives
 from tests.service import person
 
 _noting: list[list[Path]] = []
-"""Lists that receive every opened path."""
+"""Lists that receive every opened path; an audit hook cannot be removed, so there is one."""
 
 
-@cache
-def listen() -> None:
-    """Install an audit hook for opened files; a process cannot remove it."""
-
-    def note(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and isinstance(arguments[0], str | Path):
-            for noted in _noting:
-                noted.append(Path(arguments[0]))
-
-    sys.addaudithook(note)
-
-
-@contextmanager
-def opened() -> Iterator[list[Path]]:
-    """The files this process opens as long as the block lasts."""
-    listen()
-    noted: list[Path] = []
-    _noting.append(noted)
-    try:
-        yield noted
-    finally:
-        _noting.remove(noted)
+def note(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and isinstance(arguments[0], str | Path):
+        for noted in _noting:
+            noted.append(Path(arguments[0]))
 
 
 class Silent:
@@ -57,17 +36,18 @@ class Silent:
 async def start(data: Path, unfinished: set[str]) -> set[str]:
     """One life of a daemon, until it works on what is unfinished; the names of all it opened and of their folders."""
     settings = load(None, data, env={}, overrides={"shutdown": {"deadline": 0.01}})
-    with opened() as files:
-        async with open_application(settings, model=Silent()) as app, asyncio.TaskGroup() as group:
-            group.create_task(app.serve())
-            known = app.runtime.coordinator.conversation
-            await person.until(lambda: all(known(ConversationId(name)) for name in unfinished))
-            app.runtime.stop()
-    return {part for file in files for part in file.parts}
+    _noting.append([])
+    async with open_application(settings, model=Silent()) as app, asyncio.TaskGroup() as group:
+        group.create_task(app.serve())
+        known = app.runtime.coordinator.conversation
+        await person.until(lambda: all(known(ConversationId(name)) for name in unfinished))
+        app.runtime.stop()
+    return {part for file in _noting.pop() for part in file.parts}
 
 
 async def test_a_start_opens_no_file_of_a_conversation_in_which_nothing_is_open(tmp_path: Path) -> None:
     """But for the first, which has no index to ask."""
+    sys.addaudithook(note)
     data, lives = tmp_path / "data", Lives()
     root = data / "conversations"
     prepare(data, None, [NOWHERE])

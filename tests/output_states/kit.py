@@ -6,7 +6,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
@@ -119,7 +118,7 @@ def marked() -> AgentStateMachine:
     """Marks that overlap with themselves, no planning needed, two actions."""
     planning = [Freeform("note", ("<note>", "</note>"), 0, 9), Freeform("knot", ("[aa", "aab"), 1, 5)]
     acting = [ToolCallState((READ, STOP), ("<call>", "</call>")), Freeform("reply", ("~~~\n", "\n~~~~"), 1, 6)]
-    return AgentStateMachine(planning, acting, force_planning=False, max_planning_loops=2)
+    return AgentStateMachine(planning, acting, min_planning_loops=0, max_planning_loops=2)
 
 
 @cache
@@ -177,66 +176,11 @@ def messages_of(faults: Sequence[OutputFault]) -> str:
 # ---- outputs --------------------------------------------------------------------------------------------------------
 
 HOSTILE = (
-    "\n```",
-    "```",
-    "```\n",
-    "\n```\n",
-    "```t",
-    "````",
-    "`",
-    "\n",
-    " ",
-    "\n" * 31,
-    " " * 33,
-    "\t\r\n",
-    "\n```py\n",
-    "```thinking\n",
-    "```scratchpad\n",
-    "```tool\n",
-    "<note>",
-    "</note>",
-    "</",
-    "<call>",
-    "</call>",
-    "[aa",
-    "aab",
-    "aaab",
-    "~~~\n",
-    "\n~~~~",
-    "\n~~~",
-    "{",
-    "}",
-    "[",
-    "]",
-    '"',
-    "\\",
-    "\\n",
-    '\\"',
-    "\\ud83d",
-    "\\ud83d\\ude00",
-    "\\u00e9",
-    ",",
-    ":",
-    "0",
-    "-",
-    "1e5",
-    "1.0",
-    "null",
-    "true",
-    '"name"',
-    '"x":1,',
-    "NaN",
-    "a" * 9,
-    "é",
-    "😀",
-    "\x00",
-    "\x1f",
-    "\u2028",
-    "1207",
-    "1208",
-    "-0",
-    "-4",
-    "12345678901234567890",
+    *("\n```", "```", "```\n", "\n```\n", "```t", "````", "`", "\n", " ", "\n" * 31, " " * 33, "\t\r\n", "\n```py\n"),
+    *("```thinking\n", "```scratchpad\n", "```tool\n", "<note>", "</note>", "</", "<call>", "</call>", "[aa", "aab"),
+    *("aaab", "~~~\n", "\n~~~~", "\n~~~", "{", "}", "[", "]", '"', "\\", "\\n", '\\"', "\\ud83d", "\\ud83d\\ude00"),
+    *("\\u00e9", ",", ":", "0", "-", "1e5", "1.0", "null", "true", '"name"', '"x":1,', "NaN", "a" * 9, "é", "😀"),
+    *("\x00", "\x1f", "\u2028", "1207", "1208", "-0", "-4", "12345678901234567890"),
 )
 """Pieces that mean something to one state or another."""
 
@@ -336,25 +280,6 @@ def split(draw: st.DrawFn, text: str) -> list[str]:
     """The text in chunks, some of them empty."""
     cuts = draw(st.lists(st.integers(0, len(text)), max_size=12))
     return [text[start:end] for start, end in pairwise([0, *sorted(cuts), len(text)])]
-
-
-def sample(machine: AgentStateMachine, examples: int) -> list[str]:
-    """As many outputs, always the same."""
-    found: list[str] = []
-
-    @settings(
-        max_examples=examples,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(outputs(machine))
-    def collect(output: str) -> None:
-        found.append(output)
-
-    collect()
-    return found
 
 
 # ---- the engine -----------------------------------------------------------------------------------------------------

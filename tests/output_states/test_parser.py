@@ -70,7 +70,9 @@ def test_an_output_is_segments_with_their_states() -> None:
     assert read(SHORT, THOUGHT + "\n" * (SPACES - 1) + CALL).is_valid
     parser = read(SHORT, f"```thinking\na\ud800b\n```\n{CALL}")
     assert (parser.segments[0].text, parser.is_valid) == ("a\ufffdb", True)
-    assert "No action can be taken" in messages_of(read(AgentStateMachine([Thinking(character_min=1)]), THOUGHT).faults)
+    assert "No action can be taken" in messages_of(
+        read(AgentStateMachine([Thinking(character_min=1)], [ToolCallState(())]), THOUGHT).faults
+    )
 
 
 def test_pieces_come_as_soon_as_they_are_certain() -> None:
@@ -213,9 +215,8 @@ def test_every_fault_is_reported_in_a_sentence_one_can_act_on(output: str, expec
 @pytest.mark.parametrize("astray", ["---\n", "Hello\n---\n", "---\n---\n", "---\nno\n"])
 @pytest.mark.parametrize("opening", ["# b", "# bee", "<s>"])
 def test_a_line_within_a_delimiter_that_was_none_may_open_another(astray: str, opening: str) -> None:
-    machine = AgentStateMachine(
-        [Thinking(delimiters=("---\n# a", "\n#")), Scratchpad(character_min=1, delimiters=(opening, "\n#"))]
-    )
+    planning = [Thinking(delimiters=("---\n# a", "\n#")), Scratchpad(character_min=1, delimiters=(opening, "\n#"))]
+    machine = AgentStateMachine(planning, [ToolCallState(())])
     parser = read(machine, f"{astray}{opening}two\n#")
     assert kinds(parser) == ["outside", "unfinished"]
     assert plan_of(*parser.segments) == [("scratchpad", "two", True)]

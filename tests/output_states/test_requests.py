@@ -127,4 +127,7 @@ def test_a_structural_tag_permits_what_the_parser_takes(text: str, fits: bool) -
 def test_vllm_is_sent_the_tag_as_text() -> None:
     tag = structural_tag(machine())
     assert json.loads(for_vllm(machine())["structured_outputs"]["structural_tag"]) == tag
-    assert len(json.dumps(structural_tag(AgentStateMachine(tools=(STOP,), use_python=True).plan()))) < 8_000
+    assert (
+        len(json.dumps(structural_tag(AgentStateMachine([Thinking()], [ToolCallState((STOP,)), Python()]).plan())))
+        < 8_000
+    )

@@ -1,10 +1,12 @@
 """States have the names of Proxy Base Agent; users write their own."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tenex.core.errors import ConfigurationError
+from tenex.core.messages import ToolSpec
 from tenex.output_states import (
     AgentState,
     AgentStateMachine,
@@ -21,7 +23,9 @@ from tenex.output_states import (
 )
 from tenex.output_states.requests import structural_tag
 
-from .kit import READ, STOP, Freeform, Json, messages_of, read, tool
+from .kit import READ, STOP, Freeform, Json, messages_of, read
+
+STOPS = '```tool\n{"name":"stop","arguments":{}}\n```'
 
 
 class Critique(AgentState):
@@ -52,8 +56,7 @@ def test_a_state_of_ones_own_works_like_the_built_in_ones() -> None:
     machine = AgentStateMachine([Thinking(), state], [ToolCallState((STOP,))])
     assert str(state) == "Self Critique: Write what is wrong with your plan, between <critique> and </critique>."
     assert str(state) in machine.system_prompt()
-    output = state.format("this is far too simple") + ToolCallState().format('{"name":"stop","arguments":{}}')
-    parser = read(machine, output)
+    parser = read(machine, state.format("this is far too simple") + STOPS)
     assert messages_of(parser.faults) == ""
     assert [segment.state for segment in parser.segments] == ["critique", "tool_call"]
     assert parser.segments[0].text == "this is far too simple"
@@ -75,6 +78,7 @@ def test_a_state_must_define_both() -> None:
         (Thinking(), "thinking", "```thinking\n", (50, 1000), "dim cyan", "🧠"),
         (Scratchpad(), "scratchpad", "```scratchpad\n", (50, 1000), "dim white", "📝"),
         (InnerMonologue(), "inner_monologue", "```inner_monologue\n", (50, 1500), "dim magenta", "💬"),
+        (Thinking(character_max=30), "thinking", "```thinking\n", (15, 30), "dim cyan", "🧠"),
         (ToolCallState((STOP,)), "tool_call", "```tool\n", None, "dim yellow", "🔧"),
         (Python(), "python", "```python\n", None, "yellow", "🐍"),
     ],
@@ -83,26 +87,27 @@ def test_the_built_in_states_are_those_of_the_original(
     state: AgentState, identifier: str, opening: str, limits: tuple[int, int] | None, color: str, emoji: str
 ) -> None:
     machine = state.state_machine
-    assert (state.identifier, state.delimiters, state.color, state.emoji) == (
-        identifier,
-        (opening, "\n```"),
-        color,
-        emoji,
-    )
+    assert (state.identifier, state.delimiters) == (identifier, (opening, "\n```"))
+    assert (state.color, state.emoji) == (color, emoji)
     assert (machine.identifier, machine.delimiters) == (identifier, state.delimiters)
     assert limits is None or (machine.char_min, machine.char_max) == limits
-    assert machine.graph.faults() == ()
     assert state.format("x") == f"{opening}x\n```"
     assert str(state).startswith(state.readable_name.title() + ": ")
     assert opening in state.state_prompt
 
 
-def test_users_are_shown_markdown() -> None:
-    assert Thinking().readable_format("so") == "```markdown\nso\n```"
-    assert Python().readable_format("print(1)") == "```python\nprint(1)\n```"
-    assert ToolCallState().readable_format('{"a":1}') == '```json\n{\n  "a": 1\n}\n```'
-    assert ToolCallState().readable_format("{") == "```json\n{\n```"
-    assert Thinking().readable_format("```py\nx\n```") == "````markdown\n```py\nx\n```\n````"
+@pytest.mark.parametrize(
+    ("state", "content", "shown"),
+    [
+        (Thinking(), "so", "```markdown\nso\n```"),
+        (Thinking(), "```py\nx\n```", "````markdown\n```py\nx\n```\n````"),
+        (Python(), "print(1)", "```python\nprint(1)\n```"),
+        (ToolCallState(), '{"a":1}', '```json\n{\n  "a": 1\n}\n```'),
+        (ToolCallState(), "{", "```json\n{\n```"),
+    ],
+)
+def test_users_are_shown_markdown(state: AgentState, content: str, shown: str) -> None:
+    assert state.readable_format(content) == shown
 
 
 def test_the_prompt_of_a_tool_call_names_the_tools_there_are() -> None:
@@ -114,25 +119,34 @@ def test_the_prompt_of_a_tool_call_names_the_tools_there_are() -> None:
     assert '"minLength": 1' in state.state_prompt
 
 
-def test_contents_are_checked_by_their_machine() -> None:
+RISKS = {"type": "object", "properties": {"risk": {"type": "string"}}, "required": ["risk"]}
+NUMBER = JsonStateMachine({"type": "object", "properties": {"n": {"type": "integer"}}}, delimiters=("<", ">"))
+TEXT = StateMachine({0: [(StateMachine(char_max=40), 0), ("!", 1)]}, 0, [1], char_max=5_000)
+
+
+@pytest.mark.parametrize(
+    ("machine", "content", "faults"),
+    [
+        (Python().state_machine, "x = 1", ()),
+        (Python().state_machine, "x = = 1", ("This is no Python: invalid syntax, line 1.",)),
+        (Python().state_machine, "'\\d'", ()),
+        (NUMBER, '{"n":1}', ()),
+        (NUMBER, '{"n":1.0}', ("The JSON does not fit: `n` must be a whole number without a point.",)),
+        (NUMBER, '{"n":1', ("This is no JSON: Expecting ',' delimiter, line 1, column 7.",)),
+        (TEXT, "a" * 3_000 + "!", ()),
+        (TEXT, "a" * 3_000, ("The content does not follow the steps of its state machine.",)),
+    ],
+)
+def test_contents_are_checked_by_their_machine(machine: StateMachine, content: str, faults: tuple[str, ...]) -> None:
     """A warning of Python is no fault, and free text in a graph is tried at each place once."""
+    assert machine.check(content) == faults
+
+
+def test_a_program_is_wrapped_and_a_graph_must_reach_an_end() -> None:
     python = Python(character_max=30).state_machine
     assert isinstance(python, EncapsulatedStateMachine)
     assert isinstance(python.sole, PythonStateMachine)
     assert python.char_max == 30
-    whole = JsonStateMachine({"type": "object", "properties": {"n": {"type": "integer"}}}, delimiters=("<", ">"))
-    text = StateMachine({0: [(StateMachine(char_max=40), 0), ("!", 1)]}, 0, [1], char_max=5_000)
-    expected: list[tuple[StateMachine, str, tuple[str, ...]]] = [
-        (python, "x = 1", ()),
-        (python, "x = = 1", ("This is no Python: invalid syntax, line 1.",)),
-        (python, "'\\d'", ()),
-        (whole, '{"n":1}', ()),
-        (whole, '{"n":1.0}', ("The JSON does not fit: `n` must be a whole number without a point.",)),
-        (whole, '{"n":1', ("This is no JSON: Expecting ',' delimiter, line 1, column 7.",)),
-        (text, "a" * 3_000 + "!", ()),
-        (text, "a" * 3_000, ("The content does not follow the steps of its state machine.",)),
-    ]
-    assert [machine.check(content) for machine, content, _ in expected] == [found for _, _, found in expected]
     with pytest.raises(ConfigurationError, match="no path from 0 to one of its end states"):
         StateMachine({0: [(StateMachine(), 1)]}, 0, [2])
 
@@ -141,12 +155,15 @@ def test_contents_are_checked_by_their_machine() -> None:
 
 
 def test_the_graph_plans_in_a_loop_and_then_acts() -> None:
-    graph = AgentStateMachine(tools=(STOP,), use_python=True).graph
+    graph = AgentStateMachine([Thinking(), Scratchpad()], [ToolCallState((STOP,)), Python()]).graph
     assert graph.faults() == ()
     assert graph.initial == "plan"
-    assert graph.permitted("plan", {"loops": 0}) == ("thinking", "scratchpad", "inner_monologue")
-    assert graph.permitted("plan", {"loops": 1}) == ("thinking", "scratchpad", "inner_monologue", "take_action")
-    assert graph.permitted("plan", {"loops": 3}) == ("take_action",)
+    for loops, permitted in (
+        (0, ("thinking", "scratchpad")),
+        (1, ("thinking", "scratchpad", "take_action")),
+        (3, ("take_action",)),
+    ):
+        assert graph.permitted("plan", {"loops": loops}) == permitted
     assert graph.permitted("take_action") == ("tool_call", "python")
     assert graph.permitted("tool_call") == ("done",)
     assert graph.permits("done", "END")
@@ -154,33 +171,23 @@ def test_the_graph_plans_in_a_loop_and_then_acts() -> None:
 
 
 def test_planning_need_not_be_forced_and_there_is_none_without_loops() -> None:
-    machine = AgentStateMachine(tools=(STOP,), force_planning=False)
+    machine = AgentStateMachine([Thinking()], [ToolCallState((STOP,))], min_planning_loops=0)
     assert "take_action" in machine.graph.permitted("plan", {"loops": 0})
-    assert read(machine, '```tool\n{"name":"stop","arguments":{}}\n```').is_valid
+    assert read(machine, STOPS).is_valid
     assert "0 to 3 of thinking" in machine.system_prompt()
-    machine = AgentStateMachine([Thinking()], tools=(STOP,), force_planning=False, max_planning_loops=0)
+    machine = AgentStateMachine([Thinking()], [ToolCallState((STOP,))], 0, 0)
     assert [*machine.states] == ["tool_call"]
     assert machine.graph.faults() == ()
     assert "thinking" not in machine.system_prompt()
-    with pytest.raises(ConfigurationError, match="min_planning_loops is 1 and max_planning_loops 0"):
-        AgentStateMachine([Thinking()], tools=(STOP,), max_planning_loops=0)
 
 
 def test_the_prompt_lists_every_state_that_can_be_reached() -> None:
-    machine = AgentStateMachine(use_python=True)
-    assert [*machine.states] == ["thinking", "scratchpad", "inner_monologue", "python"]  # no tool, no tool call
+    machine = AgentStateMachine([Thinking(), Scratchpad()], [ToolCallState(()), Python()])
+    assert [*machine.states] == ["thinking", "scratchpad", "python"]  # no tool, no tool call
     prompt = machine.system_prompt()
     assert all(str(state) in prompt for state in machine.states.values())
     assert "Tool Call" not in prompt
     assert "take exactly one action: python" in prompt
-
-
-def test_delimiters_and_limits_of_the_default_states_can_be_given() -> None:
-    marks = {"tool_call": ("<tool_call>", "</tool_call>"), "thinking": ("<think>", "</think>")}
-    machine = AgentStateMachine(tools=(STOP,), delimiters_kwargs=marks, character_max=60)
-    output = f'<think>{"x" * 60}</think><tool_call>{{"name":"stop","arguments":{{}}}}</tool_call>'
-    assert read(machine, output).is_valid
-    assert not read(machine, output.replace("<think>", "<think>x")).is_valid
 
 
 def test_every_fault_of_a_machine_is_named_at_once() -> None:
@@ -211,63 +218,44 @@ def test_every_fault_of_a_machine_is_named_at_once() -> None:
         "more: the schema of the value is no JSON Schema",
     ):
         assert sentence in events
-    assert len(raised.value.faults) >= 11
 
 
-def test_a_machine_that_never_acts_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no action state"):
-        AgentStateMachine(action_states=[])
-    with pytest.raises(ConfigurationError, match="100 is the most"):
-        AgentStateMachine(tools=(STOP,), max_planning_loops=101)
+def go(**parameters: Any) -> ToolSpec:
+    return ToolSpec(name="go", description="", parameters=parameters)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "sentence"),
+    ("acting", "loops", "sentence"),
     [
-        ({"type": "array"}, "the schema of go must be of type object"),
-        ({"type": "object", "properties": {"x": {"$ref": "#/nowhere"}}}, ""),
-        ({"type": "object", "properties": {"x": {"type": "text"}}}, "is no JSON Schema"),
-        ({"type": "object", "minProperties": -1}, "is no JSON Schema"),
+        ([], 3, "no action state"),
+        ([ToolCallState((STOP,))], 101, "100 is the most"),
+        ([ToolCallState((STOP,))], 0, "min_planning_loops is 1 and max_planning_loops 0"),
+        ([ToolCallState((go(type="array"),))], 3, "the schema of go must be of type object"),
+        ([ToolCallState((go(type="object", properties={"x": {"type": "text"}}),))], 3, "is no JSON Schema"),
+        ([ToolCallState((go(type="object", minProperties=-1),))], 3, "is no JSON Schema"),
     ],
 )
-def test_a_tool_whose_parameters_cannot_be_used_is_refused(parameters: dict[str, object], sentence: str) -> None:
-    spec = tool("go")
-    spec = type(spec)(name="go", description="", parameters=parameters)
-    if sentence:
-        with pytest.raises(ConfigurationError, match=sentence):
-            AgentStateMachine(tools=(spec,))
-        return
-    machine = AgentStateMachine([], [ToolCallState((spec,))], max_planning_loops=0)
-    parser = read(machine, '```tool\n{"name":"go","arguments":{"x":1}}\n```')
-    assert "cannot be held to its schema" in messages_of(parser.faults)
-    live = [STOP]
+def test_a_machine_that_cannot_be_used_is_refused(acting: list[AgentState], loops: int, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        AgentStateMachine([Thinking()], acting, loops, None if loops else 1)
+
+
+@pytest.mark.parametrize("later", [{"properties": {"x": {"$ref": "#/nowhere"}}}, {"required": 1}])
+def test_a_schema_that_turns_out_to_be_wrong_is_a_fault_of_the_answer(later: dict[str, Any]) -> None:
+    live = [go(type="object")]
     machine = AgentStateMachine([], [ToolCallState(lambda: live)], max_planning_loops=0)
-    live[0] = type(STOP)(name="stop", description="", parameters={"type": "object", "required": 1})
-    parser = read(machine, '```tool\n{"name":"stop","arguments":{}}\n```')
-    assert "the arguments cannot be held to its schema (TypeError)" in messages_of(parser.faults)
-
-
-def test_the_machine_keeps_the_limits_of_its_states() -> None:
-    """In Proxy Base Agent an inner monologue is cut to 1000 characters by the machine, whatever the state states."""
-    contents = AgentStateMachine(tools=(STOP,)).plan().contents
-    assert {name: contents[name].char_max for name in ("thinking", "inner_monologue")} == {
-        "thinking": 1000,
-        "inner_monologue": 1500,
-    }
-    narrow = AgentStateMachine(tools=(STOP,), character_max=30).plan().contents["inner_monologue"]
-    assert (narrow.char_min, narrow.char_max) == (15, 30)
+    live[0] = go(type="object", **later)
+    parser = read(machine, STOPS.replace("stop", "go").replace("{}", '{"x":1}'))
+    assert "the arguments cannot be held to its schema (" in messages_of(parser.faults)
 
 
 def test_the_tools_are_asked_for_once_for_one_output() -> None:
     """Tools that vanish between two questions must not leave a state that permits nothing."""
     answers = [(STOP,), (STOP,), (STOP,), ()]
-    machine = AgentStateMachine(tools=lambda: answers.pop(0) if len(answers) > 1 else answers[0])
-    while True:
-        plan = machine.plan()
-        calls = plan.contents.get("tool_call")
-        assert calls is None or getattr(calls, "tools", None)
-        if calls is None:
-            break
+    tools = ToolCallState(lambda: answers.pop(0) if len(answers) > 1 else answers[0])
+    machine = AgentStateMachine([Thinking()], [tools])
+    while (calls := machine.plan().contents.get("tool_call")) is not None:
+        assert getattr(calls, "tools", None)
 
 
 class Written(AgentState):
@@ -287,7 +275,6 @@ class Written(AgentState):
         return "Write."
 
 
-RISKS = {"type": "object", "properties": {"risk": {"type": "string"}}, "required": ["risk"]}
 FENCE = ("<written>", "</written>")
 
 
@@ -296,7 +283,6 @@ FENCE = ("<written>", "</written>")
     [
         lambda: JsonStateMachine(RISKS),
         lambda: EncapsulatedStateMachine(JsonStateMachine(RISKS), FENCE),
-        lambda: EncapsulatedStateMachine(state_machine=JsonStateMachine(RISKS), delimiters=FENCE),
         lambda: StateMachine({0: [(JsonStateMachine(RISKS), 1)]}, 0, [1]),
         lambda: StateMachine({0: [(EncapsulatedStateMachine(JsonStateMachine(RISKS), FENCE), 1)]}, 0, [1]),
         lambda: StateMachine({"start": [(JsonStateMachine(RISKS), "end")]}, start_state="start", end_states=["end"]),
@@ -311,16 +297,21 @@ def test_a_machine_is_built_as_users_of_pse_core_build_it(make: Callable[[], Sta
     assert "risk" in str(structural_tag(machine.plan()))
 
 
-def test_a_graph_of_machines_is_followed_step_by_step() -> None:
+@pytest.mark.parametrize(
+    ("content", "fits"),
+    [
+        ('verdict: {"risk": "none"}', True),
+        ('<note>one</note><note>two</note>verdict: {"risk": "none"}', True),
+        ("verdict: ", False),
+        ('<note>o</note>verdict: {"risk": "none"}', False),
+        ('{"risk": "none"}', False),
+        ('verdict: {"risk": 1}', False),
+    ],
+)
+def test_a_graph_of_machines_is_followed_step_by_step(content: str, fits: bool) -> None:
     """A list of notes, each in a fence, and then a value: what leaves the graph is refused."""
     note = FencedFreeformStateMachine("note", ("<note>", "</note>"), 2, 20)
     steps = StateMachine({0: [(note, 0), ("verdict: ", 1)], 1: [(JsonStateMachine(RISKS), 2)]}, 0, [2])
     machine = AgentStateMachine([], [Written(steps)], max_planning_loops=0)
-
-    def faults(content: str) -> str:
-        return messages_of(read(machine, f"<written>{content}</written>").faults)
-
-    assert not faults('verdict: {"risk": "none"}')
-    assert not faults('<note>one</note><note>two</note>verdict: {"risk": "none"}')
-    for wrong in ("verdict: ", '<note>o</note>verdict: {"risk": "none"}', '{"risk": "none"}', 'verdict: {"risk": 1}'):
-        assert "does not follow the steps of its state machine" in faults(wrong), wrong
+    faults = messages_of(read(machine, f"<written>{content}</written>").faults)
+    assert ("does not follow the steps of its state machine" in faults) is not fits

@@ -16,14 +16,11 @@ from tenex.prompting import PromptLibrary, builtin_prompts
 
 from .conftest import READS, TOOLS
 
-AGENT = "---\nname: {name}\nrole: helps\nkind: {kind}\nuse_when: needed\ntools: [read_file]\n---\nYou help.\n"
+AGENT = "---\nname: {name}\nrole: helps\nkind: {kind}\nuse_when: needed\n{tools}---\nYou help.\n"
 
 
-def write(folder: Path, slug: str, *, name: str = "Own", kind: str = "worker") -> None:
-    text = AGENT.format(name=name, kind=kind)
-    folder.joinpath(f"{slug}.md").write_text(
-        text.replace("tools: [read_file]\n", "") if kind == "orchestrator" else text
-    )
+def agent(name: str = "Own", kind: str = "worker", tools: str = "tools: [read_file]\n") -> str:
+    return AGENT.format(name=name, kind=kind, tools="" if kind == "orchestrator" else tools)
 
 
 def faults(builtin: Path, overrides: Path | None = None) -> tuple[str, ...]:
@@ -44,30 +41,26 @@ def test_the_built_in_agents_are_the_five_and_may_do_what_they_should(library: P
     assert [agent.slug for agent in library.roster] == ["executor", "planner", "project-manager", "security-expert"]
     assert [agent.slug for agent in library.roster if agent.kind is AgentKind.EXPERT] == ["security-expert"]
     assert set(library.guides) == set(Phase)
+    for slug in ("orchestrator", "unknown"):
+        with pytest.raises(InternalError, match=slug):
+            library.system_prompt(Slug(slug), Phase.CHAT, tools=(), project_name="demo")
 
 
 def test_own_agents_are_added_or_replace_built_in_ones_in_the_order_of_slugs(own: Path) -> None:
     builtin = list(PromptLibrary.load(builtin_prompts(), own / "missing", tools=TOOLS).definitions)
-    write(own, "lawyer", kind="expert")
-    write(own, "planner", name="My Planner")
-    write(own, "orchestrator", kind="orchestrator")
+    (own / "lawyer.md").write_bytes(b"\xef\xbb\xbf" + agent(kind="expert").replace("\n", "\r\n").encode())
+    (own / "planner.md").write_text(agent("My Planner"))
+    (own / "orchestrator.md").write_text(agent(kind="orchestrator"))
     (own / ".hidden.md").write_text("not an agent")
     (own / "lawyer.md~").write_text("an editor's copy")
     library = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
     assert list(library.definitions) == sorted([*builtin, "lawyer"])
+    assert library.definitions[Slug("lawyer")].body == "You help.", "whatever its line ends, and a mark at its start"
     assert library.definitions[Slug("planner")].name == "My Planner"
     assert library.definitions[Slug("planner")].source == str(own / "planner.md")
     assert library.definitions[Slug("executor")].name == "Executor"
     assert library.orchestrator.name == "Own"
     assert "You help." in library.router_prompt(project_name="demo")
-
-
-def test_a_file_with_other_line_ends_and_a_mark_at_its_start_is_read(own: Path) -> None:
-    (own / "lawyer.md").write_bytes(
-        b"\xef\xbb\xbf" + AGENT.format(name="L", kind="expert").replace("\n", "\r\n").encode()
-    )
-    library = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
-    assert library.definitions[Slug("lawyer")].body == "You help."
 
 
 def test_a_later_change_of_a_file_changes_nothing(copy: Path) -> None:
@@ -77,23 +70,31 @@ def test_a_later_change_of_a_file_changes_nothing(copy: Path) -> None:
     (copy / "orchestrator.md.j2").write_text("{{ broken")
     (copy / "agents" / "orchestrator.md").unlink()
     assert library.router_prompt(project_name="demo") == before
+    assert library.router_prompt(project_name="other") != before
 
 
 def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) -> None:
     (copy / "phases" / "chat.md").unlink()
     plan = copy / "phases" / "plan.md"
     plan.write_text(plan.read_text().replace("## Do\n", "## Doing\n"))
-    (copy / "phases" / "deploy.md").write_text("## Purpose\n\nx\n")
-    (copy / "fragments" / "answer.md.j2").write_text("{{ agent.name }}\n{{ langage }}\n")
-    (copy / "fragments" / "extra.md.j2").write_text("x")
     (copy / "fragments" / "tools.md.j2").unlink()
-    (copy / "orchestrator.md.j2").write_text("{% for row in phases %}")
     (copy / "agents" / "planner.md").write_bytes(b"---\nname: \xff\n---\n")
-    (own / "END.md").write_text(AGENT.format(name="E", kind="worker"))
-    (own / "user.md").write_text(AGENT.format(name="U", kind="worker"))
-    (own / "My_Helper.md").write_text(AGENT.format(name="H", kind="worker").replace("read_file", "fly"))
-    (own / "my-helper.md").write_text(AGENT.format(name="H", kind="boss").replace("name:", "nam:"))
-    (own / "notes.txt").write_text("x")
+    for name, text in {
+        "phases/deploy.md": "## Purpose\n\nx\n",
+        "fragments/answer.md.j2": "{{ agent.name }}\n{{ langage }}\n",
+        "fragments/extra.md.j2": "x",
+        "orchestrator.md.j2": "{% for row in phases %}",
+    }.items():
+        (copy / name).write_text(text)
+    for name, text in {
+        "END.md": agent(),
+        "user.md": agent(),
+        "My_Helper.md": agent(tools="tools: [fly]\n"),
+        "my-helper.md": agent(kind="boss").replace("name:", "nam:"),
+        "notes.txt": "x",
+    }.items():
+        (own / name).write_text(text)
+    (own / "lawyer.md").mkdir()
     found = faults(copy, own)
     for part in (
         "phases/chat.md: the file is missing",
@@ -115,27 +116,22 @@ def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) ->
         "own/my-helper.md:1: `name` is missing",
         "own/my-helper.md:4: `kind`: 'boss' is not a kind of agent",
         "own/notes.txt: is not an agent",
+        "own/lawyer.md: cannot be read: Is a directory.",
     ):
         assert sum(part in fault for fault in found) == 1, (part, found)
-    assert len(found) == 19, found
+    assert len(found) == 20, found
 
 
-def test_an_orchestrator_is_required(copy: Path) -> None:
-    (copy / "agents" / "orchestrator.md").unlink()
-    assert faults(copy) == ("No agent is of kind orchestrator. Give one of them `kind: orchestrator`.",)
-
-
-def test_two_orchestrators_are_refused_with_both_files(own: Path) -> None:
-    write(own, "conductor", kind="orchestrator")
-    (fault,) = faults(builtin_prompts(), own)
+def test_one_orchestrator_and_a_worker_or_expert_are_required(copy: Path, own: Path) -> None:
+    (own / "conductor.md").write_text(agent(kind="orchestrator"))
+    (fault,) = faults(copy, own)
     assert str(own / "conductor.md") in fault
     assert "agents/orchestrator.md" in fault
-
-
-def test_a_worker_or_expert_is_required(copy: Path) -> None:
+    (copy / "agents" / "orchestrator.md").unlink()
+    assert faults(copy) == ("No agent is of kind orchestrator. Give one of them `kind: orchestrator`.",)
     for slug in ("executor", "planner", "project-manager", "security-expert"):
         (copy / "agents" / f"{slug}.md").unlink()
-    assert faults(copy) == ("There is no worker and no expert to route to. Add an agent.",)
+    assert faults(copy, own) == ("There is no worker and no expert to route to. Add an agent.",)
 
 
 def test_a_template_that_breaks_only_in_one_phase_is_found(copy: Path) -> None:
@@ -150,31 +146,15 @@ def test_a_folder_of_own_agents_that_is_a_file_is_a_fault(tmp_path: Path) -> Non
     assert faults(builtin_prompts(), file) == (f"{file}: cannot be read as a folder: Not a directory.",)
 
 
-def test_a_folder_named_like_an_agent_is_a_fault(own: Path) -> None:
-    (own / "lawyer.md").mkdir()
-    assert faults(builtin_prompts(), own) == (f"{own}/lawyer.md: cannot be read: Is a directory.",)
-
-
-def test_a_prompt_for_the_orchestrator_or_an_unknown_agent_is_an_internal_error(library: PromptLibrary) -> None:
-    for slug in ("orchestrator", "unknown"):
-        with pytest.raises(InternalError, match=slug):
-            library.system_prompt(Slug(slug), Phase.CHAT, tools=(), project_name="demo")
-
-
 def test_prompts_inside_the_package_come_before_those_beside_it(tmp_path: Path) -> None:
     """A wheel carries them inside; a checkout has them beside the package."""
     package = tmp_path / "tenex"
-    for folder in (package / "prompts", tmp_path / "prompts"):
-        folder.mkdir(parents=True)
-    (tmp_path / "prompts" / "orchestrator.md.j2").write_text("x")
-    assert builtin_prompts(package) == tmp_path / "prompts"
-    (package / "prompts" / "orchestrator.md.j2").write_text("x")
-    assert builtin_prompts(package) == package / "prompts"
-
-
-def test_missing_prompts_are_an_error_with_the_paths_that_were_tried(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"looked in {tmp_path}/tenex/prompts and {tmp_path}/prompts"):
-        builtin_prompts(tmp_path / "tenex")
+        builtin_prompts(package)
+    for folder in (tmp_path / "prompts", package / "prompts"):
+        folder.mkdir(parents=True)
+        (folder / "orchestrator.md.j2").write_text("x")
+        assert builtin_prompts(package) == folder
 
 
 def test_an_installed_package_finds_and_loads_its_own_prompts_and_examples(tmp_path: Path) -> None:

@@ -1,16 +1,21 @@
-"""A phase's file is read whole, or every error in it is reported."""
+"""A phase's file is read whole, or every error in it is reported; headings split a text."""
 
 import pytest
 
 from tenex.core.phases import Phase
-from tenex.prompting.phase_guides import HEADINGS, read_guide
+from tenex.prompting.markdown import sections
+from tenex.prompting.phase_guides import HEADINGS, PhaseGuide, read_guide
 
 GOOD = "\n\n".join(f"## {heading}\n\nText of {heading}." for heading in HEADINGS) + "\n"
 
 
-def test_a_good_file_gives_what_the_router_reads_and_what_agents_read() -> None:
+def read(text: str) -> tuple[PhaseGuide | None, list[str]]:
     faults: list[str] = []
-    guide = read_guide(Phase.PLAN, GOOD, "plan.md", faults)
+    return read_guide(Phase.PLAN, text, "plan.md", faults), faults
+
+
+def test_a_good_file_gives_what_the_router_reads_and_what_agents_read() -> None:
+    guide, faults = read(GOOD)
     assert faults == []
     assert guide is not None
     assert (guide.phase, guide.purpose, guide.enter) == (Phase.PLAN, "Text of Purpose.", "Text of Enter when.")
@@ -19,25 +24,45 @@ def test_a_good_file_gives_what_the_router_reads_and_what_agents_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "faults"),
     [
-        (GOOD.replace("## Do\n\nText of Do.\n\n", ""), "plan.md: the heading `## Do` is missing."),
-        (GOOD.replace("## Do", "## Doo"), "plan.md:9: `## Doo` is not a heading of a phase."),
-        (GOOD.replace("## Do", "# Do"), "plan.md:9: `# Do` is not a heading of a phase."),
-        (GOOD + "## Do\n\nAgain.\n", "plan.md:20: `## Do` appears twice."),
-        (GOOD.replace("Text of Do.", ""), "plan.md:9: `## Do` is empty."),
-        ("Hello\n" + GOOD, "plan.md:1: there is text before the first heading."),
-        (GOOD.replace("Enter when", "?").replace("## Do", "## Enter when").replace("?", "Do"), "in the wrong order"),
-        ("", "the heading `## Purpose` is missing."),
+        (GOOD.replace("## Do\n\nText of Do.\n\n", ""), [": the heading `## Do` is missing."]),
+        (GOOD + "## Do\n\nAgain.\n", [":20: `## Do` appears twice."]),
+        (GOOD.replace("Text of Do.", ""), [":9: `## Do` is empty."]),
+        ("Hello\n" + GOOD, [":1: there is text before the first heading."]),
+        (
+            GOOD.replace("Enter when", "?").replace("## Do", "## Enter when").replace("?", "Do"),
+            [": the headings are in the wrong order."],
+        ),
+        ("", [f": the heading `## {heading}` is missing." for heading in HEADINGS]),
+        (
+            "x\n" + GOOD.replace("## Do", "# Do").replace("Text of Purpose.", ""),
+            [":1: there is", ":2: `## Purpose` is empty.", ":10: `# Do` is not a heading of a phase.", ": the heading"],
+        ),
     ],
 )
-def test_an_error_is_reported_with_its_line(text: str, fault: str) -> None:
-    faults: list[str] = []
-    assert read_guide(Phase.PLAN, text, "plan.md", faults) is None
-    assert any(fault in found for found in faults), faults
+def test_all_errors_of_a_file_are_reported_with_their_lines(text: str, faults: list[str]) -> None:
+    guide, found = read(text)
+    assert guide is None
+    assert len(found) == len(faults), found
+    assert all(fault.startswith(f"plan.md{part}") for fault, part in zip(found, faults, strict=True)), found
 
 
-def test_all_errors_of_a_file_are_reported_at_once() -> None:
-    faults: list[str] = []
-    read_guide(Phase.PLAN, "x\n" + GOOD.replace("## Do", "## Doo").replace("Text of Purpose.", ""), "plan.md", faults)
-    assert len(faults) == 4  # text before, empty purpose, unknown heading, missing heading
+def test_each_section_knows_its_heading_line_and_text() -> None:
+    before, one, two = sections("hello\n\n# One\ntext\n\n### deeper\nmore\n## Two ##\n", first_line=10)
+    assert (before.level, before.heading, before.text) == (0, "", "hello")
+    assert (one.level, one.heading, one.line, one.text) == (1, "One", 12, "text\n\n### deeper\nmore")
+    assert (two.level, two.heading, two.line, two.text, two.source) == (2, "Two", 17, "", "## Two ##")
+
+
+@pytest.mark.parametrize(
+    ("text", "headings"),
+    [
+        ("````sh\n## a\n```\n## b\n~~~~\n## c\n````\n## real\n", ["", "real"]),
+        ("``` a ``` b\n## real", ["", "real"]),
+        ("~~~\n## a\n## b", [""]),
+        ("##tag\n#1\n    ## code\n", [""]),
+    ],
+)
+def test_what_only_looks_like_a_heading_is_text(text: str, headings: list[str]) -> None:
+    assert [section.heading for section in sections(text)] == headings

@@ -17,8 +17,8 @@ from tenex.core.signals import Signal
 from tenex.llm.messages import marked
 from tenex.prompting import PromptLibrary
 from tenex.prompting.prompter import ConversationPrompter
-from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.sandbox import RunPolicy
 from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace
 from tests.fakes.scenario import Scenario, reply, rules
@@ -31,7 +31,7 @@ class Requests(Scenario):
 
     def __init__(self, library: PromptLibrary, root: Path, router: Any, worker: Any) -> None:
         dependencies = ToolDependencies(
-            workspace=Workspace(root), lessons=cast("Any", None), check=CheckPolicy.UNSANDBOXED
+            workspace=Workspace(root), lessons=cast("Any", None), check=RunPolicy.UNSANDBOXED
         )
         registry = ToolRegistry(standard_tools(dependencies), lambda slug: self.rules.roster.get(slug))
         known = rules()

@@ -1,7 +1,5 @@
 """Templates are strict, sandboxed and know only each other."""
 
-from typing import Any
-
 import pytest
 
 from tenex.core.errors import ConfigurationError
@@ -12,14 +10,13 @@ def templates(**texts: str) -> Templates:
     return Templates({name: Source(text, f"{name}.md.j2") for name, text in texts.items()})
 
 
-def render(text: str, **values: Any) -> str:
-    return templates(one=text).render("one", values)
-
-
-def test_values_are_inserted_as_they_are() -> None:
+def test_values_are_inserted_as_they_are_and_an_include_finds_no_file() -> None:
     """Neither escaped for HTML nor read as a template."""
     hostile = "{{ secret }} {% raw %} <b> & ''"
-    assert render("{{ words }}", words=hostile, secret="s") == hostile
+    pair = templates(one="{{ words }}{% include 'two' %}", two=" second", three="{% include '/etc/hostname' %}")
+    assert pair.render("one", {"words": hostile, "secret": "s"}) == f"{hostile} second"
+    with pytest.raises(ConfigurationError, match=r"three\.md\.j2:1"):
+        pair.render("three", {})
 
 
 @pytest.mark.parametrize(
@@ -41,15 +38,8 @@ def test_values_are_inserted_as_they_are() -> None:
 def test_the_sandbox_lets_nothing_out(text: str) -> None:
     numbers = [0]
     with pytest.raises(ConfigurationError, match=r"one\.md\.j2:2"):
-        render(f"first\n{text}", x=object(), f=render, numbers=numbers)
+        templates(one=f"first\n{text}").render("one", {"x": object(), "f": templates, "numbers": numbers})
     assert numbers == [0]
-
-
-def test_an_include_sees_the_given_templates_and_no_file() -> None:
-    pair = templates(one="{% include 'two' %}", two="second", three="{% include '/etc/hostname' %}")
-    assert pair.render("one", {}) == "second"
-    with pytest.raises(ConfigurationError, match=r"three\.md\.j2:1"):
-        pair.render("three", {})
 
 
 @pytest.mark.parametrize(

@@ -136,18 +136,6 @@ def test_every_command_the_program_and_its_example_name_exists() -> None:
     assert not faults
 
 
-def test_the_checks_above_find_commands_that_are_not_there() -> None:
-    """A command, a verb or an option no one has is a fault; a placeholder is none."""
-    assert _wrong(["tenex", "fly"])
-    assert _wrong(["tenex", "conversations", "fly"])
-    assert _wrong(["tenex", "demo", "--fly"])
-    assert not _wrong(["tenex", "conversations", "show", "ID", "--json"])
-    assert not _wrong(["tenex", "--data", "DIR"])
-    assert list(_commands("`tenex demo`\n```\n$ make test  # all\n```\n", "make")) == [["make", "test"]]
-    assert list(_commands("```sh\ncd x && tenex fly\n```\n", "tenex")) == [["tenex", "fly"]]
-    assert list(_commands("```text\n$ tenex fly\ntenex is well\n```\n", "tenex")) == [["tenex", "fly"]]
-
-
 def test_the_picture_of_the_phases_is_the_table() -> None:
     """The Mermaid diagram in docs/architecture.md is what `PHASE_TRANSITIONS` draws."""
     pictures = _fences(text_of(ROOT / "docs" / "architecture.md"), "mermaid")
@@ -243,11 +231,6 @@ def _defined(name: str) -> Callable[[], Any]:
     return found
 
 
-def test_contributing_shows_a_test_of_each_kind() -> None:
-    """The core, the flow, the wire, a model."""
-    assert len(EXAMPLES) == 4
-
-
 def test_every_module_the_architecture_names_exists() -> None:
     """A path such as `core/decide/dispatch.py` in docs/architecture.md or an ADR is a file of the package."""
     packages = "|".join(sorted({path.relative_to(ROOT / "tenex").parts[0] for path in named(".py", "tenex")}))
@@ -284,14 +267,6 @@ def _is_setting(dotted: str) -> bool:
         field = getattr(kind, "model_fields", {}).get(name)
         kind = field.annotation if field is not None else None  # a table whose names users choose
     return True
-
-
-def test_the_check_of_settings_finds_one_that_is_not_there() -> None:
-    """A name no one reads is a fault."""
-    assert _is_setting("limits.hold_for")
-    assert _is_setting("tools.shell.sandbox")
-    assert not _is_setting("limits.patience")
-    assert not _is_setting("tools.shell.patience")
 
 
 def test_the_index_of_decisions_lists_each_once() -> None:

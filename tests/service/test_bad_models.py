@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.records import Record
 from tenex.nostr.embedded import embedded_relay
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelscripts import Asked, Team, straight, swift
@@ -40,7 +39,7 @@ class Case:
     to: str
     """`router`, or the phase whose agent it is."""
     replies: tuple[Reply, ...]
-    follows: Mapping[type[Record], int] = field(default_factory=dict)
+    follows: Mapping[type[Any], int] = field(default_factory=dict)
     """How many records of a kind there must be; of those not named here none is allowed."""
 
 

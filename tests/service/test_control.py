@@ -70,7 +70,7 @@ async def test_questions_are_answered_in_order(path: Path) -> None:
     async with connected(path) as (reader, writer):
         writer.write(b'{"do":"echo","n":1}\n{"do":"echo","n":2}\n')
         assert [(await line(reader))["result"]["n"] for _ in range(2)] == [1, 2]
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600  # noqa: ASYNC240  (it is no disk)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("kind", REFUSALS)

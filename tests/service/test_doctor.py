@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from tenex.core import records as r
-
-from . import person
 from .conftest import Finished
-from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, of_kind, tenex, tenex_here
+from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, tenex, tenex_here
 
 Found = dict[str, Any]
 
@@ -132,26 +129,6 @@ async def test_a_running_daemon_is_seen_and_not_disturbed(folder: Folder) -> Non
     assert [fixed["done"] for fixed in report["fixed"]] == ["set to 0600"]
     _, after = await examined(folder.data)
     assert any("no daemon runs here" in finding["message"] for finding in after["findings"])
-
-
-async def test_a_conversation_on_hold_is_reported(folder: Folder) -> None:
-    """No file shows that a model is away: the daemon is asked."""
-    folder.file.write_text(f"{folder.file.read_text()}\n[limits]\nretry_delays = [0.05]\n")
-    table = 'default = "local:test"\n[models.providers.local]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"'
-    _replace(folder.file, b"[models]\n", f"[models]\n{table}\n".encode())
-    (folder.data / "keys" / "local.api-key").write_text("sk-x\n")
-    (folder.data / "keys" / "local.api-key").chmod(0o600)
-    async with daemon(folder) as process:
-        name = await folder.write("Create hello.py that prints hello")
-        await person.until(
-            lambda: of_kind(folder.records(name), r.RetryScheduled, lambda record: record.on_hold), PATIENCE
-        )
-        code, report = await examined(folder.data)
-        await process.stop()
-    assert code == 1
-    (held,) = (f for f in wrong(report) if f["level"] == "fault")
-    assert (held["check"], held["location"]) == ("control", f"conversation {name}")
-    assert "on hold, because a model cannot be reached; the last failure: " in held["message"]
 
 
 async def test_what_a_killed_daemon_left_is_repaired(worked_in: Folder) -> None:

@@ -176,7 +176,7 @@ async def test_a_manager_that_is_gone_changes_nothing_and_a_crash_would_leave_no
     folder: Folder, tmp_path: Path
 ) -> None:
     async with daemon(folder, NOTIFY_SOCKET=str(tmp_path / "absent"), WATCHDOG_USEC=usec(0.05)) as process:
-        limits = Path(f"/proc/{process.pid}/limits").read_text()  # noqa: ASYNC240  (it is no disk)
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
         assert re.search(r"Max core file size +0 ", limits)
         name = await folder.write("Create hello.py that prints hello")
         await folder.until(name, "ended")

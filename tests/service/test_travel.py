@@ -145,25 +145,6 @@ async def test_running_work_ends_and_without_a_daemon_the_next_start_publishes_i
 
 
 @pytest.mark.soak
-async def test_a_daemon_that_runs_a_tool_stops_it_and_its_late_result_changes_nothing(folder: Folder) -> None:
-    async with ordered(folder, "model", 2, hold=True) as process:
-        name = await folder.write("Create hello.py that prints hello")
-        await person.until((folder.marks / "held").exists)
-        first = of_kind(folder.records(name), r.MessageRecorded)[0].seq
-        done = await did(folder, "rollback", name, "--to", str(first), "--yes")
-        assert done["undone"] == ["turn-1"]
-        after = folder.state(name)
-        (folder.marks / "go").touch()
-        await person.until(lambda: not folder.state(name).outbox)
-        assert (folder.state(name).turn, folder.state(name).status) == (None, "waiting")
-        assert folder.state(name).usage == after.usage
-        await folder.write("/continue", to=name)
-        await ended(folder, name)
-        assert await process.stop() == 0
-    await is_whole(folder)
-
-
-@pytest.mark.soak
 async def test_a_kill_right_after_the_record_loses_nothing_and_publishes_once(folder: Folder) -> None:
     async with daemon(folder) as process:
         name = await folder.write("Create hello.py that prints hello")

@@ -8,35 +8,34 @@ import pytest
 from tenex.core.errors import ConfigurationError
 from tenex.settings import check_paths, find_data, load, resolve_paths
 
+HOME = {"HOME": "/home/x"}
+STATE = Path("/home/x/.local/state/tenex")
 
-def test_an_explicit_folder_wins_then_the_variable_then_the_current_folder(tmp_path: Path) -> None:
-    (tmp_path / "tenex.toml").touch()
-    env = {"TENEX_DATA": "rel", "STATE_DIRECTORY": "/systemd"}
-    assert find_data(Path("/given"), env, tmp_path) == Path("/given")
-    assert find_data(Path("below"), env, tmp_path) == tmp_path / "below"
-    assert find_data(None, env, tmp_path) == tmp_path / "rel"
+
+@pytest.mark.parametrize(
+    ("explicit", "env", "expected"),
+    [
+        ("/given", {"TENEX_DATA": "rel"}, Path("/given")),
+        ("below", {"TENEX_DATA": "rel"}, "below"),
+        (None, {"TENEX_DATA": "rel", "STATE_DIRECTORY": "/systemd"}, "rel"),
+        (None, {"STATE_DIRECTORY": "/var/lib/tenex:/var/lib/other", "XDG_STATE_HOME": "/s"}, Path("/var/lib/tenex")),
+        (None, {"XDG_STATE_HOME": "/s", **HOME}, Path("/s/tenex")),
+        (None, {"XDG_STATE_HOME": "relative", **HOME}, STATE),
+        (None, {"TENEX_DATA": "", **HOME}, STATE),
+    ],
+)
+def test_the_folder_is_the_given_one_then_the_variable_s_then_the_state_folder(
+    tmp_path: Path, explicit: str | None, env: dict[str, str], expected: Path | str
+) -> None:
+    assert find_data(None if explicit is None else Path(explicit), env, tmp_path) == tmp_path / expected
 
 
 @pytest.mark.parametrize("name", ["tenex.toml", "config/tenex.toml"])
 def test_the_current_folder_counts_where_it_holds_a_configuration(tmp_path: Path, name: str) -> None:
-    env = {"STATE_DIRECTORY": "/systemd", "HOME": "/home/x"}
-    assert find_data(None, env, tmp_path) == Path("/systemd")
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
-    assert find_data(None, env, tmp_path) == tmp_path
-
-
-@pytest.mark.parametrize(
-    ("env", "expected"),
-    [
-        ({"STATE_DIRECTORY": "/var/lib/tenex:/var/lib/other", "XDG_STATE_HOME": "/s"}, "/var/lib/tenex"),
-        ({"XDG_STATE_HOME": "/s", "HOME": "/home/x"}, "/s/tenex"),
-        ({"XDG_STATE_HOME": "relative", "HOME": "/home/x"}, "/home/x/.local/state/tenex"),
-        ({"TENEX_DATA": "", "HOME": "/home/x"}, "/home/x/.local/state/tenex"),
-    ],
-)
-def test_the_state_folder_is_the_last_resort(tmp_path: Path, env: dict[str, str], expected: str) -> None:
-    assert find_data(None, env, tmp_path) == Path(expected)
+    assert find_data(None, {"STATE_DIRECTORY": "/systemd", **HOME}, tmp_path) == tmp_path
+    assert find_data(None, {"TENEX_DATA": "rel", **HOME}, tmp_path) == tmp_path / "rel"
 
 
 def test_a_user_without_a_home_may_name_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,13 +55,9 @@ def test_a_folder_that_cannot_be_looked_into_is_not_meant_and_where_it_is_meant_
 
 
 def test_relative_folders_lie_in_the_data_folder_and_absolute_ones_elsewhere(tmp_path: Path) -> None:
-    here = resolve_paths(
-        load(None, tmp_path, env={}, overrides={"paths": {"workspace": "/elsewhere", "keys": "a/../k"}})
-    )
-    assert here.workspace == Path("/elsewhere")
-    assert here.conversations == tmp_path / "conversations"
-    assert here.agents == tmp_path / "agents"
-    assert here.config is None
+    given = {"paths": {"workspace": "/elsewhere", "keys": "a/../k"}}
+    here = resolve_paths(load(None, tmp_path, env={}, overrides=given))
+    assert (here.workspace, here.agents, here.config) == (Path("/elsewhere"), tmp_path / "agents", None)
 
 
 def refused(data: Path, **paths: str) -> tuple[str, ...]:
@@ -72,13 +67,9 @@ def refused(data: Path, **paths: str) -> tuple[str, ...]:
     return caught.value.faults
 
 
-def test_the_default_folders_are_fine(tmp_path: Path) -> None:
-    (tmp_path / "tenex.toml").touch()
-    check_paths(load(None, tmp_path, env={}))
-
-
 def test_a_workspace_that_holds_our_folders_is_refused_for_each_of_them(tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").touch()
+    check_paths(load(None, tmp_path, env={}))
     found = refused(tmp_path, workspace=".")
     assert len(found) == 7
     for word in ("conversations", "keys", "agents", "configuration"):

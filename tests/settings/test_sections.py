@@ -13,8 +13,8 @@ from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import Settings, load
 
 
-def test_the_defaults_are_the_cores() -> None:
-    assert Settings().limits.to_core() == Limits()
+def given(**sections: Any) -> Settings:
+    return load(None, Path("/nowhere"), env={}, overrides=sections)
 
 
 @pytest.mark.parametrize(
@@ -23,83 +23,58 @@ def test_the_defaults_are_the_cores() -> None:
 def test_every_limit_of_the_core_is_a_setting_in_seconds_where_it_is_a_time(field: Field[Any]) -> None:
     name, default = field.name, getattr(Limits(), field.name)
     is_time = name in {"router_warn_after", "handoff_window", "announce_after", "hold_for", "retry_delays"}
-    given: Any
+    value: Any
     wanted: Any
-    given, wanted = ([0.5, 2], (500, 2000)) if isinstance(default, tuple) else (2.5, 2500) if is_time else (7, 7)
-    settings = load(None, Path("/nowhere"), env={}, overrides={"limits": {name: given}})
-    assert settings.limits.to_core() == replace(Limits(), **{name: wanted})
+    value, wanted = ([0.5, 2], (500, 2000)) if isinstance(default, tuple) else (2.5, 2500) if is_time else (7, 7)
+    assert Settings().limits.to_core() == Limits()
+    assert given(limits={name: value}).limits.to_core() == replace(Limits(), **{name: wanted})
     assert wanted != default
 
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_every_phase_may_have_an_expectation_of_its_own(phase: Phase) -> None:
-    given = {"default": {"warn_after": 1, "close_after": 2}, phase.value: {"warn_after": 3, "close_after": 4.5}}
-    settings = load(None, Path("/nowhere"), env={}, overrides={"limits": {"expectations": given}})
-    found = settings.limits.to_core()
-    assert {p: found.expectation(p) for p in Phase} == {
-        p: Expectation(warn_after=3000, close_after=4500)
-        if p is phase
-        else Expectation(warn_after=1000, close_after=2000)
-        for p in Phase
-    }
+    times = {"default": {"warn_after": 1, "close_after": 2}, phase.value: {"warn_after": 3, "close_after": 4.5}}
+    found = given(limits={"expectations": times}).limits.to_core()
+    own, others = (Expectation(warn_after=w, close_after=c) for w, c in ((3000, 4500), (1000, 2000)))
+    assert all(found.expectation(one) == (own if one is phase else others) for one in Phase)
 
 
 def test_every_rule_of_the_gates_is_a_setting() -> None:
-    given = {"members_may_waive": True, "plan_approval": "person"}
-    settings = load(None, Path("/nowhere"), env={}, overrides={"gates": given})
-    assert {field.name for field in fields(GateRules)} == set(given)
-    assert settings.gates.to_core() == GateRules(members_may_waive=True, plan_approval="person")
+    rules: dict[str, Any] = {"members_may_waive": True, "plan_approval": "person"}
+    assert {field.name for field in fields(GateRules)} == set(rules)
+    assert given(gates=rules).gates.to_core() == GateRules(**rules)
 
 
 def test_roles_follow_the_lists_and_whether_anyone_may_talk() -> None:
     owner, member, guest_key = (SecretKey.generate() for _ in range(3))
     for is_open, guest in ((False, None), (True, Role.GUEST)):
         people = {"owners": [owner.npub], "members": [member.public, owner.public], "open": is_open}
-        found = load(None, Path("/nowhere"), env={}, overrides={"people": people}).peer_group(parse_public_key)
-        roles = [found.role(key.public) for key in (owner, member, guest_key)]
-        assert roles == [Role.OWNER, Role.MEMBER, guest]
+        found = given(people=people).peer_group(parse_public_key)
+        assert [found.role(key.public) for key in (owner, member, guest_key)] == [Role.OWNER, Role.MEMBER, guest]
 
 
-def test_a_project_no_one_may_talk_to_is_refused() -> None:
+def test_a_project_no_one_may_talk_to_and_every_invalid_key_is_reported() -> None:
     with pytest.raises(ConfigurationError, match="no one may talk here"):
         Settings().peer_group(parse_public_key)
-
-
-def test_every_invalid_key_is_reported() -> None:
-    settings = load(None, Path("/nowhere"), env={}, overrides={"people": {"owners": ["x"], "members": ["y"]}})
     with pytest.raises(ConfigurationError) as caught:
-        settings.peer_group(parse_public_key)
+        given(people={"owners": ["x"], "members": ["y"]}).peer_group(parse_public_key)
     assert [line.split(": ")[1] for line in caught.value.faults] == ["people.owners[0]", "people.members[0]"]
 
 
-def test_the_most_specific_model_wins() -> None:
+def test_the_most_specific_model_wins_and_every_named_one_is_listed() -> None:
     """An agent in a phase, the agent, its own file, the phase, the default; the router has its own."""
-    given = {
-        "default": "d",
-        "phases": {"plan": "p"},
-        "agents": {"executor": {"model": "a", "phases": {"plan": "ap"}}, "planner": {}},
-    }
-    models = load(None, Path("/nowhere"), env={}, overrides={"models": given}).models
-    assert models.for_agent("executor", Phase.PLAN, own="o") == ("ap",)
+    agents = {"executor": {"model": "a", "phases": {"plan": ["ap", "d"]}}, "planner": {}}
+    models = given(models={"default": ["d", "e"], "phases": {"plan": "p"}, "agents": agents}).models
+    assert models.for_agent("executor", Phase.PLAN, own="o") == ("ap", "d")
     assert models.for_agent("executor", Phase.CHAT, own="o") == ("a",)
     assert models.for_agent("planner", Phase.PLAN, own="o") == ("o",)
     assert models.for_agent("planner", Phase.PLAN) == ("p",)
-    assert models.for_agent("planner", Phase.CHAT) == ("d",)
-    assert models.for_router() == ("d",)
-    assert models.model_copy(update={"router": ["r", "s", "r"]}).for_router() == ("r", "s")
-
-
-def test_every_named_model_is_listed_by_its_setting() -> None:
-    given = {
-        "default": ["d", "e"],
-        "router": "r",
-        "phases": {"plan": "p"},
-        "agents": {"executor": {"model": "a", "phases": {"plan": ["ap", "d"]}}},
-    }
-    models = load(None, Path("/nowhere"), env={}, overrides={"models": given}).models
-    assert models.named() == {
+    assert models.for_agent("planner", Phase.CHAT) == models.for_router() == ("d", "e")
+    routed = models.model_copy(update={"router": ["r", "s", "r"]})
+    assert routed.for_router() == ("r", "s")
+    assert routed.named() == {
         "models.default": ("d", "e"),
-        "models.router": ("r",),
+        "models.router": ("r", "s"),
         "models.phases.plan": ("p",),
         "models.agents.executor.model": ("a",),
         "models.agents.executor.phases.plan": ("ap", "d"),
@@ -109,7 +84,7 @@ def test_every_named_model_is_listed_by_its_setting() -> None:
 @pytest.mark.parametrize("wrong", [5, [], [""], "", ["a", 5], {"a": "b"}])
 def test_an_invalid_model_is_one_error_with_an_example(wrong: object) -> None:
     with pytest.raises(ConfigurationError) as raised:
-        load(None, Path("/nowhere"), env={}, overrides={"models": {"default": wrong}})
+        given(models={"default": wrong})
     assert raised.value.faults == (
         'command line: models.default: must be the name of a model in quotes, or a list of one to ten: ["a:b", "c:d"]',
     )

@@ -1,4 +1,4 @@
-"""The threads of a store, an empty folder of conversations, and a conversation of all seven phases."""
+"""The threads of a store, an empty folder of conversations, the path of a journal, and a conversation of all phases."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tests.fakes.scenario import Scenario
 
-from .kit import StillClock, seven_phase_scenario
+from .kit import CONVERSATION_ID, StillClock, seven_phase_scenario
 
 
 @pytest.fixture
@@ -22,6 +22,11 @@ async def disk() -> AsyncIterator[Disk]:
 @pytest.fixture
 def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
     return ConversationFolder(tmp_path / "conversations", disk, StillClock())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "conversations" / CONVERSATION_ID / "journal.jsonl"
 
 
 @pytest.fixture

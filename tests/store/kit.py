@@ -1,4 +1,4 @@
-"""What the store's tests share: a stopped clock, small records, and strategies made from type hints."""
+"""What the store's tests share: a stopped clock, small records, journals, and strategies made from type hints."""
 
 import dataclasses
 import itertools
@@ -6,14 +6,32 @@ import os
 import types
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal, NewType, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
+from tenex.core.config import Role
+from tenex.core.conversation import Conversation
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, TurnId
 from tenex.core.phases import Phase
-from tenex.core.records import ConversationStarted, PhaseTransition, Record, RouteRequested, TurnClosed, TurnOpened
-from tests.fakes.scenario import Scenario, diligent, seven_phases
+from tenex.core.records import (
+    ConversationStarted,
+    MessageRecorded,
+    PhaseTransition,
+    Record,
+    RouteRequested,
+    TurnClosed,
+    TurnOpened,
+    Waiting,
+)
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store.disk import Disk
+from tenex.store.format import CONVERSATION
+from tenex.store.index_row import Row
+from tenex.store.journal import FileJournal
+from tenex.store.repository import ConversationFolder
+from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
 CONVERSATION_ID = ConversationId("c" * 64)
 
@@ -42,6 +60,69 @@ def closed(seq: int, summary: str = "done") -> TurnClosed:
     return TurnClosed(seq=seq, at=Millis(seq), turn_id=TurnId("turn-1"), summary=summary)
 
 
+def wrote(seq: int, event_id: str, **fields: Any) -> MessageRecorded:
+    """A user's message."""
+    given: dict[str, Any] = {
+        "seq": seq,
+        "at": Millis(seq),
+        "event_id": EventId(event_id),
+        "author": PublicKey("a" * 64),
+        "name": "Ana",
+        "role": Role.OWNER,
+        "text": "hello",
+        "created_at": 1,
+        **fields,
+    }
+    return MessageRecorded(**given)
+
+
+def waits(seq: int) -> Waiting:
+    return Waiting(seq=seq, at=Millis(seq), reason="user")
+
+
+def row(conversation: ConversationId = CONVERSATION_ID, **fields: Any) -> Row:
+    """A settled conversation in the index."""
+    given: dict[str, Any] = {
+        "id": conversation,
+        "bytes": 10,
+        "seq": 3,
+        "settled": True,
+        "status": "waiting",
+        "place": "chat",
+        "cycle": 1,
+        "title": "t",
+        "started": Millis(10),
+        "updated": Millis(1),
+        **fields,
+    }
+    return Row(**given)
+
+
+def encoded(*records: Record) -> bytes:
+    """The lines of records, each of which is a decision."""
+    return CONVERSATION.encode_decisions([[record] for record in records])
+
+
+async def opened(path: Path, disk: Disk) -> FileJournal:
+    journal, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
+    return journal
+
+
+async def seqs(path: Path, disk: Disk) -> list[int]:
+    """The seqs of what is on disk, as a new process would read it."""
+    journal, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
+    await journal.close()
+    return [record.seq for record in records]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def mode_of(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
 def seven_phase_scenario(*more: str) -> Scenario:
     """A conversation of all seven phases."""
     scenario = Scenario(seven_phases, diligent)
@@ -53,6 +134,21 @@ def seven_phase_scenario(*more: str) -> Scenario:
 
 def records_of(scenario: Scenario) -> list[Record]:
     return [record for decision in scenario.journal for record in decision]
+
+
+async def write_rotated(folder: ConversationFolder, scenario: Scenario, each: int = 40) -> FileJournal:
+    """The scenario on disk, a new file after so many records."""
+    journal, _ = await folder.open(ID)
+    state, since = Conversation(id=ID), 0
+    for decision in scenario.journal:
+        await journal.append([decision])
+        for record in decision:
+            state.apply(record)
+        since += len(decision)
+        if since >= each:
+            assert await journal.rotate(StateSnapshot.of(state))
+            since = 0
+    return journal
 
 
 def fails(number: int) -> Callable[..., NoReturn]:

@@ -1,6 +1,5 @@
 """Making a conversation's files: whole or not at all, and never at the cost of what was there."""
 
-import asyncio
 import errno
 import itertools
 import json
@@ -16,36 +15,34 @@ import pytest
 
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreError
-from tenex.core.ids import Millis
+from tenex.core.ids import ConversationId
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import atomic, atomic_folder
-from tenex.store.atomic_folder import WAS, create, indexed_events, put_back, renew, stamp
+from tenex.store.atomic_folder import WAS, create, indexed_events, put_back, renew
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
+from tenex.store.index_row import News
 from tenex.store.journal_reader import JOURNAL, MARK, NEWEST, VIEW, peek
 
-from .kit import CONVERSATION_ID, decisions_of
+from .kit import CONVERSATION_ID, decisions_of, fails, mode_of, names, row
 
-WHEN = stamp(Millis(1_700_000_000_000))
 NEW = decisions_of(1, 2)
+OLD = [JOURNAL, "journal-000002.jsonl", VIEW, "orchestratorTurns-000001.json", "phaseTransitions-000001.json"]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A damaged conversation with everything that may lie there."""
+    """A damaged conversation with everything that may be there."""
     folder = tmp_path / "conversations" / CONVERSATION_ID
     folder.mkdir(parents=True)
-    for name in (
-        JOURNAL,
-        "journal-000002.jsonl",
-        VIEW,
-        "orchestratorTurns-000001.json",
-        "phaseTransitions-000001.json",
-        MARK,
-        "journal.torn-x-1",
-    ):
+    for name in (*OLD, MARK, "journal.torn-x-1"):
         (folder / name).write_text(f"old {name}")
     return folder
+
+
+@pytest.fixture
+def missing(tmp_path: Path) -> Path:
+    return tmp_path / "conversations" / CONVERSATION_ID
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -53,35 +50,20 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def test_the_new_journal_is_alone_and_everything_old_is_in_one_folder(folder: Path) -> None:
-    aside = renew(folder, NEW, WHEN)
-    assert aside == folder / "journal.damaged-20231114T221320Z-1"
-    assert content(aside) == {
-        name: f"old {name}"
-        for name in (
-            JOURNAL,
-            "journal-000002.jsonl",
-            VIEW,
-            "orchestratorTurns-000001.json",
-            "phaseTransitions-000001.json",
-        )
-    }
-    assert sorted(path.name for path in folder.iterdir()) == [VIEW, aside.name, JOURNAL, "journal.torn-x-1"]
-    assert len(peek(folder / JOURNAL, CONVERSATION)) == 3
+    kept = renew(folder, NEW, "then")
+    assert kept == folder / "journal.damaged-then-1"
+    assert content(kept) == {name: f"old {name}" for name in OLD}
+    assert names(folder) == [VIEW, kept.name, JOURNAL, "journal.torn-x-1"]
     assert json.loads((folder / VIEW).read_bytes())["seq"] == 3
-    assert (folder / JOURNAL).stat().st_mode & 0o777 == 0o600
-    assert aside.stat().st_mode & 0o777 == 0o700
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-
-
-def test_a_second_time_has_a_folder_of_its_own(folder: Path) -> None:
-    first, second = renew(folder, NEW, WHEN), renew(folder, decisions_of(1), WHEN)
-    assert (first.name[-2:], second.name[-2:]) == ("-1", "-2")
-    assert len(peek(second / JOURNAL, CONVERSATION)) == 3
-    assert len(peek(folder / JOURNAL, CONVERSATION)) == 1
+    assert (mode_of(folder / JOURNAL), mode_of(kept)) == (0o600, 0o700)
+    assert names(folder.parent) == [folder.name]
+    second = renew(folder, decisions_of(1), "then")
+    assert second.name == "journal.damaged-then-2"
+    assert [len(peek(path / JOURNAL, CONVERSATION)) for path in (second, folder)] == [3, 1]
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe", "nothing"])
-def test_whatever_is_in_the_journals_place_is_moved_as_it_is(folder: Path, kind: str) -> None:
+def test_anything_in_the_journals_place_is_moved_as_it_is(folder: Path, kind: str) -> None:
     journal = folder / JOURNAL
     journal.unlink()
     if kind == "folder":
@@ -91,20 +73,14 @@ def test_whatever_is_in_the_journals_place_is_moved_as_it_is(folder: Path, kind:
         journal.symlink_to("/nowhere")
     elif kind == "pipe":
         os.mkfifo(journal)
-    aside = renew(folder, NEW, WHEN)
-    moved = aside / JOURNAL
+    moved = renew(folder, NEW, "then") / JOURNAL
     assert {
-        "folder": moved.is_dir() and (moved / "deep").is_file(),
+        "folder": (moved / "deep").is_file(),
         "link": moved.is_symlink(),
         "pipe": moved.is_fifo(),
         "nothing": not moved.exists(),
     }[kind]
     assert len(peek(journal, CONVERSATION)) == 3
-
-
-def unable(_one: Path, _other: Path) -> bool:
-    """A disk that cannot exchange two names in one step."""
-    return False
 
 
 def at_call(number: int, what: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
@@ -135,49 +111,48 @@ def is_as_it_was(folder: Path, before: dict[str, str]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
-def test_a_failed_renew_changes_nothing_and_is_repeatable(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
-) -> None:
+@pytest.fixture(params=[True, False], ids=["exchanged", "renamed twice"])
+def exchanges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the disk can exchange two names in one step."""
+    if not request.param:
+        monkeypatch.setattr(atomic_folder, "_exchange", lambda _one, _other: False)
+    return bool(request.param)
+
+
+@pytest.mark.usefixtures("exchanges")
+def test_a_failed_renew_changes_nothing_and_is_repeatable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each system call that changes something fails once."""
 
     def refuse() -> NoReturn:
         raise OSError(errno.EIO, "Input/output error")
 
-    if not exchange:
-        monkeypatch.setattr(atomic_folder, "_exchange", unable)
-    before, number, refused = content(folder), 0, 0
-    while True:
-        number += 1
+    before, refused = content(folder), 0
+    for number in itertools.count(1):
         with monkeypatch.context() as patch:
             at_call(number, refuse, patch)
             try:
-                renew(folder, NEW, WHEN)
+                renew(folder, NEW, "then")
             except StoreError as fault:
                 refused += "Input/output error" in str(fault)
         if not is_as_it_was(folder, before):
             break  # it is in place, though the last flush failed
     assert refused > 20
-    renew(folder, NEW, WHEN)
+    renew(folder, NEW, "then")
     assert set(before.values()) - {f"old {MARK}"} <= set(content(folder).values())
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert names(folder.parent) == [folder.name]
 
 
-@pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
-def test_a_killed_renew_is_done_or_undone(folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool) -> None:
-    """Nothing tidies up after a process that is killed; the second one finds everything to do it with, or done."""
-    if not exchange:
-        monkeypatch.setattr(atomic_folder, "_exchange", unable)
-    before, number, half = content(folder), 0, 0
+def test_a_killed_renew_is_done_or_undone(folder: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool) -> None:
+    """A killed process removes nothing; the second one finds all it needs to do it, or finds it done."""
+    before, half, code = content(folder), 0, 9
     whole = folder.parent.with_name("before")
     shutil.copytree(folder, whole)
-    while True:
-        number += 1
+    for number in itertools.count(1):
         process = os.fork()
         if process == 0:
             with suppress(BaseException):
                 at_call(number, lambda: os._exit(9), monkeypatch)
-                renew(folder, NEW, WHEN)
+                renew(folder, NEW, "then")
                 os._exit(0)
             os._exit(1)
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -187,90 +162,65 @@ def test_a_killed_renew_is_done_or_undone(folder: Path, monkeypatch: pytest.Monk
             half += 1
             put_back(folder)
             assert content(folder) == before
-        renew(folder, NEW, WHEN)
+        renew(folder, NEW, "then")
         assert not is_as_it_was(folder, before)
-        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-        if code == 0:
+        assert names(folder.parent) == [folder.name]
+        if code != 9:
             break
-        assert code == 9
         shutil.rmtree(folder)
         shutil.copytree(whole, folder)
+    assert code == 0
     assert number > 20
-    assert half == (0 if exchange else 1)
+    assert half == (0 if exchanges else 1)
 
 
-def test_what_lies_between_two_renames_is_not_removed_for_one_that_has_begun_since(folder: Path) -> None:
+def test_a_half_done_renew_is_kept_where_another_conversation_has_begun_since(folder: Path) -> None:
     left = folder.parent / f".{folder.name}.aaaaaaaa.tmp"
     (left / folder.name).mkdir(parents=True)
     folder.rename(left / WAS)
     create(folder, decisions_of(1))
     put_back(folder)
-    renew(folder, NEW, WHEN)
+    renew(folder, NEW, "then")
     assert (left / WAS / JOURNAL).read_text() == f"old {JOURNAL}"
 
 
-async def _made(index: Path) -> None:
-    await Index(index).close()
-
-
-def _index_knows(folder: Path, *events: str) -> None:
-    """An index that has seen these in the conversation, and another one in another."""
-    asyncio.run(_made(folder.parent / "index.sqlite"))
-    with sqlite3.connect(folder.parent / "index.sqlite") as tables:
-        tables.execute(
-            "insert into conversations values (5, ?, 1, 1, 1, 'ended', 'chat', 1, 't', 0, 0, '{}')", (CONVERSATION_ID,)
-        )
-        tables.executemany("insert into events values (?, 5)", [(event,) for event in events])
-        tables.execute("insert into events values (?, 6)", ("2" * 64,))
-    tables.close()
-
-
-def test_the_messages_the_index_knows_are_found(folder: Path) -> None:
-    shutil.rmtree(folder)
-    assert indexed_events(folder) == []
-    _index_knows(folder, "1" * 64)
-    assert indexed_events(folder) == ["1" * 64]
-    (folder.parent / "index.sqlite").write_bytes(b"no database")
-    assert indexed_events(folder) == []
+async def test_the_messages_the_index_knows_are_found(missing: Path) -> None:
+    assert indexed_events(missing) == []
+    index = Index(missing.parent / "index.sqlite")
+    index.update(row(), News(events=("1" * 64,)))
+    index.update(row(ConversationId("d" * 64)), News(events=("2" * 64,)))
+    await index.close()
+    assert indexed_events(missing) == ["1" * 64]
+    with sqlite3.connect(missing.parent / "index.sqlite") as tables:
+        tables.execute("drop table events")
+    assert indexed_events(missing) == []
 
 
 def test_a_journal_that_begins_with_a_snapshot_is_not_the_first_file(folder: Path) -> None:
-    state = fold(CONVERSATION_ID, NEW[0])
-    renew(folder, [[StateSnapshot.of(state)]], WHEN)
+    renew(folder, [[StateSnapshot.of(fold(CONVERSATION_ID, NEW[0]))]], "then")
     assert (folder / "journal-000002.jsonl").exists()
     assert not (folder / JOURNAL).exists()
     assert len(peek(folder / JOURNAL, CONVERSATION, NEWEST)) == 1
 
 
-def test_a_new_folder_appears_whole(tmp_path: Path) -> None:
-    folder = tmp_path / "conversations" / CONVERSATION_ID
-    create(folder, NEW)
-    assert [path.name for path in folder.parent.iterdir()] == [CONVERSATION_ID]
-    assert [path.name for path in folder.iterdir()] == [JOURNAL]
-    assert (folder.stat().st_mode & 0o777, (folder / JOURNAL).stat().st_mode & 0o777) == (0o700, 0o600)
-    with pytest.raises(StoreError, match=r"not empty|exists"):
-        create(folder, decisions_of(1))
-    assert len(peek(folder / JOURNAL, CONVERSATION)) == 3
-    assert [path.name for path in folder.parent.iterdir()] == [CONVERSATION_ID]
-
-
-def test_what_a_process_left_that_died_while_it_made_a_new_folder_is_removed_by_the_next(tmp_path: Path) -> None:
-    folder = tmp_path / "conversations" / CONVERSATION_ID
+def test_a_new_folder_appears_whole(missing: Path) -> None:
+    """Parts of an earlier one, whose process died, are removed."""
     for name in (CONVERSATION_ID, "e" * 64):
-        left = folder.parent / f".{name}.aaaaaaaa.tmp"
+        left = missing.parent / f".{name}.aaaaaaaa.tmp"
         left.mkdir(parents=True)
         (left / f".{JOURNAL}.aaaaaaaa.tmp").write_bytes(b"half a")
-    create(folder, NEW)
-    assert {path.name for path in folder.parent.iterdir()} == {CONVERSATION_ID, f".{'e' * 64}.aaaaaaaa.tmp"}
+    create(missing, NEW)
+    there = [f".{'e' * 64}.aaaaaaaa.tmp", CONVERSATION_ID]
+    assert (names(missing.parent), names(missing)) == (there, [JOURNAL])
+    assert (mode_of(missing), mode_of(missing / JOURNAL)) == (0o700, 0o600)
+    with pytest.raises(StoreError, match=r"not empty|exists"):
+        create(missing, decisions_of(1))
+    assert len(peek(missing / JOURNAL, CONVERSATION)) == 3
+    assert names(missing.parent) == there
 
 
-def test_a_new_folder_the_disk_does_not_take_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "conversations" / CONVERSATION_ID
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(atomic, "write_all", full)
+def test_a_new_folder_the_disk_does_not_take_leaves_nothing(missing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomic, "write_all", fails(errno.ENOSPC))
     with pytest.raises(StoreError, match="No space left"):
-        create(folder, NEW)
-    assert list(folder.parent.iterdir()) == []
+        create(missing, NEW)
+    assert names(missing.parent) == []

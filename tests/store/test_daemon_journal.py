@@ -1,4 +1,4 @@
-"""Lessons and profiles: once, durable, the newest first in reach."""
+"""Lessons, profiles and notices: once, durable, and limited to the newest."""
 
 import asyncio
 import errno
@@ -13,26 +13,30 @@ from tenex.core.ports import Notice
 from tenex.store import daemon_journal, journal, segments
 from tenex.store.daemon_journal import DaemonJournal, ProfilePublished
 from tenex.store.disk import Disk
-from tenex.tools.learn import Lessons
 
 from .kit import CONVERSATION_ID, StillClock, fails
 
 KEY = PublicKey("a" * 64)
+FILE = "_daemon/journal.jsonl"
 
 
 async def opened(root: Path, disk: Disk) -> DaemonJournal:
     return await DaemonJournal.open(root, disk, StillClock())
 
 
-async def learn(store: DaemonJournal, key: str, agent: str = "executor") -> None:
-    await store.record(agent, CONVERSATION_ID, "a title", f"lesson {key}", "tests", key)
+async def learn(store: DaemonJournal, *keys: str, agent: str = "executor") -> None:
+    for key in keys:
+        await store.record(agent, CONVERSATION_ID, "a title", f"lesson {key}", "tests", key)
+
+
+def learned(store: DaemonJournal) -> list[str]:
+    return [lesson.key for lesson in store.lessons("executor")]
 
 
 async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> None:
     store = await opened(tmp_path, disk)
-    lessons: Lessons = store  # what the tool `learn` asks for
-    assert lessons is store
-    await learn(store, "1")
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(learn(store, "1") for _ in range(5)))  # the same key records once
     await learn(store, "2", agent="planner")
     again = await opened(tmp_path, disk)
     (lesson,) = again.lessons("executor")
@@ -40,27 +44,8 @@ async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> 
     assert lesson.conversation == CONVERSATION_ID
     assert again.lessons("planner") == store.lessons("planner") != ()
     assert again.lessons("unknown") == ()
-    assert (tmp_path / "_daemon" / "journal.jsonl").exists()
-
-
-async def test_the_same_key_records_once_even_at_once_and_after_a_restart(tmp_path: Path, disk: Disk) -> None:
-    store = await opened(tmp_path, disk)
-    async with asyncio.timeout(60):
-        await asyncio.gather(*(learn(store, "same") for _ in range(5)))
-    await learn(await opened(tmp_path, disk), "same")
-    assert len((await opened(tmp_path, disk)).lessons("executor")) == 1
-
-
-async def test_the_newest_lessons_are_kept_per_agent(
-    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(daemon_journal, "LESSONS_KEPT", 3)
-    monkeypatch.setattr(daemon_journal, "KEYS_KEPT", 4)
-    store = await opened(tmp_path, disk)
-    for number in range(6):
-        await learn(store, str(number))
-    assert [lesson.key for lesson in store.lessons("executor")] == ["3", "4", "5"]
-    assert len(store._keys) == 4
+    await learn(again, "1")
+    assert len(again.all_lessons()) == 2
 
 
 async def test_a_profile_is_remembered_by_key_and_kind(tmp_path: Path, disk: Disk) -> None:
@@ -76,28 +61,25 @@ async def test_a_profile_is_remembered_by_key_and_kind(tmp_path: Path, disk: Dis
     assert again.profile(KEY, 1) is None
 
 
-async def test_after_a_failed_append_the_next_call_begins_again(tmp_path: Path) -> None:
-    disk = Disk(write=fails(errno.ENOSPC))
+async def test_after_a_failed_append_the_next_call_begins_again(tmp_path: Path, disk: Disk) -> None:
+    disk.write = fails(errno.ENOSPC)
     store = await opened(tmp_path, disk)
     with pytest.raises(AppendFailed):
         await learn(store, "1")
-    assert store.lessons("executor") == ()
+    assert learned(store) == []
     disk.write = os.write
-    await learn(store, "1")
-    await learn(store, "2")
-    assert [lesson.key for lesson in (await opened(tmp_path, disk)).lessons("executor")] == ["1", "2"]
-    disk.close()
+    await learn(store, "1", "2")
+    assert learned(await opened(tmp_path, disk)) == ["1", "2"]
 
 
-async def test_a_cancelled_record_is_known_to_the_next_call_if_it_was_written(tmp_path: Path) -> None:
-    loop = asyncio.get_running_loop()
-    writing = asyncio.Event()
+async def test_a_cancelled_record_is_known_to_the_next_call_if_it_was_written(tmp_path: Path, disk: Disk) -> None:
+    loop, writing = asyncio.get_running_loop(), asyncio.Event()
 
     def write(descriptor: int, data: memoryview) -> int:
         loop.call_soon_threadsafe(writing.set)
         return os.write(descriptor, data[:20])
 
-    disk = Disk(write=write)
+    disk.write = write
     store = await opened(tmp_path, disk)
     task = asyncio.create_task(learn(store, "1"))
     async with asyncio.timeout(60):
@@ -107,49 +89,43 @@ async def test_a_cancelled_record_is_known_to_the_next_call_if_it_was_written(tm
             await task
         await learn(store, "1")
     assert [lesson.seq for lesson in store.lessons("executor")] == [1]
-    disk.close()
 
 
 async def test_a_start_continues_without_a_damaged_journal(tmp_path: Path, disk: Disk) -> None:
-    """No conversation waits for lessons; what is to be kept fails until the file is fixed, and then does not."""
+    """No conversation waits for lessons; recording one fails until the file is repaired."""
     store = await opened(tmp_path, disk)
     await learn(store, "1")
     await store.close()
     await store.close()
     await learn(store, "2")  # a closed journal opens itself again
     await store.close()
-    path = tmp_path / "_daemon" / "journal.jsonl"
+    path = tmp_path / FILE
     good = path.read_bytes()
     path.write_bytes(b"x" + good)
     with pytest.raises(StoreDamaged, match="Move the file away to start without"):
         await opened(tmp_path, disk)
     begun = await DaemonJournal.begin(tmp_path, disk, StillClock())
-    assert begun.lessons("executor") == ()
+    assert learned(begun) == []
     with pytest.raises(StoreDamaged):
         await learn(begun, "3")
     assert path.read_bytes() == b"x" + good
     path.write_bytes(good)
     await learn(begun, "3")
-    assert [lesson.key for lesson in begun.lessons("executor")] == ["1", "2", "3"]
-    path.unlink()
-    assert (await opened(tmp_path, disk)).lessons("executor") == ()
+    assert learned(begun) == ["1", "2", "3"]
 
 
 async def test_lessons_are_known_on_a_full_disk(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """They can be read, though nothing more can be written."""
-    store = await opened(tmp_path, disk)
-    await learn(store, "1")
-    await store.close()
-
+    await learn(await opened(tmp_path, disk), "1")
     other = Disk()
     with monkeypatch.context() as patch:
         patch.setattr("tenex.store.atomic.replace", fails(errno.ENOSPC))
         begun = await DaemonJournal.begin(tmp_path, other, StillClock())
         with pytest.raises(AppendFailed):
             await learn(begun, "2")
-    assert [lesson.key for lesson in begun.lessons("executor")] == ["1"]
+    assert learned(begun) == ["1"]
     await learn(begun, "2")
-    assert [lesson.key for lesson in begun.lessons("executor")] == ["1", "2"]
+    assert learned(begun) == ["1", "2"]
     other.close()
 
 
@@ -166,23 +142,23 @@ def notice(failure: str = "damaged", written: int = 5) -> Notice:
 
 async def test_a_notice_is_kept_as_it_first_was_until_the_failure_is_over(tmp_path: Path, disk: Disk) -> None:
     store = await opened(tmp_path, disk)
-    await store.add_notice(notice())
-    await store.add_notice(notice(written=6))
-    await store.add_notice(notice("fault"))
+    for one in (notice(), notice(written=6), notice("fault")):
+        await store.add_notice(one)
     again = await opened(tmp_path, disk)
     assert again.open_notices() == store.open_notices() == (notice(), notice("fault"))
     await again.clear_notices(ConversationId("f" * 64))
     assert len(again.open_notices()) == 2
-    await again.clear_notices(CONVERSATION_ID)
-    await again.clear_notices(CONVERSATION_ID)
+    for _ in range(2):
+        await again.clear_notices(CONVERSATION_ID)
     last = await opened(tmp_path, disk)
     assert last.open_notices() == ()
     await last.add_notice(notice(written=7))
     assert (await opened(tmp_path, disk)).open_notices() == (notice(written=7),)
-    assert (tmp_path / "_daemon" / "journal.jsonl").read_bytes().count(b"\n") == 4
+    assert (tmp_path / FILE).read_bytes().count(b"\n") == 4
 
 
 async def test_a_start_reads_the_newest_file_only(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lessons and keys in it are limited to the newest."""
     monkeypatch.setattr(daemon_journal, "LESSONS_KEPT", 3)
     monkeypatch.setattr(daemon_journal, "KEYS_KEPT", 4)
     monkeypatch.setattr(journal, "FILE_BYTES", 2_000)
@@ -191,26 +167,22 @@ async def test_a_start_reads_the_newest_file_only(tmp_path: Path, disk: Disk, mo
     await store.published(KEY, 0, EventId("1" * 64), "hash", 100)
     await store.add_notice(notice())
     await learn(store, "p", agent="planner")
-    for number in range(40):
-        await learn(store, str(number))
+    await learn(store, *map(str, range(40)))
     files = segments.numbers(tmp_path / "_daemon")
     assert len(files) > 3
-    assert (tmp_path / "_daemon" / segments.name_of(files[-1])).stat().st_size < 5_000
-    (tmp_path / "_daemon" / segments.name_of(1)).write_bytes(b"never read")
+    assert segments.current(tmp_path / "_daemon").stat().st_size < 5_000
+    (tmp_path / FILE).write_bytes(b"never read")
     again = await opened(tmp_path, disk)
-    assert [lesson.key for lesson in again.lessons("executor")] == ["37", "38", "39"]
-    assert (again.lessons("executor"), again.lessons("planner")) == (
-        store.lessons("executor"),
-        store.lessons("planner"),
-    )
+    assert learned(again) == ["37", "38", "39"]
+    assert again.all_lessons() == store.all_lessons()
+    assert len(again.lessons("planner")) == 1
     assert (again.profile(KEY, 0), again.open_notices()) == (store.profile(KEY, 0), (notice(),))
-    for key in ("36", "39"):  # of calls that run again
-        await learn(again, key)
+    await learn(again, "36", "39")  # calls that run again
     assert again.lessons("executor") == store.lessons("executor")
-    await learn(again, "40")
+    await learn(again, "40", "35")  # the last is forgotten
     await again.clear_notices(CONVERSATION_ID)
     last = await opened(tmp_path, disk)
-    assert ([lesson.key for lesson in last.lessons("executor")], last.open_notices()) == (["38", "39", "40"], ())
+    assert (learned(last), last.open_notices()) == (["39", "40", "35"], ())
 
 
 async def test_a_failed_rotation_is_not_fatal(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,16 +190,16 @@ async def test_a_failed_rotation_is_not_fatal(tmp_path: Path, disk: Disk, monkey
     store = await opened(tmp_path, disk)
     with monkeypatch.context() as patch:
         patch.setattr("tenex.store.atomic.replace", fails(errno.ENOSPC))
-        await learn(store, "1")
-        await learn(store, "2")
+        await learn(store, "1", "2")
     assert segments.numbers(tmp_path / "_daemon") == [1]
-    assert [lesson.key for lesson in (await opened(tmp_path, disk)).lessons("executor")] == ["1", "2"]
+    assert learned(await opened(tmp_path, disk)) == ["1", "2"]
 
 
-async def test_a_removed_lesson_stays_removed_after_restarts_and_in_later_files(tmp_path: Path, disk: Disk) -> None:
+async def test_a_removed_lesson_stays_removed_after_restarts_and_in_later_files(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = await opened(tmp_path, disk)
-    for key in ("1", "2", "3"):
-        await learn(store, key)
+    await learn(store, "1", "2", "3")
     assert [lesson.seq for lesson in store.all_lessons()] == [1, 2, 3]
     removed = await store.remove_lesson(2)
     assert removed is not None
@@ -235,9 +207,9 @@ async def test_a_removed_lesson_stays_removed_after_restarts_and_in_later_files(
     assert await store.remove_lesson(2) is None
     assert await store.remove_lesson(4) is None  # the number of the removal itself
     await learn(store, "2")  # the same call again
+    monkeypatch.setattr(journal, "FILE_BYTES", 1)
     again = await opened(tmp_path, disk)
-    for each in (store, again):
-        assert [lesson.key for lesson in each.lessons("executor")] == ["1", "3"]
-    async with again._turn:
-        await again._rotate(await again._opened())
-    assert [lesson.key for lesson in (await opened(tmp_path, disk)).lessons("executor")] == ["1", "3"]
+    assert learned(store) == learned(again) == ["1", "3"]
+    await learn(again, "4")
+    assert len(segments.numbers(tmp_path / "_daemon")) == 2
+    assert learned(await opened(tmp_path, disk)) == ["1", "3", "4"]

@@ -1,162 +1,35 @@
-"""Damage of every kind, at every place: found or harmless, never believed, and never another conversation's business.
+"""Damage of every kind, at every place: found or harmless, and limited to one conversation."""
 
-What loading does with the end of a file is in `test_loading`, what each line proves in `test_format`; here a whole
-folder of conversations is opened as a daemon opens it.
-"""
-
+import errno
 import os
+import random
 import shutil
 import stat
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId
-from tenex.core.records import Record
+from tenex.store import journal, segments
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
-from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load, peek
+from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load
 from tenex.store.repository import ConversationFolder
-from tests.fakes.scenario import ID
+from tests.fakes.scenario import ID, Scenario
 
-from .kit import asked, started
-from .test_stats import lived
+from .kit import asked, fails, seven_phase_scenario, started, write_rotated
 
-REMEDY = "Call the carpenter."
 NAMES = [ConversationId(digit * 64) for digit in "abc"]
 
 
-def short() -> list[list[Record]]:
-    """The first decisions of a real conversation: small enough to spoil at every byte."""
-    decisions = [list(decision) for decision in lived(0).journal]
-    return decisions[:2]
-
-
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that flushes nothing: what is durable when is tested elsewhere, and here thousands of files are made."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
-def states_of(decisions: list[list[Record]]) -> list[Conversation]:
-    """Every state a prefix of whole decisions leads to."""
-    records: list[Record] = []
-    states = [fold(ID, [])]
-    for decision in decisions:
-        records += decision
-        states.append(fold(ID, records))
-    return states
-
-
-@pytest.mark.usefixtures("hasty")
-def test_a_flipped_bit_at_any_byte_is_found_or_costs_the_last_decision(tmp_path: Path) -> None:
-    """On disk: damage leaves every byte where it is, and a tail that is cut off is kept."""
-    decisions = short()
-    good = CONVERSATION.encode_decisions(decisions)
-    states = states_of(decisions)
-    last = len(good) - len(CONVERSATION.encode_decisions(decisions[-1:]))
-    path = tmp_path / ID / JOURNAL
-    path.parent.mkdir()
-    found = {"damage": 0, "torn": 0}
-    for place in range(len(good)):
-        broken = bytearray(good)
-        broken[place] ^= 1 << place % 8
-        path.write_bytes(broken)
-        try:
-            loaded = load(path, CONVERSATION, "then", REMEDY)
-        except StoreDamaged:
-            found["damage"] += 1
-            assert path.read_bytes() == broken
-            assert (path.parent / MARK).read_text().startswith(f"{path}: line ")
-            continue
-        found["torn"] += 1
-        assert place >= last - 1  # the line end before it belongs to both
-        assert fold(ID, loaded.records) in states
-        assert loaded.torn is not None
-        assert path.read_bytes() + loaded.torn.read_bytes() == broken
-        loaded.torn.unlink()
-    assert min(found.values()) > 100
-
-
-@pytest.mark.usefixtures("hasty")
-def test_a_tail_of_zeroes_costs_no_more_than_the_decision_it_is_in(tmp_path: Path) -> None:
-    """What a file system leaves that had grown the file and not written the page; then the journal goes on."""
-    decisions = short()
-    good = CONVERSATION.encode_decisions(decisions)
-    before = CONVERSATION.encode_decisions(decisions[:-1])
-    path = tmp_path / ID / JOURNAL
-    path.parent.mkdir()
-    for cut in (*range(len(before), len(good), 7), len(good) - 1):
-        path.write_bytes(good[:cut] + bytes(len(good) - cut))
-        loaded = load(path, CONVERSATION, "then", REMEDY)
-        assert loaded.length == len(before)
-        path.write_bytes(path.read_bytes() + CONVERSATION.encode_decisions(decisions[-1:]))
-        assert peek(path, CONVERSATION) == [record for decision in decisions for record in decision]
-
-
-# ---- beside other conversations -----------------------------------------------------------------------------------
-
-
-def middle(path: Path) -> None:
-    data = bytearray((path / JOURNAL).read_bytes())
-    data[len(data) // 3] ^= 4
-    (path / JOURNAL).write_bytes(data)
-
-
-def as_folder(name: str) -> Callable[[Path], None]:
-    def spoil(path: Path) -> None:
-        (path / name).unlink(missing_ok=True)
-        (path / name).mkdir()
-
-    return spoil
-
-
-def file_for_folder(path: Path) -> None:
-    shutil.rmtree(path)
-    path.write_text("no folder")
-
-
-def pipe(path: Path) -> None:
-    (path / JOURNAL).unlink()
-    os.mkfifo(path / JOURNAL)
-
-
-def doubled(path: Path) -> None:
-    lines = (path / JOURNAL).read_bytes().splitlines(keepends=True)
-    (path / JOURNAL).write_bytes(b"".join([*lines, lines[-1]]))
-
-
-def emptied(path: Path) -> None:
-    (path / JOURNAL).write_bytes(b"")
-
-
-def zeroed(path: Path) -> None:
-    (path / JOURNAL).write_bytes(bytes((path / JOURNAL).stat().st_size))
-
-
-def removed(path: Path) -> None:
-    (path / JOURNAL).unlink()
-
-
-SPOILERS: dict[str, Callable[[Path], None]] = {
-    "a bit": middle,
-    "a folder for the journal": as_folder(JOURNAL),
-    "a file for the folder": file_for_folder,
-    "a pipe for the journal": pipe,
-    "the last line twice": doubled,
-    "an empty journal": emptied,
-    "a journal of zeroes": zeroed,
-    "no journal": removed,
-}
-
-
-@pytest.fixture
-async def folder(folder: ConversationFolder) -> AsyncIterator[ConversationFolder]:
+async def three(folder: ConversationFolder) -> AsyncIterator[ConversationFolder]:
     """Three conversations with their views."""
     for name in NAMES:
         journal, _ = await folder.open(name)
@@ -167,30 +40,7 @@ async def folder(folder: ConversationFolder) -> AsyncIterator[ConversationFolder
     await folder.close()
 
 
-@pytest.mark.parametrize("what", SPOILERS)
-async def test_one_damaged_conversation_is_refused_and_the_others_go_on(folder: ConversationFolder, what: str) -> None:
-    """Opened, written to, listed and indexed as ever; the damaged one as it was, and named."""
-    one, *others = NAMES
-    SPOILERS[what](folder.path(one))
-    before = _all_of(folder.path(one))
-    index = Index(folder.root / "index.sqlite")
-    unfinished = await index.catch_up(folder)
-    await index.close()
-    with pytest.raises(StoreDamaged) as caught:
-        await folder.open(one)
-    assert str(folder.path(one)) in str(caught.value)
-    assert _all_of(folder.path(one)) == before
-    for name in others:
-        journal, records = await folder.open(name)
-        await journal.append([[asked(4)]])
-        assert [record.seq for record in [*records, *await folder.read(name)]] == [1, 2, 3, 1, 2, 3, 4]
-    assert set(others) <= set(await folder.lengths())
-    assert set(others).isdisjoint(await folder.quarantined())
-    assert set(others) <= set(unfinished) | set(await folder.lengths())
-    await folder.behind()
-
-
-def _all_of(path: Path) -> dict[str, object]:
+def all_of(path: Path) -> dict[str, object]:
     """All files at a path and below, but for the mark."""
     paths = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
     return {
@@ -200,70 +50,207 @@ def _all_of(path: Path) -> dict[str, object]:
     }
 
 
-async def test_a_link_that_leads_nowhere_is_not_filled(folder: ConversationFolder, tmp_path: Path) -> None:
+def with_bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda path: (path / JOURNAL).write_bytes(change((path / JOURNAL).read_bytes()))
+
+
+def in_its_place(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Something else has the journal's name."""
+
+    def spoil(path: Path) -> None:
+        (path / JOURNAL).unlink()
+        make(path / JOURNAL)
+
+    return spoil
+
+
+def file_for_folder(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("no folder")
+
+
+SPOILERS: dict[str, Callable[[Path], object]] = {
+    "a bit": with_bytes(lambda data: data[:90] + bytes([data[90] ^ 4]) + data[91:]),
+    "a folder for the journal": in_its_place(Path.mkdir),
+    "a file for the folder": file_for_folder,
+    "a pipe for the journal": in_its_place(os.mkfifo),
+    "a link for the journal": in_its_place(lambda path: path.symlink_to("/nowhere")),
+    "the last line twice": with_bytes(lambda data: data + data.splitlines(keepends=True)[-1]),
+    "an empty journal": with_bytes(lambda _: b""),
+    "a journal of zeroes": with_bytes(lambda data: bytes(len(data))),
+    "no journal": in_its_place(lambda _: None),
+}
+
+
+@pytest.mark.parametrize("what", SPOILERS)
+async def test_one_damaged_conversation_is_refused_and_the_others_continue(
+    three: ConversationFolder, what: str
+) -> None:
+    """They are opened, written to, listed and indexed; the damaged one stays as it is, and is named."""
+    one, *others = NAMES
+    SPOILERS[what](three.path(one))
+    before = all_of(three.path(one))
+    index = Index(three.root / "index.sqlite")
+    unfinished = await index.catch_up(three)
+    await index.close()
+    with pytest.raises(StoreDamaged) as caught:
+        await three.open(one)
+    assert str(three.path(one)) in str(caught.value)
+    assert all_of(three.path(one)) == before
+    for name in others:
+        journal, records = await three.open(name)
+        await journal.append([[asked(4)]])
+        assert [record.seq for record in [*records, *await three.read(name)]] == [1, 2, 3, 1, 2, 3, 4]
+    assert set(others) <= set(await three.lengths()) & set(unfinished)
+    quarantined = await three.quarantined()
+    assert quarantined == ({} if "the folder" in what else {one: str(caught.value)})
+    await three.behind()
+
+
+async def test_a_folder_we_may_not_enter_is_named(three: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, barred = os.open, fails(errno.EACCES)
+
+    def opened(path: Any, *more: Any, **named: Any) -> int:
+        return barred() if NAMES[0] in str(path) else real(path, *more, **named)
+
+    monkeypatch.setattr(os, "open", opened)
+    with pytest.raises(StoreDamaged, match=r"it cannot be opened \(Permission denied\).* Look who owns it"):
+        await three.open(NAMES[0])
+    assert len((await three.open(NAMES[1]))[1]) == 3
+
+
+async def test_a_link_that_leads_nowhere_is_not_filled(three: ConversationFolder, tmp_path: Path) -> None:
     """A disk that is not mounted today: nothing of the conversation is begun in its place."""
-    path = folder.path(NAMES[0])
+    path = three.path(NAMES[0])
     shutil.rmtree(path)
     path.symlink_to(tmp_path / "unmounted")
-    journal, _ = await folder.open(NAMES[0])
+    journal, _ = await three.open(NAMES[0])
     with pytest.raises(AppendFailed):
         await journal.append([[started(NAMES[0])]])
     assert path.is_symlink()
     assert not (tmp_path / "unmounted").exists()
 
 
-async def test_a_folder_in_the_views_place_costs_nothing_but_the_view(folder: ConversationFolder) -> None:
-    as_folder(VIEW)(folder.path(NAMES[0]))
-    _, records = await folder.open(NAMES[0])
-    assert len(records) == 3
+# ---- several files ------------------------------------------------------------------------------------------------
 
 
-OTHER_USER = """
-import asyncio, os, sys
-from pathlib import Path
-from tenex.store.disk import Disk
-from tenex.core.errors import StoreDamaged
-from tenex.core.ids import ConversationId
-from tenex.store.repository import ConversationFolder
-from tests.store.kit import StillClock, decisions_of
-from tenex.store.format import CONVERSATION
-CONVERSATION.decode_lines(CONVERSATION.encode_decisions(decisions_of(1)))  # imports what only root may read here
-if os.getuid() == 0:
-    os.setgroups([]); os.setgid(65534); os.setuid(65534)
-async def main():
-    folder = ConversationFolder(Path(sys.argv[1]), Disk(), StillClock())
-    print(len(await folder.lengths()), len(await folder.behind()), len(await folder.quarantined()))
-    for name in sys.argv[2:]:
+@pytest.fixture
+async def rotated(folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a conversation of all seven phases, in several files."""
+    monkeypatch.setattr(journal, "FILE_BYTES", 1)
+    monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
+    await (await write_rotated(folder, scenario)).close()
+    return folder.path(ID)
+
+
+def copied_on(path: Path, older: int, number: int) -> None:
+    """An operator copied an older file behind the newest."""
+    shutil.copy(path / segments.name_of(older), path / segments.name_of(number + 1))
+
+
+def swapped(path: Path, number: int) -> None:
+    """The two newest have each other's names."""
+    last, before = path / segments.name_of(number), path / segments.name_of(number - 1)
+    last.rename(path / "x")
+    before.rename(last)
+    (path / "x").rename(before)
+
+
+REFUSED: dict[str, Callable[[Path, int], object]] = {
+    "an older file behind the newest": lambda path, number: copied_on(path, 2, number),
+    "the first file behind the newest": lambda path, number: copied_on(path, 1, number),
+    "two files swapped": swapped,
+    "an empty file behind the newest": lambda path, number: (path / segments.name_of(number + 1)).touch(0o600),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_files_that_cannot_follow_each_other_are_refused(rotated: Path, what: str) -> None:
+    """To continue in a file that knows less than the one before it would lose what that one holds."""
+    REFUSED[what](rotated, segments.numbers(rotated)[-1])
+    before = all_of(rotated)
+    with pytest.raises(StoreDamaged, match=rf"{rotated}.*Nothing was changed"):
+        load(rotated / JOURNAL, CONVERSATION, "then", "")
+    assert all_of(rotated) == before
+
+
+def spoilt(data: bytes, way: str, place: float, dice: random.Random) -> bytes:
+    """Some bytes with damage of a kind at a place between 0 and 1."""
+    at = min(int(place * len(data)), max(0, len(data) - 1))
+    lines = data.splitlines(keepends=True)
+    line = min(int(place * len(lines)), max(0, len(lines) - 1))
+    match way:
+        case "cut":
+            return data[:at]
+        case "bit":
+            return data[:at] + bytes(byte ^ 1 << dice.randrange(8) for byte in data[at : at + 1]) + data[at + 1 :]
+        case "zero tail":
+            return data[:at] + bytes(len(data) - at)
+        case "zero page":
+            page = at // 512 * 512
+            return data[:page] + bytes(len(data[page : page + 512])) + data[page + 512 :]
+        case "noise":
+            return data[:at] + dice.randbytes(40) + data[at:]
+        case "line twice":
+            return b"".join([*lines[: line + 1], *lines[line:]])
+        case "line gone":
+            return b"".join([*lines[:line], *lines[line + 1 :]])
+        case _:
+            return b""
+
+
+WAYS = ("cut", "bit", "zero tail", "zero page", "noise", "line twice", "line gone", "empty")
+DAMAGE = st.tuples(st.integers(-3, -1), st.sampled_from(WAYS), st.floats(0, 1), st.randoms(use_true_random=False))
+
+
+@pytest.mark.parametrize("examples", [60, pytest.param(1_500, marks=pytest.mark.soak)])
+def test_random_damage_is_refused_or_costs_the_last_decisions_of_the_newest_file_and_never_a_byte(
+    rotated: Path, monkeypatch: pytest.MonkeyPatch, examples: int
+) -> None:
+    """Damage to one to three of the files."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    decisions = seven_phase_scenario().journal
+    states = [fold(ID, [record for one in decisions[:end] for record in one]) for end in range(len(decisions) + 1)]
+    whole = {path.name: path.read_bytes() for path in rotated.iterdir()}
+    numbers = segments.numbers(rotated)
+    newest = segments.name_of(numbers[-1])
+    least = CONVERSATION.decode_lines(whole[segments.name_of(numbers[-2])])[0][-1].seq
+    outcomes = set[str]()
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.lists(DAMAGE, min_size=1, max_size=3))
+    @example([(-1, "cut", 1.0, random.Random(1))])  # which few of the others come to
+    def check(damage: list[tuple[int, str, float, random.Random]]) -> None:
+        for path in rotated.iterdir():
+            path.unlink()
+        for name, data in whole.items():
+            (rotated / name).write_bytes(data)
+        for back, way, place, dice in damage:
+            path = rotated / segments.name_of(numbers[back])
+            path.write_bytes(spoilt(path.read_bytes(), way, place, dice))
+        before = {name: (rotated / name).read_bytes() for name in whole}
         try:
-            journal, records = await folder.open(ConversationId(name))
-            print("opened", len(records))
-        except StoreDamaged as fault:
-            print("refused", fault)
-asyncio.run(main())
-"""
+            loaded = load(rotated / JOURNAL, CONVERSATION, "then", "")
+        except StoreDamaged:
+            outcomes.add("refused")
+            assert {path.name: path.read_bytes() for path in rotated.iterdir() if path.name != MARK} == before
+            return
+        after = {name: (rotated / name).read_bytes() for name in whole}
+        tail = loaded.torn.read_bytes() if loaded.torn is not None else b""
+        outcomes.add("torn" if tail else "whole")
+        assert {**after, newest: after[newest] + tail} == before
+        state = fold(ID, loaded.records)
+        assert state in states
+        assert state.next_seq > least, "the newest file holds all of the earlier ones"
+
+    check()
+    assert outcomes == {"refused", "torn", "whole"}
 
 
-async def test_a_folder_we_may_not_enter_is_named_and_the_others_open(folder: ConversationFolder) -> None:
-    """In a process without root's powers, for which no permission is wrong."""
-    if os.getuid() == 0:
-        for path in (folder.root, *folder.root.rglob("*")):
-            os.chown(path, 65534, 65534)
-    for above in folder.root.parents:
-        above.chmod(above.stat().st_mode | 0o055)
-        if above.name.startswith("pytest-of"):
-            break
-    folder.path(NAMES[0]).chmod(0)
-    try:
-        ran = subprocess.run(  # noqa: ASYNC221 - nothing else is at work here
-            [sys.executable, "-c", OTHER_USER, str(folder.root), *NAMES],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=Path(__file__).parents[2],
-        )
-    finally:
-        folder.path(NAMES[0]).chmod(0o700)
-    refused, *opened = [line for line in ran.stdout.splitlines() if line.startswith(("refused", "opened"))]
-    assert "it cannot be opened (Permission denied)" in refused
-    assert "Look who owns it" in refused
-    assert opened == ["opened 3", "opened 3"]
+async def test_a_folder_read_only_for_now_is_not_damaged(rotated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("tenex.store.atomic.replace", fails(errno.EACCES))
+        with pytest.raises(AppendFailed, match=r"could be read, but .* cannot be written to"):
+            load(rotated / JOURNAL, CONVERSATION, "then", "")
+    assert not (rotated / MARK).exists()
+    load(rotated / JOURNAL, CONVERSATION, "then", "")

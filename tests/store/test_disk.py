@@ -13,11 +13,7 @@ import pytest
 from tenex.core.errors import InternalError
 from tenex.store.disk import THREADS, Disk, OpenFiles
 
-from .kit import fails
-
-
-def descriptor() -> int:
-    return os.open("/dev/null", os.O_RDONLY)
+from .kit import fails, names
 
 
 def is_open(number: int) -> bool:
@@ -28,41 +24,26 @@ def is_open(number: int) -> bool:
     return True
 
 
-async def test_a_cancelled_caller_waits_until_the_work_has_ended(disk: Disk) -> None:
-    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+async def test_a_cancelled_caller_waits_until_the_work_has_ended() -> None:
+    """Also where it had not begun."""
+    disk, may_end, done = Disk(threads=1), threading.Event(), list[str]()
 
     def work() -> None:
-        begun.set()
         may_end.wait(10)
-        ended.set()
         raise OSError(5, "no listener")
 
-    task = asyncio.create_task(disk.run(work))
-    await asyncio.to_thread(begun.wait, 10)
-    task.cancel()
-    await asyncio.wait({task}, timeout=0.01)
-    task.cancel()
-    await asyncio.wait({task}, timeout=0.01)
-    assert not task.done()
+    first, second = asyncio.create_task(disk.run(work)), asyncio.create_task(disk.run(done.append, "written"))
+    for _ in range(2):
+        await asyncio.wait({first, second}, timeout=0.01)
+        first.cancel()
+        second.cancel()
+    assert not first.done()
+    assert not second.done()
     may_end.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert ended.is_set()
-
-
-async def test_work_that_had_not_begun_is_done_for_a_cancelled_caller_too() -> None:
-    disk, may_end, done = Disk(threads=1), threading.Event(), list[str]()
-    before = asyncio.create_task(disk.run(may_end.wait, 10))
-    waiting = asyncio.create_task(disk.run(done.append, "written"))
-    await asyncio.wait({before, waiting}, timeout=0.01)
-    waiting.cancel()
-    await asyncio.wait({waiting}, timeout=0.01)
-    assert not waiting.done()
-    may_end.set()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
+    for task in (first, second):
+        with pytest.raises(asyncio.CancelledError):
+            await task
     assert done == ["written"]
-    assert await before
     disk.close()
 
 
@@ -93,36 +74,24 @@ async def test_what_failed_is_released_when_the_thread_takes_other_work() -> Non
         disk.close()
 
 
-def test_the_file_longest_unused_is_closed_first() -> None:
+def test_the_file_longest_unused_is_closed_first_unless_it_is_taken() -> None:
     files = OpenFiles(most=2)
-    numbers = [descriptor() for _ in range(3)]
-    files.put(1, numbers[0])
-    files.put(2, numbers[1])
-    files.put(1, numbers[0])
-    files.put(3, numbers[2])
-    assert [is_open(number) for number in numbers] == [True, False, True]
-    assert (files.take(2), files.take(1), len(files)) == (None, numbers[0], 2)
+    numbers = [os.open("/dev/null", os.O_RDONLY) for _ in range(4)]
+    for owner in (0, 1, 0, 2):
+        files.put(owner, numbers[owner])
+    assert list(map(is_open, numbers)) == [True, False, True, True]
+    assert (files.take(1), files.take(0), len(files)) == (None, numbers[0], 2)
+    files.put(3, numbers[3])
+    assert list(map(is_open, numbers)) == [True, False, False, True]
+    for _ in range(2):
+        files.drop(3)
+    assert list(map(is_open, numbers)) == [True, False, False, False]
     files.close()
     assert not any(map(is_open, numbers))
 
 
-def test_a_file_that_is_taken_is_not_closed_under_its_owner() -> None:
-    files = OpenFiles(most=1)
-    numbers = [descriptor() for _ in range(3)]
-    files.put(1, numbers[0])
-    assert files.take(1) == numbers[0]
-    files.put(2, numbers[1])
-    assert [is_open(number) for number in numbers[:2]] == [True, False]
-    files.put(1, numbers[0])
-    files.put(3, numbers[2])
-    assert [is_open(number) for number in numbers] == [False, False, True]
-    files.drop(3)
-    files.drop(3)
-    assert not is_open(numbers[2])
-
-
-async def test_closing_waits_for_work_under_way_and_work_after_it_is_refused() -> None:
-    disk, begun, may_end, done = Disk(), threading.Event(), threading.Event(), list[str]()
+async def test_closing_waits_for_work_under_way_and_work_after_it_is_refused(disk: Disk) -> None:
+    begun, may_end, done = threading.Event(), threading.Event(), list[str]()
 
     def work() -> None:
         begun.set()
@@ -142,14 +111,11 @@ async def test_closing_waits_for_work_under_way_and_work_after_it_is_refused() -
         await disk.run(done.append, "too late")
 
 
-async def test_a_probe_names_the_error_and_leaves_nothing(tmp_path: Path) -> None:
-    disk = Disk()
+async def test_a_probe_names_the_error_and_leaves_nothing(tmp_path: Path, disk: Disk) -> None:
     assert await disk.probe(tmp_path) == ""
     disk.write = fails(errno.ENOSPC)
     assert await disk.probe(tmp_path) == (
         f"{tmp_path} cannot be written to: No space left on device. Free some space or repair the disk."
     )
-    assert os.listdir(tmp_path) == []  # noqa: PTH208
+    assert names(tmp_path) == []
     assert "No such file or directory" in await disk.probe(tmp_path / "gone")
-    disk.close()
-    disk.close()

@@ -3,9 +3,11 @@
 import asyncio
 import errno
 import os
+import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,41 +16,25 @@ import structlog
 
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.records import Waiting
+from tenex.core.records import Record
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import index as index_module
 from tenex.store import schema
-from tenex.store.index import Index
-from tenex.store.index_row import IndexedMessage, News, Row, news_of, summarise
+from tenex.store.index import Gathered, Index, gather
+from tenex.store.index_row import IndexedMessage, Known, News, news_of, summarise
 from tenex.store.repository import ConversationFolder
+from tenex.store.schema import UNKNOWN_LENGTH
 
-from .kit import CONVERSATION_ID, fails, started
-from .test_index_row import sent, wrote
+from .kit import CONVERSATION_ID, fails, mode_of, row, started, waits, wrote
 
 OTHER = ConversationId("d" * 64)
 
 
 @pytest.fixture
-async def index(tmp_path: Path) -> AsyncIterator[Index]:
-    index = Index(tmp_path / "conversations" / "index.sqlite")
+async def index(folder: ConversationFolder) -> AsyncIterator[Index]:
+    index = Index(folder.root / "index.sqlite")
     yield index
     await index.close()
-
-
-def row(
-    conversation: ConversationId = CONVERSATION_ID, length: int = 10, settled: bool = True, updated: int = 1
-) -> Row:
-    return Row(
-        id=conversation,
-        bytes=length,
-        seq=3,
-        settled=settled,
-        status="waiting",
-        place="chat",
-        cycle=1,
-        title="t",
-        started=Millis(1),
-        updated=Millis(updated),
-    )
 
 
 def of(*events: str) -> News:
@@ -58,95 +44,74 @@ def of(*events: str) -> News:
 async def conversation(folder: ConversationFolder, name: ConversationId, event_id: str) -> int:
     """A settled conversation on disk; its length."""
     journal, _ = await folder.open(name)
-    await journal.append([[started(name), wrote(2, event_id), Waiting(seq=3, at=Millis(3), reason="user")]])
+    await journal.append([[started(name), wrote(2, event_id), waits(3)]])
     await journal.close()
     return journal.length
 
 
-async def test_an_event_is_found_at_once_and_after_a_restart(index: Index, tmp_path: Path) -> None:
-    index.update(row(), of("e1", "e2"))
-    assert index.conversation_of("e1") == CONVERSATION_ID
-    assert index.has_event("e2")
-    assert not index.has_event("e3")
+async def written(index: Index) -> Index:
+    """The same, which remembers nothing that is not in its file."""
     await index.flush()
-    assert index.conversation_of("e1") == CONVERSATION_ID
-    await index.close()
-    again = Index(tmp_path / "conversations" / "index.sqlite")
-    assert again.conversation_of("e1") == CONVERSATION_ID
-    assert again.conversation_of("e3") is None
-    await again.close()
+    index._recent.clear()
+    return index
 
 
-async def test_memory_for_events_is_bounded_by_the_file(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_and_cursors_are_found_at_once_and_after_a_restart(
+    index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(index_module, "REMEMBERED", 10)
     index.update(row(), of(*(f"e{number}" for number in range(50))))
-    await index.flush()
-    assert all(index.conversation_of(f"e{number}") == CONVERSATION_ID for number in range(50))
-    assert len(index._recent) == 10
-
-
-async def test_rows_come_newest_first_and_the_last_word_counts(index: Index) -> None:
-    for number in range(5):
-        index.update(row(ConversationId(f"{number:064x}"), updated=number), News())
-    index.update(row(ConversationId(f"{0:064x}"), updated=99), News())
-    assert [int(found.id, 16) for found in await index.rows()] == [0, 4, 3, 2, 1]
-    assert [found.updated for found in await index.rows(limit=2)] == [99, 4]
-
-
-async def test_cursors_are_kept_per_relay(index: Index, tmp_path: Path) -> None:
-    assert index.cursor("wss://a") is None
     index.set_cursor("wss://a", Millis(5))
     assert index.cursor("wss://a") == 5
+    assert index.conversation_of("e1") == CONVERSATION_ID
     await index.flush()
+    assert len(index._recent) == 10
     index.set_cursor("wss://a", Millis(6))
     assert (index.cursor("wss://a"), index.cursor("wss://b")) == (6, None)
     await index.close()
-    again = Index(tmp_path / "conversations" / "index.sqlite")
+    assert {path.name: mode_of(path) for path in folder.root.iterdir()} == {"index.sqlite": 0o600}
+    again = Index(folder.root / "index.sqlite")
     assert again.cursor("wss://a") == 6
+    assert all(again.conversation_of(f"e{number}") == CONVERSATION_ID for number in range(50))
+    assert not again.has_event("e50")
+    assert {mode_of(path) for path in folder.root.iterdir()} == {0o600}
     await again.close()
 
 
-async def test_a_start_reads_what_is_unknown_unsettled_or_changed(index: Index, folder: ConversationFolder) -> None:
-    names = [ConversationId(digit * 64) for digit in "1234"]
-    lengths = [await conversation(folder, name, digit) for name, digit in zip(names, "1234", strict=True)]
-    index.update(row(names[0], lengths[0]), of("1"))
-    index.update(row(names[1], lengths[1] - 1), of("2"))
-    index.update(row(names[2], lengths[2], settled=False), of("3"))
-    assert await index.stale(folder) == names[1:]
-
-
-async def test_what_is_gone_from_the_disk_is_forgotten(index: Index, folder: ConversationFolder) -> None:
-    length = await conversation(folder, OTHER, "there")
-    index.update(row(OTHER, length), of("there"))
-    index.update(row(CONVERSATION_ID), of("gone"))
-    await index.flush()
-    index._recent.clear()
-    assert await index.stale(folder) == []
-    assert [found.id for found in await index.rows()] == [OTHER]
-    assert (index.has_event("gone"), index.has_event("there")) == (False, True)
-
-
 async def test_after_catching_up_it_knows_what_the_journals_hold(index: Index, folder: ConversationFolder) -> None:
-    await conversation(folder, CONVERSATION_ID, "e1")
+    """A start reads what is unknown, unsettled or changed, and forgets what is gone."""
+    length = await conversation(folder, CONVERSATION_ID, "e1")
+    index.update(row(CONVERSATION_ID, bytes=length - 1), of("e0"))
     journal, _ = await folder.open(OTHER)
-    await journal.append([[started(OTHER), wrote(2, "e2"), sent(3, "e3")]])
+    await journal.append([[started(OTHER), wrote(2, "e2")]])
     broken = folder.path("e" * 64)
     broken.mkdir()
     (broken / "journal.jsonl").write_bytes(b"x" + (folder.path(OTHER) / "journal.jsonl").read_bytes())
     index.update(row(ConversationId("9" * 64)), of("wrong"))
-    index.set_cursor("wss://a", Millis(5))
-    await index.flush()
-    index._recent.clear()  # a start remembers nothing
-    assert await index.catch_up(folder) == [OTHER, "e" * 64], "one goes on, one cannot be read"
+    await written(index)
+    seen: list[ConversationId] = []
+
+    def shown(names: Sequence[ConversationId]) -> Sequence[ConversationId]:
+        seen.extend(names)
+        return names
+
+    unfinished = [OTHER, ConversationId("e" * 64)]
+    assert await index.catch_up(folder, shown) == unfinished
+    assert seen == [CONVERSATION_ID, *unfinished]
     assert [(found.id, found.settled, found.bytes) for found in sorted(await index.rows(), key=lambda r: r.id)] == [
         (CONVERSATION_ID, True, (await folder.lengths())[CONVERSATION_ID]),
         (OTHER, False, journal.length),
     ]
-    assert [index.conversation_of(name) for name in ("e1", "e2", "e3")] == [CONVERSATION_ID, OTHER, OTHER]
-    assert not index.has_event("wrong")
+    assert [index.conversation_of(name) for name in ("e1", "e2", "wrong")] == [CONVERSATION_ID, OTHER, None]
     assert not index.has_event(OTHER), "a reply began it: the event it is named after has not been received"
-    assert index.cursor("wss://a") == 5
-    assert await index.stale(folder) == [OTHER, "e" * 64]
+    assert await index.stale(folder) == unfinished
+    (broken / "journal.jsonl").unlink()
+    seen.clear()
+    assert await index.catch_up(folder, shown) == [OTHER]
+    assert seen == [], "what is only unfinished need not be read"
+    shutil.rmtree(folder.path(OTHER))
+    assert await index.stale(folder) == []
+    assert [found.id for found in await index.rows()] == [CONVERSATION_ID]
 
 
 async def settles(true: Callable[[], bool]) -> None:
@@ -164,14 +129,21 @@ def indexed_texts(index: Index) -> list[str]:
         connection.close()
 
 
-@pytest.mark.parametrize("lost", ["damaged", "removed", "replaced"])
-async def test_an_index_lost_while_it_runs_is_rebuilt(index: Index, folder: ConversationFolder, lost: str) -> None:
-    """Also what was settled long ago is known again, without a restart; and what happens meanwhile is not forgotten."""
+@pytest.fixture
+async def caught_up(index: Index, folder: ConversationFolder) -> Index:
+    """It knows two conversations on disk."""
     await conversation(folder, CONVERSATION_ID, "old")
     await conversation(folder, OTHER, "other")
     await index.catch_up(folder)
-    await index.flush()
-    path = folder.root / "index.sqlite"
+    return await written(index)
+
+
+@pytest.mark.parametrize("lost", ["damaged", "removed", "replaced", "removed without free descriptors"])
+async def test_an_index_lost_while_it_runs_is_rebuilt(
+    caught_up: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Also what was settled long ago is known again, without a restart; and what happens meanwhile is not forgotten."""
+    index, path, faults = caught_up, folder.root / "index.sqlite", list[OSError]()
     if lost == "damaged":
         await index._tables.run(lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall())
         path.write_bytes(b"\xff" * path.stat().st_size)
@@ -181,63 +153,43 @@ async def test_an_index_lost_while_it_runs_is_rebuilt(index: Index, folder: Conv
         sqlite3.connect(path).close()
         path.write_bytes(b"")
     journal, records = await folder.open(OTHER)
+    if "descriptors" in lost:
+        monkeypatch.setattr("tenex.store.sqlite.RENEW_EVERY", 0.01)
+        faults, real = [OSError(24, "Too many open files")] * 3, os.listdir
+
+        def listed(path: str) -> list[str]:
+            if faults:
+                raise faults.pop()
+            return real(path)
+
+        monkeypatch.setattr(os, "listdir", listed)
     more = wrote(len(records) + 1, "new")
     await journal.append([[more]])
     index.update(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
-    await index.flush()
-    index._recent.clear()
+    await written(index)
     await settles(lambda: index.conversation_of("old") == CONVERSATION_ID)
-    await settles(lambda: index._rebuilding is None)
-    await index.flush()
-    index._recent.clear()
+    await settles(lambda: index.is_whole)
+    assert not faults
+    await written(index)
     assert [index.conversation_of(event) for event in ("old", "other", "new")] == [CONVERSATION_ID, OTHER, OTHER]
     assert sorted(indexed_texts(index)) == ["a title", "a title", "hello", "hello", "hello"]
-    assert await index.stale(folder) == [OTHER], "its router is wanted"
+    assert await index.stale(folder) == [OTHER]
     await folder.close()
 
 
-async def test_an_index_is_rebuilt_later(
-    index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As without free descriptors: what it does not know would stay unknown until the next start."""
-    monkeypatch.setattr("tenex.store.sqlite.RENEW_EVERY", 0.01)
-    await conversation(folder, CONVERSATION_ID, "old")
-    await index.catch_up(folder)
-    await index.flush()
-    faults = [OSError(24, "Too many open files")] * 3
-    real = os.listdir
-
-    def listed(path: str) -> list[str]:
-        if faults:
-            raise faults.pop()
-        return real(path)
-
-    monkeypatch.setattr(os, "listdir", listed)
-    (folder.root / "index.sqlite").unlink()
-    index.set_cursor("ws://relay", Millis(1))
-    await index.flush()
-    index._recent.clear()
-    await settles(lambda: index.conversation_of("old") == CONVERSATION_ID)
-    assert not faults
-
-
 async def test_a_record_during_a_rebuild_is_kept(
-    index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+    caught_up: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes on between the reading of its journal and the noting of what was read."""
-    await conversation(folder, OTHER, "other")
-    await index.catch_up(folder)
-    await index.flush()
+    """Its conversation continues between the reading of its journal and the noting of what was read."""
+    index = caught_up
     journal, records = await folder.open(OTHER)
     more = wrote(len(records) + 1, "new")
-    look = folder._look
-    reads = 0
+    look, reads = folder._look, list[str]()
 
     async def read(path: Path, work: Callable[[], Any]) -> Any:
-        nonlocal reads
-        reads += 1
+        reads.append(path.parent.name)
         found = await look(path, work)
-        if reads == 1:
+        if reads.count(OTHER) == 1 and reads[-1] == OTHER:
             await journal.append([[more]])
             index.update(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
         return found
@@ -246,61 +198,29 @@ async def test_a_record_during_a_rebuild_is_kept(
     (folder.root / "index.sqlite").unlink()
     index.set_cursor("wss://a", Millis(1))
     await index.flush()
-    await settles(lambda: reads > 0 and index._rebuilding is None)
-    await index.flush()
-    index._recent.clear()
+    await settles(lambda: len(reads) > 0 and index.is_whole)
+    await written(index)
     assert index.conversation_of("new") == OTHER
-    assert reads == 2
-    assert indexed_texts(index) == ["a title", "hello", "hello"]
+    assert sorted(reads) == [CONVERSATION_ID, OTHER, OTHER]
+    assert sorted(indexed_texts(index)) == ["a title", "a title", "hello", "hello", "hello"]
     await folder.close()
 
 
-async def test_events_an_older_journal_does_not_hold_are_forgotten(index: Index, folder: ConversationFolder) -> None:
-    """An event that no journal holds must not count as received: it would never be answered."""
-    journal, _ = await folder.open(OTHER)
-    await journal.append([[started(OTHER), wrote(2, "kept"), Waiting(seq=3, at=Millis(3), reason="user")]])
-    old = (folder.path(OTHER) / "journal.jsonl").read_bytes()
-    await journal.append([[wrote(4, "lost"), Waiting(seq=5, at=Millis(5), reason="user")]])
-    await folder.close()
-    await index.catch_up(folder)
-    await index.flush()
-    assert index.has_event("lost")
-    (folder.path(OTHER) / "journal.jsonl").write_bytes(old)
-    index._recent.clear()  # a start remembers nothing
-    await index.catch_up(folder)
-    await index.flush()
-    index._recent.clear()
-    assert (index.has_event("kept"), index.has_event("lost")) == (True, False)
-    assert indexed_texts(index) == ["a title", "hello"]
-
-
-async def test_what_is_unfinished_is_not_read(
-    index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+async def test_events_an_older_journal_does_not_hold_are_forgotten(
+    caught_up: Index, folder: ConversationFolder
 ) -> None:
-    length = await conversation(folder, OTHER, "other")
-    index.update(row(OTHER, length, settled=False), of("other"))
-
-    async def read(path: Path, work: Callable[[], Any]) -> Any:
-        raise AssertionError("nothing is new in it")
-
-    monkeypatch.setattr(folder, "_look", read)
-    assert await index.catch_up(folder) == [OTHER]
-
-
-async def test_who_asks_is_shown_what_has_to_be_read(index: Index, folder: ConversationFolder) -> None:
-    await conversation(folder, CONVERSATION_ID, "one")
-    await conversation(folder, OTHER, "two")
-    seen: list[ConversationId] = []
-
-    def shown(names: Sequence[ConversationId]) -> Iterator[ConversationId]:
-        for name in names:
-            seen.append(name)
-            yield name
-
-    await index.catch_up(folder, shown)
-    assert seen == sorted([CONVERSATION_ID, OTHER])
-    await index.catch_up(folder, shown)
-    assert len(seen) == 2
+    """An event that no journal holds must not count as received: it would never be answered."""
+    index, path = caught_up, folder.path(OTHER) / "journal.jsonl"
+    old = path.read_bytes()
+    journal, _ = await folder.open(OTHER)
+    await journal.append([[wrote(4, "lost"), waits(5)]])
+    await folder.close()
+    for content, is_known in ((path.read_bytes(), True), (old, False)):
+        path.write_bytes(content)
+        await index.catch_up(folder)
+        await written(index)
+        assert (index.has_event("other"), index.has_event("lost")) == (True, is_known)
+    assert sorted(indexed_texts(index)) == ["a title", "a title", "hello", "hello"]
 
 
 async def test_news_gather_before_they_are_written(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +235,7 @@ async def test_news_gather_before_they_are_written(index: Index, monkeypatch: py
 
     monkeypatch.setattr(schema, "write", write)
     for number in range(100):
-        index.update(row(updated=number), of(f"e{number}"))
+        index.update(row(updated=Millis(number)), of(f"e{number}"))
         await asyncio.sleep(0)
     assert index.has_event("e50")
     await index.flush()
@@ -336,11 +256,11 @@ async def test_memory_is_bounded_on_a_full_disk(
     monkeypatch.setattr(schema, "write", full)
     for seq in range(2, 40):
         message = IndexedMessage(seq=seq, at=Millis(1), name="Ana", text=f"number {seq}")
-        index.update(row(OTHER, length), News(events=(f"e{seq}",), messages=(message,)))
+        index.update(row(OTHER, bytes=length), News(events=(f"e{seq}",), messages=(message,)))
         await index.flush()
         assert len(index._waiting.messages) <= 11
     monkeypatch.setattr(schema, "write", real)
-    index.update(row(OTHER, length), of("last"))
+    index.update(row(OTHER, bytes=length), of("last"))
     await index.flush()
     assert index.has_event("e20")
     assert await index.stale(folder) == [OTHER], "its row is marked as known in part"
@@ -350,50 +270,39 @@ async def test_memory_is_bounded_on_a_full_disk(
     assert await index.stale(folder) == []
 
 
-async def test_a_lock_of_another_process_is_waited_for_in_a_thread(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing waits on the loop, nothing is thrown away, and what could not be written is written later."""
-    index.update(row(updated=1), of("before"))
-    await index.flush()
-    await index._tables.run(lambda connection: connection.execute("pragma busy_timeout = 1").fetchone())
-    other = sqlite3.connect(index._tables.path, isolation_level=None)
-    other.execute("begin immediate")
-    index.update(row(updated=2), of("during"))
-    await index.flush()
-    index._recent.clear()
-    assert (index.has_event("before"), index.has_event("during")) == (True, True)
-    other.execute("rollback")
-    other.close()
-    index.update(row(updated=3), of("after"))
-    await index.flush()
-    index._recent.clear()
-    assert all(index.has_event(event) for event in ("before", "during", "after"))
-
-
 @pytest.mark.parametrize(
     ("harm", "repair"),
     [
-        ("pragma max_page_count = 1", "pragma max_page_count = 1073741823"),  # the words of a full disk
-        ("pragma query_only = 1", "pragma query_only = 0"),  # those of a file that may only be read
+        ("pragma max_page_count = 1", "pragma max_page_count = 1073741823"),  # a full disk
+        ("pragma query_only = 1", "pragma query_only = 0"),  # a file that may only be read
+        ("begin immediate", "rollback"),  # another process writes
     ],
 )
 async def test_what_a_disk_does_not_take_is_written_when_it_does(index: Index, harm: str, repair: str) -> None:
-    index.update(row(updated=1), of("before"))
+    """Nothing waits on the loop, and nothing is dropped."""
+    index.update(row(), of("before"))
     await index.flush()
-    await index._tables.run(lambda connection: connection.execute(harm).fetchall())
-    more = [IndexedMessage(seq=seq, at=Millis(1), name="Ana", text=f"{seq} " + "x" * 5000) for seq in range(2, 40)]
-    for message in more:
-        index.update(row(updated=message.seq), News(events=(f"e{message.seq}",), messages=(message,)))
-    await index.flush()
-    assert indexed_texts(index) == []
-    assert index.has_event("e30")
-    await index._tables.run(lambda connection: connection.execute(repair).fetchall())
-    index.update(row(updated=99), of("after"))
-    await index.flush()
-    index._recent.clear()
+    with closing(sqlite3.connect(index._tables.path, isolation_level=None)) as other:
+
+        async def do(statement: str) -> None:
+            if statement in ("begin immediate", "rollback"):
+                other.execute(statement)
+            else:
+                await index._tables.run(lambda connection: connection.execute(statement).fetchall())
+
+        await do("pragma busy_timeout = 1")
+        await do(harm)
+        for seq in range(2, 40):
+            message = IndexedMessage(seq=seq, at=Millis(1), name="Ana", text=f"{seq} " + "x" * 5000)
+            index.update(row(updated=Millis(seq)), News(events=(f"e{seq}",), messages=(message,)))
+        await index.flush()
+        assert indexed_texts(index) == []
+        assert index.has_event("e30")
+        await do(repair)
+    index.update(row(), of("after"))
+    await written(index)
     assert all(index.has_event(event) for event in ("before", "e2", "e39", "after"))
-    assert len(indexed_texts(index)) == len(more)
+    assert len(indexed_texts(index)) == 38
 
 
 def cut(kept: float) -> Callable[[Path], None]:
@@ -414,7 +323,7 @@ def changed(statement: str) -> Callable[[Path], None]:
 
 
 HARMS: dict[str, Callable[[Path], object]] = {
-    **{f"cut at {kept}": cut(kept) for kept in (0, 1, 100, 4096, 5000, 0.5)},
+    **{f"cut at {kept}": cut(kept) for kept in (0, 100, 4096, 0.5)},
     "not a database": overwritten(b"no database at all" * 100),
     "only a header": overwritten(b"SQLite format 3\0" + b"\xff" * 5000),
     **{
@@ -444,8 +353,7 @@ async def test_an_unusable_index_is_rebuilt(folder: ConversationFolder, harm: Ca
     assert await index.catch_up(folder) == []
     await settles(lambda: index._rebuilding is None)
     assert await index.catch_up(folder) == []
-    await index.flush()
-    index._recent.clear()
+    await written(index)
     assert index.conversation_of("e1") == CONVERSATION_ID
     assert indexed_texts(index) == ["a title", "hello"]
     assert (folder.path(CONVERSATION_ID) / "journal.jsonl").read_bytes() == journal
@@ -468,7 +376,7 @@ async def test_without_an_index_all_works_until_one_is_made(
             assert index.has_event("old")
             assert not index.has_event("unknown")
             for number in range(20):
-                index.update(row(updated=number), of(f"e{number}"))
+                index.update(row(updated=Millis(number)), of(f"e{number}"))
                 await index.flush()
             assert await index.rows() == []
             path.rmdir()
@@ -488,7 +396,7 @@ async def test_an_index_that_cannot_be_opened_for_now_is_kept(tmp_path: Path, mo
     """No descriptor was free at the start: the file is whole, and is used as soon as it can be opened."""
     path = tmp_path / "index.sqlite"
     index = Index(path)
-    index.update(row(updated=1), of("e1"))
+    index.update(row(), of("e1"))
     await index.close()
     with monkeypatch.context() as patch:
         patch.setattr(schema, "connect", fails(errno.EMFILE))
@@ -498,31 +406,62 @@ async def test_an_index_that_cannot_be_opened_for_now_is_kept(tmp_path: Path, mo
     await index.close()
 
 
-async def test_the_file_is_for_the_owner_alone(index: Index, tmp_path: Path) -> None:
-    index.update(row(), of("e1"))
-    await index.flush()
-    found = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "conversations").iterdir()}
-    assert found == {"index.sqlite": 0o600, "index.sqlite-shm": 0o600, "index.sqlite-wal": 0o600}
-
-
-async def test_after_closing_it_takes_and_finds_nothing(tmp_path: Path) -> None:
-    index = Index(tmp_path / "index.sqlite")
-    await index.close()
-    await index.close()
-    index.update(row(), News())
-    index.set_cursor("wss://a", Millis(1))
-    assert not index.has_event("e1")
-
-
-async def test_closing_ends_a_rebuild(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    await conversation(folder, CONVERSATION_ID, "old")
-    index = Index(folder.root / "index.sqlite")
-    await index.catch_up(folder)
-    await index.flush()
+async def test_closing_ends_a_rebuild_and_after_it_nothing_is_taken_or_found(
+    caught_up: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = caught_up
     monkeypatch.setattr(folder, "lengths", asyncio.Event().wait)
     (folder.root / "index.sqlite").unlink()
     index.set_cursor("wss://a", Millis(1))
     await index.flush()
     await settles(lambda: index._rebuilding is not None)
-    await index.close()
+    for _ in range(2):
+        await index.close()
+        index.update(row(), News())
+        index.set_cursor("wss://a", Millis(1))
+        assert not index.has_event("old")
     assert index._rebuilding is None
+
+
+# ---- what is read for it ------------------------------------------------------------------------------------------
+
+FIRST: list[Record] = [started(), wrote(2, "e2"), waits(3)]
+MORE: list[Record] = [wrote(4, "e4"), waits(5)]
+
+
+async def append(folder: ConversationFolder, records: list[Record], *, rotates: bool = False) -> int:
+    """Append and close; perhaps to continue in a new file first. Returns the journal's length."""
+    journal, known = await folder.open(CONVERSATION_ID)
+    if rotates:
+        await journal.rotate(StateSnapshot.of(fold(CONVERSATION_ID, known)))
+    await journal.append([records])
+    await folder.close()
+    return (await folder.lengths())[CONVERSATION_ID]
+
+
+def known_of(found: Gathered) -> Known:
+    row = found.row
+    return Known(bytes=row.bytes, seq=row.seq, settled=row.settled, updated=row.updated)
+
+
+@pytest.mark.parametrize("rotates", [False, True])
+async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder, rotates: bool) -> None:
+    known = known_of(await gather(folder, CONVERSATION_ID, await append(folder, FIRST)))
+    if rotates:  # makes a journal longer without a record
+        length = await append(folder, [], rotates=True)
+        assert length > known.bytes
+        found = await gather(folder, CONVERSATION_ID, length, known)
+        assert (found.is_complete, found.news.events, found.row.seq, found.row.settled) == (False, (), 3, True)
+    length = await append(folder, MORE)
+    found, whole = [await gather(folder, CONVERSATION_ID, length, before) for before in (known, None)]
+    assert (found.is_complete, found.news.events) == (False, ("e4",))
+    assert found.row == whole.row
+    assert (whole.is_complete, whole.row.seq, whole.row.bytes) == (True, 5, length)
+    assert whole.news.events == ("e2", "e4")
+    for other in (
+        replace(known, bytes=length + 1),
+        replace(known, bytes=UNKNOWN_LENGTH),
+        replace(known, updated=Millis(9)),
+    ):
+        found = await gather(folder, CONVERSATION_ID, length, other)
+        assert (found.is_complete, found.news) == (True, whole.news), "another journal had its place"

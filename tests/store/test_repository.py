@@ -21,7 +21,7 @@ OTHER = ConversationId("d" * 64)
 
 @pytest.mark.parametrize(
     "name",
-    ["", "..", "../" + "c" * 61, "c" * 63, "c" * 65, "C" * 64, "c" * 63 + "/", "c" * 64 + "\n", "_daemon", "é" * 64],
+    ["", "..", "../" + "c" * 61, "c" * 63, "c" * 65, "C" * 64, "c" * 64 + "\n", "_daemon"],
 )
 async def test_only_an_id_becomes_a_path(folder: ConversationFolder, name: str) -> None:
     with pytest.raises(UsageError, match="64 lower-case hex digits"):
@@ -41,6 +41,11 @@ async def test_a_conversation_is_opened_written_and_listed(folder: ConversationF
     assert await folder.lengths() == {CONVERSATION_ID: folder.length(CONVERSATION_ID)}
     assert folder.length(CONVERSATION_ID) == journal.length > 0
     assert [record.seq for record in await folder.read(CONVERSATION_ID)] == [1, 2]
+    for _ in range(2):
+        await folder.close()
+    with pytest.raises(AppendFailed, match="closed"):
+        await journal.append(decisions_of(1, first=3))
+    assert folder.length(CONVERSATION_ID) == 0
 
 
 async def test_other_names_are_ignored_and_lost_journals_are_not(folder: ConversationFolder) -> None:
@@ -56,16 +61,11 @@ async def test_other_names_are_ignored_and_lost_journals_are_not(folder: Convers
         await folder.open(CONVERSATION_ID)
     with pytest.raises(StoreDamaged):
         await folder.open(ConversationId("f" * 64))
-
-
-async def test_opening_again_fences_off_the_older_journal(folder: ConversationFolder) -> None:
-    first, _ = await folder.open(CONVERSATION_ID)
-    await first.append(decisions_of(1))
-    second, records = await folder.open(CONVERSATION_ID)
-    assert len(records) == 1
-    with pytest.raises(AppendFailed, match="closed"):
-        await first.append([[asked(2)]])
-    await second.append([[asked(2)]])
+    with pytest.raises(UsageError, match="no conversation d"):
+        await folder.read(OTHER)
+    (folder.root / OTHER / "journal.jsonl").mkdir(parents=True)
+    with pytest.raises(StoreDamaged, match="is no file"):
+        await folder.read(OTHER)
 
 
 async def test_of_two_that_open_at_once_one_can_write(folder: ConversationFolder) -> None:
@@ -78,24 +78,6 @@ async def test_of_two_that_open_at_once_one_can_write(folder: ConversationFolder
     assert isinstance(refusal, AppendFailed)
     assert "closed" in str(refusal)
     assert len(await folder.read(CONVERSATION_ID)) == 2
-
-
-async def test_damage_to_one_leaves_the_others_and_is_listed_until_repaired(folder: ConversationFolder) -> None:
-    for conversation in (CONVERSATION_ID, OTHER):
-        journal, _ = await folder.open(conversation)
-        await journal.append([[started(conversation)], [asked(2)]])
-    path = folder.path(OTHER) / "journal.jsonl"
-    good = path.read_bytes()
-    path.write_bytes(b"x" + good)
-    with pytest.raises(StoreDamaged) as caught:
-        await folder.open(OTHER)
-    assert await folder.quarantined() == {OTHER: str(caught.value)}
-    assert len((await folder.open(CONVERSATION_ID))[1]) == 2
-    with pytest.raises(StoreDamaged):
-        await folder.read(OTHER)
-    path.write_bytes(good)
-    assert len((await folder.open(OTHER))[1]) == 2
-    assert await folder.quarantined() == {}
 
 
 async def plain(folder: ConversationFolder) -> None:
@@ -133,23 +115,6 @@ async def test_a_copy_of_a_folder_under_another_name_is_not_taken_for_another_co
     assert list(await folder.quarantined()) == [OTHER]
     assert folder.length(OTHER) == 0
     assert len(await folder.read(CONVERSATION_ID)) > 0
-
-
-async def test_reading_what_is_not_there_is_an_error(folder: ConversationFolder) -> None:
-    with pytest.raises(UsageError, match="no conversation d"):
-        await folder.read(OTHER)
-    (folder.root / OTHER / "journal.jsonl").mkdir(parents=True)
-    with pytest.raises(StoreDamaged, match="is no file"):
-        await folder.read(OTHER)
-
-
-async def test_closing_closes_every_journal(folder: ConversationFolder) -> None:
-    journal, _ = await folder.open(CONVERSATION_ID)
-    await folder.close()
-    await folder.close()
-    with pytest.raises(AppendFailed, match="closed"):
-        await journal.append(decisions_of(1))
-    assert folder.length(CONVERSATION_ID) == 0
 
 
 async def test_a_view_that_is_missing_or_older_than_its_journal_is_behind(folder: ConversationFolder) -> None:

@@ -6,50 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.config import Role
 from tenex.core.conversation import fold
-from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
+from tenex.core.ids import ConversationId
 from tenex.core.records import MessageRecorded, Record
 from tenex.core.state.snapshot import StateSnapshot
-from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL
 from tenex.store.salvage import salvage
 from tenex.store.segments import name_of
 
-from .kit import CONVERSATION_ID, going_on, started
+from .kit import CONVERSATION_ID, encoded, going_on, started, wrote
 
 
 def message(seq: int) -> MessageRecorded:
-    return MessageRecorded(
-        seq=seq,
-        at=Millis(seq),
-        event_id=EventId(f"{seq:064x}"),
-        author=PublicKey("a" * 64),
-        name="alice",
-        role=Role.OWNER,
-        text=f"message {seq}",
-        created_at=1,
-    )
+    return wrote(seq, f"{seq:064x}")
 
 
 RECORDS: list[Record] = [*going_on(1, 2), message(8), *going_on(9, 1), message(12)]
-
-
-def lines(*records: Record) -> list[bytes]:
-    return CONVERSATION.encode_decisions([[record] for record in records]).splitlines(keepends=True)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     folder = tmp_path / CONVERSATION_ID
     folder.mkdir()
-    (folder / JOURNAL).write_bytes(b"".join(lines(*RECORDS)))
+    (folder / JOURNAL).write_bytes(encoded(*RECORDS))
     return folder
 
 
 def second_file(folder: Path, *records: Record) -> Path:
     path = folder / name_of(2)
-    path.write_bytes(b"".join(lines(StateSnapshot.of(fold(CONVERSATION_ID, RECORDS)), *records)))
+    path.write_bytes(encoded(StateSnapshot.of(fold(CONVERSATION_ID, RECORDS)), *records))
     return path
 
 
@@ -62,7 +47,7 @@ def test_a_whole_journal_is_read_whole(folder: Path) -> None:
 
 @pytest.mark.parametrize("damaged", range(len(RECORDS)))
 def test_all_before_a_damaged_line_is_used_and_of_what_follows_the_messages(folder: Path, damaged: int) -> None:
-    kept = lines(*RECORDS)
+    kept = encoded(*RECORDS).splitlines(keepends=True)
     kept[damaged] = kept[damaged][:-9] + b"?" + kept[damaged][-8:]
     (folder / JOURNAL).write_bytes(b"".join(kept))
     found = salvage(folder)
@@ -96,7 +81,7 @@ def test_a_file_without_its_snapshot_adds_its_messages(folder: Path) -> None:
 def test_records_that_contradict_those_before_them_are_left_out(folder: Path) -> None:
     other = replace(started(ConversationId("d" * 64)), seq=5)
     records = [*RECORDS[:4], other, message(6)]
-    (folder / JOURNAL).write_bytes(b"".join(lines(*records)))
+    (folder / JOURNAL).write_bytes(encoded(*records))
     found = salvage(folder)
     assert (found.records, found.messages) == (RECORDS[:4], [message(6)])
     assert found.damage == ["the records from 5 on, which contradict those before them"]

@@ -8,30 +8,19 @@ import pytest
 from tenex.store import segments
 
 
-@pytest.mark.parametrize(
-    ("number", "name"), [(1, "journal.jsonl"), (2, "journal-000002.jsonl"), (1_000_000, "journal-1000000.jsonl")]
-)
-def test_a_file_has_a_name_by_its_number(number: int, name: str) -> None:
-    assert segments.name_of(number) == name
-    assert segments.number_of(name) == number
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_a_file_has_a_name_by_its_number_and_no_other_file_is_taken_for_one() -> None:
+    for number, name in ((1, "journal.jsonl"), (2, "journal-000002.jsonl"), (1_000_000, "journal-1000000.jsonl")):
+        assert (segments.name_of(number), segments.number_of(name)) == (name, number)
+    for name in (
         "journal-000001.jsonl",
         "journal-2.jsonl",
         "journal-0000002.jsonl",
-        "journal-.jsonl",
         "journal.torn-x-1",
         ".journal-000002.jsonl.abcd1234.tmp",
         "journal-000002.jsonl.bak",
-        "conversation.json",
         "journal-٠٠٠٠٠٢.jsonl",
-    ],
-)
-def test_no_other_file_is_taken_for_one(name: str) -> None:
-    assert segments.number_of(name) is None
+    ):
+        assert segments.number_of(name) is None, name
 
 
 def test_the_newest_is_the_one_with_the_highest_number_not_the_last_by_name(tmp_path: Path) -> None:
@@ -39,27 +28,21 @@ def test_the_newest_is_the_one_with_the_highest_number_not_the_last_by_name(tmp_
         (tmp_path / segments.name_of(number)).touch()
     assert segments.numbers(tmp_path) == [1, 2, 999_999, 1_000_000]
     assert segments.current(tmp_path).name == "journal-1000000.jsonl"
-
-
-def test_where_there_is_no_folder_there_is_no_journal(tmp_path: Path) -> None:
-    assert segments.numbers(tmp_path / "gone") == []
     assert segments.current(tmp_path / "gone").name == "journal.jsonl"
-    with pytest.raises(FileNotFoundError):
-        segments.stat_all(os.fspath(tmp_path))
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_files_are_named() -> None:
     assert segments.missing([2, 4]) == ["journal.jsonl", "journal-000003.jsonl"]
     assert segments.missing([1, 2, 3]) == segments.missing([]) == []
 
 
 def test_all_files_count_and_the_newest_shows_when(tmp_path: Path) -> None:
-    folder = os.fspath(tmp_path)
-    (tmp_path / "journal.jsonl").write_bytes(b"12345")
-    os.utime(tmp_path / "journal.jsonl", ns=(0, 5_000))
-    assert segments.stat_all(folder) == (5, 5_000)
-    for number, size, at in ((2, 7, 9_000), (3, 1, 7_000)):
+    folder, found = os.fspath(tmp_path), list[tuple[int, int]]()
+    with pytest.raises(FileNotFoundError):
+        segments.stat_all(folder)
+    for number, size, at in ((1, 5, 5_000), (2, 7, 9_000), (3, 1, 7_000)):
         path = tmp_path / segments.name_of(number)
         path.write_bytes(b"x" * size)
         os.utime(path, ns=(0, at))
-    assert segments.stat_all(folder) == (13, 7_000)
+        found.append(segments.stat_all(folder))
+    assert found == [(5, 5_000), (12, 9_000), (13, 7_000)]

@@ -1,6 +1,5 @@
 """A view of records its journal has no more: reported once, kept, and no reason to stop."""
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -83,18 +82,3 @@ async def test_a_view_without_a_later_seq_is_no_sign_of_a_lost_end(folder: Conve
         await folder.open(ID)
     assert not [log for log in logs if log["event"] == "journal.truncated"]
     assert view_ahead.kept(folder.path(ID)) == []
-
-
-async def test_a_view_that_is_no_file_is_passed_over(folder: ConversationFolder) -> None:
-    (folder.path(ID) / VIEW).unlink()
-    (folder.path(ID) / VIEW).mkdir()
-    _, records = await folder.open(ID)
-    assert records == RECORDS
-
-
-async def test_the_seq_is_where_it_is_looked_for(folder: ConversationFolder) -> None:
-    """Only the title comes before it that may be longer or shorter."""
-    path = folder.path(ID) / VIEW
-    view = json.loads(path.read_text())
-    assert list(view).index("seq") < 12
-    assert path.read_bytes().index(b'"seq"') < view_ahead.HEAD // 4

@@ -1,9 +1,16 @@
 """Conversations for the observers of telemetry."""
 
-from tenex.core.conversation import fold
+from collections.abc import Iterator
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import Millis
 from tenex.core.ports import Observer
+from tenex.core.signals import ModelFailed, Opened
 from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
+
+REFUSED: Any = ModelFailed(key=None, message="the secret reason", retryable=True)  # type: ignore[arg-type]
 
 
 def go_through(scenario: Scenario) -> Scenario:
@@ -24,10 +31,42 @@ def whole_conversation() -> Scenario:
     return go_through(scenario)
 
 
-def feed(observer: Observer, scenario: Scenario, first: int = 0, last: int | None = None) -> None:
-    """Have the observer follow these decisions, each with the state after it."""
+def restarted(scenario: Scenario, cut: int, later: int) -> Scenario:
+    """The same conversation by a process that begins so much later, after so many decisions."""
+    again = Scenario(seven_phases, diligent)
+    again.now, again.count = Millis(scenario.now + later), scenario.count
+    again.journal = list(scenario.journal[:cut])
+    again.conversation = fold(ID, [record for decision in again.journal for record in decision])
+    again.handle(Opened())
+    return go_through(again)
+
+
+def answering(answers: list[Any], agent: str = "project-manager", **settings: Any) -> Scenario:
+    """An agent that gives these answers of its model, one after the other, with a retry after each failure."""
+    scenario = Scenario(
+        lambda question: {"agents": ["USER"] if question["turns"] else [agent], "reason": "x"},
+        lambda _conversation, _call: answers.pop(0),
+        **settings,
+    )
+    scenario.user_writes("hello")
+    while answers:
+        if not scenario.step():
+            scenario.fire("retry")
+    return scenario
+
+
+def decisions(
+    scenario: Scenario, first: int = 0, last: int | None = None
+) -> Iterator[tuple[Conversation, list[r.Record]]]:
+    """Each decision of the journal with the state after it."""
     conversation = fold(ID, [record for decision in scenario.journal[:first] for record in decision])
     for decision in scenario.journal[first:last]:
         for record in decision:
             conversation.apply(record)
+        yield conversation, list(decision)
+
+
+def feed(observer: Observer, scenario: Scenario, first: int = 0, last: int | None = None) -> None:
+    """Have the observer follow these decisions."""
+    for conversation, decision in decisions(scenario, first, last):
         observer.on_records(conversation, decision)

@@ -6,34 +6,25 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import Conversation
 from tenex.core.decide.runs import UNKNOWN
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis
-from tenex.core.messages import ModelStep, Usage
-from tenex.core.phases import Phase
-from tenex.core.signals import ModelFailed, Opened
+from tenex.core.messages import Usage
+from tenex.core.signals import ModelFailed
 from tenex.telemetry.durations import Interval, Intervals
-from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
+from tests.fakes.scenario import Scenario, diligent, reply, rules, seven_phases
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
-from .kit import go_through, whole_conversation
+from .kit import REFUSED, answering, decisions, restarted, whole_conversation
 
 
-def of(scenario: Scenario) -> list[Interval]:
-    """Everything that ended, for a process that runs all the time."""
-    return intervals_of(Intervals(), scenario)
-
-
-def intervals_of(intervals: Intervals, scenario: Scenario, first: int = 0, last: int | None = None) -> list[Interval]:
-    """Feed it the decisions of a journal, each with the state after it."""
-    before = [record for decision in scenario.journal[:first] for record in decision]
-    conversation, found = fold(ID, before), list[Interval]()
-    for decision in scenario.journal[first:last]:
-        for record in decision:
-            conversation.apply(record)
-        found += intervals.on_records(conversation, decision)
-    return found
+def of(
+    scenario: Scenario, first: int = 0, last: int | None = None, intervals: Intervals | None = None
+) -> list[Interval]:
+    """Everything that ended, for a process that sees these decisions."""
+    follow = Intervals() if intervals is None else intervals
+    return [one for state, decision in decisions(scenario, first, last) for one in follow.on_records(state, decision)]
 
 
 def by_stage(found: Sequence[Interval], stage: str) -> list[Interval]:
@@ -42,22 +33,25 @@ def by_stage(found: Sequence[Interval], stage: str) -> list[Interval]:
 
 def test_every_stage_of_a_whole_cycle_is_paired_and_nothing_stays_open() -> None:
     scenario, intervals = whole_conversation(), Intervals()
-    assert scenario.conversation.status == "ended"
-    found = intervals_of(intervals, scenario)
+    found = of(scenario, intervals=intervals)
     assert len(intervals) == 0
-    stages = {stage: len(by_stage(found, stage)) for stage in ("turn", "run", "model", "tool", "ask", "route")}
-    assert stages == {
-        "turn": len(scenario.records(r.TurnClosed)),
-        "run": len(scenario.records(r.RunEnded)),
-        "model": len(scenario.records(r.ModelResponded)),
-        "tool": len(scenario.records(r.ToolCallStarted)),
-        "ask": len(scenario.records(r.QuestionAnswered)),
-        "route": len(scenario.records(r.Routed)),
+    endings = {
+        "turn": r.TurnClosed,
+        "run": r.RunEnded,
+        "model": r.ModelResponded,
+        "tool": r.ToolCallStarted,
+        "ask": r.QuestionAnswered,
+        "route": r.Routed,
     }
-    assert stages["ask"] == 1
+    for stage, kind in endings.items():
+        assert len(by_stage(found, stage)) == len(scenario.records(kind)) >= 1, stage
     keys = [interval.key for interval in found]
     assert len(keys) == len(set(keys))
     assert all(interval.seconds >= 0 and interval.cycle == 1 for interval in found)
+    for run in by_stage(found, "run"):
+        steps = [step for step in by_stage(found, "model") if step.parent == run.key]
+        assert run.usage.input_tokens == sum(step.usage.input_tokens for step in steps) > 0
+        assert run.parent == run.key.partition(".")[0]
 
 
 def test_an_interval_begins_and_ends_where_the_records_do() -> None:
@@ -65,8 +59,9 @@ def test_an_interval_begins_and_ends_where_the_records_do() -> None:
     found = of(scenario)
     opened = {record.turn_id: record for record in scenario.records(r.TurnOpened)}
     for turn, closed in zip(by_stage(found, "turn"), scenario.records(r.TurnClosed), strict=True):
-        assert (turn.began, turn.ended) == (opened[closed.turn_id].at, closed.at)
-        assert (turn.phase, turn.outcome) == (opened[closed.turn_id].phase, "finished")
+        began = opened[closed.turn_id]
+        assert (turn.began, turn.ended, turn.phase, turn.outcome) == (began.at, closed.at, began.phase, "finished")
+        assert dataclasses.replace(turn, ended=Millis(turn.began - 5_000)).seconds == 0, "a clock was set back"
     permitted = {(record.run, record.call): record for record in scenario.records(r.ToolCallStarted)}
     for tool in by_stage(found, "tool"):
         assert isinstance(tool.ending, r.ToolCallCompleted)
@@ -76,18 +71,8 @@ def test_an_interval_begins_and_ends_where_the_records_do() -> None:
     (ask,) = by_stage(found, "ask")
     assert ask.began == scenario.records(r.QuestionAsked)[0].at
     assert ask.ended == scenario.records(r.QuestionAnswered)[0].at
-    wanted = scenario.records(r.RunStarted)[0]
-    first = by_stage(found, "model")[0]
+    wanted, first = scenario.records(r.RunStarted)[0], by_stage(found, "model")[0]
     assert (first.key, first.began) == (f"{wanted.run} {wanted.seq}", wanted.at)
-
-
-def test_runs_carry_what_their_calls_cost() -> None:
-    scenario = whole_conversation()
-    found = of(scenario)
-    for run in by_stage(found, "run"):
-        steps = [step for step in by_stage(found, "model") if step.parent == run.key]
-        assert run.usage.input_tokens == sum(step.usage.input_tokens for step in steps) > 0
-        assert run.parent == run.key.partition(".")[0]
 
 
 def test_a_message_is_followed_to_its_decision_and_to_the_first_words_for_it() -> None:
@@ -95,31 +80,16 @@ def test_a_message_is_followed_to_its_decision_and_to_the_first_words_for_it() -
     scenario.user_writes("one")
     scenario.user_writes("two, before anybody has answered")
     scenario.settle(1)
-    found = of(scenario)
-    first = scenario.records(r.MessageRecorded)[0]
-    routed, *later = by_stage(found, "routed")
-    assert (routed.began, routed.ended) == (first.at, scenario.records(r.Routed)[0].at)
-    (answer,) = by_stage(found, "reply")
-    assert (answer.began, answer.ended) == (
-        first.at,
-        next(s.at for s in scenario.records(r.MessageSent) if s.purpose == "completion"),
-    )
-    assert not later
+    began = scenario.records(r.MessageRecorded)[0].at
+    (routed,), (answer,) = (by_stage(of(scenario), stage) for stage in ("routed", "reply"))
+    first = next(sent.at for sent in scenario.records(r.MessageSent) if sent.purpose == "completion")
+    assert (routed.began, routed.ended) == (began, scenario.records(r.Routed)[0].at)
+    assert (answer.began, answer.ended) == (began, first)
 
 
 def test_failed_tries_and_useless_answers_are_model_intervals_of_their_own() -> None:
-    answers: list[Any] = [
-        ModelFailed(key=None, message="no", retryable=True),  # type: ignore[arg-type]
-        ModelFailed(key=None, message="filtered", retryable=False, usage=Usage(input_tokens=7)),  # type: ignore[arg-type]
-        reply("here you are"),
-    ]
-    scenario = Scenario(
-        lambda question: {"agents": ["project-manager"], "reason": "x"}, lambda _c, _call: answers.pop(0)
-    )
-    scenario.user_writes("hello")
-    while answers:
-        if not scenario.step():
-            scenario.fire("retry")
+    useless: Any = dataclasses.replace(REFUSED, retryable=False, usage=Usage(input_tokens=7))
+    scenario = answering([REFUSED, useless, reply("here you are")])
     found = by_stage(of(scenario), "model")
     assert [interval.outcome for interval in found] == ["unavailable", "refused", "answered"]
     assert found[1].usage.input_tokens == 7
@@ -128,11 +98,7 @@ def test_failed_tries_and_useless_answers_are_model_intervals_of_their_own() -> 
 
 
 def test_a_rejected_route_and_an_unreachable_router_differ() -> None:
-    answers: list[Any] = [
-        ModelFailed(key=None, message="no", retryable=True),  # type: ignore[arg-type]
-        {"agents": ["unknown"], "reason": "x"},
-        {"agents": ["project-manager"], "reason": "x"},
-    ]
+    answers = [REFUSED, {"agents": ["unknown"], "reason": "x"}, {"agents": ["project-manager"], "reason": "x"}]
     scenario = Scenario(lambda _question: answers.pop(0), diligent)
     scenario.user_writes("hello")
     while answers:
@@ -142,31 +108,19 @@ def test_a_rejected_route_and_an_unreachable_router_differ() -> None:
 
 
 def test_a_stop_ends_what_is_open() -> None:
-    scenario = Scenario(seven_phases, diligent)
+    scenario, intervals = Scenario(seven_phases, diligent), Intervals()
     scenario.user_writes("hello")
     while not scenario.records(r.RunStarted):
         scenario.step()
     scenario.user_writes("/stop")
-    intervals = Intervals()
-    found = intervals_of(intervals, scenario)
-    assert [(i.stage, i.outcome) for i in found if i.stage in ("model", "run", "turn")] == [
-        ("model", "stopped"),
-        ("run", "stopped"),
-        ("turn", "stopped"),
-    ]
+    ended = [(i.stage, i.outcome) for i in of(scenario, intervals=intervals) if i.stage in ("model", "run", "turn")]
+    assert ended == [("model", "stopped"), ("run", "stopped"), ("turn", "stopped")]
     assert len(intervals) == 0
 
 
-def test_complete_and_the_limit_of_steps_ask_no_model_that_was_not_asked() -> None:
-    """Calls that are closed with their run make no model wanted."""
-    endless = Scenario(
-        lambda question: {"agents": ["executor"] if not question["turns"] else ["USER"], "reason": "x"},
-        lambda _c, _call: reply("", ("no_such_tool", {}), ("another", {})),
-        config=rules(limits=Limits(steps_per_run=3)),
-    )
-    endless.user_writes("hello")
-    endless.settle(1)
-    found = of(endless)
+def test_calls_that_are_closed_with_their_run_make_no_model_wanted() -> None:
+    calls = reply("", ("no_such_tool", {}), ("another", {}))
+    found = of(answering([calls] * 3, config=rules(limits=Limits(steps_per_run=3))))
     assert [interval.outcome for interval in by_stage(found, "model")] == ["answered"] * 3
     assert by_stage(found, "tool") == []
 
@@ -175,18 +129,12 @@ def test_a_restart_continues_open_work_and_restarts_repeated_work() -> None:
     """A process that missed the beginning finds what one finds that ran all the time."""
     scenario = whole_conversation()
     for cut in range(1, len(scenario.journal)):
-        again = Scenario(seven_phases, diligent)
-        again.now, again.count = Millis(scenario.now + 1_000_000), scenario.count
-        again.journal = list(scenario.journal[:cut])
-        again.conversation = fold(ID, [record for decision in again.journal for record in decision])
-        again.handle(Opened())
-        go_through(again)
-        before = len(work(intervals_of(Intervals(), again, last=cut)))
-        after = work(intervals_of(Intervals(), again, first=cut))
+        again = restarted(scenario, cut, 1_000_000)
+        before = len(work(of(again, last=cut)))
+        after = work(of(again, first=cut))
         assert after == work(of(again))[before:], cut
-        for interval in after:
-            if interval.stage in ("model", "tool"):
-                assert interval.seconds < 100, "the time the process was away counts for no work"
+        away = [one for one in after if one.stage in ("model", "tool") and one.seconds > 100]
+        assert not away, "the time the process was away counts for no work"
 
 
 def work(found: Sequence[Interval]) -> list[Interval]:
@@ -201,7 +149,7 @@ def work(found: Sequence[Interval]) -> list[Interval]:
     ]
 
 
-def test_it_keeps_nothing_of_conversations_that_rest_and_forgets_the_oldest_of_too_many(monkeypatch: Any) -> None:
+def test_it_forgets_the_oldest_of_too_many_conversations(monkeypatch: Any) -> None:
     monkeypatch.setattr("tenex.telemetry.durations.FOLLOWED", 3)
     intervals = Intervals()
     for number in range(5):
@@ -212,46 +160,25 @@ def test_it_keeps_nothing_of_conversations_that_rest_and_forgets_the_oldest_of_t
     assert len(intervals) == 3
 
 
-def test_a_record_that_fits_nothing_is_passed_over() -> None:
-    conversation = Conversation(id=ID, next_seq=9)
-    strays: list[r.Record] = [
-        r.ModelResponded(seq=1, at=Millis(1), run="turn-1.x", step=ModelStep()),  # type: ignore[arg-type]
-        r.ToolCallCompleted(seq=2, at=Millis(1), run="turn-1.x", call="k", tool="t", ok=True, content=""),  # type: ignore[arg-type]
-        r.RunEnded(seq=3, at=Millis(1), run="turn-1.x", outcome="finished"),  # type: ignore[arg-type]
-        r.TurnClosed(seq=4, at=Millis(1), turn_id="turn-1", summary=""),  # type: ignore[arg-type]
-        r.Routed(seq=5, at=Millis(1), agents=("USER",), phase=Phase.CHAT, reason="", by=""),
-    ]
-    assert Intervals().on_records(conversation, strays) == []
-
-
-def test_a_clock_that_is_set_back_gives_no_negative_time() -> None:
-    scenario = whole_conversation()
-    turn = by_stage(of(scenario), "turn")[0]
-    assert dataclasses.replace(turn, ended=Millis(turn.began - 5_000)).seconds == 0
-
-
 # ---- sub-agents ----
 
 
-def with_a_sub_agent() -> Scenario:
-    """A turn in chat in which the executor calls the helper, who reads something."""
-    worker = model_by_agent(
-        executor=[reply("", *calls_to("helper")), "built"], helper=[reply("", ("ask", {"question": "Which?"}))]
-    )
+def with_a_sub_agent(*helper: Any) -> Scenario:
+    """A turn in chat in which the executor calls the helper, with these answers of the helper's model."""
     scenario = Scenario(
         lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
-        worker,
+        model_by_agent(executor=[reply("", *calls_to("helper")), "built"], helper=list(helper)),
         config=with_subagents(rules(), executor=["helper"]),
     )
     scenario.user_writes("hello")
     scenario.settle()
-    scenario.user_writes("green")
-    scenario.settle()
     return scenario
 
 
-def test_a_called_run_hangs_on_the_call_that_began_it_and_is_no_part_of_the_turn() -> None:
-    scenario = with_a_sub_agent()
+def test_a_called_run_hangs_on_the_call_that_began_it_also_where_a_process_begins_in_its_middle() -> None:
+    scenario = with_a_sub_agent(reply("", ("ask", {"question": "Which?"})))
+    scenario.user_writes("green")
+    scenario.settle()
     found = of(scenario)
     child, caller = by_stage(found, "run")
     (tool,) = by_stage(found, "tool")
@@ -261,32 +188,15 @@ def test_a_called_run_hangs_on_the_call_that_began_it_and_is_no_part_of_the_turn
     assert tool.began <= child.began <= child.ended <= tool.ended
     assert by_stage(found, "ask")[0].parent == child.key
 
-
-def test_a_process_that_begins_in_the_middle_of_a_called_run_knows_whose_it_is() -> None:
-    scenario = with_a_sub_agent()
-    whole = of(scenario)
-    parked = next(
-        place
-        for place, decision in enumerate(scenario.journal, 1)
-        if any(isinstance(record, r.QuestionAsked) for record in decision)
-    )
-    found = intervals_of(Intervals(), scenario, first=parked)
+    asked = [any(isinstance(record, r.QuestionAsked) for record in decision) for decision in scenario.journal]
+    late = of(scenario, first=asked.index(True) + 1)
     for stage in ("run", "tool", "turn"):
-        assert [(one.key, one.parent, one.outcome) for one in by_stage(found, stage)] == [
-            (one.key, one.parent, one.outcome) for one in by_stage(whole, stage)
-        ]
+        of_both = ([(one.key, one.parent, one.outcome) for one in by_stage(some, stage)] for some in (late, found))
+        assert next(of_both) == next(of_both)
 
 
 def test_a_called_run_that_fails_is_not_the_turn_s_failure() -> None:
     failed = ModelFailed(key=Key(Work.MODEL, 0), message="filtered", retryable=False)
-    worker = model_by_agent(executor=[reply("", *calls_to("helper")), "built alone"], helper=[failed] * 3)
-    scenario = Scenario(
-        lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
-        worker,
-        config=with_subagents(rules(), executor=["helper"]),
-    )
-    scenario.user_writes("hello")
-    scenario.settle()
-    (turn,) = by_stage(of(scenario), "turn")
-    assert turn.outcome == "finished"
-    assert [one.outcome for one in by_stage(of(scenario), "tool")] == ["failed"]
+    found = of(with_a_sub_agent(*[failed] * 3))
+    assert [one.outcome for one in by_stage(found, "turn")] == ["finished"]
+    assert [one.outcome for one in by_stage(found, "tool")] == ["failed"]

@@ -6,165 +6,135 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import structlog
 
-from tenex.core.text import printable
-from tenex.telemetry import Format, Level, Telemetry, configure, logs, redact
+from tenex.telemetry import Format, Level, configure, logs, redact
 
 SECRET = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
 
 
-@pytest.fixture
-def start() -> Iterator[Callable[..., tuple[Telemetry, io.StringIO]]]:
-    """Start logging to a text in memory; whatever the test forgets is closed."""
-    running: list[Telemetry] = []
+class Written(io.StringIO):
+    """What was logged."""
 
-    def begin(level: Level = "info", format: Format = "json") -> tuple[Telemetry, io.StringIO]:  # noqa: A002
-        stream = io.StringIO()
-        running.append(configure(level, format, stream))
-        return running[-1], stream
-
-    yield begin
-    for one in running:
-        one.close()
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.getvalue().splitlines()]
 
 
-def lines(stream: io.StringIO) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in stream.getvalue().splitlines()]
+@contextmanager
+def logging_to(level: Level = "info", format: Format = "json") -> Iterator[Written]:  # noqa: A002
+    """Log to a text in memory, which is complete afterwards."""
+    stream = Written()
+    running = configure(level, format, stream)
+    try:
+        yield stream
+    finally:
+        running.close()
+
+
+log = structlog.get_logger("tenex.x")
 
 
 def fail(fault: Exception) -> None:
     raise fault
 
 
-Start = Callable[..., tuple[Telemetry, io.StringIO]]
-
-
-def test_a_line_is_one_json_object_with_time_level_and_event_first(start: Start) -> None:
-    running, stream = start()
-    structlog.get_logger("tenex.runtime").bind(conversation="abc").info("turn.closed", turn="turn-1", n=3)
-    running.close()
-    (found,) = lines(stream)
-    assert list(found)[:3] == ["timestamp", "level", "event"]
-    assert (found["level"], found["event"], found["conversation"], found["n"]) == ("info", "turn.closed", "abc", 3)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", found["timestamp"])
-
-
-def test_bound_context_is_in_every_line(start: Start) -> None:
-    running, stream = start()
-    with structlog.contextvars.bound_contextvars(turn="turn-7"):
-        structlog.get_logger("tenex.a").info("one")
+def test_a_line_is_one_json_object_with_time_level_event_and_bound_context() -> None:
+    with logging_to() as written, structlog.contextvars.bound_contextvars(turn="turn-7"):
+        structlog.get_logger("tenex.runtime").bind(conversation="abc").info("turn.closed", n=3)
         logging.getLogger("tenex.b").info("two")
-    running.close()
-    assert [line["turn"] for line in lines(stream)] == ["turn-7", "turn-7"]
-
-
-@pytest.mark.parametrize("level", ["info", "warning", "error"])
-def test_a_persons_text_is_dropped_above_debug(start: Start, level: str) -> None:
-    running, stream = start("debug")
-    getattr(structlog.get_logger("tenex.x"), level)("message.received", text="my private words", id="e1")
-    running.close()
-    (found,) = lines(stream)
-    assert "text" not in found
-    assert found["id"] == "e1"
-    assert "private" not in stream.getvalue()
-
-
-@pytest.mark.parametrize(("length", "shown"), [(200, "x" * 200), (201, "x" * 200 + "…"), (5000, "x" * 200 + "…")])
-def test_a_persons_text_is_cut_at_debug(start: Start, length: int, shown: str) -> None:
-    running, stream = start("debug")
-    structlog.get_logger("tenex.x").debug("message.received", text="x" * length)
-    running.close()
-    assert lines(stream)[0]["text"] == shown
-
-
-@pytest.mark.parametrize("format_", ["json", "console"])
-def test_secrets_are_redacted_by_name_and_by_look_however_deep(start: Start, format_: Format) -> None:
-    running, stream = start("debug", format_)
-    log = structlog.get_logger("tenex.x")
-    log.info("a", secret="one-secret", nsec="two-secret", key=b"three-secret", Key="four-secret")
-    log.info("b", deep={"list": [{"api_key": "five-secret"}, f"see {SECRET}"]}, other=f"nostr:{SECRET.upper()}")
-    log.info("c", thing=ValueError(SECRET), kept=["plain", 7, None, True])
-    log.info(SECRET)
-    logging.getLogger("tenex.y").warning("std %s", SECRET)
-    try:
-        fail(RuntimeError(SECRET))
-    except RuntimeError:
-        log.exception("e")
-        logging.getLogger("asyncio").exception("f")
-    running.close()
-    written = stream.getvalue()
-    assert "-secret" not in written
-    assert SECRET[:12].lower() not in written.lower()
-    assert written.count("RuntimeError: [redacted]") == 2
-    if format_ == "json":
-        assert lines(stream)[2]["kept"] == ["plain", 7, None, True]
-
-
-def test_tracebacks_hold_no_local_variables(start: Start) -> None:
-    """A prettier traceback prints what the variables held, and with it keys and words."""
-    for format_ in ("json", "console"):
-        running, stream = start("info", format_)
-        held = "quite-private"
-        try:
-            fail(ValueError(len(held)))
-        except ValueError:
-            structlog.get_logger("tenex.x").exception("failed")
-        running.close()
-        assert "ValueError: 13" in stream.getvalue()
-        assert held not in stream.getvalue()
+    first, second = written.lines
+    assert list(first)[:3] == ["timestamp", "level", "event"]
+    assert (first["level"], first["event"], first["conversation"], first["n"]) == ("info", "turn.closed", "abc", 3)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", first["timestamp"])
+    assert first["turn"] == second["turn"] == "turn-7"
 
 
 @pytest.mark.parametrize(
-    ("level", "expected"),
-    [("debug", ["debug", "info", "error", "debug", "info", "error"]), ("warning", ["error", "error"])],
+    ("level", "length", "shown"),
+    [
+        ("debug", 200, "x" * 200),
+        ("debug", 5000, "x" * 200 + "…"),
+        *((level, 9, None) for level in ("info", "warning", "error")),
+    ],
 )
-def test_own_loggers_log_from_the_level_up_and_libraries_from_warning_up(
-    start: Start, level: Level, expected: list[str]
-) -> None:
-    running, stream = start(level)
-    for logger in (
-        logging.getLogger("tenex.x"),
-        structlog.get_logger("tenex.z"),
-        logging.getLogger("websockets.client"),
-    ):
-        logger.debug("debug")
-        logger.info("info")
-        logger.error("error")
-    running.close()
-    assert [line["event"] for line in lines(stream)] == [*expected, "error"]
+def test_a_persons_text_is_cut_at_debug_and_dropped_above(level: str, length: int, shown: str | None) -> None:
+    with logging_to("debug") as written:
+        getattr(log, level)("message.received", text="x" * length, id="e1")
+    (found,) = written.lines
+    assert (found["id"], found.get("text")) == ("e1", shown)
+
+
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_secrets_are_redacted_by_name_and_by_look_however_deep(format_: Format) -> None:
+    with logging_to("debug", format_) as written:
+        log.info("a", secret="one-secret", nsec="two-secret", key=b"three-secret", Key="four-secret")
+        log.info("b", deep={"list": [{"api_key": "five-secret"}, f"see {SECRET}"]}, other=f"nostr:{SECRET.upper()}")
+        log.info("c", thing=ValueError(SECRET), kept=["plain", 7, None, True])
+        log.info(SECRET)
+        logging.getLogger("tenex.y").warning("std %s", SECRET)
+        try:
+            fail(RuntimeError(SECRET))
+        except RuntimeError:
+            log.exception("e")
+            logging.getLogger("asyncio").exception("f")
+    text = written.getvalue()
+    assert "-secret" not in text
+    assert SECRET[:12].lower() not in text.lower()
+    assert text.count("RuntimeError: [redacted]") == 2
+    assert format_ == "console" or written.lines[2]["kept"] == ["plain", 7, None, True]
+
+
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_tracebacks_hold_no_local_variables(format_: Format) -> None:
+    """A prettier traceback prints what the variables held, and with it keys and words."""
+    held = "quite-private"
+    with logging_to("info", format_) as written:
+        try:
+            fail(ValueError(len(held)))
+        except ValueError:
+            log.exception("failed")
+    assert "ValueError: 13" in written.getvalue()
+    assert held not in written.getvalue()
+
+
+@pytest.mark.parametrize(("level", "own"), [("debug", ["debug", "info", "error"]), ("warning", ["error"])])
+def test_own_loggers_log_from_the_level_up_and_libraries_from_warning_up(level: Level, own: list[str]) -> None:
+    with logging_to(level) as written:
+        for logger in (logging.getLogger("tenex.x"), log, logging.getLogger("websockets.client")):
+            for method in ("debug", "info", "error"):
+                getattr(logger, method)(method)
+    assert [line["event"] for line in written.lines] == [*own, *own, "error"]
 
 
 def test_auto_is_console_on_a_terminal_and_json_elsewhere() -> None:
     ours, theirs = os.openpty()
     with os.fdopen(theirs, "w") as terminal:
         running = configure("info", "auto", terminal)
-        structlog.get_logger("tenex.x").info("turn.closed", n=1)
+        log.info("turn.closed", n=1)
         running.close()
         shown = os.read(ours, 4096).decode()
     os.close(ours)
     assert "turn.closed" in shown
     assert not shown.startswith("{")
-    text = io.StringIO()
-    running = configure("info", "auto", text)
-    structlog.get_logger("tenex.x").info("turn.closed")
-    running.close()
-    assert json.loads(text.getvalue())["event"] == "turn.closed"
+    with logging_to("info", "auto") as written:
+        log.info("turn.closed")
+    assert written.lines[0]["event"] == "turn.closed"
 
 
-def test_a_strangers_words_cannot_steer_the_terminal(start: Start) -> None:
-    running, stream = start("info", "console")
-    structlog.get_logger("tenex.x").info("relay.notice", reason="\x1b[2Jhi\rthere\u202egnorw", one="\x9b31m")
-    running.close()
-    assert not re.search(r"[\x1b\r\x9b\u202e]", stream.getvalue())
-    assert stream.getvalue().count("\n") == 1
+def test_a_strangers_words_cannot_steer_the_terminal() -> None:
+    with logging_to("info", "console") as written:
+        log.info("relay.notice", reason="\x1b[2Jhi\rthere\u202egnorw", one="\x9b31m")
+    assert not re.search(r"[\x1b\r\x9b\u202e]", written.getvalue())
+    assert written.getvalue().count("\n") == 1
 
 
-class StuckTerminal(io.StringIO):
+class StuckTerminal(Written):
     """Blocks until it is released, like a terminal after Ctrl-S."""
 
     def __init__(self) -> None:
@@ -181,7 +151,6 @@ def test_a_stuck_terminal_blocks_nothing_and_lost_lines_are_counted(monkeypatch:
     monkeypatch.setattr(logs, "QUEUE_LINES", 3)
     stream = StuckTerminal()
     running = configure("info", "json", stream)
-    log = structlog.get_logger("tenex.x")
     log.info("written.slowly")
     assert stream.entered.wait(10)  # the writer now holds one line and waits
     for number in range(10):
@@ -191,7 +160,7 @@ def test_a_stuck_terminal_blocks_nothing_and_lost_lines_are_counted(monkeypatch:
     running._listener._lines.join()
     log.info("after")
     running.close()
-    events = [line["event"] for line in lines(stream)]
+    events = [line["event"] for line in stream.lines]
     assert events == ["written.slowly", "waits", "waits", "waits", "log.dropped lines=7", "after"]
 
 
@@ -200,38 +169,32 @@ def test_closing_does_not_wait_for_ever_for_a_stuck_terminal(monkeypatch: pytest
     monkeypatch.setattr(logs, "CLOSE_TIMEOUT", 0.05)
     stream = StuckTerminal()
     running = configure("info", "json", stream)
-    structlog.get_logger("tenex.x").info("one")
+    log.info("one")
     assert stream.entered.wait(10)
-    structlog.get_logger("tenex.x").info("two")
+    log.info("two")
     running.close()
     assert stream.getvalue() == ""
     stream.free.set()
 
 
-def test_closing_writes_what_waits_puts_everything_back_and_may_be_repeated(start: Start) -> None:
+def test_closing_writes_what_waits_to_stderr_puts_everything_back_and_may_be_repeated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     before = list(logging.getLogger().handlers)
-    running, stream = start()
+    running = configure("info", "json")
     for number in range(500):
-        structlog.get_logger("tenex.x").info("n", number=number)
+        log.info("n", number=number)
     running.close()
     running.close()
-    assert [line["number"] for line in lines(stream)] == list(range(500))
+    out, written = capsys.readouterr()
+    assert out == ""
+    assert [json.loads(line)["number"] for line in written.splitlines()] == list(range(500))
     assert logging.getLogger().handlers == before
     assert not structlog.is_configured()
 
 
-def test_the_stream_is_stderr_unless_another_is_given(capsys: pytest.CaptureFixture[str]) -> None:
-    running = configure("info", "json")
-    structlog.get_logger("tenex.x").info("to.stderr")
-    running.close()
-    out, stderr = capsys.readouterr()
-    assert out == ""
-    assert "to.stderr" in stderr
-
-
-def test_helpers_for_other_speakers() -> None:
-    """The command line prints errors with the same two precautions."""
-    unchanged: TextIO | str = "npub1abcdefgh and nsec alone"
-    assert redact(str(unchanged)) == unchanged
+def test_only_what_looks_like_a_secret_is_redacted() -> None:
+    """The command line prints errors with the same precaution."""
+    unchanged = "npub1abcdefgh and nsec alone"
+    assert redact(unchanged) == unchanged
     assert redact(f"x{SECRET}y sk-abcdefghijklmnopqrst") == "x[redacted] [redacted]"
-    assert printable("a\tb\nc\x07") == "a\tb\nc\\x07"

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from tenex.core.phases import Phase
-from tenex.core.ports import ToolResult
 from tenex.tools.git_tools import git_diff_tool, git_status_tool
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.workspace import Workspace
 
-from .conftest import ROSTER, anywhere, git, make_context, needs_bubblewrap, needs_git
+from .conftest import ROSTER, call, git, make_context, needs_bubblewrap, needs_git, put, refused
 
 pytestmark = [needs_bubblewrap, needs_git]
+
+PLAN = make_context(Phase.PLAN)
 
 
 @pytest.fixture
@@ -23,170 +24,129 @@ def tools(workspace: Workspace) -> ToolRegistry:
 
 
 @pytest.fixture
-def root(workspace: Workspace) -> Path:
-    """A repository with one commit."""
-    git(workspace.root, "init", "-q", "-b", "main")
-    (workspace.root / "a.py").write_text("one\ntwo\n")
-    (workspace.root / "src").mkdir()
-    (workspace.root / "src/grün b.py").write_text("three\n")
-    git(workspace.root, "add", "-A")
-    git(workspace.root, "commit", "-q", "-m", "first")
-    return workspace.root
+def repository(root: Path) -> Path:
+    """With one commit."""
+    put(root, {"a.py": "one\ntwo\n", "src/grün b.py": "three\n"})
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "first")
+    return root
 
 
-async def status(tools: ToolRegistry) -> ToolResult:
-    return await tools.call("git_status", {}, make_context(Phase.PLAN))
+async def status(tools: ToolRegistry) -> str:
+    return (await call(tools, "git_status", PLAN)).content
 
 
-async def diff(tools: ToolRegistry, **arguments: Any) -> ToolResult:
-    return await tools.call("git_diff", arguments, make_context(Phase.PLAN))
+async def diff(tools: ToolRegistry, **arguments: Any) -> str:
+    result = await call(tools, "git_diff", PLAN, **arguments)
+    assert result.ok, result.content
+    return result.content
 
 
-async def test_a_clean_repository_is_reported_as_clean(tools: ToolRegistry, root: Path) -> None:
-    assert (await status(tools)).content == "## main\nNothing has changed."
-    assert (await diff(tools)).content.startswith("Nothing differs.")
-
-
-async def test_changes_are_shown_staged_or_not(tools: ToolRegistry, root: Path) -> None:
-    (root / "a.py").write_text("one\n2\n")
-    git(root, "add", "a.py")
-    (root / "src/grün b.py").unlink()
-    (root / "new.py").write_text("")
-    assert (await status(tools)).content.split("\n") == ["## main", "M  a.py", ' D "src/grün b.py"', "?? new.py"]
-    shown = (await diff(tools)).content
+async def test_changes_are_shown_staged_or_not(tools: ToolRegistry, repository: Path) -> None:
+    assert await status(tools) == "## main\nNothing has changed."
+    assert (await diff(tools)).startswith("Nothing differs.")
+    put(repository, {"a.py": "one\n2\n", "new.py": ""})
+    git(repository, "add", "a.py")
+    (repository / "src/grün b.py").unlink()
+    assert (await status(tools)).split("\n") == ["## main", "M  a.py", ' D "src/grün b.py"', "?? new.py"]
+    shown = await diff(tools)
     assert "-two\n+2" in shown
     assert "-three" in shown
     assert "new.py" not in shown
-    only = (await diff(tools, path="src")).content
+    only = await diff(tools, path="src")
     assert "-three" in only
     assert "a.py |" not in only
+    put(repository, {"a.py": "".join(f"{number}\n" for number in range(50_000))})
+    capped = await diff(tools)
+    assert len(capped) < 66 * 1024
+    assert "bytes left out" in capped
 
 
-async def test_another_commit_may_be_compared_with(tools: ToolRegistry, root: Path) -> None:
-    git(root, "tag", "v1")
-    (root / "a.py").write_text("changed\n")
-    git(root, "commit", "-q", "-am", "second")
-    for against in ("HEAD~1", "v1", "main^", "main@{1}", git(root, "rev-parse", "v1").strip()):
-        assert "+changed" in (await diff(tools, against=against)).content, against
-    assert (await diff(tools, against="main")).content.startswith("Nothing differs.")
+async def test_another_commit_may_be_compared_with(tools: ToolRegistry, repository: Path) -> None:
+    git(repository, "tag", "v1")
+    put(repository, {"a.py": "changed\n"})
+    git(repository, "commit", "-q", "-am", "second")
+    for against in ("HEAD~1", "v1", "main^", "main@{1}", git(repository, "rev-parse", "v1").strip()):
+        assert "+changed" in await diff(tools, against=against), against
+    assert (await diff(tools, against="main")).startswith("Nothing differs.")
+    unknown = await refused(tools, "git_diff", PLAN, against="unknown-branch")
+    assert unknown.startswith("git failed: fatal: ")
 
 
 @pytest.mark.parametrize(
-    "against",
-    [
-        "--output=/tmp/x",
-        "-O/etc/passwd",
-        "--no-index",
-        "a..b",
-        "HEAD:a.py",
-        "main other",
-        "$(touch x)",
-        "a;b",
-        "x\ny",
-        "^x",
-    ],
+    "against", ["--output=/tmp/x", "-O/etc/passwd", "a..b", "HEAD:a.py", "main other", "$(touch x)", "x\ny", "^x"]
 )
-async def test_what_names_no_single_commit_is_refused(tools: ToolRegistry, root: Path, against: str) -> None:
-    result = await diff(tools, against=against)
-    assert not result.ok
-    assert "must name one commit" in result.content
+async def test_what_names_no_single_commit_is_refused(tools: ToolRegistry, repository: Path, against: str) -> None:
+    assert "must name one commit" in await refused(tools, "git_diff", PLAN, against=against)
 
 
-async def test_without_a_repository_or_a_commit_that_is_reported(tools: ToolRegistry, workspace: Workspace) -> None:
-    git(workspace.root.parent, "init", "-q")  # one around it is not the workspace's
-    for result in (await status(tools), await diff(tools)):
-        assert not result.ok
-        assert result.content == "The workspace is no git repository; `list_files` shows what there is."
-    git(workspace.root, "init", "-q", "-b", "main")
-    (workspace.root / "a").write_text("")
-    assert (await status(tools)).content == "## No commits yet on main\n?? a"
-    assert "no commit yet" in (await diff(tools)).content
+async def test_a_path_is_a_name_in_the_workspace_and_not_a_pattern(tools: ToolRegistry, repository: Path) -> None:
+    put(repository, {"a.py": "changed\n"})
+    for path in ("*.py", ":!x"):
+        assert (await diff(tools, path=path)).startswith("Nothing differs.")
+    for path in ("../outside", "/etc", ".git/config"):
+        await refused(tools, "git_diff", PLAN, path=path)
+
+
+async def test_without_a_repository_or_a_commit_that_is_reported(
+    tools: ToolRegistry, root: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "init", "-q")  # one around it is not the workspace's
+    for tool in ("git_status", "git_diff"):
+        assert await refused(tools, tool, PLAN) == (
+            "The workspace is no git repository; `list_files` shows what there is."
+        )
+    git(root, "init", "-q", "-b", "main")
+    put(root, {"a": ""})
+    assert await status(tools) == "## No commits yet on main\n?? a"
+    assert "no commit yet" in await refused(tools, "git_diff", PLAN)
 
 
 @pytest.mark.parametrize(
     ("missing", "message"), [("git", "git is not installed"), ("bwrap", "sandbox (bubblewrap) is gone")]
 )
 async def test_a_missing_program_is_reported(
-    tools: ToolRegistry, root: Path, monkeypatch: pytest.MonkeyPatch, missing: str, message: str
+    tools: ToolRegistry, repository: Path, monkeypatch: pytest.MonkeyPatch, missing: str, message: str
 ) -> None:
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name: None if name == missing else which(name))
-    assert message in (await status(tools)).content
+    assert message in await refused(tools, "git_status", PLAN)
 
 
-async def test_a_repository_elsewhere_is_not_followed(tools: ToolRegistry, root: Path, tmp_path: Path) -> None:
-    (root / ".git").rename(tmp_path / "outside/repository")
-    (root / ".git").write_text(f"gitdir: {tmp_path}/outside/repository\n")
-    assert "lies elsewhere" in (await status(tools)).content
-    (root / ".git").unlink()
-    (root / ".git").symlink_to(tmp_path / "outside/repository")
-    result = await status(tools)
-    assert not result.ok
-    assert "main" not in result.content
+async def test_a_repository_elsewhere_is_not_followed(tools: ToolRegistry, repository: Path, outside: Path) -> None:
+    (repository / ".git").rename(outside / "repository")
+    (repository / ".git").write_text(f"gitdir: {outside}/repository\n")
+    assert "lies elsewhere" in await refused(tools, "git_status", PLAN)
+    (repository / ".git").unlink()
+    (repository / ".git").symlink_to(outside / "repository")
+    assert "main" not in await refused(tools, "git_status", PLAN)
 
 
-async def test_a_path_is_a_name_in_the_workspace_and_not_a_pattern(tools: ToolRegistry, root: Path) -> None:
-    (root / "a.py").write_text("changed\n")
-    for path in ("*.py", ":!x"):
-        assert (await diff(tools, path=path)).content.startswith("Nothing differs.")
-    for path in ("../outside", "/etc", "src/../../outside", ".git/config"):
-        assert not (await diff(tools, path=path)).ok
-    result = await diff(tools, against="unknown-branch")
-    assert not result.ok
-    assert result.content.startswith("git failed: fatal: ")
-    assert "unknown-branch" in result.content
+RUN_BY_GIT = (
+    "core.fsmonitor core.pager core.editor core.sshCommand diff.external diff.evil.command diff.evil.textconv "
+    "pager.diff pager.status interactive.diffFilter alias.status alias.diff"
+)
 
 
-async def test_a_long_difference_is_capped(tools: ToolRegistry, root: Path) -> None:
-    (root / "a.py").write_text("".join(f"{number}\n" for number in range(50_000)))
-    shown = (await diff(tools)).content
-    assert len(shown) < 66 * 1024
-    assert "bytes left out" in shown
-    assert "+0\n+1\n" in shown
-
-
-async def test_nothing_planted_in_the_repository_runs(tools: ToolRegistry, root: Path, tmp_path: Path) -> None:
-    """Hooks, monitors, external differences, conversions and pagers; in settings, attributes and files of `.git`."""
-    planted = root / "planted"
-    planted.write_text("#!/bin/sh\necho PLANTED\necho PLANTED >&2\ntouch ran ../ran /tmp/ran\n")
+async def test_nothing_planted_in_the_repository_runs(tools: ToolRegistry, repository: Path, tmp_path: Path) -> None:
+    """Neither by settings nor by attributes or files of `.git`; and a filter can write nowhere."""
+    planted = repository / "planted"
+    planted.write_text(f"#!/bin/sh\necho PLANTED\necho PLANTED >&2\ntouch ran ../ran /tmp/ran {tmp_path}/ran\ncat\n")
     planted.chmod(0o755)
-    for name in (
-        "core.fsmonitor",
-        "core.pager",
-        "core.editor",
-        "core.sshCommand",
-        "diff.external",
-        "diff.evil.command",
-        "diff.evil.textconv",
-        "pager.diff",
-        "pager.status",
-        "interactive.diffFilter",
-        "alias.status",
-        "alias.diff",
-    ):
-        git(root, "config", name, str(planted))
-    git(root, "config", "core.hooksPath", str(root))
+    for name in RUN_BY_GIT.split():
+        git(repository, "config", name, str(planted))
+    git(repository, "config", "core.hooksPath", str(repository))
     for hook in ("post-index-change", "pre-auto-gc", "fsmonitor-watchman", "reference-transaction"):
-        shutil.copy(planted, root / ".git/hooks" / hook)
-        shutil.copy(planted, root / hook)
-    (root / ".gitattributes").write_text("* diff=evil\n")
-    (root / "a.py").write_text("changed\n")
-    for result in (await status(tools), await diff(tools)):
-        assert result.ok
-        assert "PLANTED" not in result.content
-    assert not anywhere(tmp_path, "ran")
-
-
-async def test_a_filter_that_git_runs_is_confined(tools: ToolRegistry, root: Path, tmp_path: Path) -> None:
-    """It sees the workspace read-only, and writes nowhere."""
-    planted = root / "planted"
-    planted.write_text(f"#!/bin/sh\ntouch ran {tmp_path}/ran {tmp_path}/outside/ran\ncat\n")
-    planted.chmod(0o755)
-    git(root, "config", "filter.evil.clean", str(planted))
-    (root / ".gitattributes").write_text("* filter=evil\n")
-    (root / "a.py").write_text("changed\n")
-    before = (root / ".git/index").read_bytes()
-    assert "+changed" in (await diff(tools)).content
-    assert (await status(tools)).ok
-    assert not anywhere(tmp_path, "ran")
-    assert (root / ".git/index").read_bytes() == before
+        shutil.copy(planted, repository / ".git/hooks" / hook)
+        shutil.copy(planted, repository / hook)
+    put(repository, {".gitattributes": "* diff=evil\n", "a.py": "changed\n"})
+    for shown in (await status(tools), await diff(tools)):
+        assert "a.py" in shown
+        assert "PLANTED" not in shown
+    git(repository, "config", "filter.evil.clean", str(planted))
+    put(repository, {".gitattributes": "* filter=evil\n", "a.py": "changed again\n"})
+    before = (repository / ".git/index").read_bytes()
+    assert "+changed again" in await diff(tools)
+    assert sorted(tmp_path.rglob("ran")) == []
+    assert (repository / ".git/index").read_bytes() == before

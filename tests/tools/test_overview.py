@@ -1,55 +1,33 @@
-"""What an agent is shown of the workspace before it begins: bounded, and nothing but names."""
+"""What an agent is shown of the workspace before it begins: names of files, a test command, and `AGENTS.md`."""
 
 import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tenex.tools.overview import CHARACTERS, LOOKED_AT, NAMED, overview
+from tenex.cli.main import main
+from tenex.tools.overview import LARGEST_NOTES, LOOKED_AT, NAMED, NOTES, overview, workspace_notes
 
-
-def write(root: Path, **files: str) -> None:
-    for name, text in files.items():
-        file = root / name.replace("__", "/").replace("_", ".")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+from .conftest import put
 
 
 def test_the_files_of_the_root_come_before_those_of_folders(tmp_path: Path) -> None:
-    write(tmp_path, z_py="", a__b__c_py="", a__x_py="", README_md="")
-    assert overview(tmp_path, runs=False) == "Its files: README.md, z.py, a/x.py, a/b/c.py."
-
-
-def test_an_empty_or_missing_workspace_is_empty(tmp_path: Path) -> None:
+    """Without what other programs wrote, links to folders and names that cannot be printed."""
     assert overview(tmp_path, runs=True) == overview(tmp_path / "none", runs=True) == "It is empty."
-
-
-def test_what_other_programs_wrote_links_to_folders_and_odd_names_are_left_out(tmp_path: Path) -> None:
-    for name in (".git/config", "node_modules/x.js", "pkg/__pycache__/x.pyc", "pkg/a.py", ".tenex-1", "two\nlines.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
+    named = ("z.py", "a/b/c.py", "a/x.py", "README.md")
+    others = (".git/config", "node_modules/x.js", "a/__pycache__/x.pyc", ".tenex-1", "two\nlines.py", "\udcff.py")
+    put(tmp_path, dict.fromkeys((*named, *others), ""))
     (tmp_path / "elsewhere").symlink_to("/etc")
-    (tmp_path / os.fsdecode(b"\xff.py")).write_text("")
-    assert overview(tmp_path, runs=False) == "Its files: elsewhere, pkg/a.py."
+    assert overview(tmp_path, runs=False) == "Its files: README.md, elsewhere, z.py, a/x.py, a/b/c.py."
 
 
 def test_many_files_are_counted_and_very_many_are_not_looked_at(tmp_path: Path) -> None:
-    for number in range(NAMED + 20):
-        (tmp_path / f"{number:04}.py").write_text("")
-    text = overview(tmp_path, runs=False)
-    assert text.endswith(f"{NAMED - 1:04}.py and 20 more.")
-    (tmp_path / "below").mkdir()
-    for number in range(LOOKED_AT):
-        (tmp_path / "below" / f"{number}.py").write_text("")
+    put(tmp_path, {f"{number:04}.py": "" for number in range(NAMED + 20)})
+    assert overview(tmp_path, runs=False).endswith(f"{NAMED - 1:04}.py and 20 more.")
+    put(tmp_path / "below", {f"{number}.py": "" for number in range(LOOKED_AT)})
     assert overview(tmp_path, runs=False).endswith(" and more.")
-
-
-def test_long_names_are_cut_off_by_their_length(tmp_path: Path) -> None:
-    for number in range(50):
-        (tmp_path / f"{number:02}{'x' * 200}").write_text("")
-    text = overview(tmp_path, runs=False)
-    assert len(text) < CHARACTERS + 100
-    assert text.endswith(" more.")
 
 
 @pytest.mark.parametrize(
@@ -69,15 +47,45 @@ def test_long_names_are_cut_off_by_their_length(tmp_path: Path) -> None:
 def test_the_command_for_the_tests_is_named_where_it_is_obvious(
     tmp_path: Path, file: str, text: str, command: str
 ) -> None:
-    (tmp_path / file).write_text(text)
+    put(tmp_path, {file: text})
     assert overview(tmp_path, runs=False) == f"Its files: {file}."
-    assert overview(tmp_path, runs=True) == f"Its files: {file}." + (
-        f"\nIts tests are run by `{command}`." * bool(command)
-    )
+    assert overview(tmp_path, runs=True).partition("\n")[2] == (f"Its tests are run by `{command}`." if command else "")
 
 
-def test_a_pipe_and_a_link_are_not_read(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "Makefile")
-    (tmp_path / "real").write_text("[tool.pytest]")
-    (tmp_path / "pyproject.toml").symlink_to(tmp_path / "real")
-    assert "tests are run" not in overview(tmp_path, runs=True)
+def listening(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(place))
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (Path.mkdir, "Is a directory"),
+        (os.mkfifo, "it is a pipe, socket or device"),
+        (listening, "No such device or address"),
+        (lambda place: place.symlink_to("/etc/passwd"), "it is a symbolic link"),
+        (lambda place: place.symlink_to(NOTES), "it is a symbolic link"),
+    ],
+)
+def test_notes_that_are_no_file_are_reported_and_closed(
+    tmp_path: Path, make: Callable[[Path], None], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "workspace").mkdir()
+    make(tmp_path / "workspace" / NOTES)
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only
+    assert workspace_notes(tmp_path / "workspace") == f"AGENTS.md was not read: {why}. Make it a plain text file."
+    assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
+    assert f"reason='{why}'" in capsys.readouterr().out
+    os.mkfifo(tmp_path / "workspace" / "Makefile")  # nor does this one wait
+    assert "tests are run" not in overview(tmp_path / "workspace", runs=True)
+    assert main(["--data", str(tmp_path), "agents", "show", "executor", "--prompt"]) == 0
+    assert f"AGENTS.md was not read: {why}. Make it a plain text file." in capsys.readouterr().out
+
+
+def test_notes_are_read_up_to_a_size_and_none_is_none(tmp_path: Path) -> None:
+    assert workspace_notes(tmp_path) is None
+    (tmp_path / NOTES).write_bytes(b"Use tabs.\xff" + b"x" * LARGEST_NOTES)
+    read = workspace_notes(tmp_path)
+    assert read is not None
+    assert read.startswith("Use tabs.\ufffdx")
+    assert len(read) == LARGEST_NOTES

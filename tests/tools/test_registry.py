@@ -1,7 +1,6 @@
 """The gate holds when tools are listed and when they are called; whatever a model does wrong is a result."""
 
 import asyncio
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,20 +12,22 @@ from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult, Tools
+from tenex.tools.arguments import Arguments
 from tenex.tools.ask_complete import complete_spec
-from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
-from tenex.tools.shell import ShellPolicy, ShellRules
+from tenex.tools.sandbox import RunPolicy
+from tenex.tools.shell import ShellRules
 from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
-from tenex.tools.tool import Refusal, Tool, object_schema
+from tenex.tools.tool import Refusal, Tool, boolean, integer, object_schema, string
 from tenex.tools.workspace import Workspace
 
-from .conftest import ROSTER, KeptLessons, make_context
+from .conftest import ROSTER, KeptLessons, call, make_context, refused
 
 READ = {"read_file", "list_files", "search_files", "git_status", "git_diff"}
 CHANGE, RUN = {"write_file", "edit_file", "move_file", "delete_file"}, {"check", "shell", "python"}
 SPEAK = {"ask", "complete"}
 TALK = SPEAK | {"search_conversation"}
+ALL = READ | CHANGE | RUN | TALK | {"learn"}
 
 WORKER = {
     Phase.CHAT: TALK,
@@ -37,8 +38,7 @@ WORKER = {
     Phase.CHORES: TALK | READ | CHANGE | RUN,
     Phase.REFLECTION: {"complete", "learn"},
 }
-BARE = {phase: {"complete", "learn"} if phase is Phase.REFLECTION else TALK for phase in Phase}
-ALL = READ | CHANGE | RUN | TALK | {"learn"}
+EXECUTOR = ROSTER[Slug("executor")]
 
 
 def permitted(slug: str, phase: Phase) -> set[str]:
@@ -46,84 +46,79 @@ def permitted(slug: str, phase: Phase) -> set[str]:
     return {
         "executor": WORKER[phase],
         "security": WORKER[phase] - CHANGE - RUN,
-        "bare": BARE[phase],
+        "bare": WORKER[phase] & (TALK | {"learn"}),
         "orchestrator": set(),
     }[slug]
 
 
-TABLE = list(itertools.product(Phase, sorted(ROSTER)))
+def tool_of(name: str, access: Access, body: Any, time_cap: float | None = None) -> Tool:
+    return Tool(
+        name=name,
+        description="",
+        parameters=object_schema({}),
+        access=access,
+        replay=Replay.ONCE,
+        body=body,
+        time_cap=time_cap,
+    )
 
 
-@pytest.mark.parametrize(("phase", "slug"), TABLE)
-def test_what_is_listed_is_exactly_what_the_table_permits(registry: ToolRegistry, phase: Phase, slug: str) -> None:
-    agent = next(agent for known, agent in ROSTER.items() if known == slug)
-    assert {spec.name for spec in registry.specs(phase, agent)} == permitted(slug, phase)
-
-
-@pytest.mark.parametrize(("phase", "slug"), TABLE)
-async def test_what_is_called_is_gated_by_the_same_table(phase: Phase, slug: str) -> None:
+@pytest.mark.parametrize("slug", sorted(ROSTER))
+@pytest.mark.parametrize("phase", Phase)
+async def test_what_is_listed_and_what_is_called_are_what_the_table_permits(
+    registry: ToolRegistry, phase: Phase, slug: str
+) -> None:
     """Every tool is called in every phase by every agent: exactly the permitted ones are carried out."""
-    carried_out: list[str] = []
+    agent, offered = ROSTER[Slug(slug)], permitted(slug, phase)
+    every = [spec.name for spec in registry.specs(None, agent)]
+    assert set(every) == set().union(*(permitted(slug, one) for one in Phase))
+    assert [spec.name for spec in registry.specs(phase, agent)] == [name for name in every if name in offered]
 
-    def counted(name: str, access: Access) -> Tool:
-        async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-            carried_out.append(name)
-            return ToolResult(ok=True, content="done")
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        return ToolResult(ok=True, content="done")
 
-        return Tool(
-            name=name, description="", parameters=object_schema({}), access=access, replay=Replay.ONCE, body=body
-        )
-
-    classes = {
-        Access.READ: READ,
-        Access.CHANGE: CHANGE,
-        Access.RUN: RUN,
-        Access.LEARN: {"learn"},
-        Access.SPEAK: TALK - SPEAK,
-    }
-    tools = [counted(name, access) for access, names in classes.items() for name in names]
-    registry = ToolRegistry(tools, ROSTER.get)
+    rules = registry.rules()
+    counted = ToolRegistry([tool_of(name, rules[name].access, body) for name in ALL - SPEAK], ROSTER.get)
     for name in sorted(ALL | {"unknown"}):
-        result = await registry.call(name, {}, make_context(phase, slug))
-        may = name in permitted(slug, phase) - SPEAK
-        assert result.ok is may
-        if name not in permitted(slug, phase):
+        result = await call(counted, name, make_context(phase, slug))
+        assert result.ok is (name in offered - SPEAK)
+        if name not in offered:
             assert "may not be used" in result.content or "There is no tool" in result.content
-            offered = permitted(slug, phase)
             assert all(word in result.content for word in offered)
             assert offered or "You may use no tools now" in result.content
-    assert set(carried_out) == permitted(slug, phase) - SPEAK
 
 
 async def test_a_call_is_judged_by_the_phase_it_is_made_in(registry: ToolRegistry, workspace: Workspace) -> None:
     """The race of one answer: the tool was offered in execute, and a call before it has moved on to verification."""
-    assert "write_file" in {spec.name for spec in registry.specs(Phase.EXECUTE, ROSTER[make_context().agent])}
-    result = await registry.call("write_file", {"path": "a", "content": "x"}, make_context(Phase.VERIFICATION))
-    assert not result.ok
-    assert "verification" in result.content
+    verification = make_context(Phase.VERIFICATION)
+    assert "verification" in await refused(registry, "write_file", verification, path="a", content="x")
     assert not (workspace.root / "a").exists()
-    gone = await registry.call("read_file", {"path": "a"}, make_context(agent="gone"))
-    assert "no longer in the roster" in gone.content
-    elsewhere = await registry.call("complete", {"response": "done"}, make_context())
-    assert "by the daemon itself" in elsewhere.content
+    assert "no longer in the roster" in await refused(registry, "read_file", make_context(agent="gone"), path="a")
+    assert "by the daemon itself" in await refused(registry, "complete", response="done")
 
 
 def test_rules_name_access_and_replay_of_every_tool(registry: ToolRegistry) -> None:
+    tools: Tools = registry  # the type checker's half of this test
+    assert tools.specs(Phase.EXECUTE, EXECUTOR.slug) == registry.specs(Phase.EXECUTE, EXECUTOR)
+    assert tools.specs(Phase.EXECUTE, Slug("unknown")) == ()
     rules = registry.rules()
-    assert set(rules) == ALL
+    assert set(rules) == TOOL_NAMES == ALL
     once = {name for name, rule in rules.items() if rule.replay is Replay.ONCE}
     idempotent = {name for name, rule in rules.items() if rule.replay is Replay.IDEMPOTENT}
     assert once == {"edit_file", "move_file", "delete_file", "shell", "python"}
     assert idempotent == {"write_file", "check", "learn"}
     assert {name for name, rule in rules.items() if rule.access is Access.CHANGE} == CHANGE
+    assert {name for name, rule in rules.items() if rule.access is Access.RUN} == RUN
+    assert complete_spec() in registry.specs(Phase.CHAT, EXECUTOR)
+    assert "additionalProperties" not in complete_spec().parameters, "what only calls are checked by is not sent"
 
 
 @pytest.mark.parametrize(
     ("given", "without"),
     [
         ({}, RUN | {"git_status", "git_diff"}),
-        ({"check": CheckPolicy.OFF, "has_sandbox": True}, RUN),
-        ({"shell": ShellRules(policy=ShellPolicy.UNSANDBOXED)}, {"check", "git_status", "git_diff"}),
+        ({"check": RunPolicy.OFF, "has_sandbox": True}, RUN),
+        ({"shell": ShellRules(policy=RunPolicy.UNSANDBOXED)}, {"check", "git_status", "git_diff"}),
     ],
 )
 def test_what_cannot_be_confined_is_offered_only_where_it_is_permitted(
@@ -131,41 +126,13 @@ def test_what_cannot_be_confined_is_offered_only_where_it_is_permitted(
 ) -> None:
     tools = standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, **given))
     assert {tool.name for tool in tools} == ALL - SPEAK - without
+    with pytest.raises(InternalError, match="two tools named read_file"):
+        ToolRegistry([*tools, tools[0]], ROSTER.get)
 
 
-def test_complete_is_the_same_in_every_phase(registry: ToolRegistry) -> None:
-    for phase in Phase:
-        (offered,) = (spec for spec in registry.specs(phase, ROSTER[make_context().agent]) if spec.name == "complete")
-        assert offered == complete_spec()
-    assert offered.parameters["required"] == ["response"]
-    assert "additionalProperties" not in offered.parameters, "what only calls are checked by is not sent"
-    assert list(offered.parameters["properties"]) == ["response", "summary", "verdict", "issues"]
-
-
-@pytest.mark.parametrize("slug", sorted(ROSTER))
-def test_all_that_an_agent_may_use_in_any_phase_is_listed_in_one_order(registry: ToolRegistry, slug: Slug) -> None:
-    every = [spec.name for spec in registry.specs(None, ROSTER[slug])]
-    assert set(every) == set().union(*(permitted(slug, phase) for phase in Phase))
-    for phase in Phase:
-        here = [spec.name for spec in registry.specs(phase, ROSTER[slug])]
-        assert here == [name for name in every if name in here]
-
-
-def one(body: Any, **more: Any) -> ToolRegistry:
-    """A registry with one tool that every agent may use in reflection."""
-    tool = Tool(
-        name="learn",
-        description="",
-        parameters=object_schema({}),
-        access=Access.LEARN,
-        replay=Replay.ONCE,
-        body=body,
-        time_cap=more.pop("tool_cap", None),
-    )
-    return ToolRegistry([tool], ROSTER.get, **more)
-
-
-async def call_one(registry: ToolRegistry, arguments: Any = None) -> ToolResult:
+async def call_one(body: Any, arguments: Any = None, tool_cap: float | None = None, **caps: Any) -> ToolResult:
+    """Call the one tool of a registry, which every agent may use in reflection."""
+    registry = ToolRegistry([tool_of("learn", Access.LEARN, body, tool_cap)], ROSTER.get, **caps)
     return await registry.call("learn", {} if arguments is None else arguments, make_context(Phase.REFLECTION))
 
 
@@ -181,52 +148,50 @@ async def test_a_call_that_takes_too_long_is_given_up_and_cancelled(caps: dict[s
             raise
         raise AssertionError
 
-    result = await call_one(one(body, **caps))
+    result = await call_one(body, **caps)
     assert "did not end within 0.02 s" in result.content
     assert cancelled.is_set()
 
 
+BROKEN = "learn failed for a reason of its own ({}); check before repeating."
+LONG = ToolResult(ok=True, content="x" * 150, touched=("a",), read={"a": "1"}, lesson="l")
+
+
 @pytest.mark.parametrize(
-    ("outcome", "expected"),
+    ("outcome", "ok", "content"),
     [
-        (
-            ToolResult(ok=True, content="x" * 150, touched=("a",), read={"a": "1"}, lesson="l"),
-            ToolResult(
-                ok=True,
-                content="x" * 100 + "\n[Cut: 50 more characters.]",
-                touched=("a",),
-                read={"a": "1"},
-                lesson="l",
-            ),
-        ),
+        (LONG, True, "x" * 100 + "\n[Cut: 50 more characters.]"),
         # a name on disk may be no UTF-8, and a result is written to the journal
-        (ToolResult(ok=True, content="a\udcffb"), ToolResult(ok=True, content="a?b")),
-        (Refusal("Not this one."), ToolResult(ok=False, content="Not this one.")),
+        (ToolResult(ok=True, content="a\udcffb"), True, "a?b"),
+        (Refusal("Not this one."), False, "Not this one."),
+        (
+            RuntimeError("private"),
+            False,
+            "learn failed for a reason of its own (RuntimeError); check before repeating.",
+        ),
+        (
+            TimeoutError("private"),
+            False,
+            "learn failed for a reason of its own (TimeoutError); check before repeating.",
+        ),
     ],
-    ids=["long", "not text", "refusal"],
 )
-async def test_results_are_cut_and_refusals_passed_on(outcome: ToolResult | Refusal, expected: ToolResult) -> None:
+async def test_results_are_cut_and_failures_are_results(
+    outcome: ToolResult | Exception, ok: bool, content: str
+) -> None:
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        if isinstance(outcome, Refusal):
+        if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    assert await call_one(one(body, output_cap=100)) == expected
-
-
-@pytest.mark.parametrize("error", [RuntimeError("private words"), TimeoutError("private words"), OSError(5, "private")])
-async def test_a_broken_tool_is_a_result_and_a_log_line_without_content(error: Exception) -> None:
-    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        raise error
-
     with structlog.testing.capture_logs() as logs:
-        result = await call_one(one(body))
-    assert not result.ok
-    assert type(error).__name__ in result.content
-    (line,) = (line for line in logs if line["event"] == "tool.failed")
-    assert line["error"] == type(error).__name__
-    assert __file__ in line["where"]
-    assert "private" not in result.content + str(logs)
+        result = await call_one(body, output_cap=100)
+    assert (result.ok, result.content) == (ok, content)
+    if outcome is LONG:
+        assert (result.touched, dict(result.read), result.lesson) == (("a",), {"a": "1"}, "l")
+    failures = [(line["error"], __file__ in line["where"]) for line in logs if line["event"] == "tool.failed"]
+    assert failures == ([(type(outcome).__name__, True)] if "reason of its own" in content else [])
+    assert "private" not in str(logs)
 
 
 @pytest.mark.parametrize("arguments", [{"bogus": 1}, [1, 2], "text"])
@@ -234,27 +199,62 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments: Any) ->
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         raise AssertionError
 
-    result = await call_one(one(body), arguments)
-    assert "arguments are invalid" in result.content
+    assert "arguments are invalid" in (await call_one(body, arguments)).content
 
 
 async def test_the_log_holds_no_text_of_a_call(registry: ToolRegistry) -> None:
     with structlog.testing.capture_logs() as logs:
-        await registry.call("write_file", {"path": "a.txt", "content": "private"}, make_context())
-        await registry.call("my private tool", {}, make_context())
+        await call(registry, "write_file", path="a.txt", content="private")
+        await call(registry, "my private tool")
     assert [line["event"] for line in logs] == ["tool.returned", "tool.returned"]
     assert "private" not in str(logs)
 
 
-def test_the_registry_is_the_port_and_knows_every_name(registry: ToolRegistry) -> None:
-    tools: Tools = registry  # the type checker's half of this test
-    executor = make_context().agent
-    assert tools.specs(Phase.EXECUTE, executor) == registry.specs(Phase.EXECUTE, ROSTER[executor])
-    assert tools.specs(Phase.EXECUTE, Slug("unknown")) == ()
-    assert set(registry.rules()) == TOOL_NAMES
+READ_ARGUMENTS = Arguments(
+    "read",
+    object_schema(
+        {"path": string("where", min_length=1, max_length=5)},
+        {
+            "n": integer("how many", maximum=9),
+            "all": boolean("all"),
+            "verdict": {"enum": ["good", "bad"]},
+            "list": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+        },
+    ),
+)
 
 
-def test_two_tools_of_one_name_are_a_bug(workspace: Workspace, lessons: KeptLessons) -> None:
-    tools = standard_tools(ToolDependencies(workspace=workspace, lessons=lessons))
-    with pytest.raises(InternalError, match="two tools named read_file"):
-        ToolRegistry([*tools, tools[0]], ROSTER.get)
+@pytest.mark.parametrize(
+    ("given", "sentences"),
+    [
+        ({}, "`path` is missing"),
+        ({"path": ""}, "`path` must satisfy `minLength: 1`"),
+        ({"path": None}, '`path` must satisfy `type: "string"`'),
+        ({"path": "secret"}, "`path` must satisfy `maxLength: 5`"),
+        ({"path": "a", "n": 0}, "`n` must satisfy `minimum: 1`"),
+        ({"path": "a", "n": 10}, "`n` must satisfy `maximum: 9`"),
+        ({"path": "a", "verdict": "secret"}, '`verdict` must satisfy `enum: ["good", "bad"]`'),
+        ({"path": "a", "list": ["a", {}]}, '`list.1` must satisfy `type: "string"`'),
+        ([], 'the arguments must satisfy `type: "object"`'),
+        (
+            {"n": 0, "all": 1, "x": 2},
+            '`path` is missing; `x` is not known; `all` must satisfy `type: "boolean"`; `n` must satisfy `minimum: 1`',
+        ),
+        (
+            {"path": "a", **{f"x{number}": 1 for number in range(50)}},
+            "; ".join(f"`x{number}` is not known" for number in range(8)) + "; and 42 more",
+        ),
+    ],
+)
+def test_each_error_names_its_parameter_and_no_value(given: Any, sentences: str) -> None:
+    assert READ_ARGUMENTS.fault(given) == (
+        f"read was not called, because its arguments are invalid: {sentences}. It takes: path, n, all, verdict, list."
+    )
+    assert READ_ARGUMENTS.fault({"path": "a", "n": 9, "all": True, "verdict": "bad", "list": ["x"]}) is None
+
+
+def test_an_invalid_schema_is_an_internal_error() -> None:
+    with pytest.raises(InternalError, match="not a JSON Schema"):
+        Arguments("t", {"type": "nonsense"})
+    with pytest.raises(InternalError, match="of type object"):
+        Arguments("t", {"type": "string"})

@@ -15,11 +15,9 @@ from tenex.core.state.conversation import State
 from tenex.core.state.rollback import RolledBack
 from tenex.tools import snapshots
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.rollback import put_back, tree_after
-from tenex.tools.workspace import Workspace
+from tenex.tools.rollback import Returned, put_back, tree_after
 
-from .conftest import needs_git
-from .test_serialized_calls import subjects
+from .conftest import needs_git, put, subjects
 
 pytestmark = needs_git
 
@@ -33,26 +31,22 @@ class Work:
         self.checkpoints, self.root = checkpoints, root
         self.records: list[Record] = []
 
-    def call(self, **files: str | None) -> None:
-        """One call: permitted, done, returned; None removes a file. Double underscores are dots."""
+    def call(self, **files: str | None) -> int:
+        """One call: permitted, done, returned; None removes a file. The number of its last record."""
         seq = len(self.records) + 1
         name = CallId(f"k{seq}")
         self._add(ToolCallStarted, run=RunId("turn-1.x"), call=name, tool="t", replay=Replay.ONCE, phase=Phase.EXECUTE)
         self._keep("before", seq)
-        self.write(**files)
+        for key, content in files.items():
+            if content is None:
+                (self.root / key).unlink()
+            else:
+                put(self.root, {key: content})
         self._keep("after", seq)
         self._add(ToolCallCompleted, run=RunId("turn-1.x"), call=name, tool="t", ok=True, content="")
+        return len(self.records)
 
-    def write(self, **files: str | None) -> None:
-        """By hand."""
-        for key, content in files.items():
-            place = self.root / key.replace("__", ".")
-            if content is None:
-                place.unlink()
-            else:
-                place.write_text(content)
-
-    def back(self, to: int) -> Any:
+    def back(self, to: int) -> Returned:
         """Go back to a record with the files, as the daemon does."""
         tree = tree_after(self.checkpoints, NAME, self.records, to)
         done = put_back(self.checkpoints, self.root, NAME, tree, "test")
@@ -73,12 +67,12 @@ class Work:
 
 
 @pytest.fixture
-def work(tmp_path: Path, workspace: Workspace) -> Work:
-    return Work(Checkpoints(tmp_path / "checkpoints", workspace.root), workspace.root)
+def work(folder: Path, root: Path) -> Work:
+    return Work(Checkpoints(folder, root), root)
 
 
 def test_at_every_record_the_files_are_those_of_then(work: Work) -> None:
-    work.write(mine="0")
+    put(work.root, {"mine": "0"})
     expected: list[dict[str, str]] = [work.files()]
     for files in ({"a": "1"}, {}, {"a": "2", "b": "1"}, {"a": None}, {"mine": "1"}):
         work.call(**files)
@@ -90,28 +84,21 @@ def test_at_every_record_the_files_are_those_of_then(work: Work) -> None:
 
 def test_before_the_first_call_the_files_are_what_that_call_found(work: Work) -> None:
     work.records.append(RolledBack(seq=1, at=Millis(1), to=1, by="", reason="", state=State(id=NAME)))
-    work.write(mine="0")
+    put(work.root, {"mine": "0"})
     work.call(a="1")
     work.back(1)
     assert work.files() == {"mine": "0"}
 
 
-def test_what_there_was_before_going_back_and_after_it_is_kept(work: Work, tmp_path: Path) -> None:
-    """By a commit of its own: git deletes what only a record names."""
+def test_going_back_to_the_moment_before_going_back_brings_what_was_done_by_hand(work: Work, folder: Path) -> None:
+    """It is kept by a commit of its own: git deletes what only a record names."""
     work.call(a="1")
-    work.write(a="by hand")
-    work.back(2)
-    assert subjects(tmp_path / "checkpoints")[:2] == ["after going back", "before going back"]
-
-
-def test_going_back_to_the_moment_before_going_back_brings_what_was_done_by_hand(work: Work) -> None:
-    work.call(a="1")
-    work.call(a="2", b="2")
-    work.write(a="by hand", c="by hand")
-    by_hand, last = work.files(), len(work.records)
-    done = work.back(2)
+    last = work.call(a="2", b="2")
+    put(work.root, {"a": "by hand", "c": "by hand"})
+    by_hand = work.files()
+    assert work.back(2).changed == ("a", "b", "c")
+    assert subjects(folder)[:2] == ["after going back", "before going back"]
     assert work.files() == {"a": "1"}
-    assert done.changed == ("a", "b", "c")
     assert work.back(last).changed == ("a", "b", "c")
     assert work.files() == by_hand
     assert work.back(len(work.records) - 1).changed == ("a", "b", "c")
@@ -123,52 +110,30 @@ def test_going_back_to_the_moment_before_going_back_brings_what_was_done_by_hand
 
 
 def test_what_has_no_copy_is_left_alone_and_named(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too large to be kept, ignored by git, or a folder with such files in it."""
-    work.call(a="1", data="small", tool="was a file")
-    seq = len(work.records)
-    work.call(b="2")
+    """Too large to be kept, ignored by git by now, or a folder with such files in it."""
+    seq = work.call(a="1", data="small", tool="was a file", kept="kept")
+    work.call(b="2", kept=None)
     monkeypatch.setattr(snapshots, "LARGEST_KEPT", 100)
-    (work.root / "data").write_text("x" * 200)
-    (work.root / "large").write_text("y" * 200)
     (work.root / "tool").unlink()
-    (work.root / "tool").mkdir()
-    (work.root / "tool" / "out.log").write_text("ignored")
-    (work.root / ".gitignore").write_text("*.log\n")
+    mine = {"data": "x" * 200, "large": "y" * 200, "tool/out.log": "ignored", "kept": "ignored and new"}
+    put(work.root, {**mine, ".gitignore": "*.log\nkept\n"})
     done = work.back(seq)
-    assert set(done.left) == {"data", "tool"}
-    assert (work.root / "data").read_text() == "x" * 200
-    assert (work.root / "large").read_text() == "y" * 200
-    assert (work.root / "tool" / "out.log").read_text() == "ignored"
-    assert set(done.changed) == {"b", ".gitignore"}
+    assert done.left == ("data", "kept", "tool")
+    assert {name: (work.root / name).read_text() for name in mine} == mine
+    assert done.changed == (".gitignore", "b")
 
 
-def test_a_file_that_git_ignores_by_now_is_not_written_over(work: Work) -> None:
-    work.call(a="1", log="kept")
-    seq = len(work.records)
-    work.call(log=None)
-    work.write(__gitignore="log\n", log="ignored and new")
-    work.checkpoints.take()
-    done = work.back(seq)
-    assert "log" in done.left
-    assert (work.root / "log").read_text() == "ignored and new"
-
-
-def test_a_link_in_the_way_is_not_followed(work: Work, tmp_path: Path) -> None:
-    outside = tmp_path / "beyond"
-    outside.mkdir()
-    (outside / "f").write_text("theirs")
-    (work.root / "folder").mkdir()
-    (work.root / "folder" / "f").write_text("ours")
-    work.call(a="1")
-    seq = len(work.records)
-    (work.root / "folder" / "f").unlink()
+def test_a_link_in_the_way_is_not_followed(work: Work, outside: Path) -> None:
+    put(work.root, {"folder/secret.txt": "ours"})
+    seq = work.call(a="1")
+    (work.root / "folder" / "secret.txt").unlink()
     (work.root / "folder").rmdir()
     (work.root / "folder").symlink_to(outside)
     work.call(a="2")
     work.back(seq)
-    assert (outside / "f").read_text() == "theirs"
+    assert (outside / "secret.txt").read_text() == "the secret\n"
     assert not (work.root / "folder").is_symlink()
-    assert (work.root / "folder" / "f").read_text() == "ours"
+    assert (work.root / "folder" / "secret.txt").read_text() == "ours"
 
 
 def test_where_nothing_was_ever_kept_it_is_refused(work: Work) -> None:

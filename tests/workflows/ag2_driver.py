@@ -8,9 +8,8 @@ Out: {"written", "steps": [{"refused", "silent", "next", "closed", "turns", "con
 
 import json
 import sys
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 from ag2.events import ToolCallEvent, ToolResultEvent  # type: ignore[import-not-found]
 from ag2.network.adapters.workflow import WorkflowAdapter  # type: ignore[import-not-found]
@@ -25,67 +24,7 @@ from ag2.network.errors import ProtocolError  # type: ignore[import-not-found]
 from ag2.network.handoff import Finish, Handoff  # type: ignore[import-not-found]
 from ag2.network.transitions import (  # type: ignore[import-not-found]
     TransitionGraph,
-    TransitionRegistry,
-    register_condition,
 )
-
-# What AG2 leaves to its users as recipes, written as its page states: a class with `name` and `evaluate`.
-
-
-@dataclass
-class ContextIn:
-    key: str
-    values: list[Any]
-    name: ClassVar[str] = "context_in"
-
-    def evaluate(self, state: Any, envelope: Any) -> bool:
-        return state.context_vars.get(self.key) in self.values
-
-
-@dataclass
-class ContextThreshold:
-    key: str
-    threshold: float
-    name: ClassVar[str] = "context_threshold"
-
-    def evaluate(self, state: Any, envelope: Any) -> bool:
-        value = state.context_vars.get(self.key, 0)
-        return isinstance(value, (int, float)) and value >= self.threshold
-
-
-def made(data: Any) -> Any:
-    return TransitionRegistry.default().condition_from_dict(data)
-
-
-@dataclass
-class AllOf:
-    conditions: list[Any]
-    name: ClassVar[str] = "all_of"
-
-    def evaluate(self, state: Any, envelope: Any) -> bool:
-        return all(made(data).evaluate(state, envelope) for data in self.conditions)
-
-
-@dataclass
-class AnyOf:
-    conditions: list[Any]
-    name: ClassVar[str] = "any_of"
-
-    def evaluate(self, state: Any, envelope: Any) -> bool:
-        return any(made(data).evaluate(state, envelope) for data in self.conditions)
-
-
-@dataclass
-class Not:
-    condition: Any
-    name: ClassVar[str] = "not"
-
-    def evaluate(self, state: Any, envelope: Any) -> bool:
-        return not made(self.condition).evaluate(state, envelope)
-
-
-for recipe in (ContextIn, ContextThreshold, AllOf, AnyOf, Not):
-    register_condition(recipe)
 
 
 def play(case: dict[str, Any]) -> dict[str, Any]:

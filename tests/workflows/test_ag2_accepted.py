@@ -110,10 +110,3 @@ def test_what_ag2_accepts_is_usable(ag2: AG2, tmp_path: Path) -> None:
 
     compare()
     assert min(seen.values()) > 20, seen
-
-
-def test_one_file_with_a_fault_leaves_the_others_usable(tmp_path: Path) -> None:
-    files = {f"good-{n}.json": TransitionGraph.sequence(["ann", "bob"]).dumps() for n in range(3)}
-    found = read(tmp_path, {**files, "bad.py": "1 / 0", "worse.toml": "x ="})
-    assert [one.slug for one in found.found] == ["good-0", "good-1", "good-2"]
-    assert [one.slug for one in found.disabled] == ["bad", "worse"]

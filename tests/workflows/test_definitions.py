@@ -1,10 +1,10 @@
-"""A workflow is read from TOML, JSON, a Python file or a module, with every fault named at once."""
+"""A workflow is read from TOML, JSON, a Python file or a module, with every fault named at once and its place."""
 
 import json
 import re
-import shutil
 import tomllib
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -15,6 +15,12 @@ from tenex.workflows.speakers.definitions import LoadedWorkflows, find_workflows
 
 SHIPPED = Path(__file__).parents[2] / "config" / "workflows"
 GRAPH = TransitionGraph("a", [Transition(FromSpeaker("a"), AgentTarget("b"))])
+TOML = """
+initial_speaker = "a"
+[[transitions]]
+when = { name = "from_speaker", args = { agent_id = "a" } }
+then = { name = "agent", args = { agent_id = "b" } }
+"""
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -49,17 +55,21 @@ def test_a_graph_that_ag2_wrote_is_a_workflow_of_everybody_it_names(tmp_path: Pa
     assert found.workflow.within() == DEFAULTS
 
 
+def workflow_of(source: Path | str) -> Workflow:
+    """The workflow of speakers a file holds."""
+    found = read_workflow(source)
+    assert found is not None
+    assert isinstance(found.workflow, Workflow)
+    return found.workflow
+
+
 def test_toml_and_json_have_the_same(tmp_path: Path) -> None:
     table = {"participants": ["a", "b", "person"], "context": {"n": 1}, "expectations": {"ttl": 60}, "view": "full"}
-    as_json = written(tmp_path, "one.json", json.dumps({**GRAPH.to_dict(), "workflow": table}))
+    as_json = written(tmp_path, "one.json", "\ufeff" + json.dumps({**GRAPH.to_dict(), "workflow": table}))
     text = '[workflow]\nparticipants = ["a", "b", "person"]\nview = "full"\ncontext.n = 1\nexpectations.ttl = 60\n'
-    as_toml = written(tmp_path, "two.toml", GRAPH.to_toml() + text)
-    one, two = read_workflow(as_json), read_workflow(as_toml)
-    assert one is not None
-    assert two is not None
-    assert one.workflow == two.workflow
-    assert isinstance(one.workflow, Workflow)
-    assert one.workflow.within()["ttl"] == Within(close=60_000)
+    one, two = workflow_of(as_json), workflow_of(written(tmp_path, "two.toml", TOML + text))
+    assert one == two
+    assert one.within()["ttl"] == Within(close=60_000)
 
 
 def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
@@ -67,16 +77,33 @@ def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
     expected = faults_of(written(tmp_path, "x.json", json.dumps({**GRAPH.to_dict(), "workflow": table})))
     for part in ("`view` is 'half'", "no expectation 'soon'", "expectations.ttl", "two participants or more"):
         assert part in expected
-
-
-def test_faults_of_the_graph_hide_none_of_the_table_and_the_other_way_round(tmp_path: Path) -> None:
     graph = {**GRAPH.to_dict(), "max_turns": "0"}
-    expected = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"view": "half"}})))
-    assert "max_turns is '0'" in expected
-    assert "`view` is 'half'" in expected
-    expected = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"colour": 1}})))
-    assert "max_turns is '0'" in expected
-    assert "unknown keys: colour" in expected
+    for other, fault in (({"view": "half"}, "`view` is 'half'"), ({"colour": 1}, "unknown keys: colour")):
+        expected = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": other})))
+        assert "max_turns is '0'" in expected
+        assert fault in expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.toml", b'initial_speaker = "a"\nmax_turns = = 1\n', "This is no TOML: Invalid value (at line 2, column"),
+        ("a.toml", b"x = " + b"9" * 5_000, "This TOML is nested too deeply or holds a number that is too long."),
+        ("a.toml", b"initial_speaker = 5\n", "initial_speaker must be the name of who speaks first."),
+        ("a.json", b'{"initial_speaker": "a",\n}', "This is no JSON: "),
+        ("a.json", b'{"initial_speaker":\n"\xff"}', "line 2 is not UTF-8; save the file as UTF-8."),
+        ("a.json", b" " * 1_048_577, "is larger than 1048576 bytes"),
+        ("a.json", None, "cannot be read: Is a directory. Check the path and its rights."),
+    ],
+)
+def test_a_wrong_file_is_reported_with_its_place(
+    tmp_path: Path, name: str, content: bytes | None, expected: str
+) -> None:
+    if content is None:
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_bytes(content)
+    assert expected in faults_of(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -125,21 +152,49 @@ def test_a_python_file_holds_a_workflow_or_a_graph(tmp_path: Path) -> None:
     )
 
 
-def test_a_module_is_named_with_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = 'from tenex.workflows.speakers import TransitionGraph\nmine = graph = TransitionGraph.sequence(["a", "b"])\n'
-    written(tmp_path, "workflows_of_mine.py", text)
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package on the path of modules."""
+    folder = tmp_path / f"flows_{uuid4().hex}"
+    folder.mkdir()
+    written(folder, "__init__.py", "")
     monkeypatch.syspath_prepend(str(tmp_path))
-    named, generic = read_workflow("workflows_of_mine:mine"), read_workflow("workflows_of_mine:graph")
+    return folder
+
+
+def test_a_module_is_named_with_its_variable(package: Path) -> None:
+    text = 'from tenex.workflows.speakers import TransitionGraph\nmine = graph = TransitionGraph.sequence(["a", "b"])\n'
+    written(package, "of_mine.py", text)
+    module = f"{package.name}.of_mine"
+    named, generic = read_workflow(f"{module}:mine"), read_workflow(f"{module}:graph")
     assert named is not None
     assert generic is not None
-    assert (named.slug, generic.slug) == ("mine", "workflows-of-mine")
-    assert "has no other" in faults_of("workflows_of_mine:other")
-    assert "is a str and no workflow" in faults_of("workflows_of_mine:__name__")
+    assert (named.slug, generic.slug) == ("mine", "of-mine")
+    assert "has no other. The graphs there: mine, graph." in faults_of(f"{module}:other")
+    assert "is a str and no workflow" in faults_of(f"{module}:__name__")
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "expected"),
+    [
+        (None, "none:graph", "there is no module"),
+        ("import nothing_of_that_name", "one:graph", "one needs nothing_of_that_name, which is not installed."),
+        ("raise LookupError('not set up')", "one:graph", "failed while it was imported: LookupError: not set up"),
+        ("def :", "one:graph", "failed while it was imported: SyntaxErr"),
+        ("x = 1", "one:graph", "has no graph. There is no graph there."),
+        ("x = 1", "one:a b", "is not of the form package.module:name"),
+        ("x = 1", "o ne", "is neither a module nor of the form"),
+    ],
+)
+def test_a_module_that_is_wrong_is_reported(package: Path, text: str | None, reference: str, expected: str) -> None:
+    if text is not None:
+        written(package, "one.py", text + "\n")
+    assert expected in faults_of(f"{package.name}.{reference}")
 
 
 def test_a_folder_is_read_whole_and_its_faults_are_gathered(tmp_path: Path) -> None:
     written(tmp_path, "one.json", GRAPH.dumps())
-    written(tmp_path, "one.toml", GRAPH.to_toml())
+    written(tmp_path, "one.toml", TOML)
     written(tmp_path, "bad.toml", "initial_speaker =")
     written(tmp_path, "worse.json", "{")
     written(tmp_path, "_not_read.py", "1 / 0")
@@ -155,16 +210,6 @@ def test_a_folder_is_read_whole_and_its_faults_are_gathered(tmp_path: Path) -> N
 def test_a_python_file_without_a_workflow_is_loaded_and_is_none(tmp_path: Path) -> None:
     path = written(tmp_path, "other.py", "def helper(): ...\n")
     assert find_workflows(tmp_path, []) == LoadedWorkflows(others=(str(path),))
-
-
-def test_a_condition_of_ones_own_is_found_again_after_the_file_is_read_again(tmp_path: Path) -> None:
-    shutil.copy(SHIPPED / "triage.py", tmp_path)
-    first, second = read_workflow(tmp_path / "triage.py"), read_workflow(tmp_path / "triage.py")
-    assert first is not None
-    assert second is not None
-    assert isinstance(second.workflow, Workflow)
-    again = TransitionGraph.from_dict(second.workflow.graph.to_dict())
-    assert again == second.workflow.graph
 
 
 def test_a_number_alone_is_when_it_closes() -> None:
@@ -233,13 +278,14 @@ from {where} import Late
 from tenex.workflows.speakers import AgentTarget, Transition, TransitionGraph
 graph = TransitionGraph("a", [Transition(Late(), AgentTarget("b"))])
 """
-NAMES_LATE = """
-initial_speaker = "a"
-[[transitions]]
-when = { name = "late_of_test_definitions" }
-then = { name = "agent", args = { agent_id = "b" } }
+NAMES_LATE = TOML.replace(
+    '{ name = "from_speaker", args = { agent_id = "a" } }', '{ name = "late_of_test_definitions" }'
+)
+READS = f"""
+import tomllib
+from tenex.workflows.speakers import TransitionGraph
+graph = TransitionGraph.from_dict(tomllib.loads({NAMES_LATE!r}))
 """
-READS = f"from tenex.workflows.speakers import TransitionGraph\ngraph = TransitionGraph.from_toml('''{NAMES_LATE}''')\n"
 
 
 @pytest.mark.usefixtures("fresh_default")
@@ -268,20 +314,16 @@ def test_a_changed_file_of_conditions_is_read_again_by_those_that_import_it(tmp_
 
 
 @pytest.mark.usefixtures("fresh_default")
-def test_conditions_come_from_packages_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "package_of_conditions"
-    package.mkdir()
-    written(package, "__init__.py", "")
+def test_conditions_come_from_packages_too(tmp_path: Path, package: Path) -> None:
     written(package, "conditions.py", CONDITIONS)
     written(package, "flows.py", USES.format(where=".conditions"))
-    monkeypatch.syspath_prepend(str(tmp_path))
     folder = tmp_path / "workflows"
     folder.mkdir()
     written(folder, "names.toml", NAMES_LATE)
-    read = find_workflows(folder, ["package_of_conditions.flows:graph", "package_of_conditions.conditions"])
+    read = find_workflows(folder, [f"{package.name}.flows:graph", f"{package.name}.conditions"])
     assert read.faults == ()
     assert [one.slug for one in read.found] == ["names", "flows"]
-    (found,) = find_workflows(tmp_path / "none", ["package_of_conditions.flows"]).found
+    (found,) = find_workflows(tmp_path / "none", [f"{package.name}.flows"]).found
     assert found.slug == "flows"
 
 
@@ -306,24 +348,10 @@ def test_a_fault_in_an_imported_file_is_reported_of_both_files(tmp_path: Path) -
 def test_a_factory_is_written_in_a_line_that_names_everybody_once(
     tmp_path: Path, text: str, order: tuple[str, ...]
 ) -> None:
-    found = read_workflow(written(tmp_path, "one.toml", text))
-    assert found is not None
-    assert isinstance(found.workflow, Workflow)
-    assert found.workflow.everybody == order
-    assert TransitionGraph.from_dict(found.workflow.graph.to_dict()) == found.workflow.graph
-    as_json = written(tmp_path, "two.json", json.dumps(tomllib.loads(text)))
-    other = read_workflow(as_json)
-    assert other is not None
-    assert other.workflow == found.workflow
-
-
-def test_a_round_robin_in_python_names_everybody_once(tmp_path: Path) -> None:
-    text = "from tenex.workflows.speakers import TransitionGraph\n"
-    text += "graph = TransitionGraph.round_robin(['a', 'b'], max_turns=4)\n"
-    found = read_workflow(written(tmp_path, "one.py", text))
-    assert found is not None
-    assert found.workflow.everybody == ("a", "b")
-    assert found.warnings == ()
+    found = workflow_of(written(tmp_path, "one.toml", text))
+    assert found.everybody == order
+    assert TransitionGraph.from_dict(found.graph.to_dict()) == found.graph
+    assert workflow_of(written(tmp_path, "two.json", json.dumps(tomllib.loads(text)))) == found
 
 
 @pytest.mark.parametrize(
@@ -354,9 +382,8 @@ def test_keys_that_ag2_passes_over_are_doubts(tmp_path: Path) -> None:
 def test_the_line_of_the_documents_is_a_round_robin(tmp_path: Path) -> None:
     page = (SHIPPED.parents[1] / "docs" / "workflows.md").read_text()
     (text,) = re.findall(r"```toml\n(round_robin.*?)```", page, re.DOTALL)
-    found = read_workflow(written(tmp_path, "one.toml", text))
-    assert found is not None
-    assert found.workflow.everybody == ("planner", "executor", "security-expert")
+    found = workflow_of(written(tmp_path, "one.toml", text))
+    assert found.everybody == ("planner", "executor", "security-expert")
 
 
 def test_a_workflow_that_is_named_twice_is_one(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +15,6 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Evaluate, Key, Work
-from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.pending import pending
 from tenex.core.records import Record
@@ -39,7 +38,6 @@ from tenex.workflows.speakers import (
     TerminateTarget,
     Transition,
     TransitionGraph,
-    TransitionRegistry,
     register_condition,
     register_target,
 )
@@ -47,7 +45,7 @@ from tests.fakes.agent_phases import is_in_a_decision, with_program
 from tests.fakes.python_agents import ScriptedModel, calls, script
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, Scenario, reply, rules
-from tests.fakes.workflows import KEY, TRIO, started, unused_router, workflow, workflow_policy
+from tests.fakes.workflows import KEY, TRIO, ScriptedSpeakers, started, unused_router, workflow, workflow_policy
 
 from .mission_kit import Journals
 
@@ -133,23 +131,6 @@ def test_what_returns_raises_or_returns_no_json_has_a_verdict() -> None:
     )
 
 
-def test_a_system_without_threads_is_a_failure_of_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(_: Any) -> None:
-        raise RuntimeError("can't start new thread")
-
-    slug = Slug("threadless")
-    mission = MissionWorkflow(graph=Graph(nodes=(Only,), state_type=None), begin=lambda _: None)
-    config = dataclasses.replace(rules(), missions={slug: mission.rule(slug, PublicKey("f" * 64))})
-    one = Scenario(unused_router, lambda *_: reply(""), config=config)
-    one.answers_at_once = False
-    one.user_writes("Begin", addressed=(slug,))
-    (effect,) = one.running.values()
-    assert isinstance(effect, Evaluate)
-    monkeypatch.setattr(threading.Thread, "start", start)
-    found = asyncio.run(FunctionCalls().evaluate(one.conversation, effect, one.rules, one.now))
-    assert [verdict.kind for verdict in found.verdicts] == ["RuntimeError"]
-
-
 # ---- where they are called ------------------------------------------------------------------------------------------
 
 
@@ -215,6 +196,14 @@ class Only(BaseNode[None, None, None]):
     ],
 )
 def test_a_beginning_that_fails_or_does_not_return_refuses_the_message(begin: Any, reason: str) -> None:
+    one, evaluate = begun_by(begin)
+    one.handle(evaluate())
+    assert any(reason in text for text in one.sent_texts())
+    assert one.conversation.refused == "endless"
+
+
+def begun_by(begin: Any) -> tuple[Scenario, Callable[[], Evaluated]]:
+    """A user has mentioned a mission with this `begin`; and what calls it."""
     mission = MissionWorkflow(graph=Graph(nodes=(Only,), state_type=None), begin=begin)
     slug = Slug("endless")
     config = dataclasses.replace(rules(), missions={slug: mission.rule(slug, PublicKey("f" * 64))})
@@ -223,9 +212,16 @@ def test_a_beginning_that_fails_or_does_not_return_refuses_the_message(begin: An
     one.user_writes("Begin", addressed=(slug,))
     (effect,) = one.running.values()
     assert isinstance(effect, Evaluate)
-    one.handle(asyncio.run(FunctionCalls().evaluate(one.conversation, effect, one.rules, one.now)))
-    assert any(reason in text for text in one.sent_texts())
-    assert one.conversation.refused == slug
+    return one, lambda: asyncio.run(FunctionCalls().evaluate(one.conversation, effect, one.rules, one.now))
+
+
+def test_a_system_without_threads_is_a_failure_of_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    _, evaluate = begun_by(lambda _: None)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert [verdict.kind for verdict in evaluate().verdicts] == ["RuntimeError"]
 
 
 @dataclass(frozen=True)
@@ -249,11 +245,11 @@ class Endless:
         (Transition(Always(), Endless()), "target Endless"),
     ],
 )
+@pytest.mark.usefixtures("fresh_default")
 def test_a_rule_that_does_not_return_ends_its_workflow_with_what_to_fix(rule: Transition, what: str) -> None:
-    registry = TransitionRegistry()
-    registry.register_condition(Endless)
-    registry.register_target(Endless)
-    graph, state = TransitionGraph("ann", [rule], TerminateTarget()).begin(["ann", "bob"], registry=registry)
+    register_condition(Endless)
+    register_target(Endless)
+    graph, state = TransitionGraph("ann", [rule], TerminateTarget()).begin(["ann", "bob"])
     found = fold_round(graph, state, Envelope(sender_id="ann"), FunctionCalls().verdict)
     assert isinstance(found, Folded)
     assert found.decision.close_reason == "rule_failed"
@@ -309,15 +305,12 @@ class Broken:
 
 
 @pytest.fixture
-def graph() -> Iterator[TransitionGraph]:
+def graph(fresh_default: None) -> TransitionGraph:
     """Goes round by an operator's target until an operator's condition fires."""
-    registry = TransitionRegistry.default()
-    known = {kind: dict(classes) for kind, classes in registry._classes.items()}
     register_condition(Late)
     register_target(Chooses)
     register_condition(Endless)
-    yield TransitionGraph(TRIO[0], [Transition(Late(4), TerminateTarget("enough"))], Chooses())
-    registry._classes = known
+    return TransitionGraph(TRIO[0], [Transition(Late(4), TerminateTarget("enough"))], Chooses())
 
 
 def test_a_round_is_decided_by_recorded_verdicts_and_they_change_nothing(graph: TransitionGraph) -> None:
@@ -338,16 +331,14 @@ def test_a_round_is_decided_by_recorded_verdicts_and_they_change_nothing(graph: 
 def test_a_journal_with_verdicts_is_read_and_decided_again_without_any_function(graph: TransitionGraph) -> None:
     one = started(graph)
     one.settle()
-    registry = TransitionRegistry.default()
-    registry._classes = TransitionRegistry()._classes
     data = CONVERSATION.encode_decisions(one.journal)
     records, _, fault = CONVERSATION.decode_lines(data)
     assert fault is None
     assert fold(ID, records) == one.conversation
     assert pending(fold(ID, records)) == pending(one.conversation)
 
-    registry.register_condition(Broken)
-    registry.register_target(type("BrokenTarget", (Broken,), {"name": "chooses"}))
+    register_condition(Broken)
+    register_target(type("BrokenTarget", (Broken,), {"name": "chooses"}))
     state = Conversation(id=ID)
     for decision in one.journal:
         if isinstance(first := decision[0], FunctionsEvaluated):
@@ -375,8 +366,7 @@ def test_a_kill_at_any_append_changes_nothing_of_what_follows(graph: TransitionG
     rounds = [(rec.speaker, rec.next) for rec in whole.records(r.RoundClosed)]
     kinds = []
     for number in range(1, whole.appends + 1):
-        one = started(TransitionGraph.sequence(TRIO))
-        one = Scenario(unused_router, one.worker, config=workflow_policy(workflow(graph)))
+        one = Scenario(unused_router, ScriptedSpeakers(), config=workflow_policy(workflow(graph)))
         one.crash_at = (number, moment)
         one.user_writes("Make it good", addressed=("review",))
         one.settle()
@@ -429,27 +419,6 @@ def test_a_timer_and_a_stop_end_what_is_undecided(graph: TransitionGraph) -> Non
     two.settle()
     assert two.conversation.undecided == ()
     assert two.refold() == two.conversation
-
-
-def test_a_run_without_a_daemon_that_is_killed_goes_on(graph: TransitionGraph) -> None:
-    agents = {name: f"You are {name}." for name in TRIO}
-
-    def run_at(journal: Journals) -> Any:
-        model = ScriptedModel(lambda request: reply(f"{request.agent} is done"))
-        return asyncio.run(
-            graph.run("Begin", agents=agents, participants=TRIO, model=model, journal=journal, thread="t")
-        )
-
-    whole = Journals()
-    assert run_at(whole).reason == "enough"
-    for number in range(1, whole.appends + 1):
-        journal = Journals()
-        journal.at = (number, "after")
-        with pytest.raises(AppendFailed):
-            run_at(journal)
-        journal.at = None
-        result = run_at(journal)
-        assert (result.reason, result.turns) == ("enough", 4)
 
 
 def test_other_conversations_are_served_while_a_function_does_not_return(

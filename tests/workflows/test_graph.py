@@ -14,7 +14,6 @@ from tenex.workflows.speakers import (
     AgentTarget,
     Always,
     ContextEquals,
-    FromSpeaker,
     TerminateTarget,
     Transition,
     TransitionGraph,
@@ -26,11 +25,7 @@ from .sessions import case, graphs, round_of, talk
 
 TEXT = st.text(min_size=1)
 PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**64), 2**64)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
@@ -52,11 +47,11 @@ def test_a_graph_written_down_and_read_again_is_the_same(graph: TransitionGraph)
     data = graph.to_dict()
     assert json.loads(json.dumps(data)) == data
     assert TransitionGraph.from_dict(data) == graph
-    assert TransitionGraph.loads(graph.dumps()) == graph
-    assert TransitionGraph.loads(graph.dumps()).to_dict() == data
-    again = TransitionGraph.from_toml(graph.to_toml())
+    again = TransitionGraph.loads(graph.dumps())
     assert again == graph
-    assert json.dumps(again.to_dict()) == json.dumps(data), "no 1 becomes a 1.0 or a True"
+    assert json.dumps(again.to_dict(), sort_keys=True) == json.dumps(data, sort_keys=True), (
+        "no 1 becomes a 1.0 or a True"
+    )
 
 
 def test_a_dict_made_by_ag2_loads_unchanged(ag2: AG2) -> None:
@@ -72,40 +67,11 @@ def test_what_is_left_out_has_ag2s_defaults() -> None:
     assert read.transitions[0].priority == 0
 
 
-def test_the_form_in_toml_is_readable() -> None:
-    graph = TransitionGraph(
-        "ann",
-        [
-            Transition(FromSpeaker("ann"), AgentTarget("bob"), 2),
-            Transition(ContextEquals("k", None), TerminateTarget("x")),
-        ],
-        TerminateTarget(),
-        5,
-    )
-    assert graph.to_toml() == (
-        'initial_speaker = "ann"\n'
-        "max_turns = 5\n"
-        'default_target = { name = "terminate", args = { reason = "after_work" } }\n'
-        "\n"
-        "[[transitions]]\n"
-        'when = { name = "from_speaker", args = { agent_id = "ann" } }\n'
-        'then = { name = "agent", args = { agent_id = "bob" } }\n'
-        "priority = 2\n"
-        "\n"
-        "[[transitions]]\n"
-        'when = { name = "context_equals", json = "{\\"key\\": \\"k\\", \\"value\\": null}" }\n'
-        'then = { name = "terminate", args = { reason = "x" } }\n'
-    )
-
-
 def test_a_graph_does_not_change() -> None:
     rules = [Transition(Always(), TerminateTarget())]
     graph = TransitionGraph("a", rules)
     rules.clear()
     assert len(graph.transitions) == 1
-
-
-# ---- reading reports every fault and its place -----------------------------------------------------------------------
 
 
 def faults(data: Any) -> tuple[str, ...]:
@@ -128,7 +94,6 @@ def test_reading_names_every_fault_and_its_place() -> None:
         "max_turns": True,
         "max_turn": 5,
     }
-    found = faults(data)
     expected = [
         "initial_speaker must be the name of who speaks first.",
         "max_turns is True; it must be a whole number",
@@ -142,13 +107,19 @@ def test_reading_names_every_fault_and_its_place() -> None:
         "transitions[4] must be an object with the keys when, then, priority.",
         "default_target: there is no target 'all_of'",
     ]
-    assert len(found) == len(expected)
-    for sentence, beginning in zip(found, expected, strict=True):
+    for sentence, beginning in zip(faults(data), expected, strict=True):
         assert sentence.startswith(beginning)
 
 
+def nested(depth: int) -> str:
+    part: dict[str, Any] = {"name": "always"}
+    for _ in range(depth):
+        part = {"name": "not", "args": {"condition": part}}
+    return json.dumps({"initial_speaker": "a", "transitions": [{"when": part, "then": {"name": "stay"}}]})
+
+
 @pytest.mark.parametrize(
-    ("data", "beginning"),
+    ("data", "expected"),
     [
         ("[1", "This is no JSON: Expecting ',' delimiter (line 1, column 3)."),
         ("[" * 100_000, "This JSON is nested too deeply"),
@@ -156,18 +127,11 @@ def test_reading_names_every_fault_and_its_place() -> None:
         ("[]", "A graph must be an object with the keys initial_speaker,"),
         ('{"initial_speaker": "a", "transitions": {}}', "transitions must be a list of rules."),
         ('{"initial_speaker": "a", "default_target": 5}', "default_target must be a target"),
+        (nested(100), "nested more than 32 levels deep"),
     ],
 )
-def test_what_is_no_graph_is_refused(data: str, beginning: str) -> None:
-    assert faults(data)[0].startswith(beginning)
-
-
-def test_conditions_nested_without_end_are_refused() -> None:
-    part: dict[str, Any] = {"name": "always"}
-    for _ in range(500):
-        part = {"name": "not", "args": {"condition": part}}
-    rule = {"when": part, "then": {"name": "stay"}}
-    assert "nested more than 32 levels deep" in faults({"initial_speaker": "a", "transitions": [rule]})[0]
+def test_what_is_no_graph_is_refused(data: str, expected: str) -> None:
+    assert expected in faults(data)[0]
 
 
 # ---- usual shapes ---------------------------------------------------------------------------------------------------
@@ -182,15 +146,10 @@ def test_a_star_asks_one_at_a_time_and_ends_when_it_asks_no_one() -> None:
     assert talk(named, ("consult",)) == (["boss", "tester"], "max_turns")
 
 
-def test_only_the_centre_of_a_star_asks() -> None:
-    star = TransitionGraph.star("boss", ["ann", "bob"])
-    assert talk(star, ("ask_ann",), ("ask_bob",), ())[0] == ["boss", "ann", "boss"]
-
-
 def test_a_feedback_loop_goes_round_until_it_is_approved() -> None:
     loop = TransitionGraph.feedback_loop("writer", "critic")
-    assert loop.validate(["writer", "critic"]).faults == ()
-    assert loop.validate(["writer", "critic"]).warnings == ()
+    found = loop.validate(["writer", "critic"])
+    assert (found.faults, found.warnings) == ((), ())
     assert talk(loop) == (["writer", "critic"] * 5, "max_turns")
     graph, state = loop.begin(["writer", "critic"])
     for speaker in ("writer", "critic", "writer"):
@@ -206,30 +165,18 @@ def test_a_feedback_loop_goes_round_until_it_is_approved() -> None:
 
 def test_a_triage_routes_to_one_specialist_and_ends() -> None:
     triage = TransitionGraph.triage("office", {"law": "lawyer", "money": "banker"}, otherwise="clerk")
-    people = ["office", "lawyer", "banker", "clerk"]
-    assert triage.validate(people).faults == triage.validate(people).warnings == ()
+    found = triage.validate(["office", "lawyer", "banker", "clerk"])
+    assert (found.faults, found.warnings) == ((), ())
     assert talk(triage, context={"route": "money"}) == (["office", "banker"], "triage_complete")
     assert talk(triage) == (["office", "clerk"], "triage_complete")
     bare = TransitionGraph.triage("office", {"law": "lawyer"}, key="domain")
     assert talk(bare, context={"domain": "law"}) == (["office", "lawyer"], "triage_complete")
     assert talk(bare) == (["office"], "no_route")
-
-
-def test_a_handoff_reaches_whom_no_rule_names() -> None:
-    graph = TransitionGraph.triage("office", {"law": "lawyer"})
-    assert talk(graph, (Called("pass_on", Handoff("carol")),)) == (["office", "carol"], "triage_complete")
+    assert talk(bare, (Called("pass_on", Handoff("carol")),)) == (["office", "carol"], "triage_complete")
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda: TransitionGraph.sequence([]),
-        lambda: TransitionGraph.sequence("abc"),
-        lambda: TransitionGraph.round_robin([]),
-        lambda: TransitionGraph.star("a", []),
-        lambda: TransitionGraph.triage("a", {}),
-    ],
+    "data", [{"sequence": []}, {"sequence": "abc"}, {"round_robin": []}, {"star": {"center": "a", "spokes": []}}]
 )
-def test_a_shape_without_anybody_is_refused(make: Any) -> None:
-    with pytest.raises(ConfigurationError, match="needs at least one of its"):
-        make()
+def test_a_shape_without_anybody_is_refused(data: dict[str, Any]) -> None:
+    assert "needs at least one of its" in faults(data)[0]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import PublicKey, Slug
@@ -81,16 +80,6 @@ def test_a_module_with_a_graph_is_a_workflow_called_after_its_file(tmp_path: Pat
     assert isinstance(found.workflow, MissionWorkflow)
     rule = found.workflow.rule(found.slug, PublicKey("a" * 64))
     assert (rule.pubkey, rule.about, list(rule.nodes)) == ("a" * 64, "Counts things.", ["First"])
-
-
-def test_a_module_of_a_package_is_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path, PLAIN + "def begin(message):\n    return State(topic='x')\n", "mine_to_begin.py")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    found = read_workflow("mine_to_begin:graph")
-    assert found is not None
-    assert found.slug == "mine-to-begin"
-    assert isinstance(found.workflow, MissionWorkflow)
-    assert found.workflow.begin is not None
 
 
 @pytest.mark.parametrize(
@@ -207,12 +196,6 @@ def test_a_file_is_read_again_though_it_is_as_old_and_as_long_as_before(tmp_path
     assert list(mission_of(path).graph.rule().nodes) == ["Other"]
 
 
-class Pair(BaseModel):
-    """A state without a text."""
-
-    left: int = 1
-
-
 @dataclasses.dataclass
 class Same:
     """A state that is a dataclass."""
@@ -230,13 +213,8 @@ class Only(BaseNode[Any, Any, None]):
         return End(None)
 
 
-def test_a_state_without_a_text_or_none_at_all_begins_of_any_text() -> None:
-    for kind, state in ((Pair, {"left": 1}), (None, {})):
-        one = MissionWorkflow(graph=Graph(nodes=(Only,), state_type=kind))
-        assert Starting(Slug("m"), one)("@m whatever").state == state
-
-
-def test_a_dataclass_is_a_state_like_any_other() -> None:
+def test_a_dataclass_is_a_state_like_any_other_and_none_begins_of_any_text() -> None:
+    assert Starting(Slug("m"), MissionWorkflow(graph=Graph(nodes=(Only,), state_type=None)))("@m whatever").state == {}
     begins = Starting(Slug("m"), MissionWorkflow(graph=Graph(nodes=(Only,), state_type=Same)))
     assert begins('{"many": 2}').state == {"many": 2, "words": ""}
     with pytest.raises(UsageError, match="many"):

@@ -82,11 +82,6 @@ def test_a_node_works_with_what_it_was_handed_and_else_with_what_the_run_has() -
     assert order("I choose", None).output == "tea, taken by I choose, packed by whom I choose chose"
 
 
-def test_another_try_of_a_node_works_with_what_it_was_handed() -> None:
-    result = order("I choose", Office(), item="this fails")
-    assert result.output == "this fails, taken by I choose, packed by whom I choose chose"
-
-
 def test_after_a_restart_a_node_works_with_what_the_run_has() -> None:
     journal = Journals()
     journal.at = (3, "after")
@@ -127,13 +122,6 @@ def test_a_named_mission_goes_on_and_gives_its_result_again() -> None:
     again = order("b", Office(), "salt", journal=journal, mission=first.mission)
     assert (again.output, again.state.mission_id) == (first.output, first.state.mission_id)
     assert first.state.mission_id == GRAPH.mission_id(first.mission)
-
-
-def test_an_id_that_the_caller_chose_is_kept() -> None:
-    async def main() -> Any:
-        return await GRAPH.run(Take(clerk="a"), state=Order(mission_id="mine"), deps=Office(), clock=VirtualClock())
-
-    assert run(main).state.mission_id == "mine"
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -59,26 +58,6 @@ def test_the_second_example_calls_each_subagent_in_its_phase() -> None:
     assert (ran(agent, "Build a shed"), agent.phase, agent.plan) == ("All done.", "review", "p")
     late = [result.content for result in results(model.asked[-1]) if result.tool == "planner"]
     assert [late[0], "it belongs to planning" in late[1]] == ["planner-agent did what was asked", True]
-
-
-@pytest.mark.parametrize(
-    ("classes", "most"),
-    [
-        ((ResearchAgent,), 38),
-        (
-            (
-                project_agent.PlannerAgent,
-                project_agent.ExecutorAgent,
-                project_agent.ReviewerAgent,
-                project_agent.ProjectAgent,
-            ),
-            34,
-        ),
-    ],
-)
-def test_the_examples_take_no_more_lines_than_on_the_page(classes: tuple[type, ...], most: int) -> None:
-    lines = "".join(map(inspect.getsource, classes)).splitlines()
-    assert len([line for line in lines if line.strip()]) <= most
 
 
 # ---- state ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Registries keep classes by name, apart from each other."""
+"""Conditions and targets of one's own are known by their names."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,17 +12,17 @@ from tenex.workflows.speakers import (
     Envelope,
     FromSpeaker,
     StayTarget,
-    TerminateTarget,
     Transition,
     TransitionCondition,
     TransitionDecision,
     TransitionGraph,
-    TransitionRegistry,
     TransitionTarget,
     WorkflowState,
     register_condition,
     register_target,
 )
+
+pytestmark = pytest.mark.usefixtures("fresh_default")
 
 
 @dataclass(frozen=True)
@@ -56,35 +56,16 @@ class Otherwise:
 GRAPH = TransitionGraph("a", [Transition(Twice(AllOf([Always(), Twice(Always())])), Otherwise((StayTarget(),)))])
 
 
-@pytest.fixture
-def registry() -> TransitionRegistry:
-    made = TransitionRegistry()
-    made.register_condition(Twice)
-    made.register_target(Otherwise)
-    return made
-
-
-def test_a_registry_of_ones_own_knows_what_others_do_not(registry: TransitionRegistry) -> None:
-    data = GRAPH.to_dict(registry)
-    assert TransitionGraph.loads(data, registry=registry) == GRAPH
-    assert TransitionGraph.loads(GRAPH.dumps(registry), registry=registry) == GRAPH
-    assert TransitionGraph.from_toml(GRAPH.to_toml(registry), registry=registry) == GRAPH
-    for call in (lambda: TransitionGraph.loads(data), lambda: GRAPH.to_dict(), lambda: GRAPH.begin(["a", "b"])):
+def test_a_graph_with_registered_parts_is_written_down_and_read_again() -> None:
+    for call in (GRAPH.to_dict, lambda: GRAPH.begin(["a", "b"])):
         with pytest.raises(ConfigurationError, match="twice"):
             call()
-    assert GRAPH.begin(["a", "b"], registry=registry)[1].expected_next_speaker == "a"
-
-
-@pytest.mark.usefixtures("fresh_default")
-def test_the_registry_of_the_process_is_the_default() -> None:
     assert register_condition(Twice) is Twice
     assert register_target(Otherwise) is Otherwise
     assert TransitionGraph.loads(GRAPH.dumps()) == GRAPH
-    assert TransitionRegistry.default() is TransitionRegistry.default()
+    assert GRAPH.begin(["a", "b"])[1].expected_next_speaker == "a"
 
-
-def test_registering_a_name_again_replaces_it(registry: TransitionRegistry) -> None:
-    @registry.register_condition
+    @register_condition
     @dataclass(frozen=True)
     class Other:
         name: ClassVar[str] = "twice"
@@ -92,25 +73,29 @@ def test_registering_a_name_again_replaces_it(registry: TransitionRegistry) -> N
         def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
             return False
 
-    assert type(registry.condition_from_dict({"name": "twice"})) is Other
-    (fault,) = GRAPH.validate(registry=registry).faults
+    (fault,) = GRAPH.validate().faults
     assert fault.startswith("transitions[0].when: the condition Twice is not registered as 'twice'")
 
 
 @pytest.mark.parametrize("given", [object, 5, type("Nameless", (), {"evaluate": lambda *_: True}), FromSpeaker("a")])
-def test_what_is_no_condition_is_not_registered(registry: TransitionRegistry, given: Any) -> None:
+def test_what_is_no_condition_is_not_registered(given: Any) -> None:
     with pytest.raises(ConfigurationError, match="is no condition: it must be a class with"):
-        registry.register_condition(given)
+        register_condition(given)
     with pytest.raises(ConfigurationError, match="is no target"):
-        registry.register_target(Always)  # type: ignore[type-var]
+        register_target(Always)  # type: ignore[type-var]
 
 
-def test_reading_one_part_names_its_faults(registry: TransitionRegistry) -> None:
-    assert registry.condition_from_dict({"name": "from_speaker", "args": {"agent_id": "a"}}) == FromSpeaker("a")
-    assert registry.target_from_dict({"name": "terminate"}) == TerminateTarget()
-    with pytest.raises(ConfigurationError, match="the target: otherwise cannot be made of these args: too many"):
-        registry.target_from_dict({"name": "otherwise", "args": {"targets": [{"name": "stay"}] * 3}})
-    with pytest.raises(ConfigurationError, match=r"the condition.args.inner: there is no condition 'stay'"):
-        registry.condition_from_dict({"name": "twice", "args": {"inner": {"name": "stay"}}})
-    with pytest.raises(ConfigurationError, match=r"the condition.times is True; it must be int"):
-        registry.condition_from_dict({"name": "twice", "args": {"inner": {"name": "always"}, "times": True}})
+@pytest.mark.parametrize(
+    ("when", "then", "fault"),
+    [
+        ({"name": "always"}, {"name": "otherwise", "args": {"targets": [{"name": "stay"}] * 3}}, "args: too many"),
+        ({"name": "twice", "args": {"inner": {"name": "stay"}}}, {}, r"when.args.inner: there is no condition 'stay'"),
+        ({"name": "twice", "args": {"inner": {"name": "always"}, "times": True}}, {}, "when.times is True; it must be"),
+    ],
+)
+def test_a_part_of_ones_own_that_cannot_be_read_is_a_fault(when: Any, then: Any, fault: str) -> None:
+    register_condition(Twice)
+    register_target(Otherwise)
+    rule = {"when": when, "then": then or {"name": "stay"}}
+    with pytest.raises(ConfigurationError, match=fault):
+        TransitionGraph.from_dict({"initial_speaker": "a", "transitions": [rule]})

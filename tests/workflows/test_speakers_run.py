@@ -86,12 +86,6 @@ def test_a_round_robin_of_instructions_runs_to_its_limit() -> None:
     assert "alice has spoken" in shown
 
 
-def test_a_dict_that_ag2_wrote_runs() -> None:
-    data = TransitionGraph.sequence([*TRIO]).to_dict()
-    result = ran(TransitionGraph.from_dict(data), agents=TRIO, model=Lines())
-    assert (spoken(result)[1:], result.reason) == ([*TRIO], "sequence_complete")
-
-
 def test_tools_and_variables_of_agents_route() -> None:
     rules = [
         Transition(ContextEquals("domain", "law"), AgentTarget("bob"), 1),

@@ -49,7 +49,7 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     signal, state = command, draft.state
     retried = unbegun(draft)
     is_begun = not retried and bool(state.recent or state.turns or state.mission)
-    called = retried or mentioned_workflow(draft, signal)
+    called = retried or next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
     mode = mode_of(state)
     if state.status == "ended" and not retried:
         mode.begin_cycle(draft, f"{signal.name} wrote again")
@@ -73,11 +73,6 @@ def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageReco
         reply_to=message.reply_to,
         origin=message.origin,
     )
-
-
-def mentioned_workflow(draft: Transaction, signal: MessageReceived) -> Slug:
-    """The first workflow that a message mentions and that begins by a mention; "" for none."""
-    return next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
 
 
 def report_elsewhere(draft: Transaction, slug: Slug) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.context.system_prompts import recalled
 from tenex.core.state.agent import AgentPhaseState, Moved
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Run
@@ -18,6 +17,15 @@ def changed(c: State, run: Run, values: Mapping[str, Any]) -> None:
     if after != before:
         _put(c, run, after)
         c.runs = {**c.runs, run.id: replace(c.runs[run.id].progressed(), is_stale=True)}
+
+
+def recalled(c: State, record: r.RunStarted | r.AgentPhaseChanged | r.PromptRerendered) -> str | None:
+    """The system prompt of a record, from now on the last used; None where it is not rendered."""
+    system = c.systems.get(record.digest) if record.system is None else record.system
+    if system is not None:
+        gone = {record.digest, *record.forgets}
+        c.systems = {**{key: text for key, text in c.systems.items() if key not in gone}, record.digest: system}
+    return system
 
 
 def _now(c: State, run: Run) -> AgentPhaseState:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.context.system_prompts import recalled
 from tenex.core.context.window import MESSAGE_CHARACTERS, remembered
 from tenex.core.costs import DAY
 from tenex.core.decide.loop_detection import is_new
@@ -27,17 +26,17 @@ from tenex.core.state.conversation import (
     title_of,
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
-from tenex.core.state.run import Message, OrchestratorTurn, Question, Retry, Run
+from tenex.core.state.run import CallState, Message, OrchestratorTurn, Question, Retry, Run
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, Undecided
 
 from . import memory
-from .agent import AGENT_REDUCERS, changed
+from .agent import AGENT_REDUCERS, changed, recalled
 from .clock import clock_set, reopened
 from .mission import MISSION_REDUCERS
 from .outbox import delivered, expired
 from .phase_metrics import leave_phase
 from .rebuild import imported, rebuilt
-from .subagents import answered, counted, linked, refused
+from .subagents import counted, given, linked, refused
 from .workflow import WORKFLOW_REDUCERS, counting_call, routed, with_workflow
 
 ANSWER_WORDS = 3
@@ -265,6 +264,10 @@ def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], Non
     return reduce_run
 
 
+def _suspend(state: CallState) -> Callable[[State, Any], None]:
+    return _change_run(lambda run, rec: run.suspended(rec.call, state, rec.seq, rec.at))
+
+
 def _model_stepped(c: State, record: r.ModelResponded) -> None:
     _spend(c, record.step.usage, record.at)
     _change_run(lambda run, rec: run.stepped(rec.step, rec.seq))(c, record)
@@ -278,7 +281,7 @@ def _call_returned(c: State, record: r.ToolCallCompleted) -> None:
     result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
     if record.touched and is_new(run, result):
         run = run.progressed()
-    c.runs = {**c.runs, record.run: replace(answered(run, record), read=read)}
+    c.runs = {**c.runs, record.run: replace(given(run, record, result), read=read)}
     changed(c, run, record.values)
     if record.read:
         known = {path: seen for path, seen in c.read_files.items() if path not in record.read}
@@ -458,9 +461,9 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     ),
     r.ToolCallRejected: _change_run(refused),
     r.ToolCallCompleted: routed(_call_returned),
-    r.ToolCallQueued: _change_run(lambda run, rec: run.queued(rec.call, rec.seq, rec.at)),
+    r.ToolCallQueued: _suspend(CallState.QUEUED),
     r.QuestionAsked: with_workflow(
-        counting_call(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
+        counting_call(_suspend(CallState.PARKED)),
         lambda session, rec: session.asked(rec.seq, rec.at),
     ),
     r.QuestionAnswered: _answered,

@@ -6,27 +6,22 @@ from tenex.core import records as r
 from tenex.core.messages import CallResult
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
-from tenex.core.state.run import Completion, Run
+from tenex.core.state.run import CallState, Completion, Run
 
 
 def linked(c: State, record: r.RunStarted) -> None:
     """A run began; where a sub-agent called it, that call waits for it from now on."""
     caller = c.runs.get(record.parent) if record.parent is not None else None
     if caller is not None and record.call is not None:
-        c.runs = {**c.runs, caller.id: caller.linked(record.call, record.seq, record.at)}
-
-
-def answered(run: Run, record: r.ToolCallCompleted) -> Run:
-    """A call has its result."""
-    return _given(run, record, CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content))
+        c.runs = {**c.runs, caller.id: caller.suspended(record.call, CallState.LINKED, record.seq, record.at)}
 
 
 def refused(run: Run, record: r.ToolCallRejected) -> Run:
     """A call was refused: the sentence is its result."""
-    return _given(run, record, CallResult(id=record.call, tool=record.tool, ok=False, content=record.sentence))
+    return given(run, record, CallResult(id=record.call, tool=record.tool, ok=False, content=record.sentence))
 
 
-def _given(run: Run, record: r.Record, result: CallResult) -> Run:
+def given(run: Run, record: r.Record, result: CallResult) -> Run:
     """The run with the result of a call; one who waited for a sub-agent is given the time back."""
     call = run.find(result.id)
     returned = run.returned(result, record.seq)

@@ -237,6 +237,7 @@ class State:
     unannounced: Reset[r.PhaseTransition | None] = None
     """The last transition, as long as no message has shown it."""
     phase_from: Restored[Phase | None] = None
+    """The phase before this one."""
     origin: Kept[Mapping[str, Any]] = field(default_factory=dict)
     """The message we answer: a user's newest."""
     origin_at: Kept[int] = 0
@@ -275,11 +276,6 @@ class State:
     agent_states: Restored[Mapping[str, AgentPhaseState]] = field(default_factory=dict)
     """States of agents in their own phases, by `Run.state_key`."""
     history: Kept[History | None] = field(default_factory=History)
-
-    @property
-    def previous_phase(self) -> Phase | None:
-        """The phase before this one, in this conversation."""
-        return self.phase_from
 
     @property
     def on_behalf_of(self) -> PublicKey:

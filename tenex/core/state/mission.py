@@ -223,16 +223,13 @@ class Mission:
         """Every time it waits for, or counts from, is this many ms later."""
         wait = self.wait and replace(self.wait, due=Millis(self.wait.due + by), since=Millis(self.wait.since + by))
         paused_at = None if self.paused_at is None else Millis(self.paused_at + by)
-        return replace(self._later(by), wait=wait, paused_at=paused_at)
+        close_at = Millis(self.close_at + by) if self.close_at else self.close_at
+        return replace(self, close_at=close_at, wait=wait, paused_at=paused_at)
 
     def spared(self, by: int) -> "Mission":
         """No process ran for so many ms: its deadline is later, a wait or a pause has been that much shorter."""
-        wait = self.wait and replace(self.wait, since=Millis(self.wait.since + by))
-        paused_at = None if self.paused_at is None else Millis(self.paused_at + by)
-        return replace(self._later(by), wait=wait, paused_at=paused_at)
-
-    def _later(self, by: int) -> "Mission":
-        return replace(self, close_at=Millis(self.close_at + by)) if self.close_at else self
+        moved = self.moved(by)
+        return replace(moved, wait=moved.wait and self.wait and replace(moved.wait, due=self.wait.due))
 
     def forked(self) -> "Mission":
         """The mission in a fork: what was under way is wanted again, since another journal's seqs make no keys."""

@@ -203,19 +203,9 @@ class Run:
         run = self.resumed(at, seq) if self.is_waiting else self
         return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay)
 
-    def parked(self, call: CallId, seq: int, at: Millis) -> "Run":
-        """A call waits for a user."""
-        run = self._with(call, state=CallState.PARKED, seq=seq)
-        return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
-
-    def queued(self, call: CallId, seq: int, at: Millis) -> "Run":
-        """A call waits for a sub-agent who is busy."""
-        run = self._with(call, state=CallState.QUEUED, seq=seq)
-        return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
-
-    def linked(self, call: CallId, seq: int, at: Millis) -> "Run":
-        """A sub-agent works at a call."""
-        run = self._with(call, state=CallState.LINKED, seq=seq)
+    def suspended(self, call: CallId, state: CallState, seq: int, at: Millis) -> "Run":
+        """A call waits: for a user (parked), for a sub-agent who is busy (queued) or works at it (linked)."""
+        run = self._with(call, state=state, seq=seq)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
 
     def resumed(self, at: Millis, seq: int) -> "Run":

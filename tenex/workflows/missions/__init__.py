@@ -3,7 +3,7 @@
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 """
 
-from .graph import Graph, GraphRunResult, MissionRun
+from .graph import Graph, GraphRunResult
 from .nodes import Answer, BaseNode, Dependency, End, GraphRunContext, NodeError, durable
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Graph",
     "GraphRunContext",
     "GraphRunResult",
-    "MissionRun",
     "NodeError",
     "durable",
 ]

@@ -19,7 +19,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError, MissionFailed, UsageError
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock, Journals, Missions
-from tenex.core.signals import ContinueRequested, MissionRequested, PauseRequested, Signal
+from tenex.core.signals import ContinueRequested, MissionRequested, Signal
 from tenex.core.state.mission import Mission
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals
@@ -92,33 +92,16 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
             UsageError: it cannot begin, or the journal is of another workflow.
             AppendFailed: the disk did not take a record; run it again to go on.
         """
-        run = self.open(
-            start_node, state=state, deps=deps, journal=journal, mission=mission, limits=limits, clock=clock
-        )
-        return await run.run()
-
-    def open(
-        self,
-        start_node: BaseNode[StateT, DepsT, RunEndT],
-        *,
-        state: StateT = _NOTHING,
-        deps: DepsT = _NOTHING,
-        journal: Journals | None = None,
-        mission: str | None = None,
-        limits: Limits | None = None,
-        clock: Clock | None = None,
-    ) -> "MissionRun[StateT, DepsT, RunEndT]":
-        """A mission that can be paused while it runs; the arguments are those of `run`."""
-        return MissionRun(
-            self,
-            start_node,
-            self.asked(start_node, state, CALLER),
-            deps,
-            journal or MemoryJournals(),
-            mission or uuid4().hex,
-            limits or Limits(),
-            clock or SystemClock(),
-        )
+        name = mission or uuid4().hex
+        conversation = self.mission_id(name)
+        runner = NodeRunner({self.name: (self, lambda: deps)})
+        runner.hand(conversation, start_node.get_node_id(), self.dependencies_of(start_node))
+        rules, asked = rules_of(self, limits or Limits()), self.asked(start_node, state, CALLER)
+        journals, clock = journal or MemoryJournals(), clock or SystemClock()
+        ended = await _LocalMission(conversation, journals, runner, rules, clock, asked).run_to_rest()
+        if ended.mission is None:
+            raise InternalError(f"the mission {self.name} was not begun")
+        return replace(self.result_of(ended.mission), mission=name)
 
     def mission_id(self, mission: str) -> ConversationId:
         """The id of the conversation that holds a mission of that name."""
@@ -169,40 +152,6 @@ class _LocalMission(LocalRun):
 
     def _is_active(self, state: Conversation) -> bool:
         return state.mission is not None and state.mission.is_open and not state.mission.is_paused
-
-
-class MissionRun(Generic[StateT, DepsT, RunEndT]):
-    """A mission in this process."""
-
-    def __init__(
-        self,
-        graph: Graph[StateT, DepsT, RunEndT],
-        start_node: BaseNode[StateT, DepsT, RunEndT],
-        asked: MissionRequested,
-        deps: DepsT,
-        journals: Journals,
-        name: str,
-        limits: Limits,
-        clock: Clock,
-    ) -> None:
-        self.name = name
-        """By which a later run goes on with this one."""
-        self.id = graph.mission_id(name)
-        self._graph = graph
-        runner = NodeRunner({graph.name: (graph, lambda: deps)})
-        runner.hand(self.id, start_node.get_node_id(), graph.dependencies_of(start_node))
-        self._local = _LocalMission(self.id, journals, runner, rules_of(graph, limits), clock, asked)
-
-    def pause(self, reason: str = "") -> None:
-        """Pause: a step under way may return, no other begins. `run` then returns; another one goes on."""
-        self._local.post(PauseRequested(by=CALLER, reason=reason or f"{CALLER} asks for it."))
-
-    async def run(self) -> GraphRunResult[StateT, RunEndT]:
-        """Begin or go on; see `Graph.run`."""
-        state = await self._local.run_to_rest()
-        if state.mission is None:
-            raise InternalError(f"the mission {self._graph.name} was not begun")
-        return replace(self._graph.result_of(state.mission), mission=self.name)
 
 
 def rules_of(graph: Graph[Any, Any, Any], limits: Limits) -> Policy:

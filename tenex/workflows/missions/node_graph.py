@@ -20,7 +20,7 @@ from tenex.core.signals import MissionRequested, NodeFailed, NodeReturned
 from tenex.workflows.error_text import sentence_of
 from tenex.workflows.serialization import Typed, field_names, is_text, restore
 
-from .nodes import BaseNode, Classify, Dependency, End, NodeError, injected, specs_of
+from .nodes import BaseNode, Dependency, End, NodeError, injected, specs_of
 
 StateT = TypeVar("StateT")
 DepsT = TypeVar("DepsT")
@@ -173,9 +173,7 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         nodes: Sequence[type[BaseNode[StateT, DepsT, RunEndT]]],
         state_type: Any = _UNSET,
         name: str = "mission",
-        result_type: Any = _UNSET,
         deps_type: Any = None,
-        classify: Classify | None = None,
     ) -> None:
         """Read and check the nodes; the first is where a mission usually begins.
 
@@ -183,15 +181,12 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
             nodes: classes, all that `run` may return.
             state_type: a pydantic model or a dataclass, mutable; None for no state. Read from the nodes if not given.
             name: in the journal, and to people.
-            result_type: of what is given to `End`; read from the nodes if not given.
             deps_type: where given, it is checked to have what the nodes' dependencies are called.
-            classify: whether an exception may be retried; None leaves it to `nodes.may_pass`.
 
         Raises:
             ConfigurationError: everything that is wrong with the graph, each as a sentence.
         """
         self.name = name
-        self.classify = classify
         names: dict[str, Node] = {node.get_node_id(): node for node in nodes}
         shapes = [read(node, names) for node in nodes]
         self._shapes: dict[str, NodeShape] = {shape.name: shape for shape in shapes}
@@ -199,14 +194,13 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         found = [shape.result for shape in shapes if any(edge.target == END for edge in shape.edges)]
         is_any = not found or Any in found
         result = Any if is_any else Union[tuple(dict.fromkeys(found))]  # noqa: UP007 - made of values
-        self.result_type = result if result_type is _UNSET else result_type
         self.deps_type = _argument(nodes, 1, None) if deps_type is None else deps_type
         self._names = field_names(self.state_type) or frozenset()
         self.transitions = _transitions(shapes)
         faults = [*_faults(nodes, shapes, self.state_type, deps_type), *self.transitions.faults()]
         try:
             self._state = Typed[Any](self.state_type, "the state")
-            self._result = Typed[Any](self.result_type, "the result")
+            self._result = Typed[Any](result, "the result")
         except SerializationError as fault:
             faults.append(f"{fault}.")
         if faults:

@@ -366,9 +366,6 @@ def injected(node: type[BaseNode[Any, Any, Any]]) -> frozenset[str]:
 
 # ---- which failures are retried --------------------------------------------------------------------------------------
 
-Classify = Callable[[Exception], bool | None]
-"""Whether an error may pass; None leaves it to `may_pass`."""
-
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 """HTTP statuses of a busy server."""
 

@@ -195,7 +195,7 @@ class NodeTaskOf:
         return read
 
     def _broken(self, error: BaseException) -> NodeFailed:
-        passes = self._may_pass(error)
+        passes = may_pass(error)
         kind = error.kind if isinstance(error, StepFailed) else type(error).__name__
         log.error(
             "node.failed",
@@ -206,16 +206,6 @@ class NodeTaskOf:
             exc_info=error,
         )
         return self._failed("world" if passes else "author", kind, _sentence(error), retry_after(error))
-
-    def _may_pass(self, error: BaseException) -> bool:
-        classify = self._known[0].classify if self._known else None
-        verdict: bool | None = None
-        if classify is not None and isinstance(error, Exception) and not isinstance(error, StepFailed):
-            try:
-                verdict = classify(error)
-            except Exception as fault:  # user code may fail in any way
-                log.exception("node.not_classified", kind=type(error).__name__, fault=type(fault).__name__)
-        return may_pass(error) if verdict is None else bool(verdict)
 
     def _failed(self, who: Any, kind: str, message: str, after: int | None = None) -> NodeFailed:
         return NodeFailed(key=self._effect.key, who=who, kind=kind, message=message, retry_after=after)
@@ -307,7 +297,7 @@ class NodeTaskOf:
             self._report(step, ok=False, kind=type(fault).__name__, message=str(fault))
             return fault
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a step raises is its result
-            passes = self._may_pass(error) and step.replay is not Replay.ONCE
+            passes = may_pass(error) and step.replay is not Replay.ONCE
             self._report(step, ok=False, kind=type(error).__name__, message=_sentence(error), may_pass=passes)
             return error
         finally:

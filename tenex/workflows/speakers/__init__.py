@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tenex.workflows.speakers.checks import Findings as Findings
     from tenex.workflows.speakers.context import delete_context as delete_context
     from tenex.workflows.speakers.context import set_context as set_context
-    from tenex.workflows.speakers.definitions import load_graph as load_graph
     from tenex.workflows.speakers.graph import TransitionGraph as TransitionGraph
     from tenex.workflows.speakers.registry import TransitionRegistry as TransitionRegistry
     from tenex.workflows.speakers.registry import register_condition as register_condition
@@ -57,7 +56,6 @@ _NAMES = {
     "tenex.core.workflow.transitions": "Transition",
     "tenex.workflows.speakers.checks": "Findings",
     "tenex.workflows.speakers.context": "delete_context set_context",
-    "tenex.workflows.speakers.definitions": "load_graph",
     "tenex.workflows.speakers.graph": "TransitionGraph",
     "tenex.workflows.speakers.registry": "TransitionRegistry register_condition register_target",
     "tenex.workflows.speakers.workflow": "Workflow",

@@ -47,9 +47,9 @@ class Findings:
         return not self.faults
 
 
-def checked(graph: RuleGraph, participants: Sequence[str] | None, registry: TransitionRegistry) -> Findings:
+def checked(graph: RuleGraph, participants: Sequence[str] | None) -> Findings:
     """Check a graph; its speakers only where the participants are given."""
-    broken = tuple(faults_of_values(graph, registry))
+    broken = tuple(faults_of_values(graph))
     if broken:  # the rest needs parts that can be asked
         return Findings(broken)
     given = participants if participants is not None else graph.participants or None
@@ -68,8 +68,9 @@ def checked(graph: RuleGraph, participants: Sequence[str] | None, registry: Tran
     return Findings(tuple(faults), tuple(warnings))
 
 
-def faults_of_values(graph: RuleGraph, registry: TransitionRegistry) -> Iterator[str]:
+def faults_of_values(graph: RuleGraph) -> Iterator[str]:
     """What a graph is made of that cannot be asked or written down, each as a sentence."""
+    registry = TransitionRegistry.default()
     speaker: object = graph.initial_speaker  # user code may not check types
     if not isinstance(speaker, str) or not speaker:
         yield "initial_speaker must be the name of who speaks first."

@@ -26,13 +26,12 @@ import structlog
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.workflow_config import PERSON
-from tenex.workflows.loading import REFERENCE, importing_from, load_module, load_object, load_script, read_text
+from tenex.workflows.loading import importing_from, load_module, load_object, load_script, read_text
 from tenex.workflows.missions.definitions import MissionWorkflow, mission_of
 from tenex.workflows.missions.graph import Graph
 
 from .checks import faults_of_values
 from .graph import TransitionGraph
-from .registry import TransitionRegistry
 from .rules import ignored, parsed_json, parsed_toml
 from .workflow import Workflow
 
@@ -145,7 +144,7 @@ def _shared(one: LoadedWorkflow, read: LoadedWorkflows, slugs: Mapping[Slug, int
 def _displaced(one: LoadedWorkflow) -> list[str]:
     """Why a workflow that was read could not be found again by what is registered after all of them were read."""
     graph = one.workflow.graph
-    if isinstance(graph, Graph) or not any(faults_of_values(graph, TransitionRegistry.default())):
+    if isinstance(graph, Graph) or not any(faults_of_values(graph)):
         return []
     what = "what was read after it registers another class under a name that its rules use"
     return [f"{one.source}: {what}. Give each condition and target a `name` of its own."]
@@ -226,7 +225,7 @@ def _of_file(path: Path, warnings: list[str]) -> Workflow:
         data = parsed_toml(text) if path.suffix == ".toml" else parsed_json(text)
         table = data.pop(TABLE, {}) if isinstance(data, dict) else {}
         faults += _faults_of_table(table)
-        graph = TransitionGraph.from_dict(data, TransitionRegistry.default())
+        graph = TransitionGraph.from_dict(data)
         warnings += ignored(data)
     except ConfigurationError as fault:
         if not faults:
@@ -269,33 +268,6 @@ def _of_module(source: str, module: ModuleType, *, may_be_other: bool) -> Any:
     if may_be_other and not named:
         return None
     raise ConfigurationError([f"{source}: it holds no workflow; give one to a variable `workflow` or `graph`."])
-
-
-def load_graph(reference: str | Path, registry: TransitionRegistry | None = None) -> TransitionGraph:
-    """The graph of a `.toml` or `.json` file, or of `package.module:graph`.
-
-    Raises ConfigurationError with every fault: which file, which line or key, and what to do.
-    """
-    found = REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
-    if found and Path(str(reference)).suffix not in (".toml", ".json"):
-        value = load_object(str(reference), _is_graph, "graph")
-        if not isinstance(value, TransitionGraph):
-            kind = type(value).__name__
-            raise ConfigurationError(
-                [f"{reference} is a {kind} and no TransitionGraph; name a variable that holds one."]
-            )
-        return value
-    path = Path(reference)
-    if path.suffix not in (".toml", ".json"):
-        raise ConfigurationError(
-            [f"{reference} is neither a .toml or .json file nor of the form package.module:graph; name one of these."]
-        )
-    text = read_text(path)
-    try:
-        read = TransitionGraph.from_toml if path.suffix == ".toml" else TransitionGraph.loads
-        return read(text, registry=registry)
-    except ConfigurationError as fault:
-        raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
 
 
 def _is_graph(value: object) -> bool:

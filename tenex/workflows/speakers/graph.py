@@ -9,7 +9,6 @@ from tenex.core.ports import Clock, Journals, Model
 from tenex.workflows.agents.base import BaseAgent
 
 from .checks import Findings, checked
-from .registry import TransitionRegistry
 from .rules import RuleGraph
 from .runner import WorkflowResult, run_workflow
 from .workflow import Workflow
@@ -19,11 +18,9 @@ from .workflow import Workflow
 class TransitionGraph(RuleGraph):
     """Who speaks first, the rules, the target where none fires, and the most turns there may be."""
 
-    def validate(
-        self, participants: Sequence[str] | None = None, registry: TransitionRegistry | None = None
-    ) -> Findings:
+    def validate(self, participants: Sequence[str] | None = None) -> Findings:
         """Everything wrong and everything doubtful with it, at once; with participants, also who is missing."""
-        return checked(self, participants, registry or TransitionRegistry.default())
+        return checked(self, participants)
 
     async def run(
         self,

@@ -7,7 +7,7 @@ written by AG2 is read as it is. A field whose annotation names `TransitionCondi
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.workflow.conditions import (
@@ -95,14 +95,6 @@ class TransitionRegistry:
             needed = f"a class with `name: ClassVar[str]` and `{method}(state, envelope)`"
             raise ConfigurationError([f"{cls!r} is no {kind}: it must be {needed}."])
         self._classes[kind][name] = cls
-
-    def condition_from_dict(self, data: Mapping[str, Any], where: str = "the condition") -> TransitionCondition:
-        """Read a condition; raises ConfigurationError with every fault."""
-        return cast("TransitionCondition", self._strictly(CONDITION, data, where))
-
-    def target_from_dict(self, data: Mapping[str, Any], where: str = "the target") -> TransitionTarget:
-        """Read a target; raises ConfigurationError with every fault."""
-        return cast("TransitionTarget", self._strictly(TARGET, data, where))
 
     def _strictly(self, kind: str, data: object, where: str) -> Any:
         faults: list[str] = []

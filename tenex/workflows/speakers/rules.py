@@ -1,11 +1,6 @@
-"""The rules of speakers: AG2's graph as values, as JSON and TOML, and compiled. `graph.TransitionGraph` also runs them.
-
-TOML has no null. A condition or target whose arguments hold one is written with `json`, a JSON text of all the
-arguments, in place of `args`; a file written by hand may do so, too. Other keys that are null are left out.
-"""
+"""The rules of speakers: AG2's graph as values and as JSON, and compiled. `graph.TransitionGraph` also runs them."""
 
 import json
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,8 +36,6 @@ FACTORIES = ("round_robin", "sequence", "star", "feedback_loop", "triage")
 COMPILED = 64
 """Compiled graphs: of more workflows than a folder holds, each in the versions conversations were opened with."""
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-
 
 @dataclass(frozen=True, slots=True)
 class RuleGraph:
@@ -70,7 +63,6 @@ class RuleGraph:
         participants: Sequence[str],
         creator_id: str = "",
         context_vars: Mapping[str, Any] | None = None,
-        registry: TransitionRegistry | None = None,
     ) -> tuple[one.TransitionGraph, WorkflowState]:
         """The compiled graph and the state in which the initial speaker is to speak.
 
@@ -78,7 +70,7 @@ class RuleGraph:
         """
         order = [creator_id, *participants] if creator_id and creator_id not in participants else list(participants)
         graph = self.compile(order)
-        return graph, begin(graph, order, creator_id, context_vars, self.to_dict(registry))
+        return graph, begin(graph, order, creator_id, context_vars, self.to_dict())
 
     def mermaid(self, participants: Sequence[str] = ()) -> str:
         """The rules as a Mermaid state diagram."""
@@ -86,9 +78,9 @@ class RuleGraph:
 
     # ---- to write it down --------------------------------------------------------------------------------------------
 
-    def to_dict(self, registry: TransitionRegistry | None = None) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The graph as values JSON can hold; raises ConfigurationError where a part cannot be written down."""
-        known = registry or TransitionRegistry.default()
+        known = TransitionRegistry.default()
         faults = [*known.faults_of(TARGET, self.default_target, "default_target")]
         for number, rule in enumerate(self.transitions):
             faults += known.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
@@ -114,39 +106,19 @@ class RuleGraph:
         if written is not None:
             name, args, named = written
             try:
-                data = getattr(cls, name)(*args, **named).to_dict(known)
+                data = getattr(cls, name)(*args, **named).to_dict()
             except (TypeError, AttributeError, KeyError) as fault:
                 raise ConfigurationError([f"{name} cannot be made of that: {fault}."]) from fault
         return cls(**_from_dict(data, known))
 
-    def dumps(self, registry: TransitionRegistry | None = None) -> str:
+    def dumps(self) -> str:
         """The graph as JSON."""
-        return json.dumps(self.to_dict(registry), sort_keys=True, ensure_ascii=False)
+        return json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=False)
 
     @classmethod
-    def loads(cls, data: str | Mapping[str, Any], *, registry: TransitionRegistry | None = None) -> Self:
+    def loads(cls, data: str | Mapping[str, Any]) -> Self:
         """Inverse of `dumps` and of `to_dict`; raises ConfigurationError with every fault and where it is."""
-        return cls.from_dict(parsed_json(data) if isinstance(data, str) else data, registry)
-
-    def to_toml(self, registry: TransitionRegistry | None = None) -> str:
-        """The graph as TOML."""
-        data = self.to_dict(registry)
-        lines = [f"initial_speaker = {_value(data['initial_speaker'])}"]
-        if data["max_turns"] is not None:
-            lines.append(f"max_turns = {data['max_turns']}")
-        if data.get("participants"):
-            lines.append(f"participants = {_value(data['participants'])}")
-        lines.append(f"default_target = {_part(data['default_target'])}")
-        for rule in data["transitions"]:
-            lines += ["", "[[transitions]]", f"when = {_part(rule['when'])}", f"then = {_part(rule['then'])}"]
-            if rule["priority"]:
-                lines.append(f"priority = {rule['priority']}")
-        return "\n".join(lines) + "\n"
-
-    @classmethod
-    def from_toml(cls, text: str, *, registry: TransitionRegistry | None = None) -> Self:
-        """Inverse of `to_toml`; raises ConfigurationError with every fault and where it is."""
-        return cls.from_dict(parsed_toml(text), registry)
+        return cls.from_dict(parsed_json(data) if isinstance(data, str) else data)
 
     # ---- usual shapes ------------------------------------------------------------------------------------------------
 
@@ -215,16 +187,16 @@ class RuleGraph:
         return cls(triage, rules, TerminateTarget("triage_complete"))
 
 
-def compiler(registry: TransitionRegistry | None = None) -> Compile:
+def compiler() -> Compile:
     """What makes graphs of their dicts, by the conditions and targets that are registered now.
 
     It runs no code of an operator: their conditions and targets are made when they are evaluated.
     """
-    known = (registry or TransitionRegistry.default()).as_data()
+    known = TransitionRegistry.default().as_data()
 
     @lru_cache(maxsize=COMPILED)
     def compiled_text(text: str, participants: tuple[str, ...]) -> one.TransitionGraph:
-        return RuleGraph.loads(text, registry=known).compile(participants)
+        return RuleGraph.from_dict(json.loads(text), known).compile(participants)
 
     return lambda data, participants: compiled_text(json.dumps(data, sort_keys=True), participants)
 
@@ -338,62 +310,11 @@ def parsed_json(text: str) -> Any:
         raise ConfigurationError(["This JSON is nested too deeply or holds too long a number."]) from fault
 
 
-# ---- TOML ------------------------------------------------------------------------------------------------------------
-
-
 def parsed_toml(text: str) -> dict[str, Any]:
     """The dict of a graph written as TOML; raises ConfigurationError with line and column."""
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise ConfigurationError([f"This is no TOML: {str(fault).rstrip('.')}. Fix it there."]) from fault
     except (ValueError, RecursionError) as fault:
         raise ConfigurationError(["This TOML is nested too deeply or holds a number that is too long."]) from fault
-    data["default_target"] = _with_args(data.get("default_target"), "default_target")
-    rules = data.get("transitions")
-    for number, rule in enumerate(rules if isinstance(rules, list) else ()):
-        for key in ("when", "then"):
-            if isinstance(rule, dict) and key in rule:
-                rule[key] = _with_args(rule[key], f"transitions[{number}].{key}")
-    return data
-
-
-def _with_args(part: Any, where: str) -> Any:
-    if not isinstance(part, dict) or not isinstance(part.get("json"), str) or "args" in part:
-        return part
-    try:
-        args = parsed_json(part["json"])
-    except ConfigurationError as fault:
-        raise ConfigurationError([f"{where}.json: {sentence}" for sentence in fault.faults]) from fault
-    return {**{key: value for key, value in part.items() if key != "json"}, "args": args}
-
-
-def _part(part: Mapping[str, Any]) -> str:
-    if not part["args"]:
-        return f"{{ name = {_value(part['name'])} }}"
-    if _holds_null(part["args"]):
-        return f"{{ name = {_value(part['name'])}, json = {_value(json.dumps(part['args'], ensure_ascii=False))} }}"
-    return f"{{ name = {_value(part['name'])}, args = {_value(part['args'])} }}"
-
-
-def _holds_null(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(_holds_null(part) for part in value.values())
-    if isinstance(value, list):
-        return any(_holds_null(part) for part in value)
-    return value is None
-
-
-def _value(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        case dict():
-            pairs = (f"{key if _BARE.fullmatch(key) else _value(key)} = {_value(part)}" for key, part in value.items())
-            return f"{{ {', '.join(pairs)} }}" if value else "{}"
-        case list():
-            return f"[{', '.join(_value(part) for part in value)}]"
-        case _:
-            return repr(value)

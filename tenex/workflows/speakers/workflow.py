@@ -10,7 +10,6 @@ from tenex.core.workflow.transitions import named_agents
 from tenex.core.workflow_config import DEFAULTS, EXPECTATIONS, View, Within
 
 from .checks import checked, faults_of_values
-from .registry import TransitionRegistry
 from .rules import RuleGraph
 
 _LONGEST = 366 * 24 * 3600
@@ -72,14 +71,14 @@ class Workflow:
             yield "`participants` must be a list of agents' slugs."
         if not isinstance(graph, RuleGraph):
             yield f"`graph` is a {type(graph).__name__}; it must be a TransitionGraph."
-        elif broken := [*faults_of_values(graph, TransitionRegistry.default())]:  # else its names cannot be read
+        elif broken := [*faults_of_values(graph)]:  # else its names cannot be read
             yield from broken
         elif is_list:
-            yield from checked(graph, self.everybody, TransitionRegistry.default()).faults
+            yield from checked(graph, self.everybody).faults
 
     def warnings(self) -> tuple[str, ...]:
         """What may not be meant so; for a workflow without faults."""
-        return checked(self.graph, self.participants or self.everybody, TransitionRegistry.default()).warnings
+        return checked(self.graph, self.participants or self.everybody).warnings
 
 
 def _is_expectation(value: object) -> bool:

@@ -1,0 +1,63 @@
+"""The question before going back, on a terminal: only a yes does it, and every other way out leaves all as it was."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from tenex.cli.init import prepare
+from tenex.core.records import ConversationStarted
+from tenex.core.state.rollback import RolledBack
+from tenex.store.format import CONVERSATION
+from tenex.store.journal_reader import JOURNAL, peek
+
+from .conftest import Tenex
+from .journals import ONE, changed, worked, write_conversations
+
+THREAD = {"form": "threads", "root": ONE, "root_kind": 11, "root_author": "", "root_relay": ""}
+ADDRESS = {**THREAD, "relays": [], "scope": [["E", ONE], ["K", "11"]]}
+
+
+class Keyboard:
+    """A terminal on which somebody has typed this, or presses Ctrl-C."""
+
+    def __init__(self, types: str) -> None:
+        self._lines = io.StringIO(types)
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        line = self._lines.readline()
+        if line == "^C":
+            raise KeyboardInterrupt
+        return line
+
+
+@pytest.mark.parametrize(
+    ("types", "code", "expected"),
+    [
+        ("y\n", 0, " conversations rollback 111111111111"),
+        ("what\nyes\n", 0, "back at record 5"),
+        ("n\n", 2, "Nothing was done."),
+        ("\n", 2, "Nothing was done."),
+        ("^C", 130, "Nothing was done."),
+        ("", 130, "Nothing was done."),
+    ],
+    ids=["yes", "nonsense, then yes", "no", "Enter", "Ctrl-C", "end of input"],
+)
+def test_only_a_yes_goes_back(
+    data: Path, tenex: Tenex, monkeypatch: pytest.MonkeyPatch, types: str, code: int, expected: str
+) -> None:
+    prepare(data, None, [])
+    write_conversations(data, {ONE: changed(worked(ONE), ConversationStarted, address=ADDRESS)})
+    journal = data / "conversations" / ONE / JOURNAL
+    before = journal.read_bytes()
+    monkeypatch.setattr("sys.stdin", Keyboard(types))
+    shown = tenex("conversations rollback 1 --to 5", code=code).all
+    assert "Go back? [y/N]:" in shown
+    assert "undone: turn-1" in shown
+    assert expected in shown
+    is_back = any(isinstance(record, RolledBack) for record in peek(journal, CONVERSATION))
+    assert is_back == (code == 0)
+    assert code == 0 or journal.read_bytes() == before
