@@ -21,13 +21,13 @@ def complete_spec() -> ToolSpec:
             object_schema(
                 {"response": string("What the person reads.", min_length=1)},
                 {
-                    "summary": string("For the agents who go on, in a few sentences."),
+                    "summary": string("For the next agents, in a few sentences."),
                     "verdict": {
                         "type": "string",
                         "enum": ["verified", "issues"],
-                        "description": "In verification only, and needed there.",
+                        "description": "In verification, and needed there.",
                     },
-                    "issues": string("With `issues`: each fault, and the steps to see it again."),
+                    "issues": string("Each fault, and the steps to see it again."),
                 },
             )
         ),
@@ -39,12 +39,12 @@ def ask_spec() -> ToolSpec:
     return ToolSpec(
         name=ASK.name,
         description=(
-            "Asks the person a question and waits for the answer. Only for what you can neither find out nor decide."
+            "Asks the person a question and waits for the answer: only what you can neither find out nor decide."
         ),
         parameters=without_checks(
             object_schema(
-                {"question": string("It can be understood by itself.", min_length=1)},
-                {"options": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from."}},
+                {"question": string(min_length=1)},
+                {"options": {"type": "array", "items": {"type": "string"}, "description": "To choose from."}},
             )
         ),
     )

@@ -62,7 +62,7 @@ def learn_tool(lessons: Lessons) -> Tool:
 
     return Tool(
         name="learn",
-        description="Records a lesson of this work that you will be reminded of in later conversations.",
+        description="Records a lesson that you will be reminded of in later conversations.",
         parameters=object_schema(
             {
                 "title": string(min_length=1, max_length=200),

@@ -77,15 +77,15 @@ def search_conversation_tool(past: PastMessages | None) -> Tool:
     return Tool(
         name="search_conversation",
         description=(
-            "Finds what was said earlier, in this conversation and others of the same users. Give words, or the number "
-            "of a message to read those around it."
+            "Finds what was said earlier, here and in other conversations of the same users: by words or around a "
+            "message."
         ),
         parameters=object_schema(
             {},
             {
-                "query": string("Few words of the message.", max_length=500),
-                "conversation": string("Only this one, by id or title.", max_length=100),
-                "around": integer("A message's number, as results show it."),
+                "query": string("Few words of it.", max_length=500),
+                "conversation": string("Only this one: id or title.", max_length=100),
+                "around": integer("Its number, as results show it."),
             },
         ),
         access=Access.SPEAK,

@@ -182,11 +182,11 @@ RULES = [
     "Prefer action to talk",
     "You are invisible: you have no tools, do no work, and never\nspeak to people.",
     "passes verification, then chores, then reflection, and only then ends",
-    "With `issues` it goes back to execute",
+    "with `issues` back to execute",
     "every participant reflects once",
     'When none is left,\nanswer `["END"]`',
     "each alone and without `phase`",
-    "`earlier` tells is done",
+    "`earlier`: the cycles before, which are no task",
     "in any language",
     '`["USER"]` waits for the person.',
     "Only a person can waive a gate",
@@ -204,11 +204,13 @@ KEYS = (
 def test_the_router_prompt_holds_the_table_the_rules_and_every_phase_field_and_key(
     router: str, library: PromptLibrary
 ) -> None:
-    rows = [f"- {phase} -> {', '.join(PHASE_TRANSITIONS.permitted(phase))}\n" for phase in Phase]
-    assert "".join(rows) in router
     assert [rule for rule in RULES if rule not in router] == []
     guides = library.guides.values()
-    parts = [f"- **{guide.phase}**: {guide.purpose} Enter when: {guide.enter}" for guide in guides]
+    parts = [
+        f"- **{guide.phase}** (then {', '.join(PHASE_TRANSITIONS.permitted(guide.phase))}): {guide.purpose} "
+        f"Enter when: {guide.enter}"
+        for guide in guides
+    ]
     parts += [f"- `{name}`: " for name in DECISION_SCHEMA["properties"]]
     parts += [f"`{key}`" for key in KEYS.split()]
     assert [part for part in parts if part not in router] == []
