@@ -8,8 +8,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from getpass import getpass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import typer
 
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
-from tenex.llm.config import KEY_VARIABLES, OFFLINE, ModelClientConfig, ProviderConfig
+from tenex.llm.config import KEY_VARIABLES, OFFLINE, ModelClientConfig, Price, ProviderConfig
 from tenex.settings.sections import Models
 
 from . import output
@@ -142,9 +142,8 @@ def from_options(options: Options, keys: Path, *, is_new: bool = True) -> Chosen
     vendor = BY_NAME.get(provider)
     base_url = options.base_url or (vendor.base_url if vendor else None)
     if base_url is not None and not _is_url(base_url):
-        raise UsageError(
-            f"--base-url {base_url}: must be an address such as http://127.0.0.1:8080/v1, without a user or a password"
-        )
+        example = "http://127.0.0.1:8080/v1, without a user or a password"
+        raise UsageError(f"--base-url {base_url}: must be an address such as {example}")
     if is_new and provider == CUSTOM and base_url is None:
         raise UsageError(f"Give the address of the server of {provider} with --base-url.")
     model = model or (vendor.model if vendor else "")
@@ -188,18 +187,13 @@ def build(chosen: Chosen) -> None:
         client.check([chosen.name])
     except ConfigurationError as error:  # it names settings, which are not written yet
         where = f"models.providers.{chosen.provider}"
-        options = {
-            f"{where}.api_key_env or {where}.api_key_file": "--api-key-file FILE",
-            'set kind = "openai"': "add --base-url URL",
-            where: chosen.provider,
-        }
-        raise ConfigurationError([_replaced(fault, options) for fault in error.faults]) from error
-
-
-def _replaced(text: str, words: dict[str, str]) -> str:
-    for old, new in words.items():
-        text = text.replace(old, new)
-    return text
+        faults = [
+            fault.replace(f"{where}.api_key_env or {where}.api_key_file", "--api-key-file FILE")
+            .replace('set kind = "openai"', "add --base-url URL")
+            .replace(where, chosen.provider)
+            for fault in error.faults
+        ]
+        raise ConfigurationError(faults) from error
 
 
 def check(chosen: Chosen) -> None:
@@ -219,26 +213,20 @@ def check(chosen: Chosen) -> None:
     output.message(f"It answers, in {found.seconds:.1f} s.")
     for doubt in found.doubts:
         output.message(f"Note: {doubt}.")
-    price = price_of(config, chosen.name)
-    output.message(cost(price.input, price.output) if price is not None else cost())
+    output.message(cost(price_of(config, chosen.name)))
 
 
-def cost(read: float | None = None, written: float | None = None) -> str:
-    """An estimate of the costs; prices in US dollars per million tokens, None where unknown."""
-    if read is None or written is None:
+def cost(price: Price | None) -> str:
+    """An estimate of the costs; None where the price is unknown."""
+    if price is None:
         return "Its price is not known here: ask the provider, and set models.prices to have costs counted."
-    if not read and not written:
+    if not (whole := _of_request(price)):
         return "It costs nothing per token."
     return (
-        f"It costs ${read:.2f} for a million input tokens and ${written:.2f} for a million output tokens.\n"
+        f"It costs ${price.input:.2f} for a million input tokens and ${price.output:.2f} for a million output tokens.\n"
         f"One request from chat to its end, taken as {CALLS} calls that read {READ:,} tokens each and write\n"
-        f"{WRITTEN}, is then about ${_of_request(read, written):.2f}; long work costs more. "
-        "At limits.cost_per_cycle_usd\nit stops and asks."
+        f"{WRITTEN}, is then about ${whole:.2f}; long work costs more. At limits.cost_per_cycle_usd it stops and asks."
     )
-
-
-def _of_request(read: float, written: float) -> float:
-    return CALLS * (READ * read + WRITTEN * written) / 1e6
 
 
 def request_cost(chosen: Chosen) -> str:
@@ -248,8 +236,12 @@ def request_cost(chosen: Chosen) -> str:
     price = price_of(chosen.config(), chosen.name)
     if price is None:
         return "it may COST MONEY, no price is known here"
-    whole = _of_request(price.input, price.output)
+    whole = _of_request(price)
     return f"it COSTS MONEY, about ${whole:.2f} a request" if whole else "it is free"
+
+
+def _of_request(price: Price) -> float:
+    return CALLS * (READ * price.input + WRITTEN * price.output) / 1e6
 
 
 def how_to(chosen: Chosen, file: Path, keys: Path) -> str:
@@ -280,7 +272,7 @@ def _key_from(source: Path) -> str:
         if str(source) != "-":
             text = source.read_text(encoding="utf-8")
         elif sys.stdin.isatty():
-            text = _ask("The key (not shown)", hidden=True)
+            text = getpass("The key (not shown): ", stream=sys.stderr)
         else:
             text = sys.stdin.read(10_000)
     except (OSError, UnicodeDecodeError) as error:
@@ -321,8 +313,11 @@ def ask(keys: Path) -> Chosen | None:
         output.message(f"  {number}  {vendor.title:<12}{vendor.note}".rstrip())
     default = "1"
     while True:
-        default = _ask("Choose", default, _menu)
-        vendor = VENDORS[int(default) - 1]
+        answer = _prompt("Choose", default).strip()
+        if not answer.isdecimal() or not 1 <= int(answer) <= len(VENDORS):
+            output.message(f"Type a number from 1 to {len(VENDORS)}.")
+            continue
+        vendor, default = VENDORS[int(answer) - 1], answer
         if vendor.name == OFFLINE:
             return None
         chosen = _ask_details(vendor, keys)
@@ -332,7 +327,7 @@ def ask(keys: Path) -> Chosen | None:
             check(chosen)
         except TenexError as error:
             output.message(f"That did not work. {error}")
-            match _ask("(t)ry again, (s)tore it anyway, or go on (o)ffline", "t")[:1].lower():
+            match _prompt("(t)ry again, (s)tore it anyway, or go on (o)ffline", "t")[:1].lower():
                 case "s":
                     return chosen
                 case "o":
@@ -342,17 +337,17 @@ def ask(keys: Path) -> Chosen | None:
 
 
 def _ask_details(vendor: Vendor, keys: Path) -> Chosen | None:
-    """The rest; None where there is no key for it."""
     provider, base_url, kind = vendor.name, vendor.base_url, None
     if vendor.name == CUSTOM:
-        base_url = _ask("Its address, up to and with /v1", "http://127.0.0.1:8080/v1", _address)
-        provider, kind = _ask("A name for it", CUSTOM, _own_name), "openai"
-    where, known = known_key_of(provider, keys)
-    key = ""
-    if vendor.name != "ollama":
-        hint = f"; Enter takes the one in {where}" if known else "" if vendor.needs_key else "; Enter for none"
-        while (key := _clean(_ask(f"Its key (not shown{hint})", "", hidden=True))) and not _is_key(key):
-            output.message("That is not a key: a key has no spaces and only ASCII characters.")
+        base_url = _prompt("Its address, up to and with /v1", "http://127.0.0.1:8080/v1").strip()
+        if not _is_url(base_url):
+            output.message(f"{base_url} is not an address: it must begin with http:// or https://.")
+            return None
+        provider, kind = _prompt("A name for it", CUSTOM).strip().lower(), "openai"
+        if not _NAME.fullmatch(provider) or (provider in BY_NAME and provider != CUSTOM):
+            output.message("Use lower-case letters, digits, '-' and '_', and a name that is not in the list above.")
+            return None
+    key, known = (None, None) if vendor.name == "ollama" else _ask_key(provider, keys, needed=vendor.needs_key)
     if vendor.needs_key and not key and not known:
         output.message(f"{vendor.title} needs a key.")
         return None
@@ -361,48 +356,22 @@ def _ask_details(vendor: Vendor, keys: Path) -> Chosen | None:
         output.message(f"No models listed at {base_url}" + ("; is Ollama running?" if vendor.name == "ollama" else "."))
     if listed:
         output.message(f"It has: {', '.join(listed[:30])}{' ...' if len(listed) > 30 else ''}")
-    model = _ask("Its model", vendor.model or (listed[0] if listed else None)).removeprefix(f"{provider}:")
-    return Chosen(
-        provider=provider,
-        model=model,
-        kind=kind,
-        base_url=base_url,
-        key=key or None,
-        known_key=None if key else known,
-    )
+    model = _prompt("Its model", vendor.model or (listed[0] if listed else "")).strip().removeprefix(f"{provider}:")
+    if not model:
+        output.message("A model needs a name.")
+        return None
+    return Chosen(provider=provider, model=model, kind=kind, base_url=base_url, key=key, known_key=known)
 
 
-def _menu(text: str) -> str:
-    if not text.isdecimal() or not 1 <= int(text) <= len(VENDORS):
-        raise typer.BadParameter(f"Type a number from 1 to {len(VENDORS)}.")
-    return text
-
-
-def _address(text: str) -> str:
-    if not _is_url(text):
-        raise typer.BadParameter(f"{text} is not an address such as http://127.0.0.1:8080/v1.")
-    return text
-
-
-def _own_name(text: str) -> str:
-    name = text.lower()
-    if not _NAME.fullmatch(name) or (name in BY_NAME and name != CUSTOM):
-        raise typer.BadParameter("Use lower-case letters, digits, '-' and '_', and no name of the list above.")
-    return name
-
-
-def _ask(question: str, default: str | None = None, check: Callable[[str], str] = str, *, hidden: bool = False) -> str:
-    """Ask until the answer passes the check; without a default it may not be empty."""
-    return str(
-        typer.prompt(
-            question,
-            default=default,
-            err=True,
-            show_default=bool(default),
-            hide_input=hidden,
-            value_proc=lambda text: check(text.strip()),
-        )
-    )
+def _ask_key(provider: str, keys: Path, *, needed: bool) -> tuple[str | None, str | None]:
+    """A typed key, or one that is known already."""
+    where, known = known_key_of(provider, keys)
+    hint = f"; Enter takes the one in {where}" if known else "" if needed else "; Enter for none"
+    while True:
+        typed = _clean(getpass(f"Its key (not shown{hint}): ", stream=sys.stderr))
+        if not typed or _is_key(typed):
+            return (typed or None), (None if typed else known)
+        output.message("That is not a key: a key has no spaces and only ASCII characters.")
 
 
 def models_of(base_url: str, key: str | None = None, timeout: float = LIST_TIMEOUT) -> list[str] | None:
@@ -416,3 +385,7 @@ def models_of(base_url: str, key: str | None = None, timeout: float = LIST_TIMEO
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, LookupError, TypeError):
         return None
     return sorted(name for name in names if isinstance(name, str) and name.isprintable())
+
+
+def _prompt(question: str, default: str) -> str:
+    return str(typer.prompt(question, default=default, err=True, show_default=bool(default)))

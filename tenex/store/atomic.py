@@ -62,11 +62,7 @@ def make_folder(folder: Path) -> None:
 def replace(path: Path, data: bytes, mode: int = FILE_MODE, modified: int | None = None) -> None:
     """Give a file a new content: a reader, and a crash, finds the old one or the new one whole.
 
-    Args:
-        path: the file; it need not exist.
-        data: all it shall hold.
-        mode: its permissions.
-        modified: its modification time in ns; None: now.
+    `modified` is its modification time in ns; None: now.
 
     Raises:
         OSError: the old content is there; or the new one is, and a power cut may still restore the old one.

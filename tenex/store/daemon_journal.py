@@ -111,7 +111,11 @@ DAEMON: Final = Codec(
 
 
 class DaemonJournal:
-    """The daemon's journal and what it adds up to."""
+    """The daemon's journal and what it adds up to.
+
+    What changes it is durable when the call returns. It raises `AppendFailed` where the disk did not take it (the next
+    call reads the journal again), and `StoreDamaged` where the journal has become unreadable.
+    """
 
     def __init__(self, root: Path, disk: Disk, clock: Clock) -> None:
         """Start with an unread journal; use `open`."""
@@ -163,12 +167,7 @@ class DaemonJournal:
         return tuple(sorted((one for kept in self._lessons.values() for one in kept), key=lambda one: one.seq))
 
     async def remove_lesson(self, seq: int) -> LessonLearned | None:
-        """Remove a lesson durably and return it; None where there is none of that number.
-
-        Raises:
-            AppendFailed: the disk did not take it; the next call reads the journal again.
-            StoreDamaged: the journal has become unreadable.
-        """
+        """Remove a lesson durably and return it; None where there is none of that number."""
         async with self._turn:
             journal = await self._opened()
             lesson = next((one for one in self.all_lessons() if one.seq == seq), None)
@@ -187,12 +186,7 @@ class DaemonJournal:
         author: PublicKey | None = None,
         role: Role | None = None,
     ) -> None:
-        """Make a lesson durable; a second call with the same key does nothing.
-
-        Raises:
-            AppendFailed: the disk did not take it; the next call reads the journal again.
-            StoreDamaged: the journal has become unreadable.
-        """
+        """Make a lesson durable; a second call with the same key does nothing."""
         async with self._turn:
             journal = await self._opened()
             if idempotency_key not in self._keys:
@@ -215,12 +209,7 @@ class DaemonJournal:
     async def published(
         self, pubkey: PublicKey, kind: int, event_id: EventId, content_hash: str, created_at: int
     ) -> None:
-        """Remember a replaceable event that went out; the same event again does nothing.
-
-        Raises:
-            AppendFailed: the disk did not take it; the next call reads the journal again.
-            StoreDamaged: the journal has become unreadable.
-        """
+        """Remember a replaceable event that went out; the same event again does nothing."""
         async with self._turn:
             journal = await self._opened()
             last = self.profile(pubkey, kind)
@@ -243,19 +232,14 @@ class DaemonJournal:
         return tuple(self._notices.values())
 
     async def add_notice(self, notice: Notice) -> None:
-        """Make a notice durable before it is sent; one for the same user and failure does nothing.
-
-        Raises:
-            AppendFailed: the disk did not take it; the next call reads the journal again.
-            StoreDamaged: the journal has become unreadable.
-        """
+        """Make a notice durable before it is sent; one for the same user and failure does nothing."""
         async with self._turn:
             journal = await self._opened()
             if notice.key not in self._notices:
                 await self._append(journal, lambda seq, now: FailureNotified(seq=seq, at=now, notice=notice))
 
     async def clear_notices(self, conversation: ConversationId) -> None:
-        """Forget the notices of a conversation that works again. Raises as `add_notice` does."""
+        """Forget the notices of a conversation that works again."""
         async with self._turn:
             journal = await self._opened()
             if any(key[0] == conversation for key in self._notices):

@@ -200,8 +200,15 @@ class Disk:
         A cancelled caller still waits until the work has ended: a write that continues by itself could not be
         distinguished from one that never began.
         """
+        if self._is_closed:
+            raise InternalError("the disk was closed; work was asked for afterwards")
         job = _Job(partial(work, *arguments, **keywords))
-        self._begin(job)
+        if len(self._threads) < self._most:  # one more, also where one is idle: it costs little
+            name = f"tenex-store-{len(self._threads)}"
+            # daemon: a process that ends without closing must not wait for the work
+            self._threads.append(Thread(target=_serve, args=(self._jobs,), name=name, daemon=True))
+            self._threads[-1].start()
+        self._jobs.put(job)
         try:
             await job.wait()
         except asyncio.CancelledError:
@@ -210,17 +217,6 @@ class Disk:
                     await job.wait()
             raise
         return job.result()
-
-    def _begin(self, job: _Job[Any]) -> None:
-        """Hand a job to the threads, one more of which is started where there may be: an idle one costs little."""
-        if self._is_closed:
-            raise InternalError("the disk was closed; work was asked for afterwards")
-        if len(self._threads) < self._most:
-            name = f"tenex-store-{len(self._threads)}"
-            # daemon: a process that ends without closing must not wait for the work
-            self._threads.append(Thread(target=_serve, args=(self._jobs,), name=name, daemon=True))
-            self._threads[-1].start()
-        self._jobs.put(job)
 
     async def probe(self, folder: Path) -> str:
         """Write a byte into a folder, make it durable and take it away; why that failed, or an empty text."""

@@ -102,11 +102,9 @@ class Index:
 
     async def rows(self, filter_: Filter = Filter(), limit: int = -1) -> list[Row]:  # noqa: B008 - it is frozen
         """The conversations of a filter, last updated first; all of them if `limit` is negative."""
-        await self.flush()
         try:
-            return await self._tables.run(listed, filter_, limit)
-        except sqlite3.Error as fault:
-            self._tables.report(fault)
+            return await self.ask(lambda connection: listed(connection, filter_, limit))
+        except StoreError:
             return []
 
     async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
@@ -136,10 +134,6 @@ class Index:
 
         A conversation that cannot be read counts as unfinished: opening it reports why. If the index is lost later,
         the whole folder is read again.
-
-        Args:
-            folder: the conversations.
-            shown: shows how far the reading is.
         """
         self._folder = folder
         stale, lengths = await self._stale(folder)
@@ -318,11 +312,7 @@ async def gather(
 
     A journal it knows holds the record it knows last, of the same ms; one that does not has replaced the other.
 
-    Args:
-        folder: the conversations.
-        conversation: whose journal.
-        length: its bytes before it is read, for the row.
-        known: what the index knows of it, if anything.
+    `length` is that of the journal before it is read, in bytes.
 
     Raises:
         StoreDamaged: it holds what we did not write.

@@ -122,12 +122,7 @@ class Catalogue:
 
 @asynccontextmanager
 async def open_catalogue(folder: ConversationFolder, shown: Shown = iter) -> AsyncIterator[Catalogue]:
-    """A folder's catalogue, for as long as the block lasts.
-
-    Args:
-        folder: the conversations; needs no lock.
-        shown: shows how far the reading of journals is, where some have to be read.
-    """
+    """A folder's catalogue, for as long as the block lasts; needs no lock."""
     catalogue = Catalogue(folder, shown)
     try:
         await catalogue.open()

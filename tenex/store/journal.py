@@ -79,12 +79,7 @@ class FileJournal:
 
         The records are those of the newest file: enough to fold, for they begin with a checkpoint where there are more.
 
-        Args:
-            path: `<folder>/journal.jsonl`.
-            codec: its kinds of record.
-            disk: the threads and system calls to use.
-            clock: for the time in the name of a torn tail's backup.
-            remedy: a sentence on what to do about damage.
+        `path` is that of the first file, `remedy` a sentence on what to do about damage.
 
         Raises:
             StoreDamaged: it holds what we did not write; nothing was changed, and the folder bears the mark.

@@ -69,12 +69,7 @@ def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracke
     show bytes that the disk does not have. So the newest file is copied, and the copy flushed before it takes the name,
     unless this process itself has flushed every byte of it. (ADR 14.)
 
-    Args:
-        path: the journal; it may be missing.
-        codec: its kinds of record.
-        stamp: the time, for the name of what is set aside.
-        remedy: a sentence on what to do about damage.
-        flushed: what this process knows to be durable.
+    `stamp` is the time in the name of a torn tail's backup, `remedy` a sentence on what to do about damage.
 
     Raises:
         StoreDamaged: it holds what we did not write; nothing was changed, and the folder bears the mark.
@@ -127,24 +122,21 @@ def _written(path: Path) -> Iterator[None]:
 def peek(path: Path, codec: Codec, since: int = 0) -> list[Record]:
     """The whole decisions of a journal that somebody else may be writing to; changes nothing.
 
-    Args:
-        path: the journal.
-        codec: its kinds of record.
-        since: only what is needed to know every record after this seq: the newest files that hold them. Unless that is
-            all files, what is returned begins with a checkpoint. No other checkpoint is returned.
+    Only what is needed to know every record after `since`: the newest files that hold them. Unless that is all files,
+    the records begin with a checkpoint; no other checkpoint is returned.
 
     Raises:
         StoreDamaged: it holds what we did not write, or a file is missing.
         OSError: it cannot be read.
     """
-    records, gone = _look_back(path, codec, since)
+    records, gone = peek_left(path, codec, since)
     if gone:
         raise StoreDamaged(f"{gone} Nothing was changed.")
     return records
 
 
-def peek_left(path: Path, codec: Codec) -> tuple[list[Record], str]:
-    """The same of all files, but for those before one that is missing: what is left of a journal that lost its past.
+def peek_left(path: Path, codec: Codec, since: int = 0) -> tuple[list[Record], str]:
+    """The same from the newest file back to a file that is missing: what is left of a journal that lost its past.
 
     Returns:
         The records; where some are missing they begin with a checkpoint. And a sentence that names the file, and what
@@ -154,11 +146,6 @@ def peek_left(path: Path, codec: Codec) -> tuple[list[Record], str]:
         StoreDamaged: it holds what we did not write.
         OSError: it cannot be read.
     """
-    return _look_back(path, codec, 0)
-
-
-def _look_back(path: Path, codec: Codec, since: int) -> tuple[list[Record], str]:
-    """From the newest file back to the one that holds all since a seq, or to a gap; and a sentence about the gap."""
     has_view = (path.parent / VIEW).exists()  # looked for first: it is written after what it covers
     found = segments.numbers(path.parent)
     if has_view and not found:
@@ -185,10 +172,7 @@ def _look_back(path: Path, codec: Codec, since: int) -> tuple[list[Record], str]
                 f"{here} ends with seq {last}, but {follows[0]} follows on {follows[1]}. Nothing was changed."
             )
         first = records[0] if records else None
-        if not isinstance(first, SnapshotRecord):
-            parts.append(records)
-            break
-        if first.seq <= since:
+        if not isinstance(first, SnapshotRecord) or first.seq <= since:
             parts.append(records)
             break
         follows = (here.name, first.seq)

@@ -23,11 +23,6 @@ class FolderLock:
         self.path = folder / NAME
         self._descriptor: int | None = None
 
-    @property
-    def is_held(self) -> bool:
-        """Whether this object holds the folder."""
-        return self._descriptor is not None
-
     def acquire(self) -> None:
         """Take the folder, made if missing; a second call does nothing.
 

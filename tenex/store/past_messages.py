@@ -19,7 +19,6 @@ from tenex.core.port_values import Passage, Passages, PassagesFound
 from .index import Index
 from .index_reader import read_one
 from .repository import ConversationFolder
-from .schema import length_of
 from .search import Filter, Found, listed, search
 from .search_words import CLOSE, OPEN, match_of, shown
 
@@ -120,7 +119,8 @@ class PastMessages:
         durable = self._folder.length(here)
 
         def answered(connection: sqlite3.Connection) -> list[T]:
-            return [question(connection)] if length_of(connection, here) >= durable else []
+            indexed = connection.execute("select bytes from conversations where id = ?", (here,)).fetchone() or (0,)
+            return [question(connection)] if indexed[0] >= durable else []
 
         try:
             answers = await self._index.ask(answered)

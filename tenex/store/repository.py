@@ -3,10 +3,10 @@
 import asyncio
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 from weakref import WeakValueDictionary
 
 import structlog
@@ -24,7 +24,7 @@ from . import atomic, segments
 from .disk import Disk
 from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
-from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek, peek_left
+from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek_left
 
 __all__ = ["NEWEST", "RENAME", "ConversationFolder", "misnamed"]
 
@@ -33,8 +33,6 @@ WORKING: Final = 4
 
 RENAME: Final = "Move the folder out of here, or give it its name back."
 """What to do about a folder that bears the name of another conversation."""
-
-T = TypeVar("T")
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -95,19 +93,16 @@ class ConversationFolder:
     async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
         """The records of a conversation, all of them, without the lock and without repairing anything.
 
-        Args:
-            conversation: its id.
-            since: only the newest files, as many as hold every record after this seq; they may begin with a checkpoint.
-                `NEWEST` gives the least that can be folded.
+        With `since` only the newest files, as many as hold every record after it; they may begin with a checkpoint.
+        `NEWEST` gives the least that can be folded.
 
         Raises:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
-        path = self.path(conversation) / JOURNAL
-        records = await self._look(path, lambda: peek(path, CONVERSATION, since))
-        if what := misnamed(conversation, records):
-            raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
+        records, gone = await self._look(conversation, since)
+        if gone:
+            raise StoreDamaged(f"{gone} Nothing was changed.")
         return records
 
     async def read_left(self, conversation: ConversationId) -> tuple[list[Record], str]:
@@ -120,19 +115,19 @@ class ConversationFolder:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
-        path = self.path(conversation) / JOURNAL
-        records, gone = await self._look(path, lambda: peek_left(path, CONVERSATION))
-        if what := misnamed(conversation, records):
-            raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
-        return records, gone
+        return await self._look(conversation, 0)
 
-    async def _look(self, path: Path, work: Callable[[], T]) -> T:
+    async def _look(self, conversation: ConversationId, since: int) -> tuple[list[Record], str]:
+        path = self.path(conversation) / JOURNAL
         try:
-            return await self._disk.run(work)
+            records, gone = await self._disk.run(peek_left, path, CONVERSATION, since)
         except FileNotFoundError as fault:
             raise UsageError(f"There is no conversation {path.parent.name} in {self.root}.") from fault
         except OSError as fault:
             raise StoreDamaged(f"{path} cannot be read: {fault.strerror}. Look who owns it and what it is.") from fault
+        if what := misnamed(conversation, records):
+            raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
+        return records, gone
 
     async def rotate(self, conversation: Conversation) -> bool:
         """Have a journal that is open here, and long, go on in a new file; else do nothing.

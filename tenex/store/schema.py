@@ -3,6 +3,9 @@
 A conversation has a number of its own here, because its id would be most of every other table. `facets` are the agents,
 phases and users (by their role) a conversation may be looked for by; `words` holds the text of `messages` under the
 same number.
+
+Every function that takes a connection raises `sqlite3.Error` where the index is damaged, of another version, or cannot
+be read or written now; nothing is written then.
 """
 
 import json
@@ -150,32 +153,20 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables where there are none, and see that they are ours.
-
-    Raises:
-        sqlite3.Error: it is damaged, or of another version.
-    """
+    """Make the tables where there are none, and see that they are ours."""
     if is_blank(connection):
         connection.executescript(f"begin immediate; {_TABLES} commit;")
     check(connection)
 
 
 def is_blank(connection: sqlite3.Connection) -> bool:
-    """Whether nothing was made in the file yet: all of the tables, or none of them, are there at any time.
-
-    Raises:
-        sqlite3.Error: it is damaged.
-    """
+    """Whether nothing was made in the file yet: all of the tables, or none of them, are there at any time."""
     version = connection.execute("pragma user_version").fetchone()[0]
     return version == 0 and not connection.execute("select count(*) from sqlite_master").fetchone()[0]
 
 
 def check(connection: sqlite3.Connection) -> None:
-    """See that the tables are ours; nothing is written.
-
-    Raises:
-        sqlite3.Error: it is damaged, or of another version.
-    """
+    """See that the tables are ours; nothing is written."""
     version = connection.execute("pragma user_version").fetchone()[0]
     if version != VERSION:
         raise sqlite3.DatabaseError(f"the index has version {version}, but this tenex needs {VERSION}")
@@ -191,11 +182,7 @@ def check(connection: sqlite3.Connection) -> None:
 
 
 def write(connection: sqlite3.Connection, batch: Batch) -> None:
-    """Write a batch, whole or not at all.
-
-    Raises:
-        sqlite3.Error: nothing was written.
-    """
+    """Write a batch, whole or not at all."""
     connection.execute("begin immediate")
     try:
         _write(connection, batch)
@@ -292,20 +279,12 @@ def _forget(connection: sqlite3.Connection, conversations: Iterable[Conversation
 
 
 def forget(connection: sqlite3.Connection, conversations: Iterable[ConversationId]) -> None:
-    """Drop all that is known of these.
-
-    Raises:
-        sqlite3.Error: nothing was dropped.
-    """
+    """Drop all that is known of these."""
     write(connection, Batch(complete=set(conversations)))
 
 
 def known(connection: sqlite3.Connection) -> dict[ConversationId, Known]:
-    """Every conversation as it was when its row was written.
-
-    Raises:
-        sqlite3.Error: the index cannot be read.
-    """
+    """Every conversation as it was when its row was written."""
     with closing(connection.execute("select id, bytes, seq, settled, updated from conversations")) as found:
         return {
             ConversationId(name): Known(bytes=length, seq=seq, settled=bool(settled), updated=Millis(updated))
@@ -313,23 +292,10 @@ def known(connection: sqlite3.Connection) -> dict[ConversationId, Known]:
         }
 
 
-def length_of(connection: sqlite3.Connection, conversation: ConversationId) -> int:
-    """The length of the journal that a conversation's row was folded from; 0 where there is no row.
-
-    Raises:
-        sqlite3.Error: the index cannot be read.
-    """
-    row = connection.execute("select bytes from conversations where id = ?", (conversation,)).fetchone()
-    return row[0] if row is not None else 0
-
-
 def stale(connection: sqlite3.Connection, lengths: Mapping[ConversationId, int]) -> dict[ConversationId, Known | None]:
     """The conversations that are not settled, unknown here, or known with another length; with what is known of them.
 
     One that is only unsettled need not be read: its row is as it was left. Those that are gone are forgotten.
-
-    Raises:
-        sqlite3.Error: the index cannot be used.
     """
     rows = known(connection)
     gone = rows.keys() - lengths.keys()

@@ -1,4 +1,7 @@
-"""Looking into the index: rows by phase, status, agent and time, and messages by their words."""
+"""Looking into the index: rows by phase, status, agent and time, and messages by their words.
+
+What takes a connection raises `sqlite3.Error` where the index cannot be read.
+"""
 
 import json
 import sqlite3
@@ -75,7 +78,7 @@ class Excerpt:
     at: Millis
     name: str
     text: str
-    """A part of it, with what matched between `words.OPEN` and `words.CLOSE`."""
+    """A part of it, with what matched between `OPEN` and `CLOSE`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +93,7 @@ class Found:
 
 
 def listed(connection: sqlite3.Connection, filter_: Filter, limit: int = -1) -> list[Row]:
-    """The conversations a filter lets through, last updated first; all of them if `limit` is negative.
-
-    Raises:
-        sqlite3.Error: the index cannot be read.
-    """
+    """The conversations a filter lets through, last updated first; all of them if `limit` is negative."""
     clauses, values = _which(filter_)
     if filter_.since is not None:
         clauses, values = [*clauses, "c.updated >= ?"], [*values, filter_.since]
@@ -117,17 +116,9 @@ def search(
 ) -> list[Found]:
     """The conversations with messages that match: the best match first, among equals the last updated.
 
-    Args:
-        connection: to the index.
-        match: a query as `words.match_of` makes it.
-        filter_: which conversations, and from when the messages.
-        limit: at most so many conversations.
-        excerpts: at most so many of each.
-        words: about so many in each excerpt, at most 64.
-        newest: of the messages that match only the newest are compared, so many; all of them if negative.
-
-    Raises:
-        sqlite3.Error: the index cannot be read.
+    `match` is a query as `match_of` makes it. The times of the filter are those of messages. There are at most
+    `excerpts` of each conversation, each with about so many `words` (at most 64). Of the messages that match only the
+    `newest` are compared, all of them if negative.
     """
     clauses, values = _which(filter_)
     if filter_.since is not None:

@@ -32,9 +32,7 @@ _PASSING: Final = ("locked", "busy", "full", "readonly", "disk i/o", "unable to 
 class Tables:
     """The file `index.sqlite`, open."""
 
-    def __init__(
-        self, path: Path, on_lost: Callable[[], None] = lambda: None, on_renewed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, path: Path, on_lost: Callable[[], None], on_renewed: Callable[[], None]) -> None:
         """Open the file, or make a new one where there is none or it is damaged.
 
         Where none can be made now, as on a full disk, nothing is found and every write fails until one can.

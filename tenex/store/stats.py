@@ -24,8 +24,6 @@ from .view_json import usage_json
 UNNAMED: Final = "unknown"
 """The model of a call whose model is not recorded."""
 
-K = TypeVar("K")
-
 
 @dataclass(slots=True, kw_only=True)
 class Spending:
@@ -141,10 +139,8 @@ class Stats:
         for name in _NUMBERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.spending.merge(other.spending)
-        for phase, theirs in other.phases.items():
-            self.phases.setdefault(phase, PhaseStats()).merge(theirs)
-        for place, theirs in other.places.items():
-            self.places.setdefault(place, PhaseStats()).merge(theirs)
+        _merge(self.phases, other.phases)
+        _merge(self.places, other.places)
         _merge(self.models, other.models)
         _merge(self.agents, other.agents)
 
@@ -213,19 +209,18 @@ class Stats:
 
     def _spend(self, phase: Phase, record: r.Record) -> None:
         usage = cost_of(record)
-        if not usage.calls:
-            return
-        self._add(phase, usage, model_of(record) or UNNAMED, spender_of(record))
+        if usage.calls:
+            for spending in (
+                self.spending,
+                self._phase(phase).spending,
+                self.models.setdefault(model_of(record) or UNNAMED, Spending()),
+                self.agents.setdefault(spender_of(record), Spending()),
+            ):
+                spending.add(usage)
 
-    def _add(self, phase: Phase, usage: Usage, model: str, agent: str) -> None:
-        for spending in (
-            self.spending,
-            self._phase(phase).spending,
-            self.models.setdefault(model, Spending()),
-            self.agents.setdefault(agent, Spending()),
-        ):
-            spending.add(usage)
 
+K = TypeVar("K")
+S = TypeVar("S", Spending, PhaseStats)
 
 _NUMBERS: Final = tuple(name for name, kind in Stats.__annotations__.items() if kind in (int, "int"))
 
@@ -245,12 +240,12 @@ def total(each: Iterable[Stats]) -> Stats:
     return found
 
 
-def _merge(ours: dict[str, Spending], theirs: dict[str, Spending]) -> None:
-    for name, spending in theirs.items():
+def _merge(ours: dict[K, S], theirs: dict[K, S]) -> None:
+    for name, found in theirs.items():
         if name in ours:
-            ours[name].merge(spending)
+            ours[name].merge(found)
         else:
-            ours[name] = deepcopy(spending)
+            ours[name] = deepcopy(found)
 
 
 def as_json(stats: Stats) -> dict[str, Any]:

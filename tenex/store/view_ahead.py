@@ -28,13 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 def note_lost_end(view: Path, journal: Path, last: int) -> None:
-    """Where the view covers records after the journal's last, log it and keep a copy, once.
-
-    Args:
-        view: `conversation.json`; it may be missing, or anything.
-        journal: the file that is written to, for the log.
-        last: the seq of its last record.
-    """
+    """Where the view, which may be missing, covers records after the journal's last, log it and keep a copy, once."""
     with suppress(OSError):
         covered = _covered(view)
         if covered <= last:

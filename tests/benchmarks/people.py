@@ -31,7 +31,6 @@ class Crowd:
 
     def __init__(self, author: PublicKey) -> None:
         self._author = author
-        self._opened: list[ConversationId] = []
         self._left: dict[ConversationId, int] = {}
         self._spoken = 0
         self.written: list[InboundMessage] = []
@@ -40,23 +39,10 @@ class Crowd:
 
     def begin(self, count: int, turns: int) -> None:
         """Open so many conversations, each for so many turns."""
-        self._opened = [ConversationId(os.urandom(32).hex()) for _ in range(count)]
-        self._left = dict.fromkeys(self._opened, turns)
+        self._left = {ConversationId(os.urandom(32).hex()): turns for _ in range(count)}
         self.done.clear()
-        for conversation in self._opened:
+        for conversation in list(self._left):
             self._write(conversation, starts=True)
-
-    @property
-    def conversations(self) -> list[ConversationId]:
-        """Those that were opened last."""
-        return list(self._opened)
-
-    def go_on(self, turns: int) -> None:
-        """Hold so many more turns in each of them."""
-        self._left = dict.fromkeys(self._opened, turns)
-        self.done.clear()
-        for conversation in self._opened:
-            self._write(conversation, starts=False)
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Write again where it is a user's turn."""

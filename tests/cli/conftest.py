@@ -21,10 +21,6 @@ class Printed(NamedTuple):
     out: str
     err: str
 
-    @property
-    def all(self) -> str:
-        return self.out + self.err
-
 
 class Tenex(Protocol):
     def __call__(self, line: str, *words: object, code: int = 0) -> Printed:

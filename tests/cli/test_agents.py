@@ -113,15 +113,12 @@ def test_a_prompt_is_printed_whole_as_it_would_be_sent(tenex: Tenex, data: Path)
 
 
 def test_a_prompt_is_printed_for_programs(tenex: Tenex) -> None:
-    found = json.loads(tenex("agents show project-manager --prompt --json").out)
-    assert (found["agent"], found["phase"], found["models"]) == ("project-manager", "chat", ["offline"])
-    assert {"read_file", "search_conversation", "learn"} <= {tool["name"] for tool in found["tools"]}
-    assert [entry["type"] for entry in found["entries"]] == ["UserText", "Note", "Note"]
-    assert found["output_schema"] is None
     found = json.loads(tenex("agents show orchestrator --prompt --json").out)
+    expected = {"agent": "orchestrator", "phase": "chat", "models": ["offline"], "tools": []}
+    assert expected.items() <= found.items()
     question = json.loads(found["entries"][0]["text"])
     assert [member["slug"] for member in question["roster"]] == [s for s in BUILT_IN if s != "orchestrator"]
-    assert (found["output_schema"]["required"], found["tools"]) == (["agents", "reason"], [])
+    assert found["output_schema"]["required"] == ["agents", "reason"]
 
 
 @pytest.mark.parametrize(

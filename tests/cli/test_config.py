@@ -12,7 +12,6 @@ from tenex.settings import Settings, load
 from .conftest import Tenex
 
 OWNER = SecretKey.generate().npub
-AGENT = "---\nname: O\nrole: r\nkind: worker\nuse_when: u\n---\nBe.\n"
 
 
 def write(data: Path, text: str = "") -> Path:
@@ -76,7 +75,6 @@ def test_check_accepts_a_good_folder_and_remarks_on_settings_without_effect(tene
             },
             ['models.default: "gpt-5" names no model', "models.providers.opnai", "rounds.toml"],
         ),
-        ({"agents/owner.md": AGENT}, ["owner cannot be an agent's slug"]),
     ],
 )
 def test_check_names_every_fault_that_a_daemon_would_refuse(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.demo_model import demo_model
+from tenex.cli.provider import models_of
 from tenex.core.errors import UsageError
 from tenex.settings import load
 from tests.fakes.modelprotocol import Answer
@@ -75,6 +76,8 @@ async def test_a_model_of_ollama_on_this_machine_is_used(
         host = server.url.split("/")[2]
         monkeypatch.setenv("OLLAMA_HOST", host)
         model, line = await asyncio.to_thread(chosen, tmp_path)
+        assert await asyncio.to_thread(models_of, server.url) == sorted(models)
+    assert await asyncio.to_thread(models_of, server.url) is None
     assert model == expected
     ollama = f"Model: ollama:test (Ollama at http://{host}/v1); it is free. Choose another"
     assert line.startswith(ollama) is (model != "offline")

@@ -142,15 +142,12 @@ def test_the_next_steps_can_be_typed_as_printed(tenex: Tenex, tmp_path: Path, cw
     assert "  tenex run " in tenex("init").err
 
 
-@pytest.mark.parametrize(
-    ("relay", "port"), [("ws://127.0.0.1:7447", 7447), ("ws://localhost:9000", 9000), ("wss://relay.example", None)]
-)
+@pytest.mark.parametrize(("relay", "port"), [("ws://localhost:9000", 9000), ("wss://relay.example", None)])
 def test_the_relay_of_the_next_steps_is_the_one_of_the_settings(
     tenex: Tenex, monkeypatch: pytest.MonkeyPatch, relay: str, port: int | None
 ) -> None:
     """Its line, run as it is printed, listens where the daemon looks."""
-    lines = [line for line in tenex(f"init --relay {relay}").err.splitlines() if " relay " in line]
-    assert any("a terminal of its own" in line for line in lines) == (port is not None)
+    assert ("a terminal of its own" in tenex(f"init --relay {relay}").err) == (port is not None)
     listening: list[int] = []
 
     async def serve(port: int, events: Path | None) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options, models_of
+from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options
 from tenex.core.errors import UsageError
+from tenex.llm.config import Price
 from tenex.nostr.keys import KeyRing
 from tenex.settings import load
 from tests.fakes.forkserver import run
@@ -159,19 +160,12 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_the_cost_is_printed_with_its_assumptions() -> None:
-    text = cost(0.25, 2.0)
+    text = cost(Price(input=0.25, output=2.0))
     whole = CALLS * (READ * 0.25 + WRITTEN * 2) / 1e6
     for words in ("$0.25", "$2.00", f"{CALLS} calls", f"{READ:,} tokens", f"{WRITTEN}, is then about ${whole:.2f}"):
         assert words in text
-    assert "not known" in cost()
-    assert cost(0, 0) == "It costs nothing per token."
-
-
-async def test_the_models_of_a_server_are_listed(server: ModelServer) -> None:
-    assert await asyncio.to_thread(models_of, server.url, KEY) == ["small", "test"]
-    assert await asyncio.to_thread(models_of, server.url, "wrong") is None
-    await server.down()
-    assert await asyncio.to_thread(models_of, server.url, KEY) is None
+    assert "not known" in cost(None)
+    assert cost(Price(input=0, output=0)) == "It costs nothing per token."
 
 
 # ---- in a terminal ------------------------------------------------------------------------------------------------

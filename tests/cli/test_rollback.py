@@ -54,7 +54,7 @@ def test_only_a_yes_goes_back(
     journal = data / "conversations" / ONE / JOURNAL
     before = journal.read_bytes()
     monkeypatch.setattr("sys.stdin", Keyboard(types))
-    shown = tenex("conversations rollback 1 --to 5", code=code).all
+    shown = "".join(tenex("conversations rollback 1 --to 5", code=code))
     assert "Go back? [y/N]:" in shown
     assert "undone: turn-1" in shown
     assert expected in shown

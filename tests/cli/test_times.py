@@ -31,14 +31,11 @@ def utc(ms: int) -> str:
         ("2026-11-21", "20 23:00:00", "21 23:00:00"),
         ("2026-07-01", "30 22:00:00", "01 22:00:00"),
         ("2026-11-21 14:30", "21 13:30:00", "21 13:31:00"),
-        ("2026-11-21T14:30:05", "21 13:30:05", "21 13:30:06"),
         ("2026-11-21T14:30Z", "21 14:30:00", "21 14:31:00"),
         ("2026-11-21 14:30:05.5+02:00", "21 12:30:05", "21 12:30:06"),
-        ("today", "20 23:00:00", "21 23:00:00"),
         (" Yesterday ", "19 23:00:00", "20 23:00:00"),
         ("now", "21 14:30:12", "21 14:30:12"),
         ("2 days ago", "19 14:30:12", "19 14:30:12"),
-        ("1 week ago", "14 14:30:12", "14 14:30:12"),
         ("90m", "21 13:00:12", "21 13:00:12"),
         ("3 Hours", "21 11:30:12", "21 11:30:12"),
     ],
@@ -47,24 +44,20 @@ def test_what_is_named_begins_and_is_over(text: str, begins: str, is_over: str) 
     assert (utc(since(text, NOW)), utc(until(text, NOW))) == (begins, is_over)
 
 
-NO_TIMES = """
-soon
-11/21
-21.11.2026
-2026-13-01
-2026-11-21 25:00
-2026-11-21 14
-20261121
-2026-W01
-3 months ago
--2 days
-2 days hence
-99999999999 days ago
-9999-12-31
-"""
-
-
-@pytest.mark.parametrize("text", NO_TIMES.split("\n")[1:])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "soon",
+        "11/21",
+        "2026-02-30",
+        "2026-11-21 14",
+        "20261121",
+        "3 months ago",
+        "99999999999 days ago",
+        "9999-12-31",
+    ],
+)
 def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError, match=r"is not a point in time\. Examples: 2026-11-21"):
         until(text, NOW)

@@ -4,7 +4,7 @@ import errno
 import json
 import shutil
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 
@@ -55,28 +55,17 @@ def test_verify_names_what_is_damaged_and_reads_the_others(data: Path, tenex: Te
     assert [(one["id"], one["ok"], len(one["faults"])) for one in verdicts] == [(ONE, False, 1), (TWO, True, 0)]
 
 
-@pytest.mark.parametrize("seq", [7, 40])
-def test_replay_shows_the_state_after_any_record(data: Path, tenex: Tenex, seq: int) -> None:
-    records = [record for decision in worked(ONE) for record in decision]
-    shown: dict[str, Any] = json.loads(tenex(f"conversations replay 1111 --to {seq} --json").out)
-    state = fold(ONE, records[:seq])
-    assert (shown["seq"], shown["lastSeq"], shown["record"]) == (seq, len(records), type(records[seq - 1]).__name__)
-    assert (shown["status"], shown["phase"], shown["cycle"]) == (state.status, state.phase.value, state.cycle)
-    assert (shown["openGates"], shown["turns"]) == (list(state.unmet_gates), state.turn_count)
-    assert shown["usage"]["inputTokens"] == state.usage.input_tokens
-    assert len(shown["pending"]) == len(pending(state))
-    text = tenex(f"conversations replay 1111 --to {seq}").out
-    assert f"after record {seq} of {len(records)}" in text
-    assert f"{state.status} in {state.phase}" in text
-
-
 @pytest.mark.usefixtures("data")
-def test_replay_lists_every_step(tenex: Tenex) -> None:
-    steps = json.loads(tenex("conversations replay 1111 --each --to 9 --json").out)["steps"]
-    assert [step["seq"] for step in steps] == list(range(1, 10))
+def test_replay_lists_every_step_to_a_record_and_shows_the_state_there(tenex: Tenex) -> None:
+    shown = json.loads(tenex("conversations replay 1111 --each --to 9 --json").out)
+    records = [record for decision in worked(ONE) for record in decision]
+    assert [step["seq"] for step in shown["steps"]] == list(range(1, 10))
+    assert (shown["lastSeq"], shown["record"]) == (len(records), type(records[8]).__name__)
+    assert len(shown["pending"]) == len(pending(fold(ONE, records[:9])))
     head, *rows = tenex("conversations replay 1111 --each --to 9").out.splitlines()
     assert head.split() == ["SEQ", "TIME", "RECORD", "STATUS", "PHASE", "INFLIGHT"]
     assert [row.split()[0] for row in rows[:9]] == [str(seq) for seq in range(1, 10)]
+    assert f"after record 9 of {len(records)}" in "\n".join(rows)
     out, err = tenex("conversations replay 1111 --to 100000", code=2)
     assert (out, "There is no record 100000; the journal ends with" in err) == ("", True)
 
@@ -97,6 +86,11 @@ def test_a_conversation_comes_back_as_it_was(data: Path, exported: Path, tenex: 
     assert "already here, unchanged" in tenex(f"conversations import {exported}").out
     damage(data, ONE)
     tenex(f"conversations import {exported}", code=4)
+    with FolderLock(data / "conversations"):
+        for line in (f"import {exported}", "rebuild 1111 --from conversation.json --force"):
+            assert "is in use by process" in tenex(f"conversations {line}", code=4).err
+    exported.write_bytes(before.replace(b'"version":1', b'"version":2', 1))
+    assert "it was exported by a newer tenex" in tenex(f"conversations import {exported}", code=4).err
 
 
 def test_what_was_at_work_is_over_after_an_import(tmp_path: Path, tenex: Tenex) -> None:
@@ -128,7 +122,6 @@ def test_the_file_of_an_older_program_is_imported_too(tmp_path: Path, tenex: Ten
         (b"", 4, "cannot be read: it is not JSON"),
         (b'{"format":"tenex.conversation","version":1}\n', 4, "its checksum does not hold"),
         (b'{"id":"../../etc","phase":"CHAT"}', 2, "is not a conversation's id"),
-        (b"\0" * 4000, 4, "cannot be read: it is not JSON"),
         (b"[]", 4, "tenex: "),
         (b'{"id": 5}', 2, "tenex: "),
     ],
@@ -144,17 +137,6 @@ def test_a_file_that_is_no_conversation_is_refused_and_nothing_is_made(
     assert sentence in err
     assert "--from relay" not in err
     assert names(data) == before
-
-
-def test_a_file_of_a_newer_program_is_called_that(exported: Path, tenex: Tenex) -> None:
-    exported.write_bytes(exported.read_bytes().replace(b'"version":1', b'"version":2', 1))
-    assert "it was exported by a newer tenex" in tenex(f"conversations import {exported}", code=4).err
-
-
-def test_what_writes_is_refused_while_somebody_else_has_the_folder(data: Path, exported: Path, tenex: Tenex) -> None:
-    with FolderLock(data / "conversations"):
-        for line in (f"import {exported}", "rebuild 1111 --from conversation.json --force"):
-            assert "is in use by process" in tenex(f"conversations {line}", code=4).err
 
 
 @pytest.mark.parametrize(

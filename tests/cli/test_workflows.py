@@ -103,41 +103,15 @@ def test_to_run_what_is_configured_here_changes_no_setting(
     assert held == [("@pair Go", {})]
 
 
-REVIEWER = '''
-from tenex.workflows.agents import BaseAgent
-from tenex.output_states import FencedFreeformStateMachine, AgentState, ToolCallState
-
-
-class Doubts(AgentState):
-    def __init__(self):
-        super().__init__("doubts", "doubts", ("<doubts>", "</doubts>"), "red", "?")
-
-    @property
-    def state_machine(self):
-        return FencedFreeformStateMachine(char_min=2, char_max=99)
-
-    @property
-    def state_prompt(self):
-        return "Name what you doubt."
-
-
-class Reviewer(BaseAgent):
-    """Reviews."""
-
-    __system_message__ = "You review."
-    output = '''
-
-
 def test_the_output_states_of_an_agent_are_drawn(data: Path, tenex: Tenex) -> None:
-    """Of one written in Python, whose states are classes."""
     (data / "agents").mkdir()
-    states = '{"plan": [Doubts, "thinking"], "act": [ToolCallState], "min": 1}\n'
-    (data / "agents" / "reviewer.py").write_text(REVIEWER + states)
+    head = "name: R\nrole: r\nkind: expert\nuse_when: u\noutput: {plan: [thinking], act: [tool_call], min: 1}"
+    (data / "agents" / "reviewer.md").write_text(f"---\n{head}\n---\nReview.\n")
     drawn = tenex("graph show reviewer").out
-    assert "plan --> doubts : fewer than 3 plans" in drawn
+    assert "plan --> thinking : fewer than 3 plans" in drawn
     assert "take_action --> tool_call" in drawn
     found = json.loads(tenex("graph show reviewer --json").out)
-    assert found["output"]["nodes"] == ["plan", "doubts", "thinking", "take_action", "tool_call", "done"]
+    assert found["output"]["nodes"] == ["plan", "thinking", "take_action", "tool_call", "done"]
 
 
 def test_a_file_is_checked_with_what_it_uses_beside_it(folder: Path, tenex: Tenex) -> None:

@@ -49,8 +49,8 @@ LOADED: Final = (
 _ROOT: Final = Path(__file__).parents[2]
 _MESSAGE: Final = 2**17
 """Bytes of words and environment; orders of a test are some hundreds."""
-_FORKED: Final = 60.0
-"""Seconds for the modules to be loaded and the first child to be there, which takes two."""
+_FORKED: Final = 180.0
+"""Seconds for the modules to be loaded and the first child to be there: two, or minutes on a busy machine."""
 
 
 class Child:

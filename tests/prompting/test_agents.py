@@ -364,18 +364,18 @@ def test_a_prompt_is_rendered_with_the_agents_phase_and_state(
 def test_a_sub_agent_is_a_tool_described_by_its_role(own: Path) -> None:
     front = (
         "phases: [[a, b, plan]]\nstate: {plan: ''}\n"
-        "agents:\n  - planner: {phases: [a], when: not plan, shared: true}\n  - security-expert\n"
+        "agents:\n  - planner: {phases: [a], when: not plan, shared: true}\n  - executor\n"
     )
     found = library(own, front).definitions[Slug("lead")].program
     assert found is not None
-    assert set(found.links) == {"ask_planner", "ask_security_expert"}
+    assert set(found.links) == {"ask_planner", "ask_executor"}
     link = found.links["ask_planner"]
     assert (link.agent, link.is_shared) == ("planner", True)
     assert link.description.startswith("Asks Planner, who designs the technical approach")
     later = AgentPhaseState(phase="b", values={"plan": ""})
     assert found.offers("ask_planner", found.begin(ask_now), None, ask_now)
     assert not found.offers("ask_planner", later, None, ask_now)
-    assert found.offers("ask_security_expert", later, None, ask_now)
+    assert found.offers("ask_executor", later, None, ask_now)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,6 @@ def test_what_an_agent_cost_is_recorded_for_its_run_when_a_stop_overtakes_its_an
 @virtual_time
 async def test_a_late_answer_without_a_cost_is_not_recorded() -> None:
     world = LateWorld(ROUTE_AGAIN, ModelUnavailable("connection refused"))
-
     async with world.daemon() as daemon:
         await overtake(world, daemon, "/retry", ROUTE_AGAIN)
     assert costs(world) == []

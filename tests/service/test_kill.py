@@ -90,6 +90,7 @@ async def test_a_daemon_that_dies_again_and_again_still_arrives(folder: Folder) 
         survived = records
     assert lives >= 3
     async with daemon(folder) as last:
+        await person.until(lambda: not folder.state(name).outbox)
         assert await last.stop() == 0
     sent = {event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events}
     stored = await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys))

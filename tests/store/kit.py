@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, NewType, NoReturn, Union, get_args, get_origin, get_type_hints
 
+import pytest
 from hypothesis import strategies as st
 
 from tenex.core.config import Role
@@ -149,6 +150,22 @@ async def write_rotated(folder: ConversationFolder, scenario: Scenario, each: in
             assert await journal.rotate(StateSnapshot.of(state))
             since = 0
     return journal
+
+
+def at_call(number: int, what: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+    """Do something before the system call with that number, of those that change something."""
+    calls = itertools.count(1)
+
+    def counted(real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **keywords: object) -> object:
+            if next(calls) == number:
+                what()
+            return real(*arguments, **keywords)
+
+        return call
+
+    for name in ("mkdir", "link", "rename", "fsync", "write", "unlink", "replace", "rmdir"):
+        patch.setattr(os, name, counted(getattr(os, name)))
 
 
 def fails(number: int) -> Callable[..., NoReturn]:

@@ -27,14 +27,6 @@ def test_replace_makes_folders_and_file_with_their_modes_whatever_the_umask(tmp_
     assert names(path.parent) == ["file.json"]
 
 
-def test_a_file_in_a_folders_place_is_an_error_and_stays(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(OSError, match=r"exists|Not a directory"):
-            atomic.make_folder(folder)
-    assert (tmp_path / "file").read_text() == "x"
-
-
 def test_a_failed_replace_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     atomic.replace(path, b"old")

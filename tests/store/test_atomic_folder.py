@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -24,7 +23,7 @@ from tenex.store.index import Index
 from tenex.store.index_row import News
 from tenex.store.journal_reader import JOURNAL, MARK, NEWEST, VIEW, peek
 
-from .kit import CONVERSATION_ID, decisions_of, fails, mode_of, names, row
+from .kit import CONVERSATION_ID, at_call, decisions_of, fails, mode_of, names, row
 
 NEW = decisions_of(1, 2)
 OLD = [JOURNAL, "journal-000002.jsonl", VIEW, "orchestratorTurns-000001.json", "phaseTransitions-000001.json"]
@@ -62,41 +61,17 @@ def test_the_new_journal_is_alone_and_everything_old_is_in_one_folder(folder: Pa
     assert [len(peek(path / JOURNAL, CONVERSATION)) for path in (second, folder)] == [3, 1]
 
 
-@pytest.mark.parametrize("kind", ["folder", "link", "pipe", "nothing"])
-def test_anything_in_the_journals_place_is_moved_as_it_is(folder: Path, kind: str) -> None:
+def test_anything_in_the_journals_place_is_moved_as_it_is(folder: Path) -> None:
     journal = folder / JOURNAL
-    journal.unlink()
-    if kind == "folder":
-        journal.mkdir()
-        (journal / "deep").write_text("kept")
-    elif kind == "link":
-        journal.symlink_to("/nowhere")
-    elif kind == "pipe":
-        os.mkfifo(journal)
-    moved = renew(folder, NEW, "then") / JOURNAL
-    assert {
-        "folder": (moved / "deep").is_file(),
-        "link": moved.is_symlink(),
-        "pipe": moved.is_fifo(),
-        "nothing": not moved.exists(),
-    }[kind]
-    assert len(peek(journal, CONVERSATION)) == 3
-
-
-def at_call(number: int, what: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
-    """Do something before the system call with that number, of those that change something."""
-    calls = itertools.count(1)
-
-    def counted(real: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object, **keywords: object) -> object:
-            if next(calls) == number:
-                what()
-            return real(*arguments, **keywords)
-
-        return call
-
-    for name in ("mkdir", "link", "rename", "fsync", "write", "unlink", "replace", "rmdir"):
-        patch.setattr(os, name, counted(getattr(os, name)))
+    for make, is_kept in (
+        (Path.mkdir, Path.is_dir),
+        (os.mkfifo, Path.is_fifo),
+        (lambda path: path.symlink_to("/nowhere"), Path.is_symlink),
+    ):
+        journal.unlink()
+        make(journal)
+        assert is_kept(renew(folder, NEW, "then") / JOURNAL)
+        assert len(peek(journal, CONVERSATION)) == 3
 
 
 def is_as_it_was(folder: Path, before: dict[str, str]) -> bool:
@@ -121,7 +96,6 @@ def exchanges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("exchanges")
 def test_a_failed_renew_changes_nothing_and_is_repeatable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each system call that changes something fails once."""
 
     def refuse() -> NoReturn:
         raise OSError(errno.EIO, "Input/output error")

@@ -11,7 +11,7 @@ from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import Notice
 from tenex.store import daemon_journal, journal, segments
-from tenex.store.daemon_journal import DaemonJournal, ProfilePublished
+from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 
 from .kit import CONVERSATION_ID, StillClock, fails
@@ -50,14 +50,12 @@ async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> 
 
 async def test_a_profile_is_remembered_by_key_and_kind(tmp_path: Path, disk: Disk) -> None:
     store = await opened(tmp_path, disk)
-    for _ in range(2):
-        await store.published(KEY, 0, EventId("1" * 64), "hash", 100)
-    await store.published(KEY, 10002, EventId("2" * 64), "hash", 100)
-    await store.published(KEY, 0, EventId("3" * 64), "other", 101)
+    for kind, event, at in ((0, "1", 100), (0, "1", 100), (10002, "2", 100), (0, "3", 101)):
+        await store.published(KEY, kind, EventId(event * 64), f"hash {event}", at)
     again = await opened(tmp_path, disk)
     profile = again.profile(KEY, 0)
-    assert isinstance(profile, ProfilePublished)
-    assert (profile.seq, profile.event_id, profile.content_hash, profile.created_at) == (3, "3" * 64, "other", 101)
+    assert profile is not None
+    assert (profile.seq, profile.event_id, profile.content_hash, profile.created_at) == (3, "3" * 64, "hash 3", 101)
     assert again.profile(KEY, 1) is None
 
 
@@ -91,7 +89,9 @@ async def test_a_cancelled_record_is_known_to_the_next_call_if_it_was_written(tm
     assert [lesson.seq for lesson in store.lessons("executor")] == [1]
 
 
-async def test_a_start_continues_without_a_damaged_journal(tmp_path: Path, disk: Disk) -> None:
+async def test_a_start_continues_without_a_damaged_journal(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No conversation waits for lessons; recording one fails until the file is repaired."""
     store = await opened(tmp_path, disk)
     await learn(store, "1")
@@ -110,23 +110,16 @@ async def test_a_start_continues_without_a_damaged_journal(tmp_path: Path, disk:
         await learn(begun, "3")
     assert path.read_bytes() == b"x" + good
     path.write_bytes(good)
+    other = Disk()
+    with monkeypatch.context() as patch:  # a full disk: they can be read, though nothing can be written
+        patch.setattr("tenex.store.atomic.replace", fails(errno.ENOSPC))
+        full = await DaemonJournal.begin(tmp_path, other, StillClock())
+        with pytest.raises(AppendFailed):
+            await learn(full, "3")
+    assert learned(full) == ["1", "2"]
+    other.close()
     await learn(begun, "3")
     assert learned(begun) == ["1", "2", "3"]
-
-
-async def test_lessons_are_known_on_a_full_disk(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They can be read, though nothing more can be written."""
-    await learn(await opened(tmp_path, disk), "1")
-    other = Disk()
-    with monkeypatch.context() as patch:
-        patch.setattr("tenex.store.atomic.replace", fails(errno.ENOSPC))
-        begun = await DaemonJournal.begin(tmp_path, other, StillClock())
-        with pytest.raises(AppendFailed):
-            await learn(begun, "2")
-    assert learned(begun) == ["1"]
-    await learn(begun, "2")
-    assert learned(begun) == ["1", "2"]
-    other.close()
 
 
 def notice(failure: str = "damaged", written: int = 5) -> Notice:

@@ -2,10 +2,8 @@
 
 import asyncio
 import errno
-import gc
 import os
 import threading
-import weakref
 from pathlib import Path
 
 import pytest
@@ -51,27 +49,6 @@ async def test_as_much_work_as_there_are_threads_is_done_at_once(disk: Disk) -> 
     all_there = threading.Barrier(THREADS)
     for _ in range(2):
         assert len(await asyncio.gather(*(disk.run(all_there.wait, 10) for _ in range(THREADS)))) == THREADS
-
-
-async def test_what_failed_is_released_when_the_thread_takes_other_work() -> None:
-    disk = Disk(threads=1)  # a second thread could take the work that follows before the first has released its own
-
-    class Data:
-        def fail(self) -> None:
-            raise OSError(5, "no")
-
-    data = Data()
-    gone = weakref.ref(data)
-    gc.disable()
-    try:
-        with pytest.raises(OSError, match="no"):
-            await disk.run(data.fail)
-        del data
-        await disk.run(int)
-        assert gone() is None
-    finally:
-        gc.enable()
-        disk.close()
 
 
 def test_the_file_longest_unused_is_closed_first_unless_it_is_taken() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tenex.core.errors import InternalError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, RunId
-from tenex.core.messages import CallRequest, ModelStep, Note
+from tenex.core.messages import CallRequest, ModelStep
 from tenex.core.phases import Phase
 from tenex.core.records import (
     RECORDS,
@@ -22,7 +22,6 @@ from tenex.core.records import (
     ModelResponded,
     Record,
     RouteRequested,
-    RunStarted,
     WaiverRequested,
 )
 from tenex.core.state.conversation import State
@@ -35,16 +34,6 @@ from tenex.store.journal_reader import peek
 from .kit import StillClock, asked, closed, decisions_of, encoded, integers, objects_of
 
 RUN: Final = {"run": "r", "agent": "a", "agentName": "A", "pubkey": "p", "warnAt": 1, "closeAt": 2}
-GIVEN: Final[dict[str, Any]] = {
-    "seq": 1,
-    "at": Millis(1),
-    "run": "r",
-    "agent": "a",
-    "agent_name": "A",
-    "pubkey": "p",
-    "warn_at": 1,
-    "close_at": 2,
-}
 
 
 def line(**changes: object) -> bytes:
@@ -213,8 +202,8 @@ def test_sets_have_one_order_unions_their_name_and_enums_their_value() -> None:
     assert b'"data":{"phases":["chores"]}' in encoded(WaiverRequested(seq=1, at=Millis(1), phases=(Phase.CHORES,)))
     state = State(id=ConversationId("c" * 64), touched=frozenset({"b", "a", "c"}))
     assert b'"touched":["a","b","c"]' in encoded(StateSnapshot(seq=1, at=Millis(1), state=state))
-    note = RunStarted(**GIVEN, entries=(Note(title="t", text="x"),))
-    assert b'"entries":[{"is":"Note","title":"t","text":"x"}]' in encoded(note)
+    note = line(type="RunStarted", data={**RUN, "entries": [{"is": "Note", "title": "t", "text": "x"}]})
+    assert encoded(*CONVERSATION.decode_lines(note)[0]) == note
 
 
 # ---- older versions -----------------------------------------------------------------------------------------------
@@ -237,7 +226,6 @@ STEPS = {
 
 
 def codec(kind: type[Record]) -> Codec:
-    """What the program of that version knew."""
     return Codec({"Measured": kind}, {step: make for step, make in STEPS.items() if step[1] < kind.version})
 
 

@@ -1,11 +1,9 @@
 """The index as commands see it: right beside a daemon, after a killed one, and without any index at all."""
 
-import asyncio
 import shutil
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +21,7 @@ from tenex.store.search import Filter
 from tenex.store.search_words import match_of
 
 from .kit import StillClock, encoded, started, waits, wrote
-from .test_index import HARMS as HARMS_TO_INDEX
-from .test_index import changed
+from .test_index import harm
 
 ONE, TWO = (ConversationId(digit * 64) for digit in "12")
 
@@ -62,9 +59,9 @@ def reads(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> list[s
     names: list[str] = []
     look = folder._look
 
-    async def read(path: Path, work: Callable[[], Any]) -> Any:
-        names.append(path.parent.name)
-        return await look(path, work)
+    async def read(conversation: ConversationId, since: int) -> Any:
+        names.append(conversation)
+        return await look(conversation, since)
 
     monkeypatch.setattr(folder, "_look", read)
     return names
@@ -119,47 +116,18 @@ async def test_beside_a_daemon_or_files_of_a_killed_one_it_reads_what_is_written
     await index.close()
 
 
-async def test_a_journal_growing_beside_is_not_read(
-    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The daemon is at work: between our looks at the folder and at the index it goes on."""
-    lengths = await folder.lengths()
-    index = Index(folder.root / "index.sqlite")
-    await index.catch_up(folder)
-    await grow(folder, TWO, [wrote(4, "4" * 64), waits(5)])
-    await index.catch_up(folder)
-    await index.flush()
-    await grow(folder, TWO, [waits(6)])
-    looks = iter([lengths, await folder.lengths()])
-
-    async def look() -> dict[ConversationId, int]:
-        return next(looks)
-
-    monkeypatch.setattr(folder, "lengths", look)
-    names = reads(folder, monkeypatch)
-    assert await found(folder) == [("1", 1), ("2", 2)]
-    assert names == []
-    await index.close()
-
-
-def _folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-HARMS: dict[str, Callable[[Path], object]] = {
-    name: HARMS_TO_INDEX[name]
-    for name in ("not a database", "cut at 0.5", "pragma user_version = 99", "drop table words")
-} | {
-    "only a search meets the damage": changed("delete from words_data where id > 10"),
-    "a folder": _folder,
-}
-
-
-@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
-async def test_an_unusable_index_is_reported(folder: ConversationFolder, harm: Callable[[Path], object]) -> None:
+@pytest.mark.parametrize(
+    "how",
+    [b"no database", "pragma user_version = 99", "drop table words", "delete from words_data where id > 10", None],
+)
+async def test_an_unusable_index_is_reported(folder: ConversationFolder, how: bytes | str | None) -> None:
+    """Also where only a search meets the damage, or a folder has its name."""
     path = folder.root / "index.sqlite"
-    harm(path)
+    if how is None:
+        path.unlink()
+        path.mkdir()
+    else:
+        harm(path, how)
     before = files(folder.root)
     async with open_catalogue(folder) as catalogue:
         assert len(await catalogue.search(match_of("hello"), Filter(), 20)) == 2
@@ -184,17 +152,9 @@ async def test_an_index_just_being_made_is_none_yet(folder: ConversationFolder, 
 
 async def test_a_locked_index_is_no_obstacle(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue_module, "BUSY_MS", 1)
-    held = "pragma locking_mode = exclusive; begin exclusive; create table mine (x);"
-    code = (
-        f"import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.executescript({held!r}); print(1, flush=True); input()"
-    )
-    other = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, str(folder.root / "index.sqlite"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert other.stdout is not None
-    assert await other.stdout.readline() == b"1\n"
-    assert await found(folder) == [("1", 1), ("2", 1)]
-    await other.communicate(b"\n")
+    with closing(sqlite3.connect(folder.root / "index.sqlite", isolation_level=None)) as other:
+        other.executescript("pragma locking_mode = exclusive; begin exclusive; create table mine (x);")
+        assert await found(folder) == [("1", 1), ("2", 1)]
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(512), b"x\n" + encoded(started(ONE))])

@@ -3,11 +3,11 @@
 import asyncio
 import errno
 import itertools
-import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import pytest
 
@@ -22,7 +22,7 @@ from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
 from tests.fakes.scenario import ID, Scenario
 
-from .kit import StillClock, fails, mode_of, names, records_of, write_rotated
+from .kit import StillClock, at_call, fails, mode_of, names, records_of, write_rotated
 
 
 @pytest.fixture(autouse=True)
@@ -147,60 +147,34 @@ class Death(BaseException):
     """The process is gone."""
 
 
-def dying(real: Callable[..., Any], at: int, *, after: bool) -> Callable[..., Any]:
-    """The same call, of which the n-th is the last thing the process does."""
-    calls = itertools.count(1)
-
-    def call(*arguments: Any, **more: Any) -> Any:
-        is_last = next(calls) == at
-        if is_last and not after:
-            raise Death
-        result = real(*arguments, **more)
-        if is_last:
-            raise Death
-        return result
-
-    return call
+def die() -> NoReturn:
+    raise Death
 
 
-STEPS = [
-    (owner, name, at, after)
-    for owner, name, at in ((os, "write", 1), (os, "fsync", 1), (Path, "replace", 1), (os, "fsync", 2))
-    for after in (False, True)
-]
-"""Where a process may die while it makes a file: owner and name of a call, which one, and whether it is made."""
-
-
-@pytest.mark.parametrize(("owner", "name", "at", "after"), STEPS)
 async def test_a_death_at_any_step_leaves_one_file_or_the_other(
-    folder: ConversationFolder,
-    scenario: Scenario,
-    disk: Disk,
-    monkeypatch: pytest.MonkeyPatch,
-    owner: Any,
-    name: str,
-    at: int,
-    after: bool,
+    tmp_path: Path, disk: Disk, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that dies tidies nothing up, so what the next one finds is taken right where it died."""
-    cut = len(scenario.journal) // 2
-    journal, _ = await folder.open(ID)
-    await journal.append(scenario.journal[:cut])
+    """A dead process removes nothing, so the files are copied right where it died."""
+    cut, steps, has_rotated = len(scenario.journal) // 2, itertools.count(1), False
     state = state_of(scenario.journal[:cut])
-    left = folder.root.parent / "left"
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", lambda *_, **__: None)
-        patch.setattr(owner, name, dying(getattr(owner, name), at, after=after))
-        with pytest.raises(Death):
-            await journal.rotate(StateSnapshot.of(state))
-    shutil.copytree(folder.root, left)
-    there = ConversationFolder(left, disk, StillClock())
-    again, records = await there.open(ID)
-    assert fold(ID, records) == state
-    assert not list(there.path(ID).glob(".*")), "what was half done is swept away"
-    await again.append(scenario.journal[cut:])
-    assert fold(ID, (await there.open(ID))[1]) == scenario.conversation
-    assert await there.read(ID) == records_of(scenario)
+    while not has_rotated:
+        number = next(steps)
+        folder = ConversationFolder(tmp_path / f"{number}", disk, StillClock())
+        journal, _ = await folder.open(ID)
+        await journal.append(scenario.journal[:cut])
+        with monkeypatch.context() as patch, suppress(Death):
+            patch.setattr(Path, "unlink", lambda *_, **__: None)
+            at_call(number, die, patch)
+            has_rotated = await journal.rotate(StateSnapshot.of(state))
+        left = ConversationFolder(tmp_path / f"{number}-left", disk, StillClock())
+        shutil.copytree(folder.root, left.root)
+        again, records = await left.open(ID)
+        assert fold(ID, records) == state
+        assert not list(left.path(ID).glob(".*")), "temporary files are removed"
+        await again.append(scenario.journal[cut:])
+        assert fold(ID, (await left.open(ID))[1]) == scenario.conversation
+        assert await left.read(ID) == records_of(scenario)
+    assert number > 4
 
 
 async def test_a_disk_that_takes_no_new_file_leaves_the_present_one_in_use(

@@ -65,7 +65,6 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 
 def found(connection: sqlite3.Connection, query: str, wanted: Filter = Filter()) -> list[tuple[str, int]]:  # noqa: B008
-    """The first digits of conversations with their matches."""
     return [(one.row.id[0], one.matches) for one in search(connection, match_of(query), wanted, 20)]
 
 

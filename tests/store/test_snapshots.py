@@ -14,7 +14,7 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tests.fakes.scenario import ALICE, ID, Scenario, diligent, seven_phases
 
-from .kit import asked, encoded, objects_of, records_of
+from .kit import asked, encoded, objects_of, records_of, seven_phase_scenario
 from .test_view import chatting
 
 
@@ -26,14 +26,6 @@ def through_the_file(state: State) -> StateSnapshot:
     assert (length, fault) == (len(data), None)
     assert CONVERSATION.encode_decisions([[record]]) == data, "the same state has the same bytes"
     return record
-
-
-def whole(seed: int | None) -> Scenario:
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue", "once more, please"):
-        scenario.user_writes(text)
-        scenario.settle(seed)
-    return scenario
 
 
 def restarted(seed: int) -> Scenario:
@@ -49,8 +41,7 @@ def restarted(seed: int) -> Scenario:
 
 
 SCENARIOS: dict[str, Callable[[], Scenario]] = {
-    "in order": lambda: whole(None),
-    "in another order": lambda: whole(4),
+    "in order": lambda: seven_phase_scenario("once more, please"),
     "with restarts": lambda: restarted(1),
     "many turns in one cycle": lambda: chatting(12),
 }

@@ -55,7 +55,6 @@ def costly(seed: int) -> Callable[[Conversation, ModelCall], ModelStep | ModelFa
 
 
 def restless(seed: int) -> Callable[[dict[str, Any]], Any]:
-    """A router that is wrong now and then."""
     numbers = itertools.count(seed)
 
     def model(question: dict[str, Any]) -> Any:

@@ -2,11 +2,13 @@
 
 import errno
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tenex.core.conversation import fold
 from tenex.core.errors import UsageError
@@ -14,7 +16,7 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.core.records import PhaseTransition, TurnOpened
 from tenex.core.state.rollback import RolledBack
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.store import view_ahead
 from tenex.store.archive import packed, unpacked
 from tenex.store.atomic_folder import renew
 from tenex.store.disk import Disk
@@ -25,7 +27,7 @@ from tenex.store.verify import VerifyResult, contradictions, verify
 from tenex.store.view import SEGMENT, Views
 from tests.fakes.scenario import ID
 
-from .kit import decisions_of, fails, going_on, records_of
+from .kit import decisions_of, fails, going_on, records_of, write_rotated
 from .test_stats import lived
 
 RECORDS = records_of(lived(0))
@@ -75,6 +77,7 @@ async def test_files_that_are_whole_have_no_fault(folder: ConversationFolder, di
         ("orchestratorTurns", [], "differs from the journal in orchestratorTurns"),
         ("seq", 9, "differs from the journal in "),
         ("seq", "x", "covers record x, which there cannot be"),
+        ("earlierOrchestratorTurns", ["orchestratorTurns-000009.json"], "cannot be read. The journal has it all"),
         ("seq", len(RECORDS) + 1, f"covers record {len(RECORDS) + 1}, but the journal ends with {len(RECORDS)}"),
     ],
 )
@@ -84,14 +87,9 @@ async def test_a_changed_view_is_named_with_what_differs(
     path = folder.path(ID) / VIEW
     path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
     found = await faults(folder)
-    assert f"{path} {what}" in found
-    assert ("--force" if "ends with" in what else "move the file away") in found
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"earlierOrchestratorTurns": ["orchestratorTurns-000009.json"]}'])
-async def test_a_view_that_cannot_be_read_is_a_fault(folder: ConversationFolder, content: str) -> None:
-    (folder.path(ID) / VIEW).write_text(content)
-    assert "cannot be read" in await faults(folder)
+    assert what in found
+    assert str(path.parent) in found
+    assert re.search("--force" if "ends with" in what else "move (the file|it) away", found)
 
 
 async def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(
@@ -106,6 +104,9 @@ async def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(
         with monkeypatch.context() as patch:
             patch.setattr(f"tenex.store.{reader}", fails(errno.EACCES))
             assert f"cannot be read: Permission denied. {remedy}" in await faults(folder)
+    for content in ("", "[]", "{"):
+        (path / VIEW).write_text(content)
+        assert f"{path / VIEW} cannot be read as JSON" in await faults(folder)
     (path / VIEW).unlink()
     (path / JOURNAL).write_bytes(b"")
     (path / "orchestratorTurns-000001.json").write_text("[]")
@@ -182,16 +183,9 @@ def test_records_that_contradict_each_other_are_named_by_their_seq() -> None:
 
 
 async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: ConversationFolder, disk: Disk) -> None:
-    """Every file of it is read, and the damaged one is named; all of them make room for the new one."""
     shutil.rmtree(folder.path(ID))
-    journal, _ = await folder.open(ID)
-    decisions = [list(decision) for decision in lived(0).journal]
-    await journal.append(decisions[:20])
-    seq = journal.next_seq - 1
-    await journal.rotate(StateSnapshot.of(fold(ID, RECORDS[:seq])))
-    await journal.append(decisions[20:])
+    await (await write_rotated(folder, lived(0), each=len(RECORDS) // 2 + 1)).close()
     await Views(folder, disk).show(fold(ID, RECORDS))
-    await folder.close()
     files = sorted(folder.path(ID).glob("journal*.jsonl"))
     assert len(files) == 2
     assert await verify(folder, ID) == VerifyResult(id=ID, records=len(RECORDS), seq=len(RECORDS))
@@ -208,3 +202,48 @@ async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: Conversat
     aside = renew(folder.path(ID), decisions_of(1), "then")
     assert sorted(path.name for path in aside.glob("journal*")) == [file.name for file in files]
     assert [path.name for path in folder.path(ID).glob("journal*.jsonl")] == [JOURNAL]
+
+
+# ---- a view of records its journal has no more --------------------------------------------------------------------
+
+KEPT = f"conversation.ahead-{len(RECORDS)}-1"
+
+
+@pytest.mark.parametrize("is_zeroed", [False, True], ids=["an older copy", "zeros for the end"])
+async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_kept(
+    folder: ConversationFolder, disk: Disk, is_zeroed: bool
+) -> None:
+    journal_path, size = folder.path(ID) / JOURNAL, len(CONVERSATION.encode_decisions(lived(0).journal[-1:]))
+    journal_path.write_bytes(journal_path.read_bytes()[:-size] + bytes(size * is_zeroed))
+    known = (folder.path(ID) / VIEW).read_bytes()
+    before = (await verify(folder, ID)).faults
+    assert f"covers record {len(RECORDS)}, but the journal ends with" in before[0]
+    assert "rebuild ID --from conversation.json --force" in before[0]
+    for _ in range(2):
+        with structlog.testing.capture_logs() as logs:
+            journal, records = await folder.open(ID)
+        (log,) = [log for log in logs if log["event"] == "journal.truncated"]
+        assert (log["log_level"], log["seq"], log["view"]) == ("warning", records[-1].seq, len(RECORDS))
+        await journal.close()
+    assert [path.name for path in view_ahead.kept(folder.path(ID))] == [KEPT]
+    assert (folder.path(ID) / KEPT).read_bytes() == known
+
+    await Views(folder, disk).show(fold(ID, records))
+    with structlog.testing.capture_logs() as logs:
+        await folder.open(ID)
+    assert not [log for log in logs if log["event"] == "journal.truncated"]
+    verdict = await verify(folder, ID)
+    assert verdict.faults == ()
+    assert KEPT in verdict.remarks[0]
+    assert not (folder.path(ID) / "QUARANTINED").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{\n  "seq": "9"\n}', b'{\n  "seq": 1,\n', b'{"text": "\\n  \\"seq\\": 999,"}']
+)
+async def test_a_view_without_a_later_seq_is_no_sign_of_a_lost_end(folder: ConversationFolder, content: bytes) -> None:
+    (folder.path(ID) / VIEW).write_bytes(content)
+    with structlog.testing.capture_logs() as logs:
+        await folder.open(ID)
+    assert not [log for log in logs if log["event"] == "journal.truncated"]
+    assert view_ahead.kept(folder.path(ID)) == []

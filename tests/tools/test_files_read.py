@@ -69,7 +69,7 @@ async def test_a_long_line_is_cut_between_characters(registry: ToolRegistry, wor
         ("none", "There is no file none"),
         ("no/ne", "There is no file no/ne"),
         (".", "own folder"),
-        ("huge", "larger than"),
+        ("huge", "larger than 16384 KiB"),
     ],
 )
 async def test_what_is_no_text_file_is_refused(
