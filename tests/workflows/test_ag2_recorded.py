@@ -31,9 +31,9 @@ FAULTS: dict[str, Callable[[Session, Step, Step, Step], bool]] = {
         (ours["closed"], theirs["may"], theirs["next"] == STRANGER or theirs["next"] not in session["participants"])
         == ("unknown_speaker", [], True)
     ),
-    # a round without text and routing is thrown away, and nobody speaks until the time limit; for us it is a turn
+    # a round without text and routing is thrown away, and no one speaks until the time limit; for us it is a turn
     "a silent round": lambda session, given, ours, theirs: bool(theirs["silent"]),
-    # where nobody is expected anybody may send; nothing but that differs
+    # where no speaker is expected any may send; nothing but that differs
     "speaking after the end": lambda session, given, ours, theirs: (
         theirs["closed"] is not None and ours["may"] == [] and compared(ours, "may") == compared(theirs, "may")
     ),
