@@ -150,7 +150,8 @@ class RelayConnection:
                 await asyncio.sleep(self._timeouts.redo_first)
 
     async def _stay_connected(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
         reconnecting = Reconnecting(self._timeouts, self._rng, loop.time())
         while True:
             self._served_from = None
@@ -170,6 +171,8 @@ class RelayConnection:
                 self._fault = printable(f"{type(fault).__name__}: {fault}")
             except Exception as fault:  # noqa: BLE001 no error here may end the other relays
                 self._fault = self._failed(fault)
+            if task.cancelling():  # a TaskGroup raises a child's error in place of the cancellation that came with it
+                raise asyncio.CancelledError
             pause = reconnecting.lost(loop.time(), self._served_for())
             # the first tries at info; a relay that stays away deserves one warning, not one a minute
             level = self._log.warning if reconnecting.tries == 4 else self._log.info

@@ -66,7 +66,13 @@ def text_frame(text: str) -> bytes:
     return b"\x81\x7f" + struct.pack("!Q", len(payload)) + payload
 
 
-async def status_beside_honest_relay(bad: str, **options: Any) -> RelayStatus:
+def was_tried(status: RelayStatus) -> bool:
+    return bool(status.fault or status.counters["sessions"])
+
+
+async def status_beside_honest_relay(
+    bad: str, happened: Callable[[RelayStatus], bool] = was_tried, **options: Any
+) -> RelayStatus:
     """Listen to a hostile and an honest relay until the honest one's event arrives; gives the hostile one's status."""
     received = Received()
     async with FaultRelay() as good:
@@ -76,7 +82,7 @@ async def status_beside_honest_relay(bad: str, **options: Any) -> RelayStatus:
         pool.subscribe("notes", NOTES, LONG_AGO)
         async with running(pool):
             async with asyncio.timeout(20):
-                while not (pool.status()[0].fault or pool.status()[0].counters["sessions"]):
+                while not happened(pool.status()[0]):
                     await asyncio.sleep(0.01)
                 await asyncio.sleep(0.3)
                 await pool.listening("notes", 10)
@@ -225,10 +231,27 @@ async def test_an_exception_in_a_relays_tasks_is_that_relays_failure(monkeypatch
         monkeypatch.setattr(ClientConnection, name, broken(getattr(ClientConnection, name)))
     async with FaultRelay() as bad:
         ports.append(bad.port)
-        status = await status_beside_honest_relay(bad.url)
-        assert bad.connections > 1, "it was not connected to again"
+        status = await status_beside_honest_relay(bad.url, lambda status: status.counters["sessions"] > 1)
     assert status.counters["failures"] >= 1
     assert "ArithmeticError" in status.fault
+
+
+async def test_an_error_that_comes_with_the_cancellation_does_not_keep_a_relay_running(
+    fault: FaultRelay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group of a connection's tasks then raises that error and no cancellation."""
+    real = session_module.ClientConnection.write
+
+    async def write(self: session_module.ClientConnection) -> None:
+        try:
+            await real(self)
+        except asyncio.CancelledError:
+            raise ArithmeticError("cannot convert") from None
+
+    monkeypatch.setattr(session_module.ClientConnection, "write", write)
+    relay = connection(fault.url, Received())
+    async with running(relay):
+        await relay.connected.wait()
 
 
 async def test_a_page_holds_no_more_than_was_asked_for(fault: FaultRelay) -> None:
