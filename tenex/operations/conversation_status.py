@@ -1,7 +1,6 @@
 """The state of a conversation for an operator: what runs, what waits for what, and since when."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation
@@ -10,7 +9,7 @@ from tenex.core.ids import Millis
 from tenex.core.pending import pending
 from tenex.core.state.mission import Mission
 from tenex.core.state.run import Call, CallState, Retry, Run
-from tenex.store.view_json import usage_json
+from tenex.store.view_json import iso, usage_json
 
 TITLE_CHARACTERS: Final = 80
 QUESTION_CHARACTERS: Final = 300
@@ -62,9 +61,9 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
     return shown
 
 
-def usage(conversation: Conversation) -> dict[str, Any]:
-    """What a conversation's models have taken so far; the cost is None where no price is known."""
-    return usage_json(conversation.usage)
+def status_with_usage(conversation: Conversation, now: Millis) -> dict[str, Any]:
+    """`conversation_status`, and what its models have taken so far; the cost is None where no price is known."""
+    return {**conversation_status(conversation, now), "usage": usage_json(conversation.usage)}
 
 
 def is_settled(conversation: Conversation) -> bool:
@@ -77,14 +76,6 @@ def undelivered(conversation: Conversation) -> Iterator[str]:
     for row in conversation.outbox.values():
         for _, relay in row.open:
             yield relay
-
-
-def iso(at: Millis) -> str:
-    """ISO 8601 in UTC; the number itself where no calendar has it."""
-    try:
-        return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return str(at)
 
 
 def _since(at: Millis, now: Millis) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tenex.core.errors import InternalError, UsageError
+from tenex.core.errors import UsageError
 from tenex.runtime.clock import SystemClock
 from tenex.store.daemon_journal import DAEMON, DaemonJournal, LessonLearned
 from tenex.store.disk import Disk
@@ -12,7 +12,7 @@ from tenex.store.journal_reader import NEWEST, peek
 
 
 class StoredLessons(DaemonJournal):
-    """The lessons as they are on disk; none can be added."""
+    """The lessons as they are on disk; adding one raises `InternalError`."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, Disk(), SystemClock())
@@ -20,10 +20,6 @@ class StoredLessons(DaemonJournal):
         with suppress(FileNotFoundError, NotADirectoryError):
             for record in peek(self._path, DAEMON, NEWEST):
                 self._fold(record)
-
-    async def record(self, *_: object, **__: object) -> None:
-        """Raise, because a lesson would be lost."""
-        raise InternalError("a lesson was recorded in a journal that is only read")
 
 
 async def remove_lesson(book: DaemonJournal, number: object) -> dict[str, Any]:

@@ -42,8 +42,10 @@ from tenex.nostr.profiles import METADATA, name_in
 from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.threading import read_event
 from tenex.settings import ProjectPaths, Settings
-from tenex.store.atomic_folder import create, indexed_events, put_back, renew, stamp
+from tenex.store.atomic import stamp
+from tenex.store.atomic_folder import create, put_back, renew
 from tenex.store.disk import Disk
+from tenex.store.index_reader import indexed_events
 from tenex.store.journal_reader import VIEW
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.salvage import MessageRecord, Salvaged, salvage
@@ -214,17 +216,14 @@ class Recovery:
             for event in found:
                 events.setdefault(event.id, (event, url))
         if conversation in events:
-            _refuse_part_of_thread(conversation, *events[conversation])
+            event, relay = events[conversation]
+            inbound = read_event(event, (), {}, relay, None)
+            if inbound is not None and inbound.conversation != conversation:
+                raise UsageError(
+                    f"The event {conversation} began no conversation; it is part of {inbound.conversation}. "
+                    "Nothing was changed. Give that id."
+                )
         return messages_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
-
-
-def _refuse_part_of_thread(conversation: ConversationId, event: Event, relay: str) -> None:
-    inbound = read_event(event, (), {}, relay, None)
-    if inbound is not None and inbound.conversation != conversation:
-        raise UsageError(
-            f"The event {conversation} began no conversation; it is part of {inbound.conversation}. "
-            "Nothing was changed. Give that id."
-        )
 
 
 def rebuilt_records(

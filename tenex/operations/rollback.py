@@ -136,7 +136,13 @@ class RollbackService:
                 root = self._workspace.root
                 done = await run_uncancellable(lambda: put_back(checkpoints, root, conversation, tree, reason_text))
                 signal = replace(signal, tree=done.tree, was=done.was, files=_restored_text(done))
-                return RollbackResult(plan=plan, record=await _after_files(apply, conversation, signal), files=done)
+                try:
+                    record = await apply(conversation, signal)
+                except TenexError as fault:
+                    raise TenexError(
+                        f"The files were restored, but the conversation was not rolled back: {fault} Try again."
+                    ) from fault
+                return RollbackResult(plan=plan, record=record, files=done)
             finally:
                 self._workspace.turn.release()
 
@@ -167,7 +173,11 @@ class RollbackService:
         try:
             state = fold(conversation, records)
             rules = Policy(roster={}, tools={}, project=self._project)
-            decided = decide_and_apply(state, signal, rules, self._clock.now(), self._seal)
+
+            def seal(state: Conversation, record: r.Record) -> r.Record:
+                return sealed(state, record, self._sealer) if isinstance(record, r.MessageSent) else record
+
+            decided = decide_and_apply(state, signal, rules, self._clock.now(), seal)
             await journal.append([decided])
         finally:
             await journal.close()
@@ -189,9 +199,6 @@ class RollbackService:
                 f"A tool has used the workspace for {TOOL_TIMEOUT:g} s, so no file was changed. Write `/stop` in its "
                 "conversation, or try again when it has ended."
             ) from fault
-
-    def _seal(self, state: Conversation, record: r.Record) -> r.Record:
-        return sealed(state, record, self._sealer) if isinstance(record, r.MessageSent) else record
 
     def _records_of_fork(self, then: Conversation, now: Millis) -> tuple[ConversationForked, r.MessageSent]:
         title = title_of(then.title if then.title.startswith(_FORK) else f"{_FORK}{then.title or 'Untitled'}")
@@ -275,15 +282,6 @@ async def _state_of(
             f"`tenex conversations replay {conversation[:12]} --each` lists them."
         )
     return records, await asyncio.to_thread(state_at, conversation, records, at)
-
-
-async def _after_files(apply: Apply, conversation: ConversationId, signal: RollBack) -> RolledBack:
-    try:
-        return await apply(conversation, signal)
-    except TenexError as fault:
-        raise TenexError(
-            f"The files were restored, but the conversation was not rolled back: {fault} Try again."
-        ) from fault
 
 
 def _restored_text(done: Returned) -> str:

@@ -34,8 +34,9 @@ from tenex.settings import ProjectPaths
 from tenex.store.index import Index
 from tenex.store.index_row import Row
 from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.view_json import iso
 
-from .conversation_status import conversation_status, is_settled, iso, undelivered, usage
+from .conversation_status import conversation_status, is_settled, status_with_usage, undelivered
 from .stored_conversations import LastRead, StoredConversations, settled_views
 
 LISTED: Final = 100
@@ -72,26 +73,6 @@ class Reloaded:
     needs_restart: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A model call that failed."""
-
-    at: Millis
-    conversation: ConversationId
-    who: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayRefusals:
-    """The events that a relay refused for good since the start: how many, and the last of them."""
-
-    count: int
-    at: Millis
-    conversation: ConversationId
-    reason: str
-
-
 class Reporter:
     """Reports the state of a daemon; observes its records for failures, which no state holds."""
 
@@ -123,8 +104,10 @@ class Reporter:
         self._today = today
         self._disabled = disabled
         self._started_at = clock.now()
-        self._failure: Failure | None = None
-        self._refused: dict[str, RelayRefusals] = {}
+        self._failure: dict[str, Any] = {}
+        """The last model call that failed, as it is reported."""
+        self._refused: dict[str, dict[str, Any]] = {}
+        """By the relay how many events it refused for good since the start, and the last of them."""
         self._stored = StoredConversations(folder)
         self._disk = LastRead()
 
@@ -132,17 +115,22 @@ class Reporter:
         """Remember the last model call that failed, and refused events (`core.ports.Observer`)."""
         for record in records:
             if isinstance(record, r.Delivered) and not record.accepted:
-                before = self._refused.get(record.relay)
-                self._refused[record.relay] = RelayRefusals(
-                    count=1 + (before.count if before else 0),
-                    at=record.at,
-                    conversation=conversation.id,
-                    reason=record.detail,
-                )
+                self._refused[record.relay] = {
+                    "relay": record.relay,
+                    "count": 1 + self._refused.get(record.relay, {}).get("count", 0),
+                    "at": iso(record.at),
+                    "conversation": conversation.id,
+                    "reason": record.detail,
+                }
             if isinstance(record, r.RetryScheduled) and not record.limit:
                 run = conversation.runs.get(record.run) if record.run is not None else None
                 who = "the orchestrator" if record.run is None else run.agent if run is not None else "an agent"
-                self._failure = Failure(at=record.at, conversation=conversation.id, who=who, message=record.message)
+                self._failure = {
+                    "at": iso(record.at),
+                    "conversation": conversation.id,
+                    "who": who,
+                    "why": record.message,
+                }
 
     async def status(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Everything that the module's docstring shows; answers `{"do": "status"}`."""
@@ -162,17 +150,12 @@ class Reporter:
             "disk": await self._disk_status(),
             "clock": {} if (ahead := self._pool.clock_ahead) is None else {"aheadSeconds": round(ahead)},
             "relays": [_relay(status, undelivered_to) for status in self._pool.status()],
-            "refusals": [
-                {
-                    "relay": relay,
-                    "count": last.count,
-                    "at": iso(last.at),
-                    "conversation": last.conversation,
-                    "reason": last.reason,
-                }
-                for relay, last in self._refused.items()
-            ],
-            "models": self._model_status(conversations["counts"].get("held", 0)),
+            "refusals": list(self._refused.values()),
+            "models": {
+                "providers": [dict(provider) for provider in self._models()],
+                "held": conversations["counts"].get("held", 0),
+                **({"lastFailure": self._failure} if self._failure else {}),
+            },
             "today": spending(self._today(), now),
             "conversations": conversations,
         }
@@ -190,7 +173,7 @@ class Reporter:
             if name not in await self._folder.lengths():
                 raise UsageError(f"There is no conversation {name[:70]}.")
             state = fold(name, await self._folder.read(name, NEWEST))
-        return {**conversation_status(state, self._clock.now()), "usage": usage(state)}
+        return status_with_usage(state, self._clock.now())
 
     async def _disk_status(self) -> dict[str, Any]:
         read = partial(asyncio.to_thread, disk, self._places.conversations)
@@ -206,19 +189,6 @@ class Reporter:
         if faults := self._disabled():
             shown["disabledWorkflows"] = {slug: list(sentences) for slug, sentences in faults.items()}
         return shown
-
-    def _model_status(self, held: int) -> dict[str, Any]:
-        status: dict[str, Any] = {"providers": [dict(provider) for provider in self._models()]}
-        status["held"] = held
-        if self._failure is not None:
-            failure = self._failure
-            status["lastFailure"] = {
-                "at": iso(failure.at),
-                "conversation": failure.conversation,
-                "who": failure.who,
-                "why": failure.message,
-            }
-        return status
 
     async def _conversations(self, now: Millis) -> tuple[dict[str, Any], Counter[str]]:
         """Those in memory as they are, the others from the index; and how many events are undelivered to each relay."""

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.init import prepare
+from tests.store.conftest import disk as disk
+from tests.store.conftest import folder as folder
 
 
 @pytest.fixture

@@ -2,21 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from tenex.core import records as r
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import fold
 from tenex.core.decide.rollback import state_at
 from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.records.base import Record
 from tenex.core.state.rollback import RolledBack
-from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.compose import NostrSealer
 from tenex.operations import rollback as module
 from tenex.operations.rollback import ForkResult, RollbackService, plan_of
@@ -29,8 +28,8 @@ from tenex.store.verify import contradictions, verify
 from tenex.store.view import Views
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.workspace import Workspace
-from tests.fakes.scenario import ID, Scenario, agent, diligent, seven_phases
-from tests.store.kit import StillClock
+from tests.fakes.scenario import ID, agent
+from tests.store.kit import StillClock, seven_phase_scenario, write_rotated
 
 ADDRESS = {
     "form": "notes",
@@ -44,10 +43,7 @@ ADDRESS = {
 
 def whole() -> list[list[Record]]:
     """The decisions of a conversation through all seven phases, held in a thread of notes."""
-    scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue"):
-        scenario.user_writes(text)
-        scenario.settle()
+    scenario = seven_phase_scenario()
     assert scenario.conversation.status == "ended"
     first = scenario.journal[0][0]
     assert isinstance(first, r.ConversationStarted)
@@ -67,18 +63,6 @@ RECORDS = [record for decision in DECISIONS for record in decision]
 
 
 @pytest.fixture
-async def disk() -> AsyncIterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
-def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
-    return ConversationFolder(tmp_path / "conversations", disk, StillClock())
-
-
-@pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     (tmp_path / "workspace").mkdir()
     return Workspace(tmp_path / "workspace")
@@ -90,20 +74,10 @@ def service(folder: ConversationFolder, disk: Disk, workspace: Workspace) -> Rol
     return RollbackService(folder, disk, StillClock(), sealer, agent("orchestrator"), workspace, lambda: None)
 
 
-async def written(folder: ConversationFolder, *, each: int = 0) -> None:
+async def written(folder: ConversationFolder, *, each: float = inf) -> None:
     """The conversation on disk, with its view; a new file after every `each` records."""
-    writer, _ = await folder.open(ID)
-    state, since = Conversation(id=ID), 0
-    for decision in DECISIONS:
-        await writer.append([decision])
-        for record in decision:
-            state.apply(record)
-        since += len(decision)
-        if each and since >= each:
-            await writer.rotate(StateSnapshot.of(state))
-            since = 0
-    await writer.close()
-    await Views(folder, Disk()).show(state)
+    await (await write_rotated(folder, DECISIONS, each)).close()
+    await Views(folder, Disk()).show(fold(ID, RECORDS))
 
 
 async def test_a_record_in_an_older_file_is_gone_back_to(

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from tenex.core.errors import StoreDamaged, StoreError
 from tenex.core.ids import ConversationId
@@ -23,16 +22,16 @@ from tenex.store.atomic_folder import is_half_done
 from tenex.store.daemon_journal import DAEMON, FOLDER
 from tenex.store.disk import PROBE, Disk
 from tenex.store.format import CONVERSATION, Codec
+from tenex.store.index_reader import NAME as INDEX
 from tenex.store.journal_reader import JOURNAL, MARK, VIEW, mark_of, peek_left
 from tenex.store.lock import NAME as LOCK
 from tenex.store.repository import ConversationFolder
-from tenex.store.schema import VERSION
+from tenex.store.schema import VERSION, read_only
 from tenex.store.verify import verify
 
 from . import machine
 from .findings import Case, Finding, Repair, count_text, fault, ok, warning
 
-INDEX: Final = "index.sqlite"
 REBUILD_INDEX: Final = "move it away while no daemon runs: it is a cache, and the next start rebuilds it"
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -199,7 +198,7 @@ def _foreign(path: Path) -> Iterator[Finding]:
             yield warning("a conversation of an older program that is not imported", path, fix)
     elif atomic.LEFTOVER.fullmatch(name):
         yield _interrupted(path)
-    else:
+    elif not name.startswith("."):  # such as the .gitkeep of a checkout
         yield warning("this is not a conversation: its name is not 64 hex digits", path, "move it out of this folder")
 
 
@@ -242,10 +241,8 @@ def index(case: Case) -> Iterator[Finding]:
     if not path.is_file():
         yield fault("this is not a file", path, REBUILD_INDEX, StoreError, repair)
         return
-    # where no other process has it open: without leaving a file beside it
-    mode = "mode=ro" if path.with_name(f"{INDEX}-wal").exists() else "mode=ro&immutable=1"
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=3)) as connection:
+        with closing(read_only(path)) as connection:
             version = connection.execute("pragma user_version").fetchone()[0]
             checked = str(connection.execute("pragma quick_check(1)").fetchone()[0])
     except (sqlite3.Error, OSError) as error:

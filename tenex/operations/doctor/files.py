@@ -3,7 +3,8 @@
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -48,7 +49,7 @@ def folders(case: Case) -> Iterator[Finding]:
     found: list[Finding] = []
     for path in (paths.conversations, paths.workspace, paths.keys, paths.agents):
         if not path.exists() and not path.is_symlink():
-            found.append(warning("the folder is missing", path, "run `tenex init`", Repair(run=_create(path))))
+            found.append(warning("the folder is missing", path, "run `tenex init`", Repair(run=partial(_create, path))))
         elif not path.is_dir():
             kind = "a link to nothing" if path.is_symlink() else "a file, where a folder must be"
             found.append(fault(f"this is {kind}", path, "move it away, then run `tenex init`"))
@@ -158,12 +159,9 @@ def _uid(path: Path) -> int | None:
         return None
 
 
-def _create(path: Path) -> Callable[[], str]:
-    def create() -> str:
-        make_folder(path)
-        return "created"
-
-    return create
+def _create(path: Path) -> str:
+    make_folder(path)
+    return "created"
 
 
 def _set_mode(path: Path, mode: int) -> str:
