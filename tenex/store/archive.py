@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from tenex.core.errors import StoreDamaged
@@ -22,6 +21,7 @@ from tenex.core.state.snapshot import StateSnapshot
 
 from .format import CONVERSATION
 from .verify import contradictions
+from .view_json import iso
 
 FORMAT: Final = "tenex.conversation"
 VERSION: Final = 1
@@ -43,7 +43,7 @@ def packed(conversation: ConversationId, records: Sequence[Record], now: Millis)
         "version": VERSION,
         "id": conversation,
         "records": body.count(b"\n"),
-        "exportedAt": datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "exportedAt": iso(now),
         "sha256": hashlib.sha256(body).hexdigest(),
     }
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + body

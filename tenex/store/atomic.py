@@ -6,11 +6,14 @@ Everything here blocks; call it from the store's threads.
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Final
+
+from tenex.core.ids import Millis
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
@@ -102,19 +105,16 @@ def set_aside(path: Path, label: str) -> Path:
     Raises:
         OSError: it was not renamed.
     """
-    for target in _names(path, label):
-        try:
-            if path.is_dir() and not path.is_symlink():
-                target.mkdir(mode=FOLDER_MODE)  # taken before the rename, which replaces an empty folder only
-                path.rename(target)
-            else:
-                os.link(path, target, follow_symlinks=False)
-                path.unlink()
-        except FileExistsError:
-            continue
-        sync_folder(path.parent)
-        return target
-    raise AssertionError("unreachable: the names never end")
+
+    def move(target: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            target.mkdir(mode=FOLDER_MODE)  # taken before the rename, which replaces an empty folder only
+            path.rename(target)
+        else:
+            os.link(path, target, follow_symlinks=False)
+            path.unlink()
+
+    return take_name(path, label, move)
 
 
 def keep(path: Path, label: str, data: bytes) -> Path:
@@ -126,11 +126,9 @@ def keep(path: Path, label: str, data: bytes) -> Path:
     Raises:
         OSError: the bytes are not safe; do not remove them.
     """
-    for target in _names(path, label):
-        try:
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-        except FileExistsError:
-            continue
+
+    def write(target: Path) -> None:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
         try:
             write_all(descriptor, data)
             os.fsync(descriptor)
@@ -140,10 +138,27 @@ def keep(path: Path, label: str, data: bytes) -> Path:
             raise
         finally:
             os.close(descriptor)
-        sync_folder(path.parent)
-        return target
-    raise AssertionError("unreachable: the names never end")
+
+    return take_name(path, label, write)
 
 
-def _names(path: Path, label: str) -> Iterator[Path]:
-    return (path.with_name(f"{path.stem}.{label}-{number}") for number in count(1))
+def take_name(path: Path, label: str, take: Callable[[Path], object]) -> Path:
+    """The first name `<stem>.<label>-<n>` beside `path` that `take` does not find in use, durable.
+
+    Raises:
+        OSError: as `take` does, or the name may not survive a power cut.
+    """
+    for number in count(1):
+        target = path.with_name(f"{path.stem}.{label}-{number}")
+        try:
+            take(target)
+        except FileExistsError:
+            continue
+        break
+    sync_folder(path.parent)
+    return target
+
+
+def stamp(now: Millis) -> str:
+    """The time as used in the names of backups."""
+    return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -13,46 +13,31 @@ import ctypes
 import errno
 import os
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from typing import Final
 
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreError
-from tenex.core.ids import ConversationId, EventId, Millis
+from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 
 from . import atomic, segments
 from .format import CONVERSATION
-from .journal_reader import MARK, VIEW
+from .journal_reader import JOURNAL, MARK, VIEW
 from .view import write_view
 
 _JOURNALS: Final = "journal*.jsonl"
 """Every file of a journal, however many it has."""
 _SEGMENTS: Final = ("orchestratorTurns-*.json", "phaseTransitions-*.json")
-_ASIDE: Final = "journal.damaged"
 WAS: Final = "was"
 """What a folder is called between two renames, where the disk cannot exchange names."""
 _HERE: Final = -100
 """`AT_FDCWD`: paths are taken as they are."""
 _EXCHANGE: Final = 2
 """`RENAME_EXCHANGE` of renameat2(2)."""
-
-_KNOWN: Final = (
-    "select event_id from events join conversations on conversations.number = events.conversation "
-    "where conversations.id = ?"
-)
-
-
-def stamp(now: Millis) -> str:
-    """The time as used in the names of backups."""
-    return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Path:
@@ -72,7 +57,7 @@ def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Pat
         beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".tmp"))
         built = beside / folder.name
         _link_all(folder, built)
-        aside = _new_folder(built, f"{_ASIDE}-{when}")
+        aside = atomic.take_name(built / JOURNAL, f"damaged-{when}", lambda free: free.mkdir(atomic.FOLDER_MODE))
         for old in _matching(built, _JOURNALS, VIEW, *_SEGMENTS):
             old.rename(aside / old.name)
         (built / MARK).unlink(missing_ok=True)
@@ -185,33 +170,9 @@ def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
         raise StoreError(f"{folder} cannot be made: {fault.strerror}. Nothing was changed.") from fault
 
 
-def indexed_events(folder: Path) -> list[EventId]:
-    """The events that the index knows of a conversation; none where there is no index."""
-    index = folder.parent / "index.sqlite"
-    if not index.is_file():
-        return []
-    try:
-        with closing(sqlite3.connect(f"{index.absolute().as_uri()}?mode=ro", uri=True)) as tables:
-            rows = tables.execute(_KNOWN, (folder.name,)).fetchall()
-    except sqlite3.Error:  # it is a cache: what it does not hold is not known
-        return []
-    return [EventId(str(row[0])) for row in rows]
-
-
 def _name_of(decisions: Sequence[Sequence[Record]]) -> str:
     """The journal's file: not the first where it begins with a snapshot, the past being lost."""
     return segments.name_of(2 if isinstance(decisions[0][0], StateSnapshot) else 1)
-
-
-def _new_folder(folder: Path, name: str) -> Path:
-    for number in count(1):
-        path = folder / f"{name}-{number}"
-        try:
-            path.mkdir(mode=atomic.FOLDER_MODE)
-        except FileExistsError:
-            continue
-        return path
-    raise AssertionError("unreachable: the names never end")
 
 
 def _matching(folder: Path, *patterns: str) -> Iterator[Path]:

@@ -7,22 +7,26 @@ journals in question are read into a copy in memory; where it is missing, damage
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote
 
 from tenex.core.errors import StoreError, UsageError
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, EventId
 
 from . import schema
 from .index import Shown, gather
 from .index_row import Known, Row
 from .repository import ConversationFolder
-from .schema import BUSY_MS, Batch
+from .schema import Batch
 from .search import Filter, Found, listed, search
 
 NAME = "index.sqlite"
+
+_EVENTS = (
+    "select event_id from events join conversations on conversations.number = events.conversation "
+    "where conversations.id = ?"
+)
 
 T = TypeVar("T")
 
@@ -148,6 +152,18 @@ async def read_one(folder: ConversationFolder, conversation: ConversationId) -> 
     return connection
 
 
+def indexed_events(folder: Path) -> list[EventId]:
+    """The events that the index knows of the conversation in a folder; none where there is no index; blocks."""
+    index = folder.parent / NAME
+    if not index.is_file():
+        return []
+    try:
+        with closing(schema.read_only(index)) as tables:
+            return [EventId(str(row[0])) for row in tables.execute(_EVENTS, (folder.name,))]
+    except sqlite3.Error:  # it is a cache: what it does not hold is not known
+        return []
+
+
 def _open(path: Path) -> sqlite3.Connection | None:
     """The index, for reading only; None where there is none, or a daemon is just making it.
 
@@ -156,15 +172,7 @@ def _open(path: Path) -> sqlite3.Connection | None:
     """
     if not path.exists():
         return None
-    # where no process has it open, SQLite would make two files beside it and leave them there
-    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
-    connection = sqlite3.connect(
-        f"file:{quote(str(path))}?{mode}",
-        uri=True,
-        timeout=BUSY_MS / 1000,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    connection = schema.read_only(path)
     try:
         if schema.is_blank(connection):
             connection.close()

@@ -9,6 +9,7 @@ from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.messages import Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
+from tenex.core.port_values import Passage
 from tenex.core.records import (
     CommandGiven,
     ConversationStarted,
@@ -57,24 +58,12 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedMessage:
-    """A text that can be searched; the title counts as one, without a name."""
-
-    seq: int
-    """Of its record."""
-    at: Millis
-    name: str
-    """Of its author."""
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class News:
     """What some records add to what is known of their conversation."""
 
     events: tuple[str, ...] = ()
     """Ids of the events it received or published; not its own id, whose event may still be on its way to us."""
-    messages: tuple[IndexedMessage, ...] = ()
+    messages: tuple[Passage, ...] = ()
     agents: tuple[str, ...] = ()
     """Slugs and keys of those who were set to work or addressed."""
     phases: tuple[Phase, ...] = ()
@@ -103,13 +92,13 @@ def summarise(conversation: Conversation, length: int) -> Row:
 def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for each kind
     """What the index has to add for these records of one conversation."""
     events: list[str] = []
-    messages: list[IndexedMessage] = []
+    messages: list[Passage] = []
     agents: list[str] = []
     phases: list[Phase] = []
     people: list[tuple[Role, PublicKey]] = []
 
     def add(record: Record, name: str, text: str) -> None:
-        messages.append(IndexedMessage(seq=record.seq, at=record.at, name=name, text=text))
+        messages.append(Passage(seq=record.seq, at=record.at, name=name, text=text))
 
     for record in records:
         match record:

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Final, Self
@@ -85,8 +84,7 @@ class FileJournal:
             StoreDamaged: it holds what we did not write; nothing was changed, and the folder bears the mark.
             AppendFailed: the disk does not let us read or repair it now.
         """
-        stamp = datetime.fromtimestamp(clock.now() / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-        loaded = await disk.run(load, path, codec, stamp, remedy, disk.flushed)
+        loaded = await disk.run(load, path, codec, atomic.stamp(clock.now()), remedy, disk.flushed)
         return cls(path, codec, disk, loaded), loaded.records
 
     @property
@@ -241,27 +239,24 @@ class FileJournal:
         descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
             with self._alone(descriptor):
-                self._start_next_file(checkpoint)
+                if self.path.stat().st_size != self._length or self._has_successor():
+                    self._dead = f"{self.path} was changed by another process; open it again."
+                    raise AppendFailed(self._dead)
+                data = self._codec.encode_decisions([[checkpoint]])
+                again, _, _ = self._codec.decode_lines(data)
+                if self._codec.encode_decisions([again]) != data:
+                    raise InternalError(
+                        f"{self.path}: the checkpoint of seq {checkpoint.seq} does not read back as it was written"
+                    )
+                target = self.path.with_name(segments.name_of(self._number + 1))
+                try:
+                    atomic.replace(target, data)
+                except OSError as error:
+                    if self._has_successor():
+                        self._dead = f"{target} was begun, but {error.strerror}; open the journal again."
+                    raise
         finally:
             os.close(descriptor)
-
-    def _start_next_file(self, checkpoint: SnapshotRecord) -> None:
-        if self.path.stat().st_size != self._length or self._has_successor():
-            self._dead = f"{self.path} was changed by another process; open it again."
-            raise AppendFailed(self._dead)
-        data = self._codec.encode_decisions([[checkpoint]])
-        again, _, _ = self._codec.decode_lines(data)
-        if self._codec.encode_decisions([again]) != data:
-            raise InternalError(
-                f"{self.path}: the checkpoint of seq {checkpoint.seq} does not read back as it was written"
-            )
-        target = self.path.with_name(segments.name_of(self._number + 1))
-        try:
-            atomic.replace(target, data)
-        except OSError as error:
-            if self._has_successor():
-                self._dead = f"{target} was begun, but {error.strerror}; open the journal again."
-            raise
         self._earlier += self._length
         self.path, self._number, self._length = target, self._number + 1, len(data)
         self._expect(len(data))

@@ -8,6 +8,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -71,13 +72,14 @@ class PastMessages:
             StoreError: neither the index nor the journal can be read.
         """
         await self._permit(only, here, person)
-        whole, some = match_of(query), match_of(query, some=True)
-        found, has_all = await self._ask(here, partial(_matches, match=whole, here=here, person=person, only=only))
-        is_partial = not found and some != whole
-        if is_partial:
-            found, has_all = await self._ask(here, partial(_matches, match=some, here=here, person=person, only=only))
+        whole, has_all = match_of(query), False
+        found: tuple[Passages, ...] = ()
+        for match in dict.fromkeys((whole, match_of(query, some=True))):
+            found, has_all = await self._ask(here, partial(_matches, match=match, here=here, person=person, only=only))
+            if found:
+                break
         return PassagesFound(
-            found=found, is_partial=is_partial and bool(found), fault="" if has_all or only == here else _BEHIND
+            found=found, is_partial=bool(found) and match != whole, fault="" if has_all or only == here else _BEHIND
         )
 
     async def named(self, name: str, here: ConversationId, person: PublicKey | None) -> tuple[Passages, ...]:
@@ -184,27 +186,21 @@ def _passages(found: Found) -> Passages:
     return Passages(
         conversation=found.row.id,
         title=found.row.title,
-        messages=tuple(
-            Passage(seq=one.seq, at=one.at, name=one.name, text=one.text.replace(OPEN, "").replace(CLOSE, ""))
-            for one in each
-        ),
+        messages=tuple(replace(one, text=one.text.replace(OPEN, "").replace(CLOSE, "")) for one in each),
         others=found.matches - len(each),
     )
 
 
 def _around(connection: sqlite3.Connection, conversation: ConversationId, around: int | None) -> Passages:
     place = 2**62 if around is None else around
-    before = _place(connection, conversation, place, "m.seq <= ?", "desc")
-    after = _place(connection, conversation, place, "m.seq > ?", "asc")
+
+    def messages(where: str, order: str) -> list[Passage]:
+        query = _PLACE.format(where=where, order=order)
+        with closing(connection.execute(query, (conversation, place, NEIGHBOURS))) as rows:
+            return [Passage(seq=seq, at=Millis(at), name=name, text=shown(text)) for seq, at, name, text in rows]
+
+    before, after = messages("m.seq <= ?", "desc"), messages("m.seq > ?", "asc")
     row = next(iter(listed(connection, Filter(id=conversation))), None)
     return Passages(
         conversation=conversation, title=row.title if row is not None else "", messages=(*reversed(before), *after)
     )
-
-
-def _place(
-    connection: sqlite3.Connection, conversation: ConversationId, seq: int, where: str, order: str
-) -> list[Passage]:
-    query = _PLACE.format(where=where, order=order)
-    with closing(connection.execute(query, (conversation, seq, NEIGHBOURS))) as rows:
-        return [Passage(seq=seq, at=Millis(at), name=name, text=shown(text)) for seq, at, name, text in rows]

@@ -100,13 +100,13 @@ class ConversationFolder:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
-        records, gone = await self._look(conversation, since)
+        records, gone = await self.read_left(conversation, since)
         if gone:
             raise StoreDamaged(f"{gone} Nothing was changed.")
         return records
 
-    async def read_left(self, conversation: ConversationId) -> tuple[list[Record], str]:
-        """All records that are there, also where an earlier file is missing: its past is lost, and nothing else.
+    async def read_left(self, conversation: ConversationId, since: int = 0) -> tuple[list[Record], str]:
+        """The same, also where an earlier file is missing: its past is lost, and nothing else.
 
         Returns:
             The records, which then begin with a checkpoint, and the sentence that names it; else an empty one.
@@ -115,9 +115,6 @@ class ConversationFolder:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
-        return await self._look(conversation, 0)
-
-    async def _look(self, conversation: ConversationId, since: int) -> tuple[list[Record], str]:
         path = self.path(conversation) / JOURNAL
         try:
             records, gone = await self._disk.run(peek_left, path, CONVERSATION, since)

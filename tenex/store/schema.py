@@ -19,9 +19,10 @@ from typing import Any, Final
 
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.messages import Usage
+from tenex.core.port_values import Passage
 
 from .atomic import FILE_MODE, make_folder
-from .index_row import IndexedMessage, Known, News, Row
+from .index_row import Known, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
 VERSION: Final = 6
@@ -72,7 +73,7 @@ class Batch:
 
     rows: dict[ConversationId, Row] = field(default_factory=dict)
     events: dict[str, ConversationId] = field(default_factory=dict)
-    messages: dict[tuple[ConversationId, int], IndexedMessage] = field(default_factory=dict)
+    messages: dict[tuple[ConversationId, int], Passage] = field(default_factory=dict)
     facets: dict[tuple[ConversationId, str, str], None] = field(default_factory=dict)
     cursors: dict[str, Millis] = field(default_factory=dict)
     complete: set[ConversationId] = field(default_factory=set)
@@ -150,6 +151,16 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def read_only(path: Path) -> sqlite3.Connection:
+    """Open an index that is there for reading; its content is not looked at.
+
+    Where no process has it open, SQLite would make two files beside it and leave them there.
+    """
+    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
+    address = f"{path.absolute().as_uri()}?{mode}"
+    return sqlite3.connect(address, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
 
 
 def prepare(connection: sqlite3.Connection) -> None:

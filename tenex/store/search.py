@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tenex.core.config import Role
 from tenex.core.ids import Millis
+from tenex.core.port_values import Passage
 
 from .index_row import Row
 from .schema import COLUMNS, row_of
@@ -71,25 +72,14 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Excerpt:
-    """A message that was found, or the title, without a name."""
-
-    seq: int
-    at: Millis
-    name: str
-    text: str
-    """A part of it, with what matched between `OPEN` and `CLOSE`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """A conversation in which something was found."""
 
     row: Row
     matches: int
     """Messages that match."""
-    excerpts: tuple[Excerpt, ...]
-    """The best of them."""
+    excerpts: tuple[Passage, ...]
+    """The best of them: a part of each, with what matched between `OPEN` and `CLOSE`."""
 
 
 def listed(connection: sqlite3.Connection, filter_: Filter, limit: int = -1) -> list[Row]:
@@ -162,6 +152,6 @@ def _found(connection: sqlite3.Connection, hits: list[Any], texts: Mapping[int, 
         row=row_of(row),
         matches=matches,
         excerpts=tuple(
-            Excerpt(seq=seq, at=Millis(at), name=name, text=texts[message]) for _, _, message, seq, at, name in hits
+            Passage(seq=seq, at=Millis(at), name=name, text=texts[message]) for _, _, message, seq, at, name in hits
         ),
     )

@@ -6,7 +6,7 @@ and to the last digit those of `conversation.json`, whatever failed, was refused
 
 from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self, TypeVar
 
 from tenex.core import records as r
@@ -20,6 +20,8 @@ from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 
 from .view_json import usage_json
+
+T = TypeVar("T", "Spending", "PhaseStats", "Stats")
 
 UNNAMED: Final = "unknown"
 """The model of a call whose model is not recorded."""
@@ -39,11 +41,6 @@ class Spending:
         if usage.cost_usd is None and usage.input_tokens + usage.output_tokens:
             self.unpriced += usage.calls
 
-    def merge(self, other: "Spending") -> None:
-        """Take another sum in."""
-        self.usage = self.usage + other.usage
-        self.unpriced += other.unpriced
-
 
 @dataclass(slots=True, kw_only=True)
 class PhaseStats:
@@ -57,14 +54,6 @@ class PhaseStats:
     """ms of these in which an agent or the router worked; the rest waited for a user."""
     turns: int = 0
     spending: Spending = field(default_factory=Spending)
-
-    def merge(self, other: "PhaseStats") -> None:
-        """Take what the phase has taken elsewhere in."""
-        self.visits += other.visits
-        self.duration += other.duration
-        self.working += other.working
-        self.turns += other.turns
-        self.spending.merge(other.spending)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,18 +120,8 @@ class Stats:
             if not c.place.startswith("@"):
                 stats.places[str(phase)] = deepcopy(found)
             elif found.turns or found.duration:  # not the phase in which every conversation begins
-                stats.places.setdefault(c.place, PhaseStats()).merge(found)
+                _merge(stats.places.setdefault(c.place, PhaseStats()), found)
         return stats
-
-    def merge(self, other: "Stats") -> None:
-        """Take what other conversations have taken in."""
-        for name in _NUMBERS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.spending.merge(other.spending)
-        _merge(self.phases, other.phases)
-        _merge(self.places, other.places)
-        _merge(self.models, other.models)
-        _merge(self.agents, other.agents)
 
     def _pass(self, c: Conversation, record: r.Record) -> None:
         """Count the time since the last record, by the conversation's state in it."""
@@ -219,12 +198,6 @@ class Stats:
                 spending.add(usage)
 
 
-K = TypeVar("K")
-S = TypeVar("S", Spending, PhaseStats)
-
-_NUMBERS: Final = tuple(name for name, kind in Stats.__annotations__.items() if kind in (int, "int"))
-
-
 def _has_run(c: Conversation, record: r.ToolCallCompleted) -> bool:
     """Whether the call was let through; one that was closed with its run may never have begun."""
     run = c.runs.get(record.run)
@@ -236,16 +209,22 @@ def total(each: Iterable[Stats]) -> Stats:
     """What all of these have taken together, added up in their order."""
     found = Stats()
     for stats in each:
-        found.merge(stats)
+        _merge(found, stats)
     return found
 
 
-def _merge(ours: dict[K, S], theirs: dict[K, S]) -> None:
-    for name, found in theirs.items():
-        if name in ours:
-            ours[name].merge(found)
-        else:
-            ours[name] = deepcopy(found)
+def _merge(ours: T, theirs: T) -> None:
+    """Add all numbers of one sum to those of another of the same type."""
+    for field_ in fields(ours):
+        mine, other = getattr(ours, field_.name), getattr(theirs, field_.name)
+        match mine:
+            case dict():
+                for name, found in other.items():
+                    _merge(mine.setdefault(name, type(found)()), found)
+            case Spending():
+                _merge(mine, other)
+            case _:
+                setattr(ours, field_.name, mine + other)
 
 
 def as_json(stats: Stats) -> dict[str, Any]:

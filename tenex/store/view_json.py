@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation
@@ -199,11 +200,15 @@ def _indented(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2).replace("\n", "\n    ")
 
 
-def _time(at: Millis) -> str:
+def iso(at: Millis, timespec: str = "seconds") -> str:
+    """ISO 8601 in UTC; the number itself where no calendar has it."""
     try:
-        return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):  # a clock that is set to nonsense must not cost the view
         return str(at)
+
+
+_time: Final = partial(iso, timespec="milliseconds")
 
 
 def _transition(record: PhaseTransition | HandedOff) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, NewType, NoReturn, Union, get_args, get_origin, get_type_hints
@@ -137,11 +137,13 @@ def records_of(scenario: Scenario) -> list[Record]:
     return [record for decision in scenario.journal for record in decision]
 
 
-async def write_rotated(folder: ConversationFolder, scenario: Scenario, each: int = 40) -> FileJournal:
-    """The scenario on disk, a new file after so many records."""
+async def write_rotated(
+    folder: ConversationFolder, decisions: Sequence[Sequence[Record]], each: float = 40
+) -> FileJournal:
+    """A conversation on disk, a new file after so many records."""
     journal, _ = await folder.open(ID)
     state, since = Conversation(id=ID), 0
-    for decision in scenario.journal:
+    for decision in decisions:
         await journal.append([decision])
         for record in decision:
             state.apply(record)

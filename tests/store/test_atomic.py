@@ -1,14 +1,11 @@
 """Files that are whole or not there."""
 
-import errno
 import os
 from pathlib import Path
 
-import pytest
-
 from tenex.store import atomic
 
-from .kit import fails, mode_of, names
+from .kit import mode_of, names
 
 
 def test_replace_makes_folders_and_file_with_their_modes_whatever_the_umask(tmp_path: Path) -> None:
@@ -25,16 +22,6 @@ def test_replace_makes_folders_and_file_with_their_modes_whatever_the_umask(tmp_
     assert (mode_of(path), mode_of(tmp_path / "shared")) == (0o600, 0o644)
     assert mode_of(path.parent) == mode_of(path.parent.parent) == 0o700
     assert names(path.parent) == ["file.json"]
-
-
-def test_a_failed_replace_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    atomic.replace(path, b"old")
-    monkeypatch.setattr(os, "fsync", fails(errno.EIO))
-    with pytest.raises(OSError, match="Input/output"):
-        atomic.replace(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert names(tmp_path) == ["file"]
 
 
 def test_sweep_removes_what_a_killed_replace_left_and_nothing_else(tmp_path: Path) -> None:

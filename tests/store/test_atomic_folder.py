@@ -17,9 +17,10 @@ from tenex.core.errors import StoreError
 from tenex.core.ids import ConversationId
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import atomic, atomic_folder
-from tenex.store.atomic_folder import WAS, create, indexed_events, put_back, renew
+from tenex.store.atomic_folder import WAS, create, put_back, renew
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
+from tenex.store.index_reader import indexed_events
 from tenex.store.index_row import News
 from tenex.store.journal_reader import JOURNAL, MARK, NEWEST, VIEW, peek
 

@@ -124,7 +124,7 @@ async def rotated(folder: ConversationFolder, scenario: Scenario, monkeypatch: p
     """The folder of a conversation of all seven phases, in several files."""
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
-    await (await write_rotated(folder, scenario)).close()
+    await (await write_rotated(folder, scenario.journal)).close()
     return folder.path(ID)
 
 

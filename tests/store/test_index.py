@@ -16,12 +16,13 @@ import structlog
 
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId, Millis
+from tenex.core.port_values import Passage
 from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import index as index_module
 from tenex.store import schema
 from tenex.store.index import Gathered, Index, gather
-from tenex.store.index_row import IndexedMessage, Known, News, news_of, summarise
+from tenex.store.index_row import Known, News, news_of, summarise
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import UNKNOWN_LENGTH
 
@@ -184,9 +185,9 @@ async def test_a_record_during_a_rebuild_is_kept(
     index = caught_up
     journal, records = await folder.open(OTHER)
     more = wrote(len(records) + 1, "new")
-    look, reads = folder._look, list[str]()
+    look, reads = folder.read_left, list[str]()
 
-    async def read(conversation: ConversationId, since: int) -> Any:
+    async def read(conversation: ConversationId, since: int = 0) -> Any:
         reads.append(conversation)
         found = await look(conversation, since)
         if reads.count(OTHER) == 1 and reads[-1] == OTHER:
@@ -194,7 +195,7 @@ async def test_a_record_during_a_rebuild_is_kept(
             index.update(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
         return found
 
-    monkeypatch.setattr(folder, "_look", read)
+    monkeypatch.setattr(folder, "read_left", read)
     (folder.root / "index.sqlite").unlink()
     index.set_cursor("wss://a", Millis(1))
     await index.flush()
@@ -236,7 +237,7 @@ async def test_memory_is_bounded_on_a_full_disk(
 
     monkeypatch.setattr(schema, "write", full)
     for seq in range(2, 40):
-        message = IndexedMessage(seq=seq, at=Millis(1), name="Ana", text=f"number {seq}")
+        message = Passage(seq=seq, at=Millis(1), name="Ana", text=f"number {seq}")
         index.update(row(OTHER, bytes=length), News(events=(f"e{seq}",), messages=(message,)))
         await index.flush()
         assert len(index._waiting.messages) <= 11
@@ -267,7 +268,7 @@ async def test_what_a_disk_does_not_take_is_written_when_it_does(index: Index, h
         await index._tables.run(lambda connection: connection.execute("pragma busy_timeout = 1").fetchall())
         await index._tables.run(lambda connection: connection.execute(harmful).fetchall())
         for seq in range(2, 40):
-            message = IndexedMessage(seq=seq, at=Millis(1), name="Ana", text=f"{seq} " + "x" * 5000)
+            message = Passage(seq=seq, at=Millis(1), name="Ana", text=f"{seq} " + "x" * 5000)
             index.update(row(updated=Millis(seq)), News(events=(f"e{seq}",), messages=(message,)))
         await index.flush()
         other.execute("rollback")

@@ -12,7 +12,7 @@ import pytest
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
-from tenex.store import index_reader as catalogue_module
+from tenex.store import schema
 from tenex.store.disk import Disk
 from tenex.store.index import Index
 from tenex.store.index_reader import open_catalogue
@@ -57,13 +57,13 @@ async def found(folder: ConversationFolder) -> list[tuple[str, int]]:
 def reads(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The conversations that are read from now on."""
     names: list[str] = []
-    look = folder._look
+    look = folder.read_left
 
-    async def read(conversation: ConversationId, since: int) -> Any:
+    async def read(conversation: ConversationId, since: int = 0) -> Any:
         names.append(conversation)
         return await look(conversation, since)
 
-    monkeypatch.setattr(folder, "_look", read)
+    monkeypatch.setattr(folder, "read_left", read)
     return names
 
 
@@ -151,7 +151,7 @@ async def test_an_index_just_being_made_is_none_yet(folder: ConversationFolder, 
 
 
 async def test_a_locked_index_is_no_obstacle(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue_module, "BUSY_MS", 1)
+    monkeypatch.setattr(schema, "BUSY_MS", 1)
     with closing(sqlite3.connect(folder.root / "index.sqlite", isolation_level=None)) as other:
         other.executescript("pragma locking_mode = exclusive; begin exclusive; create table mine (x);")
         assert await found(folder) == [("1", 1), ("2", 1)]

@@ -6,11 +6,12 @@ from tenex.core.config import Role
 from tenex.core.conversation import fold
 from tenex.core.ids import EventId, Millis, PublicKey, Slug
 from tenex.core.phases import Phase
+from tenex.core.port_values import Passage
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import CommandGiven, JournalRebuilt, MessageSent, PhaseTransition, RunStarted, TurnOpened
 from tenex.core.state.conversation import State
 from tenex.core.state.rollback import ConversationForked, RolledBack
-from tenex.store.index_row import IndexedMessage, News, news_of, summarise
+from tenex.store.index_row import News, news_of, summarise
 from tests.fakes.scenario import Scenario
 
 from .kit import CONVERSATION_ID, asked, records_of, row, started, waits, wrote
@@ -105,7 +106,7 @@ def test_a_fork_a_rollback_and_a_rebuild_name_what_they_restore() -> None:
     rebuilt = JournalRebuilt(seq=3, at=Millis(3), source="relay", known_events=(EventId("9"),))
     assert news_of([fork, back, rebuilt]) == News(
         events=("9",),
-        messages=(IndexedMessage(seq=1, at=Millis(1), name="", text="Fork of it"),),
+        messages=(Passage(seq=1, at=Millis(1), name="", text="Fork of it"),),
         agents=("planner",),
         phases=(Phase.PLAN, Phase.CHORES),
     )

@@ -10,7 +10,7 @@ from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.store import atomic
 from tenex.store.disk import FsyncTracker
 from tenex.store.format import CONVERSATION
-from tenex.store.journal_reader import MARK, VIEW, Loaded, load, mark_of, peek
+from tenex.store.journal_reader import MARK, VIEW, Loaded, load, mark_of
 
 from .kit import asked, decisions_of, encoded, fails, mode_of, names
 
@@ -118,13 +118,3 @@ def test_damage_changes_nothing_and_leaves_a_mark_until_the_journal_is_repaired(
     (path.parent / f".{VIEW}.abcd1234.tmp").write_text("what a killed process left")
     assert len(loaded(path).records) == 3
     assert (names(path.parent), mode_of(path)) == (["journal.jsonl"], 0o600)
-
-
-def test_peeking_changes_nothing(path: Path) -> None:
-    path.write_bytes(ONE + b"being written")
-    assert len(peek(path, CONVERSATION)) == 1
-    assert path.read_bytes() == ONE + b"being written"
-    path.write_bytes(b"x" + ONE + ONE)
-    with pytest.raises(StoreDamaged, match="line 1 cannot be right"):
-        peek(path, CONVERSATION)
-    assert names(path.parent) == ["journal.jsonl"]

@@ -31,7 +31,7 @@ def scenario() -> Scenario:
 async def folder(tmp_path: Path, disk: Disk, scenario: Scenario) -> ConversationFolder:
     """Four files, of which one is going to be missing."""
     folder = ConversationFolder(tmp_path / "data" / "conversations", disk, StillClock())
-    await (await write_rotated(folder, scenario)).close()
+    await (await write_rotated(folder, scenario.journal)).close()
     await Views(folder, disk).show(scenario.conversation)
     await folder.close()
     assert await folder.read_left(ID) == (records_of(scenario), "")

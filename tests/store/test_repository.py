@@ -30,22 +30,6 @@ async def test_only_an_id_becomes_a_path(folder: ConversationFolder, name: str) 
         await folder.read(ConversationId(name))
 
 
-async def test_a_conversation_is_opened_written_and_listed(folder: ConversationFolder) -> None:
-    assert await folder.lengths() == {}
-    journal, records = await folder.open(CONVERSATION_ID)
-    assert records == []
-    assert folder.length(CONVERSATION_ID) == 0
-    await journal.append(decisions_of(2))
-    assert await folder.lengths() == {CONVERSATION_ID: folder.length(CONVERSATION_ID)}
-    assert folder.length(CONVERSATION_ID) == journal.length > 0
-    assert [record.seq for record in await folder.read(CONVERSATION_ID)] == [1, 2]
-    for _ in range(2):
-        await folder.close()
-    with pytest.raises(AppendFailed, match="closed"):
-        await journal.append(decisions_of(1, first=3))
-    assert folder.length(CONVERSATION_ID) == 0
-
-
 async def test_other_names_are_ignored_and_lost_journals_are_not(folder: ConversationFolder) -> None:
     root = folder.root
     (root / "_daemon").mkdir(parents=True)

@@ -49,7 +49,7 @@ async def almost(folder: ConversationFolder, scenario: Scenario) -> FileJournal:
 
 
 async def test_a_rotated_journal_is_folded_from_its_newest_file(folder: ConversationFolder, scenario: Scenario) -> None:
-    before = await write_rotated(folder, scenario)
+    before = await write_rotated(folder, scenario.journal)
     assert files(folder) == ["journal-000002.jsonl", "journal-000003.jsonl", "journal-000004.jsonl", "journal.jsonl"]
     await folder.close()
     journal, records = await folder.open(ID)
@@ -60,7 +60,7 @@ async def test_a_rotated_journal_is_folded_from_its_newest_file(folder: Conversa
 
 
 async def test_only_as_many_files_are_read_as_are_asked_for(folder: ConversationFolder, scenario: Scenario) -> None:
-    await write_rotated(folder, scenario)
+    await write_rotated(folder, scenario.journal)
     (folder.path(ID) / "journal.jsonl").write_bytes(b"never read")
     newest = await folder.read(ID, NEWEST)
     assert newest == (await folder.open(ID))[1]
@@ -76,11 +76,13 @@ async def test_only_as_many_files_are_read_as_are_asked_for(folder: Conversation
 
 
 async def test_the_length_is_that_of_all_files(folder: ConversationFolder, scenario: Scenario) -> None:
-    journal = await write_rotated(folder, scenario)
+    assert await folder.lengths() == {}
+    journal = await write_rotated(folder, scenario.journal)
     whole = sum(path.stat().st_size for path in folder.path(ID).iterdir())
     assert await folder.lengths() == {ID: whole}
     assert folder.length(ID) == journal.length == whole
     await folder.close()
+    assert folder.length(ID) == 0
     journal, _ = await folder.open(ID)
     assert folder.length(ID) == journal.length == whole
 
@@ -209,7 +211,7 @@ async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
 
 
 async def test_a_file_that_cannot_have_its_number_is_damage(folder: ConversationFolder, scenario: Scenario) -> None:
-    await (await write_rotated(folder, scenario)).close()
+    await (await write_rotated(folder, scenario.journal)).close()
     path = folder.path(ID)
     second, newest = (path / f"journal-00000{number}.jsonl" for number in (2, 4))
     lines = second.read_bytes().splitlines(keepends=True)

@@ -9,8 +9,9 @@ import pytest
 from tenex.core.config import Role
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.phases import Phase
+from tenex.core.port_values import Passage
 from tenex.store import schema
-from tenex.store.index_row import IndexedMessage, News, Row
+from tenex.store.index_row import News, Row
 from tenex.store.schema import Batch
 from tenex.store.search import EXCERPTS, Filter, listed, search
 from tenex.store.search_words import CLOSE, OPEN, match_of
@@ -25,8 +26,8 @@ def row(conversation: ConversationId, *, status: str = "ended", phase: str = "ch
     return kit.row(conversation, status=status, place=phase, updated=Millis(updated))
 
 
-def text(seq: int, content: str, name: str = "Ana") -> IndexedMessage:
-    return IndexedMessage(seq=seq, at=Millis(seq * 10), name=name, text=content)
+def text(seq: int, content: str, name: str = "Ana") -> Passage:
+    return Passage(seq=seq, at=Millis(seq * 10), name=name, text=content)
 
 
 def put(connection: sqlite3.Connection, *rows: tuple[Row, News], replaces: bool = False) -> None:
@@ -155,7 +156,7 @@ def test_invalid_values_in_one_journal_cost_no_other_conversation_its_row(
     """Numbers beyond what SQLite holds, and half characters."""
     half = "\ud800"
     odd = replace(row(FOUR), started=Millis(far), updated=Millis(far), cycle=far, title=half)
-    message = IndexedMessage(seq=1, at=Millis(far), name=half, text=half)
+    message = Passage(seq=1, at=Millis(far), name=half, text=half)
     put(
         connection,
         (odd, News(events=(half, "e1"), agents=(f"a{half}",), messages=(message,))),

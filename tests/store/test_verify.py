@@ -184,7 +184,7 @@ def test_records_that_contradict_each_other_are_named_by_their_seq() -> None:
 
 async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: ConversationFolder, disk: Disk) -> None:
     shutil.rmtree(folder.path(ID))
-    await (await write_rotated(folder, lived(0), each=len(RECORDS) // 2 + 1)).close()
+    await (await write_rotated(folder, lived(0).journal, each=len(RECORDS) // 2 + 1)).close()
     await Views(folder, disk).show(fold(ID, RECORDS))
     files = sorted(folder.path(ID).glob("journal*.jsonl"))
     assert len(files) == 2
