@@ -26,10 +26,10 @@ from tenex.nostr.subscriptions import KINDS, Listener
 from tenex.operations.recovery import comes_from_elsewhere, legacy_file
 from tenex.operations.rollback import ForkResult, RollbackService
 from tenex.operations.status import Reporter
+from tenex.runtime.actor import ActorDependencies
 from tenex.runtime.clock import SystemClock
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits
-from tenex.runtime.dependencies import ActorDependencies
 from tenex.runtime.executors import Executors
 from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
@@ -136,6 +136,22 @@ class Application:
             "profiles": self.profiles.run,
         }
         return await self.runtime.serve(services, self._unfinished, ready)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Serve from when it is ready to the end of the block, and stop."""
+        is_ready = asyncio.Event()
+
+        async def ready() -> None:
+            is_ready.set()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.serve(ready), name="daemon")
+            await is_ready.wait()
+            try:
+                yield
+            finally:
+                self.runtime.stop()
 
     # ---- the steps ----
 

@@ -5,6 +5,8 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from tenex import __version__
+from tenex.core.errors import ConfigurationError
+from tenex.core.installation import pip_install
 from tenex.core.messages import Usage
 from tenex.core.ports import Observer
 from tenex.nostr.pool import RelayPool
@@ -72,10 +74,12 @@ def open_spans(stack: AsyncExitStack, settings: Settings) -> list[Observer]:
     """
     if settings.traces.endpoint is None:
         return []
-    from tenex.telemetry.traces import TraceConfig, open_traces
-
-    traces = open_traces(
-        TraceConfig(endpoint=settings.traces.endpoint, content=settings.traces.content, version=__version__)
-    )
+    try:
+        from tenex.telemetry.traces import open_traces
+    except ImportError as fault:
+        raise ConfigurationError(
+            [f"traces.endpoint: exporting spans needs the extra `otel`. Run: {pip_install(extra='otel')}"]
+        ) from fault
+    traces = open_traces(settings.traces.endpoint, with_content=settings.traces.content, version=__version__)
     stack.push_async_callback(traces.close)
     return [traces]

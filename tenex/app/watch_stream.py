@@ -17,7 +17,7 @@ from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import Record
-from tenex.operations.conversation_status import conversation_status, usage
+from tenex.operations.conversation_status import status_with_usage
 from tenex.operations.transcript import TranscriptRenderer
 from tenex.output_states import OutputProgress
 
@@ -72,7 +72,7 @@ class WatchStream:
                 "kind": "lines",
                 "conversation": conversation.id,
                 "lines": [{**line, "text": line["text"][:LINE_LENGTH]} for line in lines],
-                "status": {**conversation_status(conversation, self._clock.now()), "usage": usage(conversation)},
+                "status": status_with_usage(conversation, self._clock.now()),
             }
         )
         if conversation.status != "active":

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
-from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 
@@ -44,10 +43,12 @@ def make_provider(config: ProviderConfig) -> Provider[Any]:
     kind, where = config.protocol, f"models.providers.{config.name}"
     try:
         if kind == "openai" and config.base_url:
+            from pydantic_ai.profiles.openai import OpenAIModelProfile
             from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+            profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)  # older ones: `max_tokens`
             made: Provider[Any] = OpenAICompatibleProvider(
-                config.name, base_url=config.base_url, api_key=config.api_key, profile=_compatible_profile()
+                config.name, base_url=config.base_url, api_key=config.api_key, profile=profile
             )
         else:
             provider = infer_provider_class(kind)
@@ -113,13 +114,6 @@ def cache_settings(config: ProviderConfig, cache_key: str, *, grows: bool) -> Mo
 def _is_vendor(config: ProviderConfig) -> bool:
     """Whether the address is that of the vendor whose protocol it is."""
     return not config.base_url or urlsplit(config.base_url).hostname == urlsplit(_ADDRESSES[config.protocol]).hostname
-
-
-def _compatible_profile() -> ModelProfile:
-    """What every compatible server takes: older ones know only `max_tokens`."""
-    from pydantic_ai.profiles.openai import OpenAIModelProfile
-
-    return OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
 
 
 def _arguments(provider: type[Provider[Any]], config: ProviderConfig) -> dict[str, Any]:

@@ -196,16 +196,12 @@ class ProviderQueue:
             ModelUnavailable: the provider has asked to wait for longer than `PATIENCE`.
         """
         clock = asyncio.get_running_loop().time
-        if through_pause and self.paused:
-            counted = self._count(tokens)
-            try:
-                yield QueueSlot(0.0, counted)
-            finally:
-                self._leave()
-            return
         began, waiter = clock(), _Waiter(tokens)
-        self._queue.add(waiter, person, priority)
-        self._serve()
+        if through_pause and self.paused:
+            waiter.ready.set_result(self._count(tokens))
+        else:
+            self._queue.add(waiter, person, priority)
+            self._serve()
         try:
             counted = await waiter.ready
         except asyncio.CancelledError:

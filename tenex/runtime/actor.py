@@ -10,24 +10,34 @@ read the journal again.
 """
 
 import asyncio
+import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import structlog
 
 from tenex.core import records as r
 from tenex.core.config import Policy
-from tenex.core.context.prompt_lookup import prompted
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import cost_of_call, decide, unwanted_cost
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
-from tenex.core.ports import Journal, OutgoingMessage, Sealer
+from tenex.core.ports import (
+    Clock,
+    Journal,
+    Journals,
+    Notices,
+    Observer,
+    OutgoingMessage,
+    Prompt,
+    Prompter,
+    Sealer,
+)
 from tenex.core.signals import (
     ClockJumped,
     ModelAnswered,
@@ -39,10 +49,11 @@ from tenex.core.signals import (
     without_result,
 )
 from tenex.core.state.rollback import RolledBack
+from tenex.core.state.run import Run
 
 from .clock import ClockWatch
-from .dependencies import ActorDependencies
-from .reconciler import Reconciler, Task
+from .executors import Executors
+from .reconciler import Reconciler, Spawn, Task
 from .undeliverable import DeliveryFailure, Undeliverable, notices
 
 log = structlog.get_logger(__name__)
@@ -71,6 +82,28 @@ SHOW_AGAIN = (1.0, 30.0)
 """Seconds until a view that could not be written is tried again: first, and at most; each wait doubles."""
 LEAD = 60
 """Seconds our events may be dated ahead: some relays refuse more than 15 minutes (NIP-22)."""
+
+IDLE = 30.0
+"""Seconds without work after which an idle conversation leaves memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorDependencies:
+    """What all actors of a process share; the composition root builds it once."""
+
+    journals: Journals
+    executors: Executors
+    sealer: Sealer
+    notices: Notices
+    prompter: Prompter
+    clock: Clock
+    rules: Callable[[], Policy]
+    observers: Sequence[Observer]
+    spawn: Spawn
+    idle: float | None = IDLE
+    """None: an actor never ends by itself."""
+    views_due: set[ConversationId] = field(default_factory=set)
+    """Conversations whose readable view is scheduled."""
 
 
 class ConversationActor:
@@ -478,6 +511,21 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
         reply_to=state.origin,
     )
     return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
+
+
+def prompted(
+    state: Conversation,
+    record: r.RunStarted | r.AgentPhaseChanged | r.PromptRerendered,
+    render: Callable[[Conversation, Run], Prompt],
+) -> r.RunStarted | r.AgentPhaseChanged | r.PromptRerendered:
+    """The record of a run that begins, or whose agent changed its phase, with the prompt that holds from then on."""
+    ahead = state.fork()
+    ahead.apply(record)
+    prompt = render(ahead, ahead.runs[record.run])
+    digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    system = None if digest in state.systems else prompt.system
+    record = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
+    return replace(record, entries=prompt.entries) if isinstance(record, r.RunStarted) else record
 
 
 def dated(state: Conversation, record: r.MessageSent) -> int:

@@ -8,8 +8,7 @@ from tenex.core.effects import Key, Work
 from tenex.core.ids import ConversationId
 from tenex.core.signals import Signal, TimerFired
 
-from .actor import ConversationActor
-from .dependencies import ActorDependencies
+from .actor import ActorDependencies, ConversationActor
 from .undeliverable import Undeliverable
 
 FLUSH = 2.0

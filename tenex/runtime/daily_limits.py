@@ -43,19 +43,6 @@ def quote_tokens(request: ModelRequest) -> Quote:
     return Quote(least=Usage(input_tokens=held), most=Usage(input_tokens=UNCERTAIN * held, output_tokens=LONG_ANSWER))
 
 
-class Caller(NamedTuple):
-    """The conversation that calls a model, the user it acts for, and when it started."""
-
-    conversation: ConversationId
-    person: PublicKey
-    since: Millis
-
-    @classmethod
-    def of(cls, conversation: Conversation) -> "Caller":
-        """The current caller of a conversation."""
-        return cls(conversation.id, conversation.on_behalf_of, conversation.started_at)
-
-
 class _Kind(NamedTuple):
     """Calls expected to be similar: of a user, or of guests, for one purpose."""
 
@@ -97,18 +84,11 @@ class DayUse:
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """A call in flight: the most it may use, then what it used, until that is recorded."""
+    """A call: the limit that keeps it from starting, or the most it may use and, until it is recorded, its usage."""
 
     person: PublicKey
     most: Usage
-    taken: Usage | None = None
-
-
-@dataclass(slots=True)
-class ReservedCall:
-    """A call that may start, then its usage; or the limit that is reached."""
-
-    reached: DayLimitReached | None
+    reached: DayLimitReached | None = None
     taken: Usage = NO_USAGE
 
 
@@ -127,19 +107,6 @@ class _Account:
     def used(self, day: int) -> Usage:
         """Usage that counts towards the limit of a day."""
         return self.recorded.get(day, NO_USAGE) + self.unrecorded
-
-    def record(self, day: int, usage: Usage) -> None:
-        """Add recorded usage of a day."""
-        self.recorded[day] = self.recorded.get(day, NO_USAGE) + usage
-
-    def forget_before(self, day: int) -> None:
-        """Forget earlier days."""
-        self.recorded = {known: usage for known, usage in self.recorded.items() if known >= day}
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it holds no usage."""
-        return not self.recorded and not self.under_way and not self.unrecorded.calls
 
 
 class _Scope(NamedTuple):
@@ -188,7 +155,7 @@ class DailyLimits:
             for person, usage in people.items():
                 before = known.get(day, {}).get(person, NO_USAGE)
                 for account in self._accounts_of(person):
-                    account.record(day, usage - before)
+                    account.recorded[day] = account.recorded.get(day, NO_USAGE) + (usage - before)
         self._conversations[conversation] = spending
         self._forget_past()
 
@@ -199,8 +166,12 @@ class DailyLimits:
             return
         self._oldest = oldest
         for account in (self._everyone, *self._accounts.values()):
-            account.forget_before(oldest)
-        self._accounts = {person: account for person, account in self._accounts.items() if not account.is_empty}
+            account.recorded = {day: usage for day, usage in account.recorded.items() if day >= oldest}
+        self._accounts = {
+            person: account
+            for person, account in self._accounts.items()
+            if account.recorded or account.under_way or account.unrecorded.calls
+        }
         self._conversations = {
             name: days for name, days in self._conversations.items() if any(day >= oldest for day in days)
         }
@@ -240,20 +211,20 @@ class DailyLimits:
         return None
 
     @asynccontextmanager
-    async def call(self, caller: Caller, key: Key, request: ModelRequest) -> AsyncIterator[ReservedCall]:
+    async def call(self, caller: Conversation, key: Key, request: ModelRequest) -> AsyncIterator[Reservation]:
         """Reserve what a call may use; near a limit, wait first for the usage of calls in flight.
 
         Its usage then counts until `release`, called once it is recorded. A cancelled call is released here: its usage
         is recorded as `ModelCallCancelled`.
         """
-        person, quote = caller.person, self._quote(request)
+        person, quote = caller.on_behalf_of, self._quote(request)
         kind = _Kind(person if self._people().role(person) in PRIORITY else "guests", request.purpose)
-        reached = await self._turn(caller, key, quote, kind)
+        reached = await self._turn(person, caller.started_at, key, quote, kind)
+        call = Reservation(person, quote.most, reached)
         if reached is not None:
-            yield ReservedCall(reached)
+            yield call
             return
-        call = ReservedCall(None)
-        reservation = self._in_flight[caller.conversation, key] = Reservation(person, quote.most)
+        self._in_flight[caller.id, key] = call
         for account in self._accounts_of(person):
             account.reserved, account.under_way = account.reserved + quote.most, account.under_way + 1
         try:
@@ -263,19 +234,15 @@ class DailyLimits:
                 call.taken = error.usage
                 raise
             finally:
-                self._finish(reservation, call.taken)
+                for account in self._accounts_of(person):
+                    account.under_way -= 1
+                    account.reserved = account.reserved - call.most if account.under_way else NO_USAGE
+                    account.unrecorded += call.taken
                 self._largest[kind] = _larger(self._largest.get(kind, NO_USAGE), call.taken)
                 self._wake_soon()
         except asyncio.CancelledError:
-            self.release(caller.conversation, key)
+            self.release(caller.id, key)
             raise
-
-    def _finish(self, reservation: Reservation, taken: Usage) -> None:
-        reservation.taken = taken
-        for account in self._accounts_of(reservation.person):
-            account.under_way -= 1
-            account.reserved = account.reserved - reservation.most if account.under_way else NO_USAGE
-            account.unrecorded += taken
 
     def _accounts_of(self, person: PublicKey) -> tuple[_Account, _Account]:
         """The user's account and everyone's."""
@@ -283,28 +250,30 @@ class DailyLimits:
             self._accounts[person] = _Account()
         return self._accounts[person], self._everyone
 
-    async def _turn(self, caller: Caller, key: Key, quote: Quote, kind: _Kind) -> DayLimitReached | None:
+    async def _turn(
+        self, person: PublicKey, since: Millis, key: Key, quote: Quote, kind: _Kind
+    ) -> DayLimitReached | None:
         """Wait until a call may start (None: count it before any await) or a limit is reached."""
-        has_waited, waiting = False, self._waiting.get(caller.person)
+        has_waited, waiting = False, self._waiting.get(person)
         try:
-            while waiting or (verdict := self._verdict(key, caller.person, quote, kind)) is False:
+            while waiting or (verdict := self._verdict(key, person, quote, kind)) is False:
                 has_waited, waiting = True, None
                 self._order += 1
                 waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 # the oldest conversation first
-                heappush(self._waiting.setdefault(caller.person, []), (caller.since, self._order, waiter))
+                heappush(self._waiting.setdefault(person, []), (since, self._order, waiter))
                 await waiter
             return None if verdict is True else verdict
         finally:
             if has_waited:  # the next one checks after this one has been counted
-                asyncio.get_running_loop().call_soon(self._wake, caller.person)
+                asyncio.get_running_loop().call_soon(self._wake, person)
 
     def release(self, conversation: ConversationId, key: Key) -> None:
         """Forget a call: its usage is recorded, or it never started."""
         reservation = self._in_flight.pop((conversation, key), None)
         if reservation is not None:
             for account in self._accounts_of(reservation.person):
-                account.unrecorded -= reservation.taken or NO_USAGE
+                account.unrecorded -= reservation.taken
             self._wake_soon()
 
     def _wake_soon(self) -> None:

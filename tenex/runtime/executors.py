@@ -14,9 +14,9 @@ from tenex.core.config import Policy
 from tenex.core.context.window import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.decide.agent_phases import offered
-from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
+from tenex.core.effects import Effect, Evaluate, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
-from tenex.core.ids import ConversationId, RunId
+from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, Usage, writable
 from tenex.core.ports import Clock, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
@@ -32,7 +32,7 @@ from tenex.core.signals import (
     ToolReturned,
 )
 
-from .daily_limits import Caller, DailyLimits
+from .daily_limits import DailyLimits
 from .functions import FunctionCalls
 from .outbox import Outbox
 from .reconciler import Task
@@ -42,16 +42,6 @@ log = structlog.get_logger(__name__)
 
 def _ignore(signal: Signal) -> None:
     """Drop an intermediate signal."""
-
-
-def _cut_off(run: RunId | None, post: Callable[[Signal], None]) -> Callable[[Usage, str], None]:
-    """A callback that posts the cost of a cancelled call, if there is one."""
-
-    def paid(usage: Usage, model: str) -> None:
-        if usage.tokens or usage.cost_usd:
-            post(ModelCallInterrupted(run=run, usage=usage, model=model))
-
-    return paid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +67,10 @@ class Executors:
         `post` receives a mission's intermediate signals and the cost of cancelled calls.
         """
         match effect:
-            case Route(key=key, is_urgent=is_urgent):
-                request = partial(self._question, conversation.fork(), is_urgent)
-                caller, paid = Caller.of(conversation), _cut_off(None, post)
-                return partial(self._ask, caller, key, None, request, ignore_text, paid)
-            case ModelCall(key=key):
-                request = partial(self._request, conversation.fork(), effect)
-                on_text = self.on_text(conversation, effect)
-                caller, paid = Caller.of(conversation), _cut_off(effect.run, post)
-                return partial(self._ask, caller, key, effect.run, request, on_text, paid)
+            case Route():
+                return partial(self._ask, conversation.fork(), effect, ignore_text, post)
+            case ModelCall():
+                return partial(self._ask, conversation.fork(), effect, self.on_text(conversation, effect), post)
             case ToolCall():
                 return partial(self._call, effect)
             case Publish():
@@ -104,10 +89,9 @@ class Executors:
             case _:
                 assert_never(effect)
 
-    def _question(self, conversation: Conversation, is_urgent: bool) -> ModelRequest:
-        return replace(self.prompter.route(conversation), is_urgent=is_urgent)
-
-    def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
+    def _request(self, conversation: Conversation, effect: Route | ModelCall) -> ModelRequest:
+        if isinstance(effect, Route):
+            return replace(self.prompter.route(conversation), is_urgent=effect.is_urgent)
         run, rules = conversation.runs[effect.run], self.rules()
         tools = offered(conversation, run, rules, self.tools.specs)
         agent = rules.roster.get(run.agent)
@@ -125,18 +109,19 @@ class Executors:
         )
 
     async def _ask(
-        self,
-        caller: Caller,
-        key: Key,
-        run: RunId | None,
-        request: Callable[[], ModelRequest],
-        on_text: OnText,
-        paid: Callable[[Usage, str], None],
+        self, conversation: Conversation, effect: Route | ModelCall, on_text: OnText, post: Callable[[Signal], None]
     ) -> Signal:
+        key, run = effect.key, effect.run if isinstance(effect, ModelCall) else None
+
+        def paid(usage: Usage, model: str) -> None:
+            if usage.tokens or usage.cost_usd:
+                post(ModelCallInterrupted(run=run, usage=usage, model=model))
+
         try:
-            priority = self.daily.priority(caller.person)
-            asked = replace(request(), person=caller.person, priority=priority, on_cancelled=paid)
-            async with self.daily.call(caller, key, asked) as call:
+            person = conversation.on_behalf_of
+            priority = self.daily.priority(person)
+            asked = replace(self._request(conversation, effect), person=person, priority=priority, on_cancelled=paid)
+            async with self.daily.call(conversation, key, asked) as call:
                 if call.reached is not None:
                     return call.reached
                 step = writable(await self.model.step(asked, on_text))

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 from pydantic_settings.exceptions import SettingsError
 
-from tenex.core.errors import ConfigurationError, TenexError
+from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
 
 from .paths import find_config
-from .sections import Settings
+from .sections import Settings, parse_people
 from .validation_errors import known_below, sentences, suggestion
 
 PREFIX: Final = "TENEX_"
@@ -69,8 +69,9 @@ def load(
         settings = Settings(**merged)
     except ValidationError as fault:
         faults += sentences(fault, where)
-    if parse_key is not None:
-        faults += _key_faults(merged, parse_key, where)
+    people = merged.get("people")
+    if parse_key is not None and isinstance(people, Mapping):
+        faults += [f"{where(name)}: {name}: {fault}" for name, fault in parse_people(people, parse_key)[1].items()]
     if faults or settings is None:
         raise ConfigurationError(faults)
     settings._data, settings._file, settings._origins = data.absolute(), file, origins
@@ -158,19 +159,3 @@ def _origin(name: str, origins: Mapping[str, str]) -> str | None:
     if plain in origins:
         return origins[plain]
     return next((source for known, source in origins.items() if known.startswith(f"{plain}.")), None)
-
-
-def _key_faults(values: Mapping[str, Any], parse_key: ParseKey, where: Callable[[str], str]) -> Iterator[str]:
-    people = values.get("people")
-    if not isinstance(people, Mapping):
-        return
-    for group in ("owners", "members"):
-        listed = people.get(group)
-        for index, text in enumerate(listed if isinstance(listed, list) else ()):
-            if not isinstance(text, str) or not text.strip():
-                continue  # its type is an error already
-            try:
-                parse_key(text)
-            except (ValueError, TenexError) as fault:
-                name = f"people.{group}[{index}]"
-                yield f"{where(name)}: {name}: {fault}"

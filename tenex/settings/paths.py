@@ -140,15 +140,19 @@ def _is_file(path: Path) -> bool:
 
 
 def example_config() -> Path:
-    """Path of the documented example configuration: in the installed package, else in the checkout."""
-    installed = _PACKAGE / "config" / "tenex.example.toml"
-    return installed if installed.is_file() else _PACKAGE.parent / "config" / "tenex.example.toml"
+    """Path of the documented example configuration."""
+    return _example("tenex.example.toml")
 
 
 def example_folder(kind: Literal["agents", "workflows"]) -> Path:
-    """Folder of the examples of a kind, found like `example_config`."""
-    installed = _PACKAGE / "config" / kind
-    return installed if installed.is_dir() else _PACKAGE.parent / "config" / kind
+    """Folder of the examples of a kind."""
+    return _example(kind)
+
+
+def _example(name: str) -> Path:
+    """An example in the installed package, else in the checkout."""
+    installed = _PACKAGE / "config" / name
+    return installed if installed.exists() else _PACKAGE.parent / "config" / name
 
 
 def resolve_paths(settings: Settings) -> ProjectPaths:
@@ -157,13 +161,7 @@ def resolve_paths(settings: Settings) -> ProjectPaths:
     here = ProjectPaths(
         data=data,
         config=settings.file,
-        conversations=_absolute(Path(settings.paths.conversations), data),
-        workspace=_absolute(Path(settings.paths.workspace), data),
-        keys=_absolute(Path(settings.paths.keys), data),
-        agents=_absolute(Path(settings.paths.agents), data),
-        workflows=_absolute(Path(settings.paths.workflows), data),
-        checkpoints=_absolute(Path(settings.paths.checkpoints), data),
-        socket=_absolute(Path(settings.paths.socket), data),
+        **{name: _absolute(Path(path), data) for name, path in settings.paths},
         code_refusal=settings.code_refusal,
     )
     workspace = _real(here.workspace)
@@ -181,13 +179,7 @@ def check_paths(settings: Settings) -> None:
         ConfigurationError: one sentence for each.
     """
     here = resolve_paths(settings)
-    ours = {
-        "conversations": here.conversations,
-        "keys": here.keys,
-        "agents": here.agents,
-        "workflows": here.workflows,
-        "checkpoints": here.checkpoints,
-    }
+    ours = {name: getattr(here, name) for name in ("conversations", "keys", "agents", "workflows", "checkpoints")}
     faults = [
         f"paths.{name}: {path} is a file; it must be a folder"
         for name, path in {**ours, "workspace": here.workspace}.items()

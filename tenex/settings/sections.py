@@ -93,6 +93,23 @@ class People(Section):
     share_lessons: bool = False
 
 
+def parse_people(
+    people: Mapping[str, Any], parse_key: Callable[[str], PublicKey]
+) -> tuple[dict[str, set[PublicKey]], dict[str, str]]:
+    """The keys of owners and members, and the errors by setting; what is no text is an error of its type already."""
+    found: dict[str, set[PublicKey]] = {"owners": set(), "members": set()}
+    faults: dict[str, str] = {}
+    for group, keys in found.items():
+        listed = people.get(group)
+        for index, text in enumerate(listed if isinstance(listed, list) else ()):
+            if isinstance(text, str) and text.strip():
+                try:
+                    keys.add(parse_key(text))
+                except (ValueError, TenexError) as fault:
+                    faults[f"people.{group}[{index}]"] = str(fault)
+    return found, faults
+
+
 class Project(Section):
     """How the project introduces itself on Nostr."""
 
@@ -404,14 +421,8 @@ class Settings(BaseSettings):
             ConfigurationError: a key cannot be read, or no one may talk here.
         """
         source = str(self._file or self._data)
-        faults: list[str] = []
-        found: dict[str, set[PublicKey]] = {"owners": set(), "members": set()}
-        for group, keys in found.items():
-            for index, text in enumerate(getattr(self.people, group)):
-                try:
-                    keys.add(parse_key(text))
-                except (ValueError, TenexError) as fault:
-                    faults.append(f"{source}: people.{group}[{index}]: {fault}")
+        found, wrong = parse_people(self.people.model_dump(), parse_key)
+        faults = [f"{source}: {name}: {fault}" for name, fault in wrong.items()]
         if not faults and not any(found.values()) and not self.people.open:
             faults.append(f"{source}: people.owners: no one may talk here; list your npub, or run `tenex init`")
         if faults:

@@ -128,7 +128,7 @@ class Meter:
             case "tool":  # a known name: calls of unknown tools never start
                 self._tool_calls.labels(self._tools[interval.tool], _boolean_label(interval.outcome == "ok")).inc()
 
-    def _count(self, c: Conversation, record: r.Record) -> None:
+    def _count(self, c: Conversation, record: r.Record) -> None:  # noqa: C901 one case a record: flat
         match record:
             case r.ModelResponded():
                 self._spend(record.step.usage, record.step.model, run_agent(record.run), "answered")
@@ -144,13 +144,6 @@ class Meter:
                 self._spend(record.usage, record.model, agent, "cancelled")
             case r.RetryScheduled(limit=""):
                 self._retry(c, record)
-            case _:
-                self._count_plain(record)
-        if self._held and isinstance(record, _END_OF_HOLD):
-            self._held.discard((c.id, getattr(record, "run", None)))
-
-    def _count_plain(self, record: r.Record) -> None:
-        match record:
             case r.MessageRecorded():
                 self._messages.labels("message").inc()
             case r.CommandGiven():
@@ -167,6 +160,8 @@ class Meter:
                 self._opened.labels(record.phase).inc()
             case r.ToolCallRejected():
                 self._tool_refusals.inc()
+        if self._held and isinstance(record, _END_OF_HOLD):
+            self._held.discard((c.id, getattr(record, "run", None)))
 
     def _retry(self, c: Conversation, record: r.RetryScheduled) -> None:
         self._retries.inc()

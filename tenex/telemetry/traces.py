@@ -8,7 +8,8 @@
 
 Names and attributes follow the semantic conventions for generative AI, others are `tenex.*`. Times are those of the
 records, and ids are derived from keys, so spans of one turn by two processes belong together. The SDK is the extra
-`otel`, imported on demand; it exports from its own thread and drops what it cannot send.
+`otel`, so this module is imported only where spans are wanted; it exports from its own thread and drops what it cannot
+send.
 """
 
 import asyncio
@@ -17,24 +18,31 @@ import logging
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.errors import ConfigurationError
-from tenex.core.installation import pip_install
 
 from .durations import Interval, Intervals
 from .spans import DESCRIBE, FAILED, Attributes, content, prompt, why
-
-if TYPE_CHECKING:
-    from opentelemetry.context import Context
-    from opentelemetry.sdk.trace.export import SpanExporter
-    from opentelemetry.trace import Span
 
 log = structlog.get_logger(__name__)
 
@@ -54,51 +62,83 @@ PROMPTS: Final = 1_000
 """Prompts of open runs kept for their spans; bounded, because the end of a run may never be seen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceConfig:
-    """Where spans are sent, and whether they contain messages."""
-
-    endpoint: str
-    """A collector's OTLP address over HTTP; a bare host means its `/v1/traces`."""
-    content: bool = False
-    version: str = ""
-    """The version of tenex."""
-
-
-def open_traces(config: TraceConfig) -> "TraceExport":
+def open_traces(endpoint: str, *, with_content: bool = False, version: str = "") -> "TraceExport":
     """Export spans to a collector; it is first contacted with the first spans.
 
     Headers, certificates and more come from the SDK's environment variables (`OTEL_EXPORTER_OTLP_HEADERS` ...).
 
-    Raises:
-        ConfigurationError: the extra `otel` is not installed.
+    Args:
+        endpoint: its OTLP address over HTTP; a bare host means its `/v1/traces`.
+        with_content: whether spans contain messages.
+        version: the version of tenex.
     """
-    try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    except ImportError as fault:
-        raise ConfigurationError(
-            [f"traces.endpoint: exporting spans needs the extra `otel`. Run: {pip_install(extra='otel')}"]
-        ) from fault
-    endpoint = config.endpoint
     if urlsplit(endpoint).path in ("", "/"):
         endpoint = f"{endpoint.rstrip('/')}/v1/traces"
-    return TraceExport(OTLPSpanExporter(endpoint=endpoint, timeout=SEND_TIMEOUT), config)
+    exporter = OTLPSpanExporter(endpoint=endpoint, timeout=SEND_TIMEOUT)
+    return TraceExport(exporter, with_content=with_content, version=version)
+
+
+class PresetIds(IdGenerator):
+    """Returns preset ids; set `next`, and `trace` for a root span, before each span."""
+
+    def __init__(self) -> None:
+        self.next = 1
+        self.trace = 1
+
+    def generate_span_id(self) -> int:
+        """The preset span id."""
+        return self.next
+
+    def generate_trace_id(self) -> int:
+        """The preset trace id."""
+        return self.trace
+
+
+class LoggingExporter(SpanExporter):
+    """Wraps an exporter; logs when it starts to fail and when it works again."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self._stopped = threading.Event()
+        self.lost = 0
+        """Spans lost since it last worked."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send a batch; in the SDK's thread."""
+        try:
+            result = self._exporter.export(spans)
+        except Exception as fault:  # noqa: BLE001 whatever is raised, the batch was not sent
+            result = SpanExportResult.FAILURE
+            log.debug("traces.export_failed", reason=type(fault).__name__)
+        if result is SpanExportResult.SUCCESS:
+            if self.lost:
+                log.info("traces.sent_again", lost=self.lost)
+            self.lost = 0
+        else:
+            if not self.lost:
+                log.warning("traces.not_sent", spans=len(spans), hint="is the collector at traces.endpoint reachable?")
+            self.lost += len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        """Shut the exporter down, once; during an export its wait between two tries is interrupted."""
+        if not self._stopped.is_set():
+            self._stopped.set()
+            self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Wait for pending exports."""
+        return self._exporter.force_flush(timeout_millis)
 
 
 class TraceExport:
     """Builds and exports spans; an `Observer` of all conversations."""
 
-    def __init__(self, exporter: "SpanExporter", config: TraceConfig) -> None:
+    def __init__(self, exporter: SpanExporter, *, with_content: bool = False, version: str = "") -> None:
         """Use an exporter of the SDK; see `open_traces`."""
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-        from .otel_exporter import LoggingExporter, PresetIds
-
         # the SDK logs every batch; LoggingExporter logs once
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
-        self._content = config.content
+        self._content = with_content
         self._intervals = Intervals()
         self._ids = PresetIds()
         self._exporter = LoggingExporter(exporter)
@@ -106,12 +146,12 @@ class TraceExport:
             self._exporter, max_queue_size=QUEUE, schedule_delay_millis=EVERY_MS, max_export_batch_size=512
         )
         provider = TracerProvider(
-            resource=Resource.create({"service.name": "tenex", "service.version": config.version}),
+            resource=Resource.create({"service.name": "tenex", "service.version": version}),
             id_generator=self._ids,
             shutdown_on_exit=False,
         )
         provider.add_span_processor(self._processor)
-        self._tracer = provider.get_tracer("tenex", config.version)
+        self._tracer = provider.get_tracer("tenex", version)
         self._prompts: dict[tuple[str, str], Attributes] = {}
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
@@ -159,8 +199,6 @@ class TraceExport:
         describe = DESCRIBE.get(interval.stage)
         if describe is None:
             return
-        from opentelemetry.trace import SpanKind, Status, StatusCode
-
         name, attributes = describe(interval)
         attributes |= {
             "gen_ai.conversation.id": interval.conversation,
@@ -173,7 +211,7 @@ class TraceExport:
             attributes |= content(interval, c)
         is_call = interval.stage in ("model", "route")
         self._ids.next = _id(interval.conversation, interval.key, 8)
-        span: Span = self._tracer.start_span(
+        span = self._tracer.start_span(
             name,
             context=self._context(interval),
             kind=SpanKind.CLIENT if is_call else SpanKind.INTERNAL,
@@ -185,11 +223,8 @@ class TraceExport:
             span.set_status(Status(StatusCode.ERROR, why(interval.ending) if self._content else interval.outcome))
         span.end(max(interval.began, interval.ended) * 1_000_000)
 
-    def _context(self, interval: Interval) -> "Context":
+    def _context(self, interval: Interval) -> Context:
         """The parent span; a root span has only its trace."""
-        from opentelemetry.context import Context
-        from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
-
         trace = _id(interval.conversation, f"cycle {interval.cycle}", 16)
         if not interval.parent:
             self._ids.trace = trace

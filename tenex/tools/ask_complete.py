@@ -11,40 +11,33 @@ from .tool import object_schema, string, without_checks
 COMPLETE: Final = ToolRule(name="complete", access=Access.SPEAK, replay=Replay.READ)
 ASK: Final = ToolRule(name="ask", access=Access.SPEAK, replay=Replay.READ)
 
-
-def complete_spec() -> ToolSpec:
-    """The `complete` of every phase; that verification needs a verdict is checked when it is called."""
-    return ToolSpec(
-        name=COMPLETE.name,
-        description="Ends your part of the work.",
-        parameters=without_checks(
-            object_schema(
-                {"response": string("What the person reads.", min_length=1)},
-                {
-                    "summary": string("For the next agents, in a few sentences."),
-                    "verdict": {
-                        "type": "string",
-                        "enum": ["verified", "issues"],
-                        "description": "In verification, and needed there.",
-                    },
-                    "issues": string("Each fault, and the steps to see it again."),
+COMPLETE_SPEC: Final = ToolSpec(
+    name=COMPLETE.name,
+    description="Ends your part of the work.",
+    parameters=without_checks(
+        object_schema(
+            {"response": string("What the person reads.", min_length=1)},
+            {
+                "summary": string("For the next agents, in a few sentences."),
+                "verdict": {
+                    "type": "string",
+                    "enum": ["verified", "issues"],
+                    "description": "In verification, and needed there.",
                 },
-            )
-        ),
-    )
+                "issues": string("Each fault, and the steps to see it again."),
+            },
+        )
+    ),
+)
+"""The `complete` of every phase; that verification needs a verdict is checked when it is called."""
 
-
-def ask_spec() -> ToolSpec:
-    """The `ask` of every phase that has one."""
-    return ToolSpec(
-        name=ASK.name,
-        description=(
-            "Asks the person a question and waits for the answer: only what you can neither find out nor decide."
-        ),
-        parameters=without_checks(
-            object_schema(
-                {"question": string(min_length=1)},
-                {"options": {"type": "array", "items": {"type": "string"}, "description": "To choose from."}},
-            )
-        ),
-    )
+ASK_SPEC: Final = ToolSpec(
+    name=ASK.name,
+    description="Asks the person a question and waits for the answer: only what you can neither find out nor decide.",
+    parameters=without_checks(
+        object_schema(
+            {"question": string(min_length=1)},
+            {"options": {"type": "array", "items": {"type": "string"}, "description": "To choose from."}},
+        )
+    ),
+)

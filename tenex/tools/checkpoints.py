@@ -202,7 +202,9 @@ class Checkpoints:
                 return []
             raw = self._git.run("log", "-z", "--reverse", "--format=%T%n%B", _ref(conversation))
         entries = (entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry)
-        return [_commit(tree, message, conversation) for tree, _, message in entries]
+        key = re.compile(rf"^key: {re.escape(conversation)}:(\d{{1,18}})$", re.MULTILINE)
+        named = ((tree, message, key.search(message)) for tree, _, message in entries)
+        return [Commit(tree, message.partition(" ")[0], int(call[1]) if call else 0) for tree, message, call in named]
 
     def _differences(self, before: str, after: str) -> Iterator[tuple[bytes, Kept | None, bool]]:
         """Paths whose content or kind differs between two trees, what was there, and whether something is now."""
@@ -260,11 +262,6 @@ class Checkpoints:
 
 def _ref(conversation: str) -> str:
     return f"refs/tenex/{re.sub(r'[^0-9A-Za-z_-]', '-', conversation) or '-'}"
-
-
-def _commit(tree: str, message: str, conversation: str) -> Commit:
-    key = re.search(rf"^key: {re.escape(conversation)}:(\d{{1,18}})$", message, re.MULTILINE)
-    return Commit(tree=tree, moment=message.partition(" ")[0], call=int(key[1]) if key else 0)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
-from .tool import Refusal, Tool, blocking_body, integer, object_schema, string
+from .tool import Refusal, Tool, blocking_body, integer, object_schema, string, with_remarks
 from .workspace import Workspace, digest
 
 LARGEST_FILE: Final = 16 * 1024 * 1024
@@ -104,7 +104,7 @@ def _window(whole: str, shown: str, offset: int, limit: int) -> str:
         remarks.append(f"Lines {offset} to {last} of {len(lines)}; read on with offset {last + 1}.")
     elif offset > 1:
         remarks.append(f"Lines {offset} to {last} of {len(lines)}; this is the end.")
-    return f"{body}\n[{' '.join(remarks)}]" if remarks else body
+    return with_remarks(body, remarks)
 
 
 def list_files_tool(workspace: Workspace) -> Tool:
@@ -122,8 +122,7 @@ def list_files_tool(workspace: Workspace) -> Tool:
             remarks.append(f"{len(found) - LISTED} more are not shown; narrow it down with `path` or `pattern`.")
         if len(visited) > VISITED:
             remarks.append(f"Only the first {VISITED} files were looked at; name a folder in `path`.")
-        body = "\n".join(found[:LISTED])
-        return ToolResult(ok=True, content=f"{body}\n[{' '.join(remarks)}]" if remarks else body)
+        return ToolResult(ok=True, content=with_remarks("\n".join(found[:LISTED]), remarks))
 
     return Tool(
         name="list_files",

@@ -12,7 +12,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from .files_read import VISITED, as_text, fits
-from .tool import Refusal, Tool, blocking_body, boolean, object_schema, string
+from .tool import Refusal, Tool, blocking_body, boolean, object_schema, string, with_remarks
 from .workspace import Workspace
 
 LARGEST_SEARCHED: Final = 1024 * 1024
@@ -86,14 +86,12 @@ def search_files_tool(workspace: Workspace, *, deadline: float = DEADLINE) -> To
         del context
         matches = _matcher(arguments["pattern"], arguments, time.monotonic() + deadline)
         texts = _Texts(workspace, arguments.get("path") or ".", arguments.get("glob", ""))
-        found: list[str] = []
-        for path, whole in texts:
-            for number, line in enumerate(whole.split("\n"), 1):
-                if matches(line):
-                    if len(found) == MOST_FOUND:
-                        return _result(found, [_MORE, *texts.remarks()])
-                    found.append(f"{path}:{number}: {_shortened(line)}")
-        return _result(found, texts.remarks())
+        lines = ((path, number, line) for path, whole in texts for number, line in enumerate(whole.split("\n"), 1))
+        hits = (f"{path}:{number}: {_shortened(line)}" for path, number, line in lines if matches(line))
+        found = list(islice(hits, MOST_FOUND + 1))
+        more = [_MORE] if len(found) > MOST_FOUND else []
+        body = "\n".join(found[:MOST_FOUND]) or "Nothing was found."
+        return ToolResult(ok=True, content=with_remarks(body, [*more, *texts.remarks()]))
 
     return Tool(
         name="search_files",
@@ -136,11 +134,6 @@ def _matcher(pattern: str, options: Mapping[str, Any], deadline: float) -> Calla
             ) from error
 
     return matches
-
-
-def _result(found: list[str], remarks: list[str]) -> ToolResult:
-    body = "\n".join(found) or "Nothing was found."
-    return ToolResult(ok=True, content=f"{body}\n[{' '.join(remarks)}]" if remarks else body)
 
 
 def _shortened(line: str) -> str:

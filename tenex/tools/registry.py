@@ -22,7 +22,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from .arguments import Arguments
-from .ask_complete import ASK, COMPLETE, ask_spec, complete_spec
+from .ask_complete import ASK, ASK_SPEC, COMPLETE, COMPLETE_SPEC
 from .serialized_calls import Transactions
 from .tool import Refusal, Tool
 
@@ -92,9 +92,9 @@ class ToolRegistry:
             return ()
         as_configured, specs = self._specs.get((known.slug, phase), (None, ()))
         if as_configured is not known:
-            words = {ASK.name: ask_spec(), COMPLETE.name: complete_spec()}
-            named = {**self._tools, **self._methods.get(known.slug, {})}
-            specs = tuple(words.get(name) or named[name].spec for name in self._permitted(known, phase))
+            tools = {**self._tools, **self._methods.get(known.slug, {})}
+            named = {ASK.name: ASK_SPEC, COMPLETE.name: COMPLETE_SPEC} | {name: one.spec for name, one in tools.items()}
+            specs = tuple(named[name] for name in self._permitted(known, phase))
             self._specs[known.slug, phase] = known, specs
         return specs
 

@@ -125,13 +125,9 @@ def wrapped(
     if can_write:
         for path in protected:
             line += ["--ro-bind-try", str(path), str(path)]
-    return [*line, "--remount-ro", "/", "--chdir", str(cwd or root), "--", *_begun(command)]
-
-
-def _begun(command: Sequence[str]) -> list[str]:
-    """The command, begun by `sandbox_init`."""
-    plain = getattr(sys, "_base_executable", "") or sys.executable  # it needs nothing of an environment
-    return [plain, "-I", "-S", "-B", "-c", _init(), str(MOST_PROCESSES), *command]
+    line += ["--remount-ro", "/", "--chdir", str(cwd or root), "--"]
+    plain = getattr(sys, "_base_executable", "") or sys.executable  # `sandbox_init` needs nothing of an environment
+    return [*line, plain, "-I", "-S", "-B", "-c", _init(), str(MOST_PROCESSES), *command]
 
 
 @cache

@@ -7,8 +7,7 @@ still be found: the state a call left is kept before anything is undone. A call 
 like any other. Calls that read do not wait.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,7 +21,7 @@ from .pending_revert import PendingRevert
 from .process import decoded, named
 from .shadow_git import CheckpointFailed, ShadowDamaged
 from .snapshots import IGNORE_FILE, Snapshot
-from .tool import Tool, run_uncancellable
+from .tool import Tool, run_uncancellable, with_remarks
 from .workspace import Workspace
 from .write_policy import is_confined, may_change
 
@@ -75,7 +74,9 @@ class Transactions:
         """
         if tool.access not in (Access.CHANGE, Access.RUN):
             return await call()
-        async with self._taken(tool, context):
+        if self._turn.locked():
+            _log.info("tool.queued", tool=tool.name, **_named(context))
+        async with self._turn:
             if not tool.leaves_changes or self._checkpoints is None:
                 return await call()
             begun = await run_uncancellable(lambda: self._begin(tool, context))
@@ -93,13 +94,6 @@ class Transactions:
                 return _reminded(result, begun)  # a refusal has changed nothing
             outcome = await run_uncancellable(lambda: self._end(tool, context, begun))
             return _reminded(_with_changes(result, outcome, context) if tool.access is Access.RUN else result, begun)
-
-    @asynccontextmanager
-    async def _taken(self, tool: Tool, context: ExecutionContext) -> AsyncIterator[None]:
-        if self._turn.locked():
-            _log.info("tool.queued", tool=tool.name, **_named(context))
-        async with self._turn:
-            yield
 
     def _begin(self, tool: Tool, context: ExecutionContext) -> _Begun:
         assert self._checkpoints is not None
@@ -262,7 +256,7 @@ def _with_changes(result: ToolResult, outcome: _Outcome | None, context: Executi
         remarks.append(f"Only the first {MOST_TOUCHED} of these paths count as changed in this cycle.")
     return replace(
         result,
-        content=f"{result.content}\n[{' '.join(remarks)}]" if remarks else result.content,
+        content=with_remarks(result.content, remarks),
         touched=tuple(dict.fromkeys([*result.touched, *touched[:MOST_TOUCHED], *stuck[:MOST_TOUCHED]])),
         reverted=tuple(reverted[:MOST_TOUCHED]),
     )

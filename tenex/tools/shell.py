@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.config import Replay
-from tenex.core.errors import InternalError
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
@@ -56,138 +55,58 @@ class ShellRules:
     """What stays free on disk: none runs below it, and one that comes below it is stopped."""
 
 
-def _may_change_files(context: ExecutionContext) -> bool:
-    return not is_confined(context.phase)
-
-
-def shell_tool(
-    workspace: Workspace,
-    rules: ShellRules,
-    *,
-    may_write: Callable[[ExecutionContext], bool] = _may_change_files,
-    scratch: Path | None = None,
-) -> Tool:
-    """The tool `shell`.
-
-    Args:
-        workspace: where commands run.
-        rules: how; with the policy `OFF` there is no tool, do not ask for one.
-        may_write: whether the workspace may be written to in a call.
-        scratch: the folder in which each call gets an empty one of its own; the system's unless given.
-
-    Raises:
-        InternalError: the policy is `OFF`.
-    """
-    if rules.policy is RunPolicy.OFF:
-        raise InternalError("there is no shell tool where shells are off")
-    most = max(1, int(rules.timeout))
-
-    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        command = checked(arguments["command"], "command")
-        folder = await asyncio.to_thread(workspace.resolve, arguments.get("cwd") or ".")
-        if not folder.is_dir():
-            shown = workspace.relative(folder)
-            raise Refusal(f"There is no folder {shown} to start in; `list_files` shows what there is.")
-        line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
-        deadline = min(int(arguments.get("timeout", most)), most)
-        confined = is_confined(context.phase)
-        one = _Command(workspace, rules, folder, deadline, can_write=may_write(context), confined=confined)
-        return await one.run(line, scratch)
-
-    network = "the network can be used" if rules.network else "there is no network"
-    confined = (
-        f" It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there, `.git` "
-        "read-only."
-    )
-    return _tool(
-        "shell",
-        f"Runs a command line in the workspace, for at most {most} s, without input. Each call is a new shell: folder, "
-        f"variables and background programs do not last.{confined if rules.policy is RunPolicy.SANDBOXED else ''}",
-        object_schema(
-            {"command": string(min_length=1)},
-            {
-                "timeout": integer(f"Seconds; {most} at most and unless given."),
-                "cwd": string("A folder; the workspace unless given."),
-            },
-        ),
-        body,
-        most,
-    )
-
-
-def python_tool(
-    workspace: Workspace,
-    rules: ShellRules,
-    *,
-    may_write: Callable[[ExecutionContext], bool],
-    scratch: Path | None = None,
-) -> Tool:
-    """The tool `python`; its arguments are those of `shell_tool`, and there is none where shells are off."""
-    most = max(1, int(rules.timeout))
-
-    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        program = checked(arguments["program"], "program")
-        line = [sys.executable, "-B", "-c", program]  # without -I: modules of the workspace can be imported
-        confined = is_confined(context.phase)
-        one = _Command(workspace, rules, workspace.root, most, can_write=may_write(context), confined=confined)
-        return await one.run(line, scratch)
-
-    return _tool(
-        "python",
-        f"Runs a program of Python in the workspace, as `shell` runs a command, for at most {most} s. Reports the"
-        " exit status and what it printed, so print what you want to know. Each call is a new process.",
-        object_schema({"program": string("The program.", min_length=1)}),
-        body,
-        most,
-    )
-
-
-def _tool(name: str, description: str, parameters: Mapping[str, Any], body: Body, most: int) -> Tool:
-    return Tool(
-        name=name,
-        description=description,
-        parameters=parameters,
-        access=Access.RUN,
-        replay=Replay.ONCE,
-        body=body,
-        time_cap=most + process.GRACE + 5,  # its own deadline comes first, with a better message
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class _Command:
-    """One command in the workspace."""
+class Programs:
+    """How the tools that run programs run them."""
 
     workspace: Workspace
     rules: ShellRules
-    folder: Path
-    deadline: int
-    can_write: bool
-    confined: bool
-    """Whether there are files that the phase does not let it change."""
+    may_write: Callable[[ExecutionContext], bool] = lambda context: not is_confined(context.phase)
+    """Whether the workspace may be written to in a call."""
+    scratch: Path | None = None
+    """The folder in which each call gets an empty one of its own; the system's unless given."""
 
-    async def run(self, command: Sequence[str], scratch: Path | None) -> ToolResult:
+    @property
+    def most(self) -> int:
+        """The seconds that a program may take."""
+        return max(1, int(self.rules.timeout))
+
+    def tool(self, name: str, description: str, parameters: Mapping[str, Any], body: Body) -> Tool:
+        """A tool that runs programs."""
+        return Tool(
+            name=name,
+            description=description,
+            parameters=parameters,
+            access=Access.RUN,
+            replay=Replay.ONCE,
+            body=body,
+            time_cap=self.most + process.GRACE + 5,  # its own deadline comes first, with a better message
+        )
+
+    async def run(self, command: Sequence[str], context: ExecutionContext, folder: Path, deadline: int) -> ToolResult:
+        """Run a program in a folder of the workspace."""
         await asyncio.to_thread(self.rules.reserve.refuse_if_short)
         root, settled = self.workspace.root, workspace_scan.Settled()
-        async with sandbox.scratch_folder(scratch) as own:
+        can_write, confined = self.may_write(context), is_confined(context.phase)
+        async with sandbox.scratch_folder(self.scratch) as own:
             before = await asyncio.to_thread(workspace_scan.take, root)
-            line, environment = self._line(command, own, before)
+            line, environment = self._line(command, folder, own, before, can_write=can_write)
             try:
                 outcome = await process.run(
                     line,
-                    cwd=self.folder,
+                    cwd=folder,
                     environment=environment,
-                    deadline=self.deadline,
+                    deadline=deadline,
                     most_output=MOST_OUTPUT,
                     limits=LIMITS,
                     reserve=self.rules.reserve,
                 )
             finally:
-                settle = partial(workspace_scan.settle, root, before, confined=self.confined)
-                if self.can_write and (self.confined or self.rules.policy is RunPolicy.SANDBOXED):
+                settle = partial(workspace_scan.settle, root, before, confined=confined)
+                if can_write and (confined or self.rules.policy is RunPolicy.SANDBOXED):
                     settled = await run_uncancellable(settle)
-        ended = outcome.ended("The command", self.deadline)
-        if not self.can_write:
+        ended = outcome.ended("The command", deadline)
+        if not can_write:
             ended += " The workspace was read-only to it in this phase."
         if settled.removed:
             gone = named(decoded(settled.removed))
@@ -197,11 +116,11 @@ class _Command:
         return outcome.result(ended)
 
     def _line(
-        self, command: Sequence[str], own: Path, before: workspace_scan.Survey
+        self, command: Sequence[str], folder: Path, own: Path, before: workspace_scan.Survey, *, can_write: bool
     ) -> tuple[Sequence[str], dict[str, str]]:
         """The command to run, and the environment to run it in."""
         if self.rules.policy is RunPolicy.UNSANDBOXED:
-            if not self.can_write:
+            if not can_write:
                 raise Refusal(
                     "Commands cannot be run in this phase: nothing here could undo what they change. Use `check`, or "
                     "the tools that read."
@@ -214,13 +133,63 @@ class _Command:
             root,
             command,
             _environment(sandbox.HOME),
-            cwd=self.folder,
-            can_write=self.can_write,
+            cwd=folder,
+            can_write=can_write,
             network=self.rules.network,
             files={f"/etc/{name}": own / name for name in _NAMES},
             protected=[root / os.fsdecode(path) for path in before.protected()],
         )
         return wrapped, {}
+
+
+def shell_tool(programs: Programs) -> Tool:
+    """The tool `shell`."""
+    workspace, rules, most = programs.workspace, programs.rules, programs.most
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        command = checked(arguments["command"], "command")
+        folder = await asyncio.to_thread(workspace.resolve, arguments.get("cwd") or ".")
+        if not folder.is_dir():
+            shown = workspace.relative(folder)
+            raise Refusal(f"There is no folder {shown} to start in; `list_files` shows what there is.")
+        line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
+        return await programs.run(line, context, folder, min(int(arguments.get("timeout", most)), most))
+
+    network = "the network can be used" if rules.network else "there is no network"
+    confined = (
+        f" It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there, `.git` "
+        "read-only."
+    )
+    return programs.tool(
+        "shell",
+        f"Runs a command line in the workspace, for at most {most} s, without input. Each call is a new shell: folder, "
+        f"variables and background programs do not last.{confined if rules.policy is RunPolicy.SANDBOXED else ''}",
+        object_schema(
+            {"command": string(min_length=1)},
+            {
+                "timeout": integer(f"Seconds; {most} at most and unless given."),
+                "cwd": string("A folder; the workspace unless given."),
+            },
+        ),
+        body,
+    )
+
+
+def python_tool(programs: Programs) -> Tool:
+    """The tool `python`."""
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        program = checked(arguments["program"], "program")
+        line = [sys.executable, "-B", "-c", program]  # without -I: modules of the workspace can be imported
+        return await programs.run(line, context, programs.workspace.root, programs.most)
+
+    return programs.tool(
+        "python",
+        f"Runs a program of Python in the workspace, as `shell` runs a command, for at most {programs.most} s. Reports "
+        "the exit status and what it printed, so print what you want to know. Each call is a new process.",
+        object_schema({"program": string("The program.", min_length=1)}),
+        body,
+    )
 
 
 def checked(command: str, name: str) -> str:

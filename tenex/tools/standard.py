@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tenex.core.ports import ExecutionContext
-
 from .ask_complete import ASK, COMPLETE
 from .check import check_tool
 from .files_read import list_files_tool, read_file_tool
@@ -17,7 +15,7 @@ from .learn import Lessons, learn_tool
 from .sandbox import RunPolicy
 from .search_conversation import PastMessages, search_conversation_tool
 from .serialized_calls import Transactions
-from .shell import ShellRules, python_tool, shell_tool
+from .shell import Programs, ShellRules, python_tool, shell_tool
 from .tool import Tool
 from .workspace import Workspace
 
@@ -46,15 +44,13 @@ class ToolDependencies:
     transactions: Transactions | None = None
     scratch: Path | None = None
 
-    def may_write(self, context: ExecutionContext) -> bool:
-        """Whether a program may write to the workspace in a call."""
-        return (self.transactions or Transactions(self.workspace)).may_write(context)
-
-
-def _shell(make: Callable[..., Tool], d: ToolDependencies) -> Tool | None:
-    if d.shell.policy is RunPolicy.OFF:
-        return None
-    return make(d.workspace, d.shell, may_write=d.may_write, scratch=d.scratch)
+    @property
+    def programs(self) -> Programs | None:
+        """How `shell` and `python` run programs; None where they are switched off."""
+        if self.shell.policy is RunPolicy.OFF:
+            return None
+        may_write = (self.transactions or Transactions(self.workspace)).may_write
+        return Programs(self.workspace, self.shell, may_write, self.scratch)
 
 
 _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
@@ -68,8 +64,8 @@ _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
     "move_file": lambda d: move_file_tool(d.workspace),
     "delete_file": lambda d: delete_file_tool(d.workspace),
     "check": lambda d: None if d.check is RunPolicy.OFF else check_tool(d.workspace, d.check, scratch=d.scratch),
-    "shell": lambda d: _shell(shell_tool, d),
-    "python": lambda d: _shell(python_tool, d),
+    "shell": lambda d: shell_tool(d.programs) if d.programs else None,
+    "python": lambda d: python_tool(d.programs) if d.programs else None,
     "search_conversation": lambda d: search_conversation_tool(d.past_messages),
     "learn": lambda d: learn_tool(d.lessons),
 }

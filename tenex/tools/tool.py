@@ -1,7 +1,7 @@
 """What a tool is to the registry, the schemas of its parameters, and how it refuses a call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -92,6 +92,12 @@ def integer(description: str, *, maximum: int = LARGEST) -> dict[str, Any]:
 def boolean(description: str = "") -> dict[str, Any]:
     """The schema of a boolean that is false unless given."""
     return {"type": "boolean", "description": description} if description else {"type": "boolean"}
+
+
+def with_remarks(body: str, remarks: Iterable[str]) -> str:
+    """What a tool shows, with remarks on what it left out."""
+    said = " ".join(remarks)
+    return f"{body}\n[{said}]" if said else body
 
 
 def blocking_body(work: Callable[[Mapping[str, Any], ExecutionContext], ToolResult]) -> Body:

@@ -36,16 +36,8 @@ async def serving(data: Path) -> AsyncIterator[tuple[Application, str]]:
     """A daemon in this process, and its relay."""
     async with embedded_relay() as url:
         prepare(data, None, [url])
-        async with open_application(load(None, data, env={})) as app, asyncio.TaskGroup() as group:
-            ready = asyncio.Event()
-
-            async def is_ready() -> None:
-                ready.set()
-
-            group.create_task(app.serve(is_ready))
-            await ready.wait()
+        async with open_application(load(None, data, env={})) as app, app.serving():
             yield app, url
-            app.runtime.stop()
 
 
 async def test_what_is_new_holds_from_the_next_message_on(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ from tenex.core.ports import (
 from tenex.core.records import Record
 from tenex.core.signals import Evaluated, InboundMessage
 from tenex.core.verdicts import Verdict, call_now
+from tenex.runtime.actor import ActorDependencies
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens
-from tenex.runtime.dependencies import ActorDependencies
 from tenex.runtime.executors import Executors
 from tenex.runtime.functions import FunctionCalls
 from tenex.runtime.inbox import Inbox

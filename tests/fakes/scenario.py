@@ -23,7 +23,6 @@ from typing import Any, Self
 
 from tenex.core import records as r
 from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
-from tenex.core.context.prompt_lookup import prompted
 from tenex.core.context.transcript import entries_for
 from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation, fold
@@ -50,6 +49,7 @@ from tenex.core.signals import (
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import Run
 from tenex.core.verdicts import Verdict, call_now
+from tenex.runtime.actor import prompted
 from tenex.workflows.phases.router_prompt import question_for
 
 ID = ConversationId("c" * 64)

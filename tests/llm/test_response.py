@@ -77,7 +77,6 @@ def test_text_thinking_and_calls_are_separated_and_keep_their_order() -> None:
     [
         (TextPart("PRIVATE"), "length", ModelRefused, r"cut off.*models\.max_output_tokens"),
         (ThinkingPart("PRIVATE"), "length", ModelRefused, r"it thought.*models\.max_output_tokens"),
-        (TextPart("PRIVATE"), "content_filter", ModelRefused, "content filter"),
         (TextPart("PRIVATE"), "error", ModelUnavailable, "ended its answer with an error"),
     ],
 )

@@ -99,6 +99,7 @@ def test_a_request_reaches_its_end_without_a_refusal(scenario: OfflinePlay) -> N
         (["Let's brainstorm ideas for a garden app", "create garden.txt with seeds"], "ended", "Learned:"),
         (["hi", "create a.txt with one", "change one to two in a.txt"], "ended", "Learned:"),
         ([HELLO, HELLO], "ended", "Learned:"),
+        (["Create a.py with A = 1", "Add a function f(a) that returns a to a.py"], "ended", "Learned:"),
         (["Create a.txt with one", "Append two to a.txt", "thank you"], "waiting", "You are"),
         (["Create a.txt with one", "List the files"], "waiting", "The files:\n\na.txt"),
         (["Create a.txt with one", "Read a.txt"], "waiting", "`a.txt`:\n\none"),
@@ -117,27 +118,6 @@ def test_conversations_come_to_rest_without_a_refusal(
     assert scenario.refusals() == []
     assert (scenario.conversation.status, last[: len(answer)]) == (status, answer)
     assert len(scenario.sent_texts()) >= len(texts)
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "before", "after"),
-    [
-        ("Create notes.txt with Buy milk.", "notes.txt", None, "Buy milk\n"),
-        ("Overwrite notes.txt with “new words”", "notes.txt", "old\n", "new words\n"),
-        ("Append three to notes.txt", "notes.txt", "", "three\n"),
-        ("Change cats to dogs in notes.txt", "notes.txt", "one\r\n\r\n  two cats\n", "one\r\n\r\n  two dogs\n"),
-        ("Add a function f(a) that returns a to a.py", "a.py", "A = 1\n", "A = 1\n\n\ndef f(a):\n    return a\n"),
-    ],
-)
-def test_a_file_is_changed_as_requested_verified_and_reflected_on(
-    scenario: OfflinePlay, text: str, name: str, before: str | None, after: str
-) -> None:
-    file = scenario.root / name
-    if before is not None:
-        file.write_bytes(before.encode())
-    assert scenario.writes(text).startswith("Learned:")
-    assert scenario.conversation.status == "ended"
-    assert file.read_bytes().decode() == after
 
 
 @pytest.mark.parametrize("text", ["Refactor server.py", "¿?", "What can you do?", "Create ../x.py that prints hello"])

@@ -29,7 +29,7 @@ from tenex.core.state.agent import Program
 from tenex.llm.scripted import OfflineModel
 from tenex.llm.scripted.worker import answer_work
 from tenex.prompting.agents import read_agent
-from tenex.tools.ask_complete import complete_spec
+from tenex.tools.ask_complete import COMPLETE_SPEC
 from tests.fakes.agent_phases import program, with_program
 from tests.fakes.scenario import WAITS, Router, Scenario, route
 
@@ -142,7 +142,7 @@ def moves(of: Program) -> list[tuple[str, str]]:
 
     def worker(conversation: Any, call: Any) -> ModelStep:
         run = conversation.runs[call.run]
-        tools = offered(conversation, run, one.rules, lambda phase, agent: [complete_spec()])
+        tools = offered(conversation, run, one.rules, lambda phase, agent: [COMPLETE_SPEC])
         request = work("", agent=run.agent, phase=run.phase)
         return answer_work(replace(request, entries=call.entries, tools=tools))
 

@@ -25,7 +25,7 @@ from tenex.core.signals import (
     ToolReturned,
     without_result,
 )
-from tenex.runtime.actor import _log_notable
+from tenex.runtime.actor import MAX_FAILURES, _log_notable
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, one_turn, reply
 from tests.fakes.virtual import virtual_time
@@ -116,20 +116,24 @@ async def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however
 
     def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[r.Record]:
         if isinstance(signal, MessageReceived) and signal.message.text == "odd":
+            tries.append(signal)
             raise ZeroDivisionError
         return decide(state, signal, rules, now)
 
+    tries: list[Signal] = []
     with monkeypatch.context() as patch:
         patch.setattr("tenex.runtime.actor.decide", odd)
         async with world.daemon() as daemon:
             written = world.clock.now() // 1000
             daemon.write("odd", event_id="b" * 64)
             await asyncio.sleep(60)
+            assert len(tries) == 1 + MAX_FAILURES, "the first try was in one batch with the signal that opened it"
             daemon.sent.clear()
             daemon.write("even")
             await daemon.until("waiting")
             await asyncio.sleep(DAY)
             assert daemon.runtime.coordinator.unjournaled_since() == written
+            assert sum("internal error" in text for text in world.order) == 1, "it is reported once"
     async with world.daemon() as daemon:
         assert daemon.runtime.coordinator.unjournaled_since() is None
         assert daemon.write("odd", event_id="b" * 64) == "admitted"

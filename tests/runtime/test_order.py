@@ -9,11 +9,11 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.effects import Effect, Key, ModelCall, Route
+from tenex.core.effects import Key, ModelCall
 from tenex.core.ids import EventId, Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.reducers import conversation as folds
-from tenex.core.signals import ModelAnswered, ModelFailed, RouteAnswered, Signal
+from tenex.core.signals import ModelAnswered, ModelFailed, Signal
 from tenex.core.state.run import CallState
 from tests.fakes.runtime import World, worker
 from tests.fakes.scenario import (
@@ -24,7 +24,6 @@ from tests.fakes.scenario import (
     plain_model,
     reply,
     route,
-    seven_phases,
     step_until,
 )
 from tests.fakes.virtual import virtual_time
@@ -154,39 +153,6 @@ def joint(c: Conversation) -> Any:
     words = sorted((message.name, message.text) for message in c.recent)
     asks = c.question and (c.question.attempt, c.question.retry)
     return (done, words, asks, c.status, c.phase, c.participants, c.unmet_gates, c.turn, c.usage, c.turns_since_user)
-
-
-def test_late_completions_and_routing_answers_change_nothing() -> None:
-    scenario = Scenario(seven_phases, plain_model)
-    scenario.user_writes("build it")
-    late: list[Signal] = []
-    for _ in range(120):
-        ready = [e for e in scenario.running.values() if isinstance(e, (Route, ModelCall))]
-        late.extend(_news(scenario, effect) for effect in ready)
-        if not scenario.step():
-            if scenario.conversation.status == "ended":
-                break
-            scenario.user_writes("go on")
-    assert scenario.conversation.status == "ended"
-    seq = scenario.conversation.next_seq
-    for signal in late:
-        assert scenario.handle(signal) == []
-    assert scenario.conversation.next_seq == seq
-    scenario.user_writes("and again")
-    for signal in late:
-        assert scenario.handle(signal) == []
-    step_until(scenario, lambda p: bool(p.conversation.runs))
-    for signal in late:
-        assert scenario.handle(signal) == []
-    check_invariants(scenario)
-
-
-def _news(scenario: Scenario, effect: Effect) -> Signal:
-    if isinstance(effect, Route):
-        return RouteAnswered(
-            key=effect.key, step=reply('{"agents": ["executor"], "phase": "execute", "reason": "late"}')
-        )
-    return ModelAnswered(key=effect.key, step=reply("late", ("write_file", {"path": "late"})))
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.03, 1.0])

@@ -5,15 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from tenex.core.config import PeerGroup, Policy
-from tenex.core.conversation import Conversation
-from tenex.core.decide.dispatch import decide
+from tenex.core.config import PeerGroup
 from tenex.core.errors import StoreDamaged
-from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
+from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import OutgoingMessage, PublishOutcome, UnsignedEvent
 from tenex.core.records import MessageRecorded, Record
-from tenex.core.signals import InboundMessage, MessageReceived, Signal
-from tenex.runtime.actor import MAX_FAILURES
+from tenex.core.signals import InboundMessage
 from tenex.runtime.coordinator import ConversationCoordinator
 from tests.fakes.runtime import Daemon, MemoryJournal, World
 from tests.fakes.scenario import ALICE, one_turn, reply
@@ -249,30 +246,3 @@ async def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
         speak(daemon, "other", conversation=THERE)
         await daemon.until("ended", THERE)
     assert not world.notified("damaged")
-
-
-@virtual_time
-async def test_a_message_that_an_internal_error_refuses_is_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world = Spoiled()
-
-    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[Record]:
-        if isinstance(signal, MessageReceived) and signal.message.text == "odd":
-            tries.append(signal)
-            raise ZeroDivisionError
-        return decide(state, signal, rules, now)
-
-    tries: list[Signal] = []
-    monkeypatch.setattr("tenex.runtime.actor.decide", odd)
-    async with world.daemon() as daemon:
-        speak(daemon, "odd")
-        await until_notified(world, "internal error")
-        assert len(tries) == 1 + MAX_FAILURES, (
-            "the first try was in one batch with the signal that opened the conversation"
-        )
-        daemon.sent.clear()
-        speak(daemon, "even")
-        await daemon.until("ended")
-        assert wrote(world) == ["even"]
-    assert len(world.notified("internal error")) == 1

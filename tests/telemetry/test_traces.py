@@ -16,12 +16,11 @@ from structlog.testing import capture_logs
 from tenex.core import records as r
 from tenex.telemetry import spans as spans_module
 from tenex.telemetry import traces as traces_module
-from tenex.telemetry.traces import TraceConfig, TraceExport, open_traces
+from tenex.telemetry.traces import TraceExport, open_traces
 from tests.fakes.scenario import ID, Scenario, reply
 
 from .kit import REFUSED, answering, feed, go_through, restarted, whole_conversation
 
-CONFIG = TraceConfig(endpoint="http://127.0.0.1:1/v1/traces", version="1.2.3")
 Span = Any
 
 
@@ -38,7 +37,7 @@ async def spans_of(
 ) -> Sequence[Span]:
     """The spans a process sends for these decisions."""
     exporter = InMemorySpanExporter()
-    traces = TraceExport(exporter, TraceConfig(endpoint=CONFIG.endpoint, content=content, version="1.2.3"))
+    traces = TraceExport(exporter, with_content=content, version="1.2.3")
     feed(traces, scenario, first, last)
     await traces.close()
     return exporter.get_finished_spans()
@@ -170,7 +169,7 @@ async def collector() -> AsyncIterator[Collector]:
 @pytest.mark.parametrize(("given", "path"), [("", "/v1/traces"), ("/my/traces", "/my/traces")])
 async def test_a_collector_gets_them_over_http(collector: Collector, given: str, path: str) -> None:
     scenario = whole_conversation()
-    traces = open_traces(TraceConfig(endpoint=f"{collector.url}{given}", version="1.2.3"))
+    traces = open_traces(f"{collector.url}{given}", version="1.2.3")
     feed(traces, scenario)
     await traces.close()
     assert set(collector.paths) == {path}
@@ -187,7 +186,7 @@ async def test_a_collector_gets_them_over_http(collector: Collector, given: str,
 async def test_half_a_surrogate_pair_costs_no_batch(collector: Collector) -> None:
     scenario = answering([reply("odd \ud800 words")], "planner")
     scenario.settle(1)
-    traces = open_traces(TraceConfig(endpoint=collector.url, content=True))
+    traces = open_traces(collector.url, with_content=True)
     feed(traces, scenario)
     await traces.close()
     assert "invoke_agent planner" in {span.name for span in collector.spans.values()}
@@ -199,7 +198,7 @@ async def test_a_collector_that_hangs_blocks_nothing_and_closing_is_bounded(
     monkeypatch.setattr(traces_module, "CLOSE_TIMEOUT", 0.5)
     collector.free.clear()
     scenario = whole_conversation()
-    traces = open_traces(TraceConfig(endpoint=collector.url))
+    traces = open_traces(collector.url)
     began = time.monotonic()
     feed(traces, scenario)
     with capture_logs() as logged:
@@ -212,7 +211,7 @@ async def test_a_collector_that_hangs_blocks_nothing_and_closing_is_bounded(
 
 async def test_an_unreachable_collector_is_logged_once(collector: Collector) -> None:
     collector.status = 400
-    traces = open_traces(TraceConfig(endpoint=collector.url))
+    traces = open_traces(collector.url)
     scenario = whole_conversation()
     with capture_logs() as logged:
         for _ in range(3):
@@ -227,7 +226,7 @@ async def test_an_unreachable_collector_is_logged_once(collector: Collector) -> 
 
 async def test_an_exporter_or_a_span_that_fails_reaches_no_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
     exporter = InMemorySpanExporter()
-    traces = TraceExport(exporter, CONFIG)
+    traces = TraceExport(exporter)
     with capture_logs() as logged, monkeypatch.context() as patch:
         patch.setitem(spans_module.DESCRIBE, "tool", lambda _: 1 / 0)
         feed(traces, whole_conversation())
@@ -236,7 +235,7 @@ async def test_an_exporter_or_a_span_that_fails_reaches_no_conversation(monkeypa
     assert exporter.get_finished_spans()
 
     monkeypatch.setattr(exporter, "export", lambda spans: 1 / 0)
-    traces = TraceExport(exporter, CONFIG)
+    traces = TraceExport(exporter)
     with capture_logs() as logged:
         feed(traces, whole_conversation())
         await traces.close()
@@ -247,11 +246,14 @@ def test_the_sdk_is_loaded_only_when_spans_are_wanted_and_the_fault_without_it_n
     """In a process of its own, where the exporter cannot be imported."""
     code = (
         "import sys\n"
+        "from contextlib import AsyncExitStack\n"
+        "from tenex.app.telemetry import open_spans\n"
         "from tenex.core.errors import ConfigurationError\n"
-        "from tenex.telemetry.traces import TraceConfig, open_traces\n"
+        "from tenex.settings import Settings\n"
+        "assert open_spans(AsyncExitStack(), Settings()) == []\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'prometheus_client'))])\n"
         "sys.modules['opentelemetry.exporter.otlp.proto.http.trace_exporter'] = None\n"
-        "try:\n    open_traces(TraceConfig(endpoint='http://127.0.0.1:1'))\n"
+        "try:\n    open_spans(AsyncExitStack(), Settings(traces={'endpoint': 'http://127.0.0.1:1'}))\n"
         "except ConfigurationError as fault:\n    print(fault)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -19,7 +19,7 @@ from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 from tenex.tools.serialized_calls import Transactions
-from tenex.tools.shell import ShellRules, shell_tool
+from tenex.tools.shell import Programs, ShellRules, shell_tool
 from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace, digest
 
@@ -97,7 +97,7 @@ async def refused(
 
 
 def shell_registry(workspace: Workspace, rules: ShellRules = SANDBOXED, scratch: Path | None = None) -> ToolRegistry:
-    return ToolRegistry([shell_tool(workspace, rules, scratch=scratch)], ROSTER.get)
+    return ToolRegistry([shell_tool(Programs(workspace, rules, scratch=scratch))], ROSTER.get)
 
 
 def recorded_tools(

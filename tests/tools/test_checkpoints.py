@@ -129,24 +129,6 @@ def test_whatever_happens_is_seen_and_put_back(
     assert after.tree == before.tree
 
 
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ("rm a.py; echo 1 > src/b.py; echo 2 > new; touch empty", {"a.py": (0, 0), "src/b.py": (0, 1), "new": (1, 1)}),
-        ("touch a.py; echo 1 > y.log; mkdir empty_folder", {}),
-    ],
-)
-def test_what_changed_is_named(
-    checkpoints: Checkpoints, root: Path, script: str, expected: dict[str, tuple[int, int]]
-) -> None:
-    """Each path with whether it is new and whether it is there."""
-    fill(root)
-    before = checkpoints.take()
-    havoc(root, script)
-    changes = checkpoints.changes(before, checkpoints.take())
-    assert {os.fsdecode(one.path): (one.is_new, one.is_there) for one in changes} == expected
-
-
 def test_the_workspaces_own_repository_is_left_alone_and_nothing_in_it_runs(
     checkpoints: Checkpoints, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

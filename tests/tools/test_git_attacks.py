@@ -8,7 +8,7 @@ import pytest
 
 from tenex.core.phases import Phase
 from tenex.tools.registry import ToolRegistry
-from tenex.tools.shell import shell_tool
+from tenex.tools.shell import Programs, shell_tool
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, SANDBOXED, call, git, needs_bubblewrap, needs_git, put, refused, run, shell_registry
@@ -73,7 +73,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_command_leaves_no_repository(workspace: Workspace, root: Path, way: str, phase: Phase) -> None:
     put(root, {"src/mine": "mine"})
-    registry = ToolRegistry([shell_tool(workspace, SANDBOXED, may_write=lambda _: True)], ROSTER.get)
+    registry = ToolRegistry([shell_tool(Programs(workspace, SANDBOXED, may_write=lambda _: True))], ROSTER.get)
     result = await run(registry, WAYS[way], phase)
     assert result.ok, result.content
     assert alarms(root) == []

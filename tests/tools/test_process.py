@@ -115,18 +115,6 @@ async def test_when_the_program_ends_what_it_started_ends_too(tmp_path: Path) ->
     assert not alive(await family(tmp_path))
 
 
-async def test_a_program_that_ignores_everything_is_gone_all_the_same(tmp_path: Path) -> None:
-    ignoring = """
-        import os, signal, time
-        for n in range(1, 32):
-            if n not in (9, 17, 19): signal.signal(n, signal.SIG_IGN)
-        open('pid', 'w').write(str(os.getpid()))
-        time.sleep(600)
-    """
-    assert (await run(ignoring, tmp_path, deadline=1)).status is None
-    assert not is_alive(int((tmp_path / "pid").read_text()))
-
-
 async def test_cancelled_while_starting_nothing_is_left(tmp_path: Path) -> None:
     """Cancelled after each of the first twenty turns of the loop: no process or pipe of the run is left."""
     before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only

@@ -13,7 +13,7 @@ from tenex.core.ids import Slug
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult, Tools
 from tenex.tools.arguments import Arguments
-from tenex.tools.ask_complete import complete_spec
+from tenex.tools.ask_complete import COMPLETE_SPEC
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.shell import ShellRules
@@ -109,8 +109,8 @@ def test_rules_name_access_and_replay_of_every_tool(registry: ToolRegistry) -> N
     assert idempotent == {"write_file", "check", "learn"}
     assert {name for name, rule in rules.items() if rule.access is Access.CHANGE} == CHANGE
     assert {name for name, rule in rules.items() if rule.access is Access.RUN} == RUN
-    assert complete_spec() in registry.specs(Phase.CHAT, EXECUTOR)
-    assert "additionalProperties" not in complete_spec().parameters, "what only calls are checked by is not sent"
+    assert COMPLETE_SPEC in registry.specs(Phase.CHAT, EXECUTOR)
+    assert "additionalProperties" not in COMPLETE_SPEC.parameters, "what only calls are checked by is not sent"
 
 
 @pytest.mark.parametrize(
@@ -164,16 +164,8 @@ LONG = ToolResult(ok=True, content="x" * 150, touched=("a",), read={"a": "1"}, l
         # a name on disk may be no UTF-8, and a result is written to the journal
         (ToolResult(ok=True, content="a\udcffb"), True, "a?b"),
         (Refusal("Not this one."), False, "Not this one."),
-        (
-            RuntimeError("private"),
-            False,
-            "learn failed for a reason of its own (RuntimeError); check before repeating.",
-        ),
-        (
-            TimeoutError("private"),
-            False,
-            "learn failed for a reason of its own (TimeoutError); check before repeating.",
-        ),
+        (RuntimeError("private"), False, BROKEN.format("RuntimeError")),
+        (TimeoutError("private"), False, BROKEN.format("TimeoutError")),
     ],
 )
 async def test_results_are_cut_and_failures_are_results(

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from tenex.core.errors import InternalError
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.tools import sandbox
@@ -18,9 +17,8 @@ from tenex.tools.check import check_tool
 from tenex.tools.process import DiskReserve
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.shell import LONGEST_COMMAND, ShellRules, python_tool, shell_tool
+from tenex.tools.shell import LONGEST_COMMAND, Programs, ShellRules, python_tool, shell_tool
 from tenex.tools.workspace import Workspace
-from tenex.tools.write_policy import is_confined
 
 from . import conftest as kit
 from .conftest import (
@@ -133,9 +131,9 @@ import asyncio, sys
 from pathlib import Path
 from tests.tools.conftest import make_context
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.shell import ShellRules, shell_tool
+from tenex.tools.shell import Programs, ShellRules, shell_tool
 from tenex.tools.workspace import Workspace
-tool = shell_tool(Workspace(Path(sys.argv[1])), ShellRules(policy=RunPolicy(sys.argv[2]), timeout=600))
+tool = shell_tool(Programs(Workspace(Path(sys.argv[1])), ShellRules(policy=RunPolicy(sys.argv[2]), timeout=600)))
 asyncio.run(tool.body({"command": sys.argv[3]}, make_context()))
 """
 
@@ -209,9 +207,7 @@ async def test_there_is_no_network_unless_the_operator_permits_it(workspace: Wor
         assert alone.endswith("['lo']")
         assert (await run(shell_registry(workspace, replace(SANDBOXED, network=True)), reach)).ok
     for network, words in ((False, "there is no network"), (True, "the network can be used")):
-        assert words in shell_tool(workspace, replace(SANDBOXED, network=network)).description
-    with pytest.raises(InternalError):
-        shell_tool(workspace, ShellRules())
+        assert words in shell_tool(Programs(workspace, replace(SANDBOXED, network=network))).description
 
 
 @needs_bubblewrap
@@ -260,8 +256,7 @@ async def test_a_home_full_of_what_is_hard_to_remove_is_removed(shell: ToolRegis
 
 @pytest.fixture
 def python(workspace: Workspace, scratch: Path, policy: RunPolicy) -> ToolRegistry:
-    rules = replace(SANDBOXED, policy=policy)
-    tool = python_tool(workspace, rules, may_write=lambda context: not is_confined(context.phase), scratch=scratch)
+    tool = python_tool(Programs(workspace, replace(SANDBOXED, policy=policy), scratch=scratch))
     runner = kit.member("runner", tools=frozenset({"python"}))
     return ToolRegistry([tool], {**kit.ROSTER, runner.slug: runner}.get)
 
@@ -378,15 +373,13 @@ async def check(registry: ToolRegistry, root: Path, code: str, phase: Phase = Ph
     ],
 )
 async def test_a_program_is_reported_with_its_output(
-    checks: ToolRegistry, workspace: Workspace, root: Path, code: str, status: int, output: str
+    checks: ToolRegistry, root: Path, code: str, status: int, output: str
 ) -> None:
     for phase in (Phase.VERIFICATION, Phase.CHORES):
         result = await check(checks, root, code, phase)
         assert result.ok is (status == 0)
         assert result.content.startswith(f"src/a.py ended with exit status {status}. {output}")
         assert len(result.content) < 33 * 1024
-    with pytest.raises(InternalError):
-        check_tool(workspace, RunPolicy.OFF)
 
 
 @needs_bubblewrap

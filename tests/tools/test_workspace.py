@@ -237,14 +237,6 @@ def secret(root: Path, outside: Path) -> Path:
     return outside / "secret.txt"
 
 
-def test_a_file_comes_back_with_its_folders_content_and_permissions(root: Path) -> None:
-    for content, mode, permissions in ((b"was\0here", 0o640, 0o640), (b"again", 0o104755, 0o755)):
-        restore.write(root, b"x/y/a", content, mode)
-        assert (root / "x/y/a").read_bytes() == content
-        assert (root / "x/y/a").stat().st_mode & 0o7777 == permissions
-    assert names_in(root / "x/y") == ["a"]
-
-
 def test_a_link_in_the_place_of_a_folder_is_not_followed(root: Path, secret: Path) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - which one is the system's choice
         restore.permit(root, b"x/secret.txt", 0o600)
