@@ -10,7 +10,7 @@ from tenex.core.decide.turns import STOPPED, advance, close_calls, close_turn, f
 from . import names
 from . import records as r
 from .config import Role
-from .decide import daily_limits, permissions
+from .decide import holds, permissions
 from .errors import InternalError
 from .ids import Millis, RunId, Slug
 from .mode import mode_of, unbegun
@@ -191,7 +191,7 @@ def end_cycle(draft: Transaction, name: str) -> None:
 def resume(draft: Transaction, name: str) -> None:
     """Continue after a limit, a hold or a pause, as a user asks."""
     state = draft.state
-    if sentence := daily_limits.refusal(state):
+    if sentence := holds.refusal(state):
         notify(draft, sentence)
         return
     held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
@@ -250,6 +250,6 @@ def activity(draft: Transaction, ended: str) -> list[str]:
             lines.append("The orchestrator's model cannot be reached." if held else "The orchestrator is deciding.")
     else:
         lines.append(ended if state.status == "ended" else "I wait for you.")
-    if sentence := daily_limits.on_hold(state):
+    if sentence := holds.on_hold(state):
         lines.append(sentence)
     return lines

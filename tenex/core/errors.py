@@ -1,7 +1,7 @@
 """Every error we raise on purpose, in one tree; its branches are who can fix it.
 
 TenexError
-├── Bug                      we can: the program contradicts itself            exit 1
+├── InternalError            we can: the program contradicts itself            exit 1
 ├── OperatorError            the operator can
 │   ├── UsageError           a command was given wrongly                       exit 2
 │   ├── ConfigurationError   settings, keys, agents or prompts are wrong       exit 3
@@ -11,12 +11,12 @@ TenexError
 ├── WorkflowError            the author of the workflow can                    exit 1
 │   ├── StepFailed           a durable step of a node failed
 │   ├── MissionFailed        a mission ended without a result
-│   ├── Unwritable           a value does not match its type and cannot be journaled
-│   └── Unreadable           what is journaled is no value of the type it is read as
-├── RemoteError                a stranger's software can; we only refuse         exit 1
+│   ├── SerializationError   a value does not match its type and cannot be journaled
+│   └── DeserializationError what is journaled is no value of the type it is read as
+├── RemoteError              a stranger's software can; we only refuse         exit 1
 │   ├── InvalidEvent
 │   └── ModelRefused         its answer is of no use: refused, filtered, not to be read
-└── TransientError               no one needs to: it may pass                      exit 1, retryable
+└── TransientError           no one needs to: it may pass                      exit 1, retryable
     ├── AppendFailed         the disk did not take a record
     ├── RelayUnavailable
     └── ModelUnavailable

@@ -40,12 +40,10 @@ class Mode:
 
     def owns(self, state: State) -> bool:
         """Whether a conversation is of this kind now."""
-        del state
         return False
 
     def begins(self, policy: Policy, slug: Slug) -> bool:
         """Whether a first message that mentions this name begins a conversation of this kind."""
-        del policy, slug
         return False
 
     def begin_cycle(self, draft: Transaction, reason: str) -> None:
@@ -75,29 +73,24 @@ class Mode:
 
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""
-        del draft, turn
         return None
 
     # ---- a run's steps ----
 
     def tool_specs(self, state: State, run: Run, policy: Policy) -> tuple[ToolSpec, ...]:
         """The tools the kind itself offers to a run, in a stable order."""
-        del state, run, policy
         return ()
 
     def withheld(self, run: Run) -> frozenset[str]:
         """Those of `tool_specs` that are refused now: they are offered so that an agent's list is always the same."""
-        del run
         return frozenset()
 
     def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
         """Decide a call of one of the kind's own tools, with its result; False for any other call."""
-        del draft, run, call
         return False
 
     def checked_result(self, draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
         """A tool's result without what it may not ask of this conversation; the content names what was dropped."""
-        del draft, run
         if result.route is None and not result.context and not result.removed:
             return result
         content = f"{result.content}\nThis is no turn of a workflow: no handoff, end or variable of it counts."
@@ -105,19 +98,16 @@ class Mode:
 
     def text_of_calls(self, draft: Transaction, run: Run) -> str:
         """What a run that ends without text has expressed by its calls."""
-        del draft, run
         return ""
 
     # ---- signals ----
 
     def on_signal(self, draft: Transaction, signal: Signal) -> bool:
         """Handle a signal that the kernel does not; whether it was this kind's."""
-        del draft, signal
         return False
 
     def on_timer(self, draft: Transaction, key: Key) -> bool:
         """Handle a timer that is pending; whether it was this kind's."""
-        del draft, key
         return False
 
     def on_opened(self, draft: Transaction) -> None:
@@ -130,12 +120,10 @@ class Mode:
 
     def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Execute a user's command in the kind's way; False leaves it to the kernel."""
-        del draft, name, argument, signal
         return False
 
     def on_stop(self, draft: Transaction, name: str) -> str:
         """Stop what the kind itself runs, and return what that was; the runs have ended."""
-        del draft, name
         return ""
 
     def status(self, draft: Transaction) -> list[str]:
@@ -149,24 +137,20 @@ class Mode:
 
     def sender(self, state: State) -> Agent | None:
         """Who sends the conversation's own messages; None: the project."""
-        del state
         return None
 
     # ---- what a run is shown ----
 
     def guide(self, state: State, run: Run) -> tuple[str, str]:
         """The fragment of the system prompt on where the run works, and the name that the fragment shows."""
-        del run
         return ("phase", "") if state.has_phases else ("conversation", state.agent)
 
     def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
         """Notes on the kind's state for a run that begins, in that many bytes."""
-        del state, run, room
         yield from ()
 
     def visible(self, state: State, messages: Sequence[Message]) -> Sequence[Message]:
         """Those of the messages that a run may be shown, oldest first."""
-        del state
         return messages
 
 

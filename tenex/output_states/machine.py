@@ -26,25 +26,15 @@ MOST_LOOPS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class LoopsBelow:
-    """Open while fewer planning states than this have been written."""
+class LoopsWithin:
+    """Open while the planning states that have been written are `least` or more, and fewer than `below`."""
 
-    limit: int
-
-    def holds(self, facts: Mapping[str, Any]) -> bool:
-        """See `core.graph.Condition`."""
-        return int(facts.get("loops") or 0) < self.limit
-
-
-@dataclass(frozen=True, slots=True)
-class LoopsAtLeast:
-    """Open once this many planning states have been written."""
-
-    limit: int
+    least: int
+    below: int
 
     def holds(self, facts: Mapping[str, Any]) -> bool:
         """See `core.graph.Condition`."""
-        return int(facts.get("loops") or 0) >= self.limit
+        return self.least <= int(facts.get("loops") or 0) < self.below
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +110,10 @@ class AgentStateMachine:
         planning = [state.identifier for state in self.planning_states]
         acting = [name for name in contents if name not in planning]
         below = f"fewer than {self.max_planning_loops} plans"
-        edges = [Edge(PLAN, name, LoopsBelow(self.max_planning_loops), label=below) for name in planning]
+        edges = [Edge(PLAN, name, LoopsWithin(0, self.max_planning_loops), label=below) for name in planning]
         edges += [Edge(name, PLAN) for name in planning]
         enough = f"{self.min_planning_loops} plans or more"
-        edges.append(Edge(PLAN, TAKE_ACTION, LoopsAtLeast(self.min_planning_loops), label=enough))
+        edges.append(Edge(PLAN, TAKE_ACTION, LoopsWithin(self.min_planning_loops, MOST_LOOPS + 1), label=enough))
         edges += [Edge(TAKE_ACTION, name) for name in acting]
         edges += [Edge(name, DONE) for name in acting]
         graph = TransitionGraph(

@@ -7,6 +7,7 @@ request ──► in words, with the grammar ──► the model ──► parse
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal
 
 import structlog
@@ -42,12 +43,13 @@ class OutputProgress:
 
     conversation: str
     agent: Slug
-    state: str
-    readable_name: str
-    emoji: str
-    color: str
     kind: ProgressKind
     text: str
+    state: str = ""
+    """Empty where all of the answer is meant, as are the next three."""
+    readable_name: str = ""
+    emoji: str = ""
+    color: str = ""
 
 
 OnProgress = Callable[[OutputProgress], None]
@@ -82,6 +84,7 @@ class OutputModel:
         form = output.format_for(request.tools) if output is not None else None
         if form is None:
             return await self._model.step(request, on_text)
+        progress = partial(OutputProgress, conversation=request.conversation, agent=request.agent)
         spent, queued, model = NO_USAGE, 0, ""
         wrong: tuple[OutputFault, ...] = ()
         entries: Sequence[ModelStep | Note] = ()
@@ -89,7 +92,9 @@ class OutputModel:
             try:
                 step, enforced = await self._ask(request, form, entries, on_text)
             except BaseException as error:
-                self._on_progress(_progress(request, kind="broken", text=""))
+                self._on_progress(
+                    OutputProgress(conversation=request.conversation, agent=request.agent, kind="broken", text="")
+                )
                 if not isinstance(error, ModelRefused | ModelUnavailable):
                     request.on_cancelled(spent, model)
                     raise
@@ -100,7 +105,7 @@ class OutputModel:
             if not wrong:
                 return replace(step_of(step, form, segments), usage=spent, queued=queued)
             text = " ".join(fault.message for fault in wrong)
-            self._on_progress(_progress(request, kind="refused", text=text))
+            self._on_progress(progress(kind="refused", text=text))
             kinds = [fault.kind for fault in wrong]
             log.info("output.refused", model=model, agent=request.agent, attempt=attempt, faults=kinds)
             entries = (ModelStep(text=cut(step.text, SHOWN)), Note(title="Refused", text=repair_prompt(wrong)))
@@ -201,8 +206,11 @@ class _Listener:
             is_whole = isinstance(one, Segment)
             text = state.shown(one.text) if is_whole else one.text
             self._on_progress(
-                replace(
-                    _progress(self._request, kind="closed" if is_whole else "piece", text=text),
+                OutputProgress(
+                    conversation=self._request.conversation,
+                    agent=self._request.agent,
+                    kind="closed" if is_whole else "piece",
+                    text=text,
                     state=one.state,
                     readable_name=state.readable_name,
                     emoji=state.emoji,
@@ -218,16 +226,3 @@ class _Listener:
         if self._form.plan.role(state) == "plan" or self._parser.faults:
             return False
         return not isinstance(core_of(self._form.plan.contents[state]), ToolCallStateMachine | PythonStateMachine)
-
-
-def _progress(request: ModelRequest, *, kind: ProgressKind, text: str) -> OutputProgress:
-    return OutputProgress(
-        conversation=request.conversation,
-        agent=request.agent,
-        state="",
-        readable_name="",
-        emoji="",
-        color="",
-        kind=kind,
-        text=text,
-    )

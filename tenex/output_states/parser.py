@@ -94,11 +94,6 @@ class OutputParser:
         self._events: list[ParserEvent] = []
 
     @property
-    def state(self) -> str:
-        """The state the output is in; empty between states."""
-        return self._state
-
-    @property
     def is_valid(self) -> bool:
         """Whether the output is whole and nothing is wrong with it; only then may its action be taken."""
         return self._is_closed and not self.faults
@@ -118,11 +113,15 @@ class OutputParser:
             return self._drain()
         if self._content is not None:
             content = self._content
-            self._pass(content.finish())
-            if content.closed:
+            self._pass(content.take(content.scanner.finish()))
+            if content.scanner.closed:
                 self._leave(content)
             else:
-                self._abandon(content)
+                closing = content.machine.delimiters[1]
+                self._keep(content, is_complete=False)
+                self._complain(
+                    "unclosed", f"{content.state} was opened and never closed with {closing!r}.", content.state
+                )
         else:
             self._complain("outside", self._gap.finish())
         if self._node != DONE and not any(fault.kind == "unclosed" for fault in self.faults):
@@ -142,11 +141,11 @@ class OutputParser:
     def _step(self, character: str) -> None:
         if self._content is not None:
             content = self._content
-            self._pass(content.step(character))
-            if not content.closed:
+            self._pass(content.take(content.scanner.step(character)))
+            if not content.scanner.closed:
                 return
             self._leave(content)
-            if not content.gives_back_last:
+            if not content.scanner.gives_back:
                 return
         found, fault = self._gap.step(character)
         self._complain("outside", fault)
@@ -174,11 +173,6 @@ class OutputParser:
             self._node = self.plan.after(content.state)
         self._gap = _Gap(self.plan)
 
-    def _abandon(self, content: "_Content") -> None:
-        closing = content.machine.delimiters[1]
-        self._keep(content, is_complete=False)
-        self._complain("unclosed", f"{content.state} was opened and never closed with {closing!r}.", content.state)
-
     def _keep(self, content: "_Content", *, is_complete: bool) -> None:
         segment = Segment(content.state, self.plan.role(content.state), content.text, is_complete)
         self.segments += (segment,)
@@ -201,29 +195,15 @@ class _Content:
     def __init__(self, state: str, machine: StateMachine, *, is_misplaced: bool) -> None:
         self.state, self.machine, self.is_misplaced = state, machine, is_misplaced
         is_json = isinstance(core_of(machine), JsonStateMachine)
-        self._scanner = JsonScanner(machine.delimiters) if is_json else text_scanner(machine.delimiters)
+        self.scanner = JsonScanner(machine.delimiters) if is_json else text_scanner(machine.delimiters)
         self._kept: list[str] = []
         self._count = 0
-
-    @property
-    def closed(self) -> bool:
-        return self._scanner.closed
-
-    @property
-    def gives_back_last(self) -> bool:
-        return self._scanner.gives_back
 
     @property
     def text(self) -> str:
         return "".join(self._kept)
 
-    def step(self, character: str) -> str:
-        return self._take(self._scanner.step(character))
-
-    def finish(self) -> str:
-        return self._take(self._scanner.finish())
-
-    def _take(self, text: str) -> str:
+    def take(self, text: str) -> str:
         """What of the text is within the limit."""
         if not text:
             return ""
@@ -238,8 +218,8 @@ class _Content:
         limits = f"; it takes {least} to {most}."
         if self._count > most:
             return [("limits", f"{self.state} is too long: {self._count} characters{limits}")]
-        if self._scanner.fault:
-            return [("content", f"{self.state}: {self._scanner.fault}")]
+        if self.scanner.fault:
+            return [("content", f"{self.state}: {self.scanner.fault}")]
         if self._count < least:
             return [("limits", f"{self.state} is too short: {self._count} characters{limits}")]
         return [("content", f"{self.state}: {message}") for message in self.machine.check(self.text)]
@@ -257,13 +237,21 @@ class _Gap:
 
     def step(self, character: str) -> tuple[str, str]:
         """The state that opens with this character, and a fault; each is empty if there is none."""
-        if self._is_astray:
-            return self._stray(character), ""
-        if not self._lead and character in WHITE:
+        if not self._lead and self._is_astray and not self._at_line_start:  # openings are looked for where lines begin
+            self._at_line_start = character == "\n"
+            return "", ""
+        if not self._lead and not self._is_astray and character in WHITE:
             self._spaces += 1
             wide = f"More than {SPACES} characters of white space follow in a row between states."
             return "", wide if self._spaces == SPACES + 1 else ""
-        return self._lead_on(character)
+        lead = self._lead + character
+        if lead in self._openings:
+            return self._openings[lead], ""
+        if self._begins(lead):
+            self._lead = lead
+            return "", ""
+        fault, self._is_astray = "" if self._is_astray else self.outside(), True
+        return self._fall_back(lead), fault
 
     def finish(self) -> str:
         """The fault of an output that ends here."""
@@ -273,29 +261,6 @@ class _Gap:
         """The sentence about text where a state should begin."""
         openings = ", ".join(repr(opening) for opening in self._openings)
         return f"Text is outside of every state. A state opens with one of: {openings}."
-
-    def _lead_on(self, character: str) -> tuple[str, str]:
-        lead = self._lead + character
-        if lead in self._openings:
-            return self._openings[lead], ""
-        if self._begins(lead):
-            self._lead = lead
-            return "", ""
-        self._is_astray = True
-        return self._fall_back(lead), self.outside()
-
-    def _stray(self, character: str) -> str:
-        """The state that opens; looked for where lines begin."""
-        if self._lead or self._at_line_start:
-            lead = self._lead + character
-            if lead in self._openings:
-                return self._openings[lead]
-            if self._begins(lead):
-                self._lead = lead
-                return ""
-            return self._fall_back(lead)
-        self._at_line_start = character == "\n"
-        return ""
 
     def _fall_back(self, lead: str) -> str:
         """The state that opens within a delimiter that was none: any line of it may be another, or begin one."""

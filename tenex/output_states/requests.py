@@ -28,7 +28,7 @@ def for_openai(plan: OutputPlan) -> dict[str, Any]:
 
     It is strict where every tool's parameters are such as strict mode takes; limits of free text are in descriptions.
     """
-    schema = without_lengths(plan)
+    schema = answer_schema(plan)
     named = {"name": "agent_output", "strict": is_strict(schema), "schema": schema}
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
@@ -72,7 +72,7 @@ _UNSTRICT: Final = frozenset({"minLength", "maxLength", "oneOf", "allOf", "not",
 
 
 def answer_schema(plan: OutputPlan) -> dict[str, Any]:
-    """The JSON Schema of an answer; the limits of free text are in it."""
+    """The JSON Schema of an answer, with the limits of free text in descriptions: few servers take them as rules."""
     planning = [(name, content) for name, content in plan.contents.items() if name in plan.planning]
     acting = [(name, content) for name, content in plan.contents.items() if name not in plan.planning]
     values: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def answer_schema(plan: OutputPlan) -> dict[str, Any]:
 
 def _part(name: str, machine: StateMachine, values: dict[str, Any]) -> dict[str, Any]:
     core = core_of(machine)
-    content: Any = {"type": "string", "minLength": machine.char_min, "maxLength": machine.char_max}
+    content: Any = {"type": "string", "description": f"{machine.char_min} to {machine.char_max} characters."}
     if isinstance(core, JsonStateMachine):
         key = f"value{len(values)}"
         values[key] = moved(core.schema, f"#/$defs/{key}")
@@ -107,18 +107,6 @@ def is_strict(schema: Any) -> bool:
         if not closed or set(schema.get("required", ())) != set(schema.get("properties", {})):
             return False
     return all(is_strict(one) for one in schema.values())
-
-
-def without_lengths(plan: OutputPlan) -> dict[str, Any]:
-    """The schema with the limits of free text put into descriptions, for servers that do not take them as rules."""
-    schema = answer_schema(plan)
-    parts = [*schema["properties"].get("plan", {"items": {"anyOf": []}})["items"]["anyOf"]]
-    for part in [*parts, *schema["properties"]["action"]["anyOf"]]:
-        content = part["properties"]["content"]
-        if content.get("type") == "string":
-            least, most = content.pop("minLength"), content.pop("maxLength")
-            content["description"] = f"{least} to {most} characters."
-    return schema
 
 
 def read_answer(plan: OutputPlan, text: str) -> tuple[tuple[Segment, ...], tuple[OutputFault, ...]]:

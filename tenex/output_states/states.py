@@ -6,7 +6,7 @@ The names are those of Proxy Base Agent, whose users write subclasses of `AgentS
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -25,9 +25,6 @@ log = structlog.get_logger(__name__)
 
 CHAR_MIN: Final = 50
 """Characters below which a thought is no thought; Proxy Base Agent's own number."""
-
-Tools = Sequence[ToolSpec] | Callable[[], Sequence[ToolSpec]]
-"""Tools, or a function that returns the current ones."""
 
 
 class AgentState(ABC):
@@ -146,21 +143,16 @@ class InnerMonologue(_Freeform):
 
 
 class ToolCallState(AgentState):
-    """The call of one of the live tools."""
+    """The call of one of the tools it has at that moment."""
 
-    def __init__(self, tools: Tools = (), delimiters: tuple[str, str] | None = None) -> None:
+    def __init__(self, tools: Sequence[ToolSpec] = (), delimiters: tuple[str, str] | None = None) -> None:
         super().__init__("tool_call", "tool call", delimiters or ("```tool\n", "\n```"), "dim yellow", "🔧")
         self.tools = tools
 
     @property
-    def live_tools(self) -> tuple[ToolSpec, ...]:
-        """The tools there are at this moment."""
-        return tuple(self.tools() if callable(self.tools) else self.tools)
-
-    @property
     def state_machine(self) -> StateMachine:
         """A call of one of the tools there are now."""
-        tools = {tool.name: tool.parameters for tool in self.live_tools}
+        tools = {tool.name: tool.parameters for tool in self.tools}
         return ToolCallStateMachine(tools, identifier=self.identifier, delimiters=self.delimiters)
 
     @property
@@ -169,7 +161,7 @@ class ToolCallState(AgentState):
         form = self.format('{"name": "...", "arguments": {...}}')
         tools = "\n".join(
             f"- {tool.name}: {tool.description} Arguments: {json.dumps(dict(tool.parameters), ensure_ascii=False)}"
-            for tool in self.live_tools
+            for tool in self.tools
         )
         return f"Call exactly one tool, as one JSON object, written so:\n{form}\nThe tools:\n{tools}"
 

@@ -27,7 +27,7 @@ from tenex.core.phases import Phase
 from tenex.core.state.agent import Program
 
 from .agent_phases import is_template, read_program, shows_state, template_faults
-from .frontmatter import WORKER_KEYS, FrontMatter, FrontMatterReader, OutputTable, choices
+from .frontmatter import WORKER_KEYS, FrontMatterReader, OutputTable, choices
 from .markdown import sections
 
 ALWAYS_OFFERED: Final = frozenset({"complete", "ask", "learn", "search_conversation"})
@@ -133,7 +133,9 @@ def read_agent(
     if front is None:
         return None
     program = read_program(front, reader, tools, ALWAYS_OFFERED)
-    _check_orchestrator(reader, front)
+    for key in WORKER_KEYS if front.kind is AgentKind.ORCHESTRATOR else ():
+        if getattr(front, key):
+            reader.fault((key,), f"an orchestrator has no {key}: it routes and never works. Remove them.")
     if len(faults) > known:
         return None
     if is_template(program):
@@ -167,12 +169,6 @@ def read_agent(
         in_phase={phase: text for phase, (text, _) in texts.items() if isinstance(phase, Phase)},
         source=source,
     )
-
-
-def _check_orchestrator(reader: FrontMatterReader, front: FrontMatter) -> None:
-    for key in WORKER_KEYS if front.kind is AgentKind.ORCHESTRATOR else ():
-        if getattr(front, key):
-            reader.fault((key,), f"an orchestrator has no {key}: it routes and never works. Remove them.")
 
 
 def _read_body(reader: FrontMatterReader, body: str, first_line: int) -> dict[Phase | str, tuple[str, int]]:

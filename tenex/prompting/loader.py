@@ -13,7 +13,7 @@ from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.graph import END
 from tenex.core.ids import Slug
 from tenex.core.messages import Note
-from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.phases import Phase
 from tenex.core.routing import USER
 from tenex.core.state.agent import AgentPhaseState, Link
 
@@ -105,7 +105,6 @@ class PromptLibrary:
         project_name: str,
         lessons: Sequence[str] = (),
         workspace_notes: str | None = None,
-        language: str = "",
         place: tuple[str, str] = ("phases", ""),
         position: AgentPhaseState | None = None,
     ) -> str:
@@ -126,7 +125,6 @@ class PromptLibrary:
             lessons=lessons,
             workspace_notes=workspace_notes,
             project_name=project_name,
-            language=language,
             place=place,
         )
         return render.system_prompt(self.templates, values)
@@ -144,11 +142,6 @@ class PromptLibrary:
         values = render.agent_values(definition, guide, tools=tools, project_name="")
         return render.phase_note(self.templates, values, withheld)
 
-    def input_of(self, slug: Slug) -> str:
-        """The template of an agent's task; empty to pass the task on as it is."""
-        definition = self.definitions.get(slug)
-        return "" if definition is None else definition.input
-
     def router_prompt(self, *, project_name: str, plan_approval: str = "router") -> str:
         """The router's system prompt; see `render.router_values`."""
         known = self._routers.get((project_name, plan_approval))
@@ -156,7 +149,6 @@ class PromptLibrary:
             values = render.router_values(
                 self.orchestrator,
                 self.guides,
-                transitions=PHASE_TRANSITIONS,
                 project_name=project_name,
                 plan_approval=plan_approval,
             )
@@ -328,7 +320,6 @@ def _agent_samples() -> list[dict[str, Any]]:
             lessons=("One.",),
             workspace_notes="Notes.",
             project_name="sample",
-            language="German",
         )
         samples += [{**everything, "place": place, "name": "sample"} for place in render.PLACES]
         samples.append({**everything, "is_note": True})
@@ -341,7 +332,6 @@ def _router_samples() -> list[dict[str, Any]]:
         render.router_values(
             _sample(AgentKind.ORCHESTRATOR),
             _sample_guides(),
-            transitions=PHASE_TRANSITIONS,
             project_name="sample",
             plan_approval=approval,
         )

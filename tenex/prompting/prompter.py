@@ -101,7 +101,8 @@ class ConversationPrompter:
             if len(self._rendered) > REMEMBERED:
                 self._rendered.popitem(last=False)
         entries = entries_for(conversation, run, self._budget, guide)
-        template = self._library.input_of(run.agent)
+        definition = self._library.definitions.get(run.agent)
+        template = "" if definition is None else definition.input
         if template and position is not None:
             asked = _asked(conversation, run)
             entries = tuple(

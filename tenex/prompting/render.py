@@ -6,12 +6,10 @@ of a system prompt the workspace's notes and, last, the lessons; what depends on
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.graph import TransitionGraph
 from tenex.core.messages import Note, cut
-from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 
 from .agents import AgentDefinition
 from .phase_guides import PhaseGuide
@@ -35,16 +33,6 @@ NAME_CHARACTERS = 120
 """Of names within a sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseRow:
-    """One phase in the router's prompt."""
-
-    phase: str
-    purpose: str
-    enter: str
-    next: tuple[str, ...]
-
-
 def fenced(text: str) -> str:
     """The text as a fenced block that it cannot close: the fence is longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
@@ -60,7 +48,6 @@ def agent_values(
     project_name: str,
     lessons: Sequence[str] = (),
     workspace_notes: str | None = None,
-    language: str = "",
     place: tuple[str, str] = ("phases", ""),
 ) -> dict[str, Any]:
     """The variables of an agent's fragments.
@@ -72,7 +59,6 @@ def agent_values(
         project_name: The project's display name.
         lessons: Its lessons, oldest first; the newest that fit are shown.
         workspace_notes: The workspace's AGENTS.md, if there is one.
-        language: The name of the user's language, if known.
         place: One of `PLACES`, and the name that its fragment shows.
     """
     notes, learned = (workspace_notes or "").strip(), _lessons(lessons)
@@ -88,7 +74,6 @@ def agent_values(
         "withheld": (),
         "can_ask": "ask" in tools,
         "can_complete": "complete" in tools,
-        "language": _one_line(language),
         "place": place[0],
         "is_note": False,
         "name": _one_line(place[1]),
@@ -114,7 +99,6 @@ def router_values(
     definition: AgentDefinition,
     guides: Mapping[Phase, PhaseGuide],
     *,
-    transitions: TransitionGraph,
     project_name: str,
     plan_approval: str,
 ) -> dict[str, Any]:
@@ -123,24 +107,14 @@ def router_values(
     Args:
         definition: The orchestrator.
         guides: The phases, for their purposes and when they are entered.
-        transitions: Which phase may follow which.
         project_name: The project's display name.
         plan_approval: `router` or `person`, as in `GateRules.plan_approval`.
     """
-    rows = tuple(
-        PhaseRow(
-            phase=str(node),
-            purpose=guides[Phase(node)].purpose,
-            enter=guides[Phase(node)].enter,
-            next=transitions.permitted(node),
-        )
-        for node in transitions.nodes
-    )
     return {
         "instructions": definition.body,
         "project_name": _one_line(project_name),
-        "phases": rows,
-        "initial": str(transitions.initial),
+        "phases": tuple((guides[Phase(node)], PHASE_TRANSITIONS.permitted(node)) for node in PHASE_TRANSITIONS.nodes),
+        "initial": str(PHASE_TRANSITIONS.initial),
         "gates": tuple(str(gate) for gate in QUALITY_PHASES),
         "plan_approval": plan_approval,
     }

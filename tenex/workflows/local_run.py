@@ -20,9 +20,8 @@ from tenex.core.ports import Clock, Journals, Missions, Model, Notice, OutgoingM
 from tenex.core.records import Record
 from tenex.core.signals import Opened, Signal
 from tenex.core.state.agent import AgentPhaseState
-from tenex.runtime.actor import ConversationActor
+from tenex.runtime.actor import ActorDependencies, ConversationActor
 from tenex.runtime.daily_limits import DailyLimits
-from tenex.runtime.dependencies import ActorDependencies
 from tenex.runtime.executors import Executors
 from tenex.runtime.outbox import Outbox
 from tenex.runtime.undeliverable import Undeliverable

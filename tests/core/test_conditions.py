@@ -20,7 +20,6 @@ from tenex.core.workflow.conditions import (
     ContextThreshold,
     FromSpeaker,
     Not,
-    Predicate,
     RevertToInitiatorTarget,
     RoundRobinTarget,
     StayTarget,
@@ -116,11 +115,6 @@ def test_the_other_targets() -> None:
     assert RevertToInitiatorTarget().resolve(STATE, ROUND) == TransitionDecision("c")
     assert TerminateTarget().resolve(STATE, ROUND) == TransitionDecision(None, "after_work")
     assert TerminateTarget("enough").resolve(STATE, ROUND) == TransitionDecision(None, "enough")
-
-
-def test_a_predicate_is_asked_of_the_facts_themselves() -> None:
-    assert Predicate(lambda agent: agent == 7).holds(7)
-    assert Predicate(lambda agent: []).holds(7) is False
 
 
 OVER = TerminateTarget("over")

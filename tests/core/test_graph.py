@@ -35,22 +35,6 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The end, with a reason."""
-
-    reason: str
-
-    def resolve(self, node: str, facts: Any) -> Choice:
-        return Choice(END, self.reason)
-
-    def reaches(self, node: str, nodes: Sequence[str]) -> Iterable[str]:
-        return (END,)
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-@dataclass(frozen=True)
 class Same:
     """The same node again."""
 
@@ -131,43 +115,6 @@ def test_the_diagram_escapes_what_mermaid_would_read_as_syntax() -> None:
     assert lines[8] == "    [*] --> s1"
     assert len(lines) == 1 + 7 + 1 + 7, "no name or label makes a line of its own"
     assert all(line.count(":") == line.count("-->") == line.count("%") + 1 == 1 for line in lines[9:])
-
-
-def walk(graph: TransitionGraph, facts: Mapping[str, Any], most: int = 20) -> tuple[list[str], str]:
-    """Go where rules lead; returns the nodes and the reason of the end."""
-    node, been = graph.initial, list[str]()
-    for turns in range(1, most + 1):
-        been.append(node)
-        choice = graph.first_match(node, {**facts, "turns": turns}, turns)
-        if choice is None or choice.is_end:
-            return been, choice.reason if choice else "nothing matched"
-        node = choice.node
-    return been, "the test ended it"
-
-
-def test_rules_take_the_first_open_edge_by_priority_until_the_bound() -> None:
-    graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=(Edge(None, Round()),), max_turns=7)
-    assert walk(graph, {"order": ("a", "b", "c")}) == (["a", "b", "c", "a", "b", "c", "a"], "max_turns")
-    ends = dataclasses.replace(graph, edges=(Edge(None, "b", priority=5), Edge(None, Ends("done"))), max_turns=1)
-    assert walk(ends, {}) == (["a"], "done"), "an end of its own keeps its reason"
-
-
-@pytest.mark.parametrize(
-    ("default", "choice", "at_the_bound"),
-    [
-        (None, None, Choice(END, "max_turns")),
-        ("b", Choice("b"), Choice(END, "max_turns")),
-        (Ends("no rule"), Choice(END, "no rule"), Choice(END, "no rule")),
-        (Same(), Choice("a"), Choice(END, "max_turns")),
-    ],
-)
-def test_where_no_edge_is_open_the_default_follows_and_else_nothing(
-    default: Any, choice: Choice | None, at_the_bound: Choice
-) -> None:
-    edges = (Edge(None, "b", FactIs("never")),)
-    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges, default=default, max_turns=3)
-    assert graph.first_match("a") == choice
-    assert graph.first_match("a", {}, 3) == at_the_bound
 
 
 def test_facts_are_whatever_conditions_are_written_for() -> None:

@@ -283,8 +283,12 @@ def test_a_pause_of_the_nodes_own_is_passed_when_it_goes_on() -> None:
 def test_stop_pauses_continue_resumes_new_ends_it_and_messages_are_kept() -> None:
     scenario = MissionScenario().begin()
     scenario.ask("pay")
+    run = scenario.run
     scenario.user_writes("how is it going?")
+    assert scenario.run.key == run.key
     assert "is at work in First" in scenario.last_message()
+    scenario.user_writes("/quick")
+    assert "no quality gates" in scenario.last_message()
     scenario.user_writes("/stop")
     assert scenario.is_paused()
     assert "Stopped: the mission m" in scenario.last_message()

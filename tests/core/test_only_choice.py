@@ -9,6 +9,7 @@ from tenex.core import records as r
 from tenex.core.config import Agent, GateRules, Limits, Policy
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
+from tests.fakes.agent_phases import program
 from tests.fakes.scenario import (
     WAITS,
     Router,
@@ -26,6 +27,8 @@ PHASES = {
     "planner": (Phase.PLAN, Phase.REFLECTION),
     "executor": (Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION),
 }
+
+EDGES = (("a", "b", None), ("b", "c", None), ("c", "a", None))
 
 
 def team(*more: Agent, limits: Limits | None = None, gates: GateRules | None = None) -> Policy:
@@ -107,6 +110,17 @@ def test_a_wish_that_the_router_could_not_have_is_refused(given: dict[str, Any],
     (refused,) = scenario.records(r.ToolCallRejected)
     assert sentence in refused.sentence
     assert scenario.conversation.phase is Phase.CHAT
+
+
+def test_a_wish_that_is_refused_takes_an_agent_no_step_through_its_own_phases() -> None:
+    config = team()
+    manager = dataclasses.replace(config.roster[Slug("project-manager")], program=program(EDGES, scopes={}))
+    config = dataclasses.replace(config, roster={**config.roster, manager.slug: manager})
+    steps = [hand_over("verification"), reply("well")]
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), model_by_phase(chat=steps), config=config)
+    scenario.converse("hello")
+    assert len(scenario.records(r.ToolCallRejected)) == 1
+    assert [one.target for one in scenario.records(r.AgentPhaseChanged)] == ["b", "c"], "one for each answer"
 
 
 def test_a_brainstorm_is_not_left_before_the_user_has_written() -> None:

@@ -132,14 +132,6 @@ def test_an_agent_that_leaves_while_the_others_have_reflected_does_not_block_the
     assert scenario.conversation.cycle == 2, "what the user wrote last opens the next cycle"
 
 
-def test_a_brainstorm_is_left_only_after_the_user_has_written_in_it() -> None:
-    scenario = scenario_at(Phase.BRAINSTORM, Router(route("plan", "planner"), WAITS)).settle()
-    assert "left only when the person has written" in refusals(scenario)[0]
-    scenario.router = Router(route("plan", "planner"), WAITS)
-    scenario.converse("I like the second one")
-    assert scenario.phases() == [Phase.BRAINSTORM, Phase.PLAN]
-
-
 def test_a_plan_a_user_must_approve_waits_for_them_and_an_answer_given_before_approves_nothing() -> None:
     scenario = scenario_at(Phase.CHAT)
     gate_rules = dataclasses.replace(scenario.rules.gates, plan_approval="person")

@@ -13,7 +13,7 @@ from tenex.core.config import Limits
 from tenex.core.effects import Key, Route, Timer, Work
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
-from tenex.core.routing import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, parse
+from tenex.core.routing import REASON_CHARACTERS, RoutingDecision, parse
 from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
 from tests.fakes.scenario import (
     ENDS,
@@ -296,8 +296,3 @@ def test_anything_at_all_is_a_decision_or_a_sentence(answer: Any) -> None:
         assert verdict.reason
     else:
         assert verdict.endswith(".")
-
-
-def test_the_schema_offered_to_models_names_every_phase() -> None:
-    assert set(DECISION_SCHEMA["properties"]["phase"]["enum"]) == set(Phase)
-    assert set(DECISION_SCHEMA["required"]) == {"agents", "reason"}

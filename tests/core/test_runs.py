@@ -215,11 +215,19 @@ def test_of_hundreds_of_calls_in_one_answer_the_first_are_carried_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "tool"), [("chat", "read_file"), ("plan", "write_file"), ("brainstorm", "send"), ("execute", "learn")]
+    ("phase", "tool", "others"),
+    [
+        ("chat", "read_file", "ask, complete"),
+        ("plan", "write_file", "ask, complete, read_file"),
+        ("brainstorm", "send", "ask, complete, read_file"),
+        ("execute", "learn", "ask, check, complete, read_file, send, write_file"),
+    ],
 )
-def test_a_tool_the_phase_forbids_does_not_run_even_when_the_model_names_it(phase: str, tool: str) -> None:
+def test_a_tool_the_phase_forbids_does_not_run_even_when_the_model_names_it(phase: str, tool: str, others: str) -> None:
     scenario = at_work(reply("", (tool, {"path": "a"})), reply("done"), phase=phase).settle()
-    assert f"may not be used by executor in the {phase} phase; nothing was done" in results(scenario)[0][2]
+    assert results(scenario)[0][2] == (
+        f"The tool {tool} may not be used by executor in the {phase} phase; nothing was done. You may use: {others}."
+    )
     assert scenario.records(r.ToolCallStarted) == []
     assert not scenario.ran
 

@@ -115,7 +115,7 @@ def test_the_bound_ends_what_would_go_on_and_leaves_other_ends_their_reason() ->
     assert after(*opened([], RoundRobinTarget(), 2)) == "critic"
 
 
-def test_the_state_does_not_grow_with_the_rounds_before() -> None:
+def test_1_3_h_the_state_does_not_grow_with_the_rounds_before() -> None:
     graph, state = opened([Transition(Always(), RoundRobinTarget())])
     sizes = set()
     for number in range(300):
@@ -136,7 +136,7 @@ def test_only_the_expected_one_may_speak() -> None:
         assert refused == Refused(f"It is writer who is to speak now, not {other}.")
 
 
-def test_after_the_end_no_one_may_speak_and_nothing_changes() -> None:
+def test_1_3_b_after_the_end_no_one_may_speak_and_nothing_changes() -> None:
     graph, state = opened([])
     state = folded(graph, state).state
     for name in (*WHO, "ghost", ""):
@@ -145,7 +145,7 @@ def test_after_the_end_no_one_may_speak_and_nothing_changes() -> None:
         assert isinstance(change_context(state, name, {"k": 1}), Refused)
 
 
-def test_a_handoff_to_a_stranger_is_refused_and_the_rules_decide() -> None:
+def test_1_3_d_a_handoff_to_a_stranger_is_refused_and_the_rules_decide() -> None:
     graph, state = opened([*ROUTES, Transition(FromSpeaker("writer"), AgentTarget("critic"))])
     done = folded(graph, state, Called("pass_on", Handoff("ghost")))
     assert done.decision == TransitionDecision("critic")
@@ -188,7 +188,7 @@ class Broken:
         ),
     ],
 )
-def test_a_rule_that_is_wrong_ends_the_workflow_with_a_sentence(rule: Transition, reason: str, sentence: str) -> None:
+def test_1_3_d_a_wrong_rule_ends_the_workflow_with_a_sentence(rule: Transition, reason: str, sentence: str) -> None:
     done = folded(*opened([rule]))
     assert done.decision == TransitionDecision(None, reason)
     assert done.state.expected_next_speaker is None

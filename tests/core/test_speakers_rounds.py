@@ -6,8 +6,8 @@ import itertools
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import Limits, Role
-from tenex.core.ids import PublicKey, Slug
+from tenex.core.config import Limits
+from tenex.core.ids import Slug
 from tenex.core.workflow_config import no_graphs
 from tenex.workflows.speakers import (
     AgentTarget,
@@ -22,7 +22,7 @@ from tenex.workflows.speakers import (
     Transition,
     TransitionGraph,
 )
-from tests.fakes.scenario import RELAY, WAITS, Router, Scenario, agent, plain_model
+from tests.fakes.scenario import RELAY, Scenario, agent
 from tests.fakes.workflows import (
     NAME,
     TRIO,
@@ -31,7 +31,6 @@ from tests.fakes.workflows import (
     session,
     started,
     unused_router,
-    workflow,
     workflow_policy,
     workflow_scenario,
 )
@@ -213,37 +212,6 @@ def test_a_user_takes_part_opens_with_the_first_round_and_is_waited_for() -> Non
     assert (speakers(one), closed(one)) == (["person", "writer", "person", "writer", "person"], "agreed")
 
 
-def test_somebody_elses_text_is_no_round_of_the_user_and_leaves_it_waiting() -> None:
-    graph = TransitionGraph.round_robin(["person", "writer"], max_turns=9)
-    one = started(graph, None, "person", "writer").settle()
-    before = len(one.records(r.RoundClosed))
-    one.converse("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
-    assert len(one.records(r.RoundClosed)) == before
-    assert one.conversation.status == "waiting"
-    one.converse("yes, they may", role=Role.MEMBER)
-    assert len(one.records(r.RoundClosed)) == before + 2
-
-
-def test_out_of_turn_text_is_held_until_the_round_has_closed() -> None:
-    one = started(LINE)
-    one.user_writes("mind the title")
-    run = next(iter(one.conversation.runs.values()))
-    assert run.unseen == ()
-    one.settle()
-    assert speakers(one) == list(TRIO)
-    editor = next(record for record in one.records(r.RunStarted) if record.agent == "editor")
-    wrote = one.records(r.MessageRecorded)[-1]
-    assert wrote.seq in [entry.seq for entry in editor.entries if hasattr(entry, "seq")], "the next speaker is shown it"
-
-
-def test_a_workflow_that_is_mentioned_in_an_old_thread_does_not_begin_there() -> None:
-    one = Scenario(Router(WAITS), plain_model, config=workflow_policy(workflow(LINE)))
-    one.user_writes("hello")
-    one.user_writes("now you", addressed=(NAME,))
-    assert one.conversation.workflow is None
-    assert "begins in a thread of its own" in one.sent_texts()[-1]
-
-
 def test_a_speaker_who_left_the_roster_is_waited_for_and_comes_back() -> None:
     one = started(LINE)
     without = {slug: known for slug, known in one.rules.roster.items() if slug != "editor"}
@@ -302,12 +270,6 @@ def test_after_the_end_a_command_is_answered_and_opens_nothing(command: str) -> 
     one.converse(command)
     assert len(one.sent_texts()) == before + 1
     assert (one.conversation.status, len(one.records(r.WorkflowClosed))) == ("ended", 1)
-
-
-def test_who_continues_when_it_is_their_turn_is_notified() -> None:
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
-    one.user_writes("/continue")
-    assert one.sent_texts()[-1].startswith("It is your turn")
 
 
 def test_no_one_is_set_to_work_while_the_rules_cannot_be_read() -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -47,14 +48,14 @@ SMALL, PAD = partial(Thinking, character_max=200), partial(Scratchpad, character
 class Case:
     """An agent that speaks by states, before a server that answers what it is scripted to."""
 
-    def __init__(self, server: ModelServer, enforced: Enforced, output: AgentOutput, **settings: Any) -> None:
+    def __init__(self, server: ModelServer, enforced: Enforced, output: AgentOutput) -> None:
         self.server, self.progress, self.streamed = server, list[OutputProgress](), list[str]()
 
         def wrap(model: Any, _: Any) -> OutputModel:
             outputs = {Slug("executor"): output}
             return OutputModel(model, outputs, enforced, rejects=rejects_form, on_progress=self.progress.append)
 
-        config = ModelClientConfig(providers={"local": provider(server)}, **settings)
+        config = ModelClientConfig(providers={"local": provider(server)})
         self.client = ModelClient(config, lambda *_: (NAME,), OfflineModel(), wrap=wrap)
 
     async def step(self, *entries: Entry, tools: Sequence[ToolSpec] = TOOLS) -> ModelStep:
@@ -77,16 +78,27 @@ def output(least: int | None = None, most: int = 3) -> AgentOutput:
     return AgentOutput([SMALL, PAD], [ToolCallState, Python], least, most)
 
 
-async def answered(*answers: Reply | str, enforced: Enforced = "none", **given: Any) -> tuple[Case, ModelStep]:
-    """What one step gave, where the server states these in turn."""
+@asynccontextmanager
+async def served(
+    *answers: Reply | str, enforced: Enforced = "none", given: AgentOutput | None = None
+) -> AsyncIterator[Case]:
+    """An agent before a server that answers these in turn, the last again and again."""
     left = [Answer(text=one) if isinstance(one, str) else one for one in answers]
-    async with model_server(lambda _: left.pop(0)) as server:
-        case = Case(server, enforced, given.pop("output", output()), **given)
+    async with model_server(lambda _: left.pop(0) if len(left) > 1 else left[0]) as server:
+        case = Case(server, enforced, given or output())
         try:
-            step = await case.step()
+            yield case
         finally:
             await case.client.close()
-    assert left == [], "every answer was asked for"
+
+
+async def answered(
+    *answers: Reply | str, enforced: Enforced = "none", given: AgentOutput | None = None
+) -> tuple[Case, ModelStep]:
+    """What one step gave, for which every answer was asked for."""
+    async with served(*answers, enforced=enforced, given=given) as case:
+        step = await case.step()
+    assert len(case.bodies) == len(answers)
     return case, step
 
 
@@ -115,11 +127,8 @@ async def test_python_is_a_call_of_its_tool_and_cannot_be_reached_without_it() -
     program = f"```thinking\n{THOUGHT}\n```\n```python\nprint(6 * 7)\n```"
     _, step = await answered(program)
     assert [(call.tool, call.arguments) for call in step.calls] == [("python", {"program": "print(6 * 7)"})]
-    left = [Answer(text=program), Answer(text=FENCED)]
-    async with model_server(lambda _: left.pop(0)) as server:
-        case = Case(server, "none", output())
+    async with served(program, FENCED) as case:
         step = await case.step(tools=TOOLS[:1])
-        await case.client.close()
     assert step.calls[0].tool == "read", "a program was refused where nothing may run"
     assert "🐍" not in str(case.progress)
     assert "```python" not in text_of(case.bodies[0]["messages"][0])
@@ -129,14 +138,9 @@ async def test_python_is_a_call_of_its_tool_and_cannot_be_reached_without_it() -
     ("answer", "wrong"),
     [
         (f"```tool\n{CALL}\n```", "thinking"),
-        (f"```thinking\n{THOUGHT}\n```\n" * 4 + f"```tool\n{CALL}\n```", "one planning state too many"),
-        (f"```thinking\n{THOUGHT}\n```", "action"),
         ("I shall simply talk.", "thinking"),
-        (f'```thinking\n{THOUGHT}\n```\n```tool\n{{"name": "rm", "arguments": {{}}}}\n```', "There is no tool"),
-        (f"```thinking\n{THOUGHT}\n```\n```tool\n{CALL}\n```\n```tool\n{CALL}\n```", "tool"),
-        (f"```thinking\n{THOUGHT}\n```tool\n{CALL}\n```", "thinking"),
     ],
-    ids=["too few", "too many", "no action", "no states", "no tool", "two actions", "unclosed"],
+    ids=["too few", "no states"],
 )
 async def test_1_2_nothing_of_an_invalid_answer_is_done_and_it_is_asked_for_again(answer: str, wrong: str) -> None:
     case, step = await answered(answer, FENCED)
@@ -158,21 +162,19 @@ async def test_after_three_wrong_answers_the_run_fails() -> None:
 
 async def test_an_answer_that_broke_off_is_reported() -> None:
     half = Breaks(answer=Answer(text=f"```thinking\n{THOUGHT}\n```"), after=3)
-    async with model_server(lambda _: half) as server:
-        case = Case(server, "none", output())
+    async with served(half) as case:
         with pytest.raises(ModelUnavailable):
             await case.step()
-        await case.client.close()
     assert [part.kind for part in case.progress if part.kind != "piece"] == ["broken"]
     assert case.progress[-1].kind == "broken"
 
 
 async def test_min_and_max_planning_loops_are_the_agents() -> None:
     one = f"```thinking\n{THOUGHT}\n```\n```tool\n{CALL}\n```"
-    case, _ = await answered(one, FENCED, output=output(least=2, most=2))
+    case, _ = await answered(one, FENCED, given=output(least=2, most=2))
     assert len(case.bodies) == 2
     bare = f"```tool\n{CALL}\n```"
-    case, step = await answered(bare, output=AgentOutput([], [ToolCallState], None, 0))
+    case, step = await answered(bare, given=AgentOutput([], [ToolCallState], None, 0))
     assert step.calls[0].tool == "read"
     assert step.thinking == ""
 
@@ -193,7 +195,7 @@ async def test_1_2_the_body_carries_the_grammar_a_server_takes() -> None:
 async def test_the_parser_checks_the_lengths_that_a_server_does_not() -> None:
     long = f"```thinking\n{THOUGHT * 20}\n```\n```tool\n{CALL}\n```"
     given = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], None, 3)
-    case, step = await answered(long, FENCED, enforced="structural_tag", output=given)
+    case, step = await answered(long, FENCED, enforced="structural_tag", given=given)
     assert Engine.of_tag(tag_of(case.bodies[0])).accepts(long)
     assert "thinking is too long" in text_of(case.bodies[1]["messages"][-1])
     assert step.usage.calls == 2
@@ -212,40 +214,32 @@ async def test_openai_is_sent_a_schema_and_its_answer_is_json() -> None:
 
 async def test_a_server_that_takes_no_grammar_is_asked_without_and_checked() -> None:
     fails = Fails(status=400, message="grammar: unsupported field")
-    left: list[Reply] = [fails, Answer(text="no states"), Answer(text=FENCED), Answer(text=FENCED)]
-    async with model_server(lambda _: left.pop(0)) as server:
-        case = Case(server, "structural_tag", output())
+    async with served(fails, "no states", FENCED, enforced="structural_tag") as case:
         await case.step()
         await case.step()
-        await case.client.close()
     assert ["structured_outputs" in body for body in case.bodies] == [True, False, False, False]
 
 
 async def test_an_agents_own_steps_come_back_to_it_in_its_delimiters() -> None:
-    left = [Answer(text=FENCED), Answer(text=FENCED)]
-    async with model_server(lambda _: left.pop(0)) as server:
-        case = Case(server, "none", output())
+    async with served(FENCED) as case:
         first = await case.step()
         result = CallResult(id=first.calls[0].id, tool="read", ok=False, content="There is no ```tool\n<note>.")
         ran = ModelStep(calls=(CallRequest(id=CallId("b"), tool="python", arguments={"program": "print(1)"}),))
         printed = CallResult(id=CallId("b"), tool="python", ok=True, content="1")
         await case.step(first, result, ran, printed)
-        await case.client.close()
     written = [(message["role"], text_of(message)) for message in case.bodies[1]["messages"]][2:]
     assert [role for role, _ in written] == ["assistant", "user", "assistant", "user"]
     assert written[0][1] == FENCED
     assert written[1][1].startswith('<note-2 title="Result of read, which failed">')
     assert written[2][1] == "```python\nprint(1)\n```", "a step that was not made by states has only its call"
-    assert server.refused == [], "no results without calls were sent"
+    assert case.server.refused == [], "no results without calls were sent"
 
 
 async def test_requests_of_other_agents_or_without_an_action_go_through_untouched() -> None:
-    async with model_server(lambda _: Answer(text="Hello")) as server:
-        case = Case(server, "structural_tag", output())
+    async with served("Hello", enforced="structural_tag") as case:
         request = ModelRequest(purpose="work", agent=Slug("planner"), phase="plan", system="S", entries=(), tools=TOOLS)
         assert (await case.client.step(request)).text == "Hello"
         assert (await case.step(tools=())).text == "Hello", "no tool, so no action could be taken"
-        await case.client.close()
     assert len(case.bodies[0]["tools"]) == 2
     assert not any("structured_outputs" in body for body in case.bodies)
 
@@ -258,12 +252,10 @@ async def test_a_grammar_is_made_once_for_a_set_of_tools(monkeypatch: pytest.Mon
         return {"grammar": built[-1]}
 
     monkeypatch.setitem(agents._BODIES, "structural_tag", build)
-    async with model_server(lambda _: Answer(text=FENCED)) as server:
-        case = Case(server, "structural_tag", output())
+    async with served(FENCED, enforced="structural_tag") as case:
         await asyncio.gather(case.step(), case.step())
         await case.step(tools=TOOLS[:1])
         await case.step()
-        await case.client.close()
     assert sorted(body["grammar"] for body in case.bodies) == [1, 1, 1, 2]
 
 
@@ -279,7 +271,7 @@ class Report(Freeform):
 async def test_an_action_that_neither_calls_nor_runs_is_the_agents_reply() -> None:
     replies = AgentOutput([SMALL], [lambda: Freeform("reply", ("<reply>", "</reply>"), 1, 60)], None, 3)
     thought = f"```thinking\n{SECRET}, a thought that is long enough to be one.\n```js\nx\n```\n~~~\n```\n"
-    case, step = await answered(f"{thought}<reply>It is forty-two.</reply>", output=replies)
+    case, step = await answered(f"{thought}<reply>It is forty-two.</reply>", given=replies)
     assert (step.text, step.calls) == ("It is forty-two.", ())
     assert case.streamed[-1] == "It is forty-two."
     assert SECRET not in "".join(case.streamed)
@@ -291,12 +283,9 @@ REPORT = AgentOutput([SMALL], [lambda: Report("report", ("<report>", "</report>"
 
 async def test_users_are_shown_what_readable_format_makes_of_it() -> None:
     """The answer and what the operator sees; the model is shown again what it wrote itself."""
-    left = [Answer(text="<report>done</report>"), Answer(text="<report>broken</report>")]
-    async with model_server(lambda _: left.pop(0)) as server:
-        case = Case(server, "none", REPORT)
+    async with served("<report>done</report>", "<report>broken</report>", given=REPORT) as case:
         step = await case.step()
         again = await case.step(step)
-        await case.client.close()
     assert step.text == "**report**: done"
     assert [part.text for part in case.progress if part.kind == "closed"] == ["**report**: done", "broken"]
     assert text_of(case.bodies[1]["messages"][2]) == "<report>done</report>"

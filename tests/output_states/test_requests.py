@@ -14,7 +14,6 @@ from tenex.output_states.requests import (
     is_strict,
     read_answer,
     structural_tag,
-    without_lengths,
 )
 
 from .kit import STOP, TREE, Engine, messages_of, read
@@ -48,11 +47,15 @@ TREE_CALL = {"state": "tool_call", "content": {"name": "tree", "arguments": {"ro
         (json.dumps({"plan": [THOUGHT]}), "`action` is missing"),
         (answer(THOUGHT), "`action.state` must be one of: tool_call, python"),
         (answer(CALL, CALL), "`plan.0.state` must be one of: thinking"),
-        (answer(CALL, {"state": "thinking", "content": "x"}), "thinking is 1 characters; it takes 2 to 5"),
+        (
+            answer(CALL, {"state": "thinking", "content": "x"}),
+            "The length of thinking is 1 characters; it takes 2 to 5",
+        ),
         (answer(CALL, {"state": "thinking", "content": "x" * 6}), "The length of thinking is 6 characters"),
         (answer(CALL, {"state": "thinking", "content": 7}), "its content must be a text"),
         (answer({"state": "tool_call", "content": {"name": "go", "arguments": {}}}), "There is no tool"),
         (answer({"state": "tool_call", "content": {"name": "tree", "arguments": {"root": {}}}}), "`root.v` is missing"),
+        (answer({"state": "python", "content": "print("}), "python: This is no Python"),
         ("{", "This is no JSON"),
         ("[]", "the answer must be an object"),
         (answer() + answer(), "This is no JSON"),
@@ -62,7 +65,8 @@ def test_an_answer_is_right_where_reader_and_schema_have_so(text: str, sentence:
     segments, faults = read_answer(machine(), text)
     assert sentence in messages_of(faults)
     assert bool(sentence) == bool(faults)
-    assert _engine().accepts(text) == (not faults)
+    is_found_by_the_reader_alone = sentence.startswith(("The length of", "python:"))
+    assert _engine().accepts(text) == (not faults or is_found_by_the_reader_alone)
     assert all(segment.is_complete for segment in segments) == (not faults) or not segments
 
 
@@ -71,17 +75,8 @@ def _engine() -> Engine:
     return Engine.of_schema(answer_schema(machine()))
 
 
-def test_a_program_that_is_none_is_found_by_the_reader_alone() -> None:
-    segments, faults = read_answer(machine(), answer({"state": "python", "content": "print("}))
-    assert "This is no Python" in messages_of(faults)
-    assert [segment.is_complete for segment in segments] == [True, False]
-    assert [segment.role for segment in segments] == ["plan", "action"]
-
-
-def test_the_schema_compiles_and_bears_the_limits() -> None:
+def test_the_schema_compiles() -> None:
     assert _engine().fault == ""
-    content = answer_schema(machine())["properties"]["plan"]["items"]["anyOf"][0]["properties"]["content"]
-    assert content == {"type": "string", "minLength": 2, "maxLength": 5}
 
 
 def test_strict_mode_is_asked_for_where_it_can_be() -> None:
@@ -94,7 +89,7 @@ def test_strict_mode_is_asked_for_where_it_can_be() -> None:
     assert not is_strict({"type": "object", "properties": {}})
     assert is_strict({"type": "array", "items": {"type": "string"}})
     bare = AgentStateMachine([], [ToolCallState((STOP,))]).plan()
-    assert "plan" not in without_lengths(bare)["properties"]
+    assert "plan" not in answer_schema(bare)["properties"]
     assert read_answer(bare, json.dumps({"action": CALL}))[1] == ()
 
 

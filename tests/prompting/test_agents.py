@@ -206,31 +206,17 @@ def test_an_agent_may_answer_by_states(
     assert valid(WORKER.format("output: false\n")).output is None
 
 
-HEAD = "---\nname: R\nrole: researches\nkind: worker\nuse_when: asked\n"
 EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
 
 
-def read_program(text: str) -> tuple[Program | None, list[str]]:
-    faults: list[str] = []
-    agent = read_agent(Slug("r"), text, "r.md", TOOLS, faults)
-    return None if agent is None else agent.program, faults
-
-
-def faults_of(front: str) -> list[str]:
-    return read_program(f"{HEAD}{front}---\nYou work.\n")[1]
-
-
-def program(front: str) -> Program:
-    found, faults = read_program(f"{HEAD}{front}---\nYou work.\n")
-    assert faults == []
+def program(text: str) -> Program:
+    found = valid(text if text.startswith("---") else WORKER.format(text)).program
     assert found is not None
     return found
 
 
 def test_the_shipped_example_runs_through_its_phases() -> None:
-    found, faults = read_program(EXAMPLE.read_text())
-    assert faults == []
-    assert found is not None
+    found = program(EXAMPLE.read_text())
     position, way = found.begin(ask_now), []
     for values in ({"research_plan": "look"}, {"data": [1, 2]}, {"data": [1, 2, 3]}, {}):
         position = position.changed(values)
@@ -326,7 +312,7 @@ def test_a_tool_has_phases_and_a_condition_and_a_word_alone_has_none() -> None:
     ],
 )
 def test_an_invalid_graph_is_refused_with_every_reason(front: str, faults: list[str]) -> None:
-    found = faults_of(front)
+    found = read(WORKER.format(front))[1]
     assert len(found) == len(faults), found
     assert all(part in fault for fault, part in zip(found, faults, strict=True))
 
@@ -336,7 +322,7 @@ def test_an_invalid_graph_is_refused_with_every_reason(front: str, faults: list[
 
 def library(folder: Path, front: str, body: str = "You work.") -> PromptLibrary:
     """The built-in one with one more agent."""
-    (folder / "lead.md").write_text(f"{HEAD}{front}---\n{body}\n")
+    (folder / "lead.md").write_text(WORKER.format(front).replace("You work.", body))
     return PromptLibrary.load(builtin_prompts(), folder, tools=TOOLS)
 
 

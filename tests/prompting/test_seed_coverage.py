@@ -2,7 +2,6 @@
 
 import pytest
 
-from tenex.core.config import AgentKind
 from tenex.core.phases import Phase
 from tenex.prompting import PromptLibrary
 from tenex.prompting.markdown import sections
@@ -107,9 +106,3 @@ def test_a_phase_makes_each_point_of_the_seed_under_its_heading(library: PromptL
 @pytest.mark.parametrize("phase", Phase)
 def test_the_usual_agents_of_a_phase_name_it(library: PromptLibrary, phase: Phase) -> None:
     assert {agent.slug for agent in library.roster if phase in agent.phases} == USUAL[phase]
-
-
-def test_experts_only_read_and_the_router_knows_what_they_are_for(library: PromptLibrary) -> None:
-    changing = {"write_file", "edit_file", "move_file", "delete_file", "check", "shell"}
-    assert not [a.slug for a in library.roster if a.kind is AgentKind.EXPERT and changing & set(a.tools)]
-    assert "Ask one or two of them before or after the" in library.router_prompt(project_name="demo")

@@ -1,22 +1,21 @@
 """How much of a request its agent's request before it holds from the first byte on, which is what providers cache."""
 
-import json
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
 from tenex.core import records as r
-from tenex.core.context.prompt_lookup import prompted
 from tenex.core.conversation import Conversation
 from tenex.core.decide.agent_phases import offered
 from tenex.core.effects import Effect, ModelCall, Route
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.messages import AgentText, Entry, ModelStep, Note, ToolSpec, UserText
+from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.phases import Phase
 from tenex.core.signals import Signal
-from tenex.llm.messages import marked
+from tenex.llm.serialized import serialized
 from tenex.prompting import PromptLibrary
 from tenex.prompting.prompter import ConversationPrompter
+from tenex.runtime.actor import prompted
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.standard import ToolDependencies, standard_tools
@@ -50,7 +49,7 @@ class Requests(Scenario):
             workspace_notes=lambda: None,
             project_name="demo",
         )
-        self.sent: list[tuple[str, str]] = []
+        self.sent: list[tuple[str, bytes]] = []
 
     def _seal(self, record: r.Record) -> r.Record:
         if isinstance(record, r.RunStarted):
@@ -62,16 +61,24 @@ class Requests(Scenario):
         if isinstance(effect, ModelCall):
             run = self.conversation.runs[effect.run]
             tools = offered(self.conversation, run, self.rules, self.specs)
-            self.sent.append((run.agent, serialized(tools, effect.system, effect.entries)))
+            request = ModelRequest(
+                purpose="work",
+                agent=run.agent,
+                phase=run.phase,
+                system=effect.system,
+                entries=effect.entries,
+                tools=tools,
+            )
+            self.sent.append((run.agent, serialized(request)))
         elif isinstance(effect, Route):
             question = self.prompts.route(self.conversation)
-            self.sent.append((question.agent, serialized((), question.system, question.entries)))
+            self.sent.append((question.agent, serialized(question)))
         return super().perform(effect)
 
     def shared(self) -> float:
         """The share of the requests that have one of the same agent before them."""
         same = whole = 0
-        before: dict[str, str] = {}
+        before: dict[str, bytes] = {}
         for agent, text in self.sent:
             if agent in before:
                 same += sum(
@@ -80,13 +87,6 @@ class Requests(Scenario):
                 whole += len(text)
             before[agent] = text
         return same / whole
-
-
-def serialized(tools: tuple[ToolSpec, ...], system: str, entries: tuple[Entry, ...]) -> str:
-    """A request as vendors put it together."""
-    functions = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
-    texts = [marked(e) if isinstance(e, UserText | AgentText | Note) else repr(e) for e in entries]
-    return "\n\n".join([json.dumps(functions), system, *texts])
 
 
 def done(**arguments: str) -> tuple[str, dict[str, Any]]:

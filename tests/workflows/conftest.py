@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenex.workflows.speakers import TransitionRegistry
+from tenex.workflows.speakers.registry import TransitionRegistry
 
 
 @pytest.fixture

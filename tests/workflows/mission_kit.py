@@ -3,7 +3,8 @@
 import importlib.util
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.store.format import CONVERSATION
-from tenex.workflows.missions import Graph
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tests.fakes.virtual import VirtualClock, run
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,21 @@ def play(graph: Graph[Any, Any, Any], start: Any = None, *, clock: Clock | None 
         return await graph.run(start or graph.first(), **{"mission": "main", **given}, clock=clock or VirtualClock())
 
     return run(main)
+
+
+async def idle(_ctx: Any) -> None:
+    """Do nothing."""
+
+
+def alone(body: Callable[[Any], Any] = idle, state_type: Any = None, **policy: Any) -> Graph[Any, Any, Any]:
+    """A graph of one node with this body."""
+
+    @dataclass
+    class Only(BaseNode[Any, Any, Any], **policy):
+        async def run(self, ctx: GraphRunContext[Any, Any]) -> End[Any]:
+            return End(await body(ctx))
+
+    return Graph(nodes=(Only,), state_type=state_type)
 
 
 def competition(folder: Path, *, title: str = "Fit a curve", points: Any = ((0, 1), (1, 3), (2, 5), (3, 7))) -> Path:

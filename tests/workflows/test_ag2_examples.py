@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tenex.core.workflow.rounds import Called
+from tenex.core.workflow.speakers import Folded, change_context, fold
 from tenex.workflows.speakers import (
     AgentTarget,
     Always,
-    Called,
     ContextEquals,
     Envelope,
-    Folded,
     FromSpeaker,
     Handoff,
     RevertToInitiatorTarget,
@@ -23,8 +23,6 @@ from tenex.workflows.speakers import (
     TransitionGraph,
     TransitionTarget,
     WorkflowState,
-    change_context,
-    fold,
     register_condition,
     register_target,
 )
@@ -93,6 +91,7 @@ HANDS_OVER = (Called("escalate_to_security", Handoff(target="bob", reason="knows
 @pytest.mark.parametrize(
     ("graph", "calls", "context", "spoken", "reason"),
     [
+        (ROUND_ROBIN, (), {}, "alice bob carol alice bob carol", "max_turns"),
         (SEQUENCE, (), {}, "alice bob carol", "sequence_complete"),
         (CUSTOM, ESCALATES, {}, "triage security triage", "triage_complete"),
         (CUSTOM, (), {}, "triage", "triage_complete"),
@@ -188,11 +187,3 @@ def test_a_condition_and_a_target_of_ones_own_route_and_are_written_down() -> No
     }
     no_one = TransitionGraph("alice", [Transition(Always(), HighestRankedReviewer(["security"]))])
     assert talk(no_one) == (["alice"], "workflow_terminated")
-
-
-def test_the_creator_takes_part_and_the_graph_is_in_the_state() -> None:
-    _, state = ROUND_ROBIN.begin(creator_id=alice.agent_id, participants=[bob.agent_id, carol.agent_id])
-    assert state.participant_order == ("alice", "bob", "carol")
-    assert (state.creator_id, state.expected_next_speaker, state.turn_count) == ("alice", "alice", 0)
-    assert TransitionGraph.loads(state.graph_data) == ROUND_ROBIN
-    assert talk(ROUND_ROBIN) == (["alice", "bob", "carol"] * 2, "max_turns")

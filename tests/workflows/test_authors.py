@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,32 +12,10 @@ from tenex.core.errors import InternalError
 from tenex.workflows.agents import BaseAgent, State, tool
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tests.fakes.python_agents import ScriptedModel, calls, script
-from tests.fakes.virtual import VirtualClock, run
 
-from .mission_kit import Journals
+from .mission_kit import Journals, alone, play
 
 Ctx = GraphRunContext[None, None]
-Body = Callable[[Ctx], Any]
-
-
-def alone(body: Body, **policy: Any) -> Graph[None, None, Any]:
-    """A graph of one node with this body."""
-
-    @dataclass
-    class Only(BaseNode[None, None, Any], **policy):
-        async def run(self, ctx: GraphRunContext[None, None]) -> End[Any]:
-            return End(await body(ctx))
-
-    return Graph(nodes=(Only,), state_type=None)
-
-
-def play(graph: Graph[None, None, Any], journal: Journals | None = None) -> Any:
-    """Run it on virtual time, and not for ever."""
-
-    async def main() -> Any:
-        return await asyncio.wait_for(graph.run(graph.first(), journal=journal, clock=VirtualClock()), 20)
-
-    return run(main)
 
 
 class Mute(Exception):
@@ -81,7 +58,7 @@ def test_a_cost_that_is_none_fails_the_node_that_reported_it(cost: Any, name: st
     async def body(ctx: Ctx) -> None:
         ctx.spend(**{"model": "own:client", **cost})
 
-    result = play(alone(body), journal)
+    result = play(alone(body), journal=journal)
     assert (result.outcome, result.kind) == ("failed", "WorkflowError")
     assert f"`{name}`" in result.error
     assert not [one for one in journal.records() if isinstance(one, r.MissionUsageRecorded)]
@@ -118,7 +95,7 @@ def test_what_a_node_had_spent_when_its_time_was_up_is_booked_once(has_other_nod
             return End(None)
 
     graph: Graph[None, None, Any] = Graph(nodes=(Slow, After), state_type=None)
-    assert play(graph, journal).outcome == ("finished" if has_other_node else "failed")
+    assert play(graph, journal=journal).outcome == ("finished" if has_other_node else "failed")
     assert [one.usage.input_tokens for one in journal.records() if isinstance(one, r.MissionUsageRecorded)] == [60]
 
 

@@ -14,7 +14,6 @@ from tenex.workflows.speakers import (
     AnyOf,
     ContextEquals,
     ContextIn,
-    Findings,
     FromSpeaker,
     Not,
     RevertToInitiatorTarget,
@@ -26,6 +25,7 @@ from tenex.workflows.speakers import (
     TransitionGraph,
     WorkflowState,
 )
+from tenex.workflows.speakers.checks import Findings
 
 from .sessions import talk
 

@@ -29,7 +29,6 @@ from tenex.runtime.functions import FunctionCalls
 from tenex.store.format import CONVERSATION
 from tenex.workflows.agents import BaseAgent, State, tool
 from tenex.workflows.agents.definition import program
-from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.speakers import (
     Always,
@@ -47,7 +46,7 @@ from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, Scenario, reply, rules
 from tests.fakes.workflows import KEY, TRIO, ScriptedSpeakers, started, unused_router, workflow, workflow_policy
 
-from .mission_kit import Journals
+from .mission_kit import Journals, alone
 
 ENOUGH = 30
 """Seconds after which what never returns does, so that a test without a bound fails and does not hang."""
@@ -177,12 +176,6 @@ def test_a_factory_of_an_agents_state_is_called_once_and_never_in_a_decision() -
     assert made[before:] == [False]
 
 
-@dataclass
-class Only(BaseNode[None, None, None]):
-    async def run(self, ctx: GraphRunContext[None, None]) -> End[None]:
-        return End(None)
-
-
 @pytest.mark.parametrize(
     ("begin", "reason"),
     [
@@ -203,7 +196,7 @@ def test_a_beginning_that_fails_or_does_not_return_refuses_the_message(begin: An
 
 def begun_by(begin: Any) -> tuple[Scenario, Callable[[], Evaluated]]:
     """A user has mentioned a mission with this `begin`; and what calls it."""
-    mission = MissionWorkflow(graph=Graph(nodes=(Only,), state_type=None), begin=begin)
+    mission = MissionWorkflow(graph=alone(), begin=begin)
     slug = Slug("endless")
     config = dataclasses.replace(rules(), missions={slug: mission.rule(slug, PublicKey("f" * 64))})
     one = Scenario(unused_router, lambda *_: reply(""), config=config)
@@ -374,11 +367,17 @@ def test_a_kill_at_any_append_changes_nothing_of_what_follows(graph: TransitionG
     assert all({EvaluationRequested, FunctionsEvaluated} <= kind for kind in kinds)
 
 
-def test_what_is_undecided_is_wanted_after_a_restart_and_nothing_is_repeated_for_it(graph: TransitionGraph) -> None:
+def undecided(graph: TransitionGraph) -> Scenario:
+    """A conversation whose rules are asked who is next, and have not answered."""
     one = started(graph)
     one.answers_at_once = False
     while not one.conversation.undecided:
         assert one.step()
+    return one
+
+
+def test_what_is_undecided_is_wanted_after_a_restart_and_nothing_is_repeated_for_it(graph: TransitionGraph) -> None:
+    one = undecided(graph)
     asked = one.records(EvaluationRequested)[-1]
     key = Key(Work.FUNCTIONS, asked.seq)
     assert set(pending(one.refold())) & {key, asked.signal.key} == {key}
@@ -395,10 +394,7 @@ def test_what_is_undecided_is_wanted_after_a_restart_and_nothing_is_repeated_for
 
 
 def test_a_timer_and_a_stop_end_what_is_undecided(graph: TransitionGraph) -> None:
-    one = started(graph)
-    one.answers_at_once = False
-    while not one.conversation.undecided:
-        assert one.step()
+    one = undecided(graph)
     used = one.conversation.usage
     one.fire("turn_within.close")
     assert isinstance(one.conversation.undecided[-1].signal, TimerFired), "the rules are asked who is next"
@@ -406,10 +402,7 @@ def test_a_timer_and_a_stop_end_what_is_undecided(graph: TransitionGraph) -> Non
     assert len(one.records(r.RoundClosed)) == 4
     assert one.conversation.usage.tokens == used.tokens + 4 * 15
 
-    two = started(graph)
-    two.answers_at_once = False
-    while not two.conversation.undecided:
-        assert two.step()
+    two = undecided(graph)
     two.user_writes("/stop")
     two.answers_at_once = True
     two.settle()

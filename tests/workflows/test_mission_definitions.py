@@ -16,7 +16,7 @@ from tenex.workflows.missions.definitions import MissionWorkflow, Starting
 from tenex.workflows.speakers.definitions import find_workflows, read_workflow
 from tests.fakes.virtual import VirtualClock, run
 
-from .mission_kit import EXAMPLE, ROOT
+from .mission_kit import EXAMPLE, ROOT, alone
 
 HEAD = '''"""Counts things.
 
@@ -82,7 +82,7 @@ def test_a_module_with_a_graph_is_a_workflow_called_after_its_file(tmp_path: Pat
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ("begin = 3", "`begin` is a int"),
+        ("begin = 3\ngraph = Graph(nodes=(Needy,), state_type=State)", "`begin` is a int"),
         ("async def begin(message): ...", "`begin` is async"),
         ("def begin(message, other): ...", "`begin` takes 2 parameters"),
         ("def deps(folder): ...", "`deps` takes folder; it may take `workspace`"),
@@ -96,13 +96,6 @@ def test_a_module_with_a_graph_is_a_workflow_called_after_its_file(tmp_path: Pat
 )
 def test_what_is_wrong_is_named_with_the_file_and_what_to_do(tmp_path: Path, more: str, expected: str) -> None:
     assert expected in faults_of(written(tmp_path, f"{PLAIN}\n{more}\n"))
-
-
-def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
-    both = "graph = Graph(nodes=(Needy,), state_type=State)\nbegin = 3\n"
-    expected = faults_of(written(tmp_path, f"{PLAIN}\n{both}"))
-    assert "`begin` is a int" in expected
-    assert "nodes need office" in expected
 
 
 def starting(path: Path) -> Starting:
@@ -134,20 +127,29 @@ def test_a_message_becomes_the_state(tmp_path: Path, text: str, topic: str, many
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("body", "text", "expected"),
     [
-        ("@counts", "`topic`: field required. It takes a JSON object with note, topic, many."),
-        ('{"topic": "x", "many": "few"}', "`many`: input should be a valid integer"),
-        ('{"topic": "x", "colour": 1}', "It has no field colour."),
-        ('{"topic": ', "The JSON cannot be read: Expecting value: line 1"),
-        ('{"topic": "\\ud800"}', "half a character"),
-        ('{"topic":' + "[" * 100_000, "The JSON is nested too deep"),
-        ('{"topic": "x", "many": ' + "9" * 5_000 + "}", "The JSON cannot be read"),
+        ("", "@counts", "`topic`: field required. It takes a JSON object with note, topic, many."),
+        ("", '{"topic": "x", "many": "few"}', "`many`: input should be a valid integer"),
+        ("", '{"topic": "x", "colour": 1}', "It has no field colour."),
+        ("", '{"topic": ', "The JSON cannot be read: Expecting value: line 1"),
+        ("", '{"topic": "\\ud800"}', "half a character"),
+        ("", '{"topic":' + "[" * 100_000, "The JSON is nested too deep"),
+        ("", '{"topic": "x", "many": ' + "9" * 5_000 + "}", "The JSON cannot be read"),
+        ("raise ValueError('say how many')", "x", "say how many."),
+        ("return State(many='few')", "x", "field required"),
+        ("return 3", "x", "The author of its code has to fix that."),
+        ("return None", "x", "The author of its code has to fix that."),
+        ("return Asked(number='one'), State(topic=message)", "x", "is no node of the workflow"),
     ],
 )
-def test_a_message_of_no_use_is_refused_with_a_sentence(tmp_path: Path, text: str, expected: str) -> None:
+def test_what_a_mission_cannot_begin_with_is_refused_with_a_sentence(
+    tmp_path: Path, body: str, text: str, expected: str
+) -> None:
+    """By what it makes of a message itself, or by its author's `begin`."""
+    begin = f"def begin(message):\n    {body}\n" if body else ""
     with pytest.raises(UsageError) as caught:
-        starting(written(tmp_path, PLAIN))(text)
+        starting(written(tmp_path, f"{PLAIN}\n{begin}"))(text)
     assert expected in str(caught.value)
     assert str(caught.value).endswith(".")
 
@@ -159,22 +161,6 @@ def test_no_message_holds_up_the_daemon(tmp_path: Path, text: str) -> None:
     began = time.monotonic()
     assert begin(text).state["topic"] == text
     assert time.monotonic() - began < 10
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("raise ValueError('say how many')", "say how many."),
-        ("return State(many='few')", "field required"),
-        ("return 3", "The author of its code has to fix that."),
-        ("return None", "The author of its code has to fix that."),
-        ("return Asked(number='one'), State(topic=message)", "is no node of the workflow"),
-    ],
-)
-def test_a_beginning_of_the_authors_may_refuse_and_may_fail(tmp_path: Path, body: str, expected: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        starting(written(tmp_path, f"{PLAIN}\ndef begin(message):\n    {body}\n"))("x")
-    assert expected in str(caught.value)
 
 
 def test_it_may_begin_at_another_node_with_fields(tmp_path: Path) -> None:
@@ -199,15 +185,9 @@ class Same:
     words: str = ""
 
 
-@dataclasses.dataclass
-class Only(BaseNode[Any, Any, None]):
-    async def run(self, ctx: GraphRunContext[Any, Any]) -> End[None]:
-        return End(None)
-
-
 def test_a_dataclass_is_a_state_like_any_other_and_none_begins_of_any_text() -> None:
-    assert Starting(Slug("m"), MissionWorkflow(graph=Graph(nodes=(Only,), state_type=None)))("@m whatever").state == {}
-    begins = Starting(Slug("m"), MissionWorkflow(graph=Graph(nodes=(Only,), state_type=Same)))
+    assert Starting(Slug("m"), MissionWorkflow(graph=alone()))("@m whatever").state == {}
+    begins = Starting(Slug("m"), MissionWorkflow(graph=alone(state_type=Same)))
     assert begins('{"many": 2}').state == {"many": 2, "words": ""}
     with pytest.raises(UsageError, match="many"):
         begins("words alone")

@@ -17,7 +17,7 @@ from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunC
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
 from tests.fakes.virtual import VirtualClock, run
 
-from .mission_kit import ROOT, Journals
+from .mission_kit import ROOT, Journals, alone
 
 
 class Order(BaseModel):
@@ -122,14 +122,8 @@ def test_a_named_mission_goes_on_and_gives_its_result_again() -> None:
     assert first.state.mission_id == GRAPH.mission_id(first.mission)
 
 
-@dataclass
-class Only(BaseNode[Order, None, Any]):
-    async def run(self, ctx: GraphRunContext[Order, None]) -> End[str]:
-        return End("")
-
-
 def test_a_message_is_never_taken_for_the_id_of_a_mission() -> None:
-    begin = Starting(Slug("m"), MissionWorkflow(graph=Graph(nodes=(Only,), state_type=Order)))
+    begin = Starting(Slug("m"), MissionWorkflow(graph=alone(state_type=Order)))
     assert begin("@m apples").state == {"mission_id": "", "item": "apples", "keys": []}
     assert begin('@m {"mission_id": "7", "item": "x"}').state["mission_id"] == "7"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import new_class
 from typing import Annotated, Any
 
 import pytest
@@ -49,6 +50,17 @@ class Labelled(Node):
 
     async def run(self, ctx: Ctx) -> Annotated["Quoted", "once more"] | Annotated[End[str], "done"]:
         return End("no")
+
+
+def node(name: str, fields: dict[str, Any], *, returns: str = "End[str]", **policy: Any) -> Any:
+    """A node with these fields that does nothing."""
+
+    async def run(self: Any, ctx: Ctx) -> Any:
+        return End("")
+
+    run.__annotations__["return"] = returns
+    namespace = {"run": run, "__annotations__": fields, "__module__": __name__}
+    return dataclass(new_class(name, (Node,), policy, lambda body: body.update(namespace)))
 
 
 def faults_of(*nodes: Any, state_type: Any = Paper, **more: Any) -> str:
@@ -101,11 +113,6 @@ def test_every_fault_is_reported_at_once() -> None:
         async def run(self, ctx: Ctx):  # type: ignore[no-untyped-def]
             return End("")
 
-    @dataclass
-    class Lost(Node):
-        async def run(self, ctx: Ctx) -> "Ghost | int":  # type: ignore[name-defined, override]  # noqa: F821
-            return 3
-
     class Bare(Node):
         async def run(self, ctx: Ctx) -> End[str]:
             return End("")
@@ -118,7 +125,7 @@ def test_every_fault_is_reported_at_once() -> None:
         async def run(self, ctx: Ctx) -> End[str]:
             return End("")
 
-    reported = faults_of(Mute, Lost, Bare, Live)
+    reported = faults_of(Mute, node("Lost", {}, returns="Ghost | int"), Bare, Live)
     for sentence in (
         "Mute.run is not annotated with what it returns",
         "Lost.run may return Ghost, which is no node of this graph",
@@ -134,71 +141,29 @@ def test_every_fault_is_reported_at_once() -> None:
         assert sentence in reported, f"{sentence!r} is not in\n{reported}"
 
 
-def test_no_way_to_the_end_a_name_twice_and_a_state_that_is_none() -> None:
-    @dataclass
-    class Round(Node):
-        async def run(self, ctx: Ctx) -> "Round":
-            return self
-
-    assert "has no end" in faults_of(Round)
-
-    @dataclass
-    class Again(Node):
-        async def run(self, ctx: Ctx) -> End[str]:
-            return End("")
-
-        @classmethod
-        def get_node_id(cls) -> str:
-            return "Quoted"
-
-    assert "2 nodes are called Quoted" in faults_of(Quoted, Again, Joined, Labelled)
+def test_other_faults_of_a_graph_are_named() -> None:
+    again = node("Again", {})
+    again.get_node_id = classmethod(lambda _cls: "Quoted")
+    needy = node("Needy", {"error": NodeError, "money": int})
+    assert "has no end" in faults_of(node("Round", {}, returns="Round"))
+    assert "2 nodes are called Quoted" in faults_of(Quoted, again, Joined, Labelled)
     assert "the state must be a pydantic model" in faults_of(Quoted, Joined, Labelled, state_type=int)
     assert "it has no nodes" in faults_of()
-
-
-def test_an_error_edge_needs_a_node_that_can_be_made_of_the_error() -> None:
-    @dataclass
-    class Risky(Node, on_error="Needy"):
-        async def run(self, ctx: Ctx) -> End[str]:
-            return End("")
-
-    @dataclass
-    class Needy(Node):
-        error: NodeError
-        money: int
-
-        async def run(self, ctx: Ctx) -> End[str]:
-            return End("")
-
-    assert "Needy follows failures, so its fields need defaults: money." in faults_of(Risky, Needy)
-
-
-def test_dependencies_must_be_there_where_their_type_is_known() -> None:
-    @dataclass
-    class Typist(Node):
-        printer: Dependency[Any]
-
-        async def run(self, ctx: Ctx) -> End[str]:
-            return End("")
-
-    assert "Typist.printer is a dependency, but Office has no printer" in faults_of(Typist, deps_type=Office)
+    reported = faults_of(node("Risky", {}, on_error="Needy"), needy)
+    assert "Needy follows failures, so its fields need defaults: money." in reported
+    reported = faults_of(node("Typist", {"printer": Dependency[Any]}), deps_type=Office)  # type: ignore[misc]  # mypy knows no alias as a value
+    assert "Typist.printer is a dependency, but Office has no printer" in reported
 
 
 def test_a_mission_is_not_begun_with_what_cannot_be_journaled() -> None:
-    @dataclass
-    class Loose(Node):
-        value: Any = None
-
-        async def run(self, ctx: Ctx) -> End[str]:
-            return End("")
-
-    graph: Graph[Paper, Office, str] = Graph(nodes=(Loose,), state_type=Paper)
+    loose = node("Loose", {"value": Any})
+    graph: Graph[Paper, Office, str] = Graph(nodes=(loose,), state_type=Paper)
     with pytest.raises(UsageError, match=r"Loose\.value has no type and is not JSON"):
-        graph.asked(Loose(value=object()), Paper(), "me")
+        graph.asked(loose(value=object()), Paper(), "me")
     with pytest.raises(UsageError, match=r"Loose\.value has no type and would come back .* as something else"):
-        graph.asked(Loose(value=(1, 2)), Paper(), "me")
+        graph.asked(loose(value=(1, 2)), Paper(), "me")
     with pytest.raises(UsageError, match="the state is no Paper"):
-        graph.asked(Loose(), Paper.model_construct(words="many"), "me")  # type: ignore[arg-type]
+        graph.asked(loose(value=None), Paper.model_construct(words="many"), "me")  # type: ignore[arg-type]
 
 
 NAMES = ("A", "B", "C", "D")

@@ -14,7 +14,7 @@ from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.conversation import fold
 from tenex.core.effects import Key, NodeRun, Work
-from tenex.core.errors import MissionFailed, ModelUnavailable, StepFailed, UsageError, WorkflowError
+from tenex.core.errors import MissionFailed, ModelUnavailable, StepFailed, WorkflowError
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.signals import NodeFailed
@@ -56,14 +56,7 @@ Node = BaseNode[Ledger, Office, Any]
 
 
 def alone(body: Any, **policy: Any) -> Graph[Ledger, Office, Any]:
-    """A graph of one node with this body."""
-
-    @dataclass
-    class Only(Node, **policy):
-        async def run(self, ctx: Ctx) -> End[Any]:
-            return End(await body(ctx))
-
-    return Graph(nodes=(Only,), state_type=Ledger)
+    return kit.alone(body, Ledger, **policy)
 
 
 def play(graph: Graph[Ledger, Office, Any], journal: Journals | None = None, **more: Any) -> Any:
@@ -215,7 +208,7 @@ def test_a_step_in_a_step_and_one_after_the_end_are_refused() -> None:
 
     async def main() -> None:
         graph, tasks = alone(orphan), []  # type: ignore[var-annotated]
-        start = graph._shapes["Only"].node()
+        start = graph.first()
         await graph.run(start, state=Ledger(), deps=Office(writer=tasks), clock=VirtualClock())
         await asyncio.gather(*tasks)
 
@@ -353,19 +346,6 @@ def test_a_cancellation_from_elsewhere_is_a_failure_and_not_silence() -> None:
     assert play(alone(body)).kind == "CancelledError"
 
 
-def test_a_journal_of_another_workflow_is_refused() -> None:
-    async def body(ctx: Ctx) -> int:
-        return 1
-
-    journal, graph = Journals(), alone(body)
-    play(graph, journal)
-    other = alone(body)
-    other.name = "other"
-    other.mission_id = graph.mission_id  # type: ignore[method-assign]
-    with pytest.raises(UsageError, match="of the workflow mission, not of other"):
-        play(other, journal)
-
-
 # ---- what models cost ------------------------------------------------------------------------------------------------
 
 
@@ -394,7 +374,7 @@ def test_what_a_nodes_models_cost_is_counted_in_a_step_beside_one_and_in_a_missi
 
     async def inner() -> str:
         graph = alone(within)
-        return str((await graph.run(graph._shapes["Only"].node(), state=Ledger())).output)
+        return str((await graph.run(graph.first(), state=Ledger())).output)
 
     async def body(ctx: Ctx) -> str:
         await ctx.step("ask", ask, 1)

@@ -5,8 +5,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId
@@ -107,37 +105,6 @@ def test_1_1_b_every_phase_it_was_in_and_its_tools_are_offered() -> None:
     assert offered(one)[:3] == [["check"], ["write_file"], []]
     appends = [append for append in one.books[ID] if moves(list(append))]
     assert [len(moves(list(append))) for append in appends] == [2, 1], "two results, then an answer: a step for each"
-
-
-@pytest.mark.parametrize("tool", ["send", "write_file"])
-def test_1_1_c_a_tool_of_another_phase_is_not_run_though_the_model_names_it(tool: str) -> None:
-    one = world(reply("", (tool, {})))
-    found = held(one)
-    assert not one.calls
-    (refused,) = [record for record in found if isinstance(record, r.ToolCallRejected)]
-    assert "You are in your phase planning." in refused.sentence
-
-
-def test_1_1_d_a_condition_that_raises_ends_nothing_and_those_of_other_phases_are_not_asked() -> None:
-    def broken(me: Any) -> Any:
-        raise AttributeError("research_plan")
-
-    asked: list[str] = []
-    of = program(
-        (
-            ("planning", "lost", broken),
-            ("planning", "research", lambda me: me.plan),
-            ("research", "planning", lambda me: asked.append("research")),
-            ("lost", "planning", broken),
-        )
-    )
-    one = world(reply("", ("check", {})), reply("", ("check", {}), sets("plan", "p")), of=of)
-    found = held(one)
-    assert moves(found) == [("planning", "research")]
-    assert len(one.calls) == 2
-    (failed,) = [record for record in found if isinstance(record, r.ConditionFailed)]
-    assert (failed.source, failed.target, failed.error) == ("planning", "lost", "AttributeError: research_plan")
-    assert [record.outcome for record in found if isinstance(record, r.RunEnded)] == ["finished"]
 
 
 def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the_conversation() -> None:

@@ -242,7 +242,7 @@ def test_a_trigger_within_a_call_is_the_move_of_that_call() -> None:
     assert [request.system for request in model.asked] == ["a", "b"]
 
 
-def test_a_call_out_of_phase_or_against_a_condition_is_refused_when_it_is_made() -> None:
+def test_1_1_c_a_call_out_of_phase_or_against_a_condition_is_refused_when_it_is_made() -> None:
     class Guarded(BaseAgent):
         __system_message__ = "{{ phase }}"
         keys: State[int] = State(default=0)

@@ -17,15 +17,14 @@ from tenex.core.messages import ToolSpec
 from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
-from tenex.core.state import agent_tools
 from tenex.core.state.agent import AgentPhaseState, Program
-from tenex.core.state.agent_tools import APPEND, SET, change, names, refused_move, specs, unfit
+from tenex.core.state.agent_tools import APPEND, SET, change, every, names, refused_move, specs, target_of, unfit
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, Run
 from tenex.core.state.subagents import agent_state_of, asker, link_specs
 from tenex.core.verdicts import Unanswered
 
-from . import permissions
+from .permissions import may_use
 from .transaction import Transaction
 
 
@@ -111,11 +110,11 @@ def evaluate(draft: Transaction, run_id: RunId) -> None:
                 r.ConditionFailed, run=run.id, agent=run.agent, source=agent_state.phase, target=target, error=error
             )
     if found.target is not None:
-        _move(draft, run, agent_state.phase, found.target)
+        move(draft, run, agent_state.phase, found.target)
 
 
-def _move(draft: Transaction, run: Run, source: str, target: str) -> None:
-    # its prompt is rendered when the record is sealed
+def move(draft: Transaction, run: Run, source: str, target: str) -> None:
+    """Record that the agent has changed its phase; its prompt there is rendered when the record is sealed."""
     draft.add(r.AgentPhaseChanged, run=run.id, agent=run.agent, source=source, target=target)
 
 
@@ -141,24 +140,38 @@ def ask_what_is_offered(draft: Transaction) -> None:
 
 
 def refusal(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None:
-    """Why a call is not permitted, by the conversation's phase or the agent's own; None if it is."""
+    """Why a call is not permitted, as a sentence the model can act on; None if it is.
 
-    def subagents() -> list[str]:
-        return [spec.name for spec in link_specs(draft.state, run, draft.rules)]
+    Both the conversation's phase and the agent's own must permit it.
+    """
+    phase, rule = draft.state.phase, draft.rules.tools_of(agent).get(tool)
+    is_permitted = rule is not None and may_use(rule, phase, agent)
+    reason = withheld(draft, run, agent, tool)
+    if is_permitted and reason is None:
+        return None
+    offer = _offer(draft, run, agent)
+    if is_permitted:
+        return f"The tool {tool} is not there for you now: {reason}; nothing was done. {offer}"
+    if rule is None:
+        return f"There is no tool {tool}. {offer}"
+    return f"The tool {tool} may not be used by {agent.slug} in the {phase} phase; nothing was done. {offer}"
 
-    def withheld(name: str) -> str | None:
-        return _withheld(draft, run, agent, name)
 
-    agent_state = None if agent.program is None else agent_state_of(draft.state, run, agent.program)
-    return permissions.refusal(tool, draft.state.phase, agent, draft.rules, agent_state, subagents, withheld)
+def _offer(draft: Transaction, run: Run, agent: Agent) -> str:
+    """What the agent may use where it is now."""
+    state, here, program = draft.state, "", agent.program
+    allowed = [rule.name for rule in draft.rules.tools_of(agent).values() if may_use(rule, state.phase, agent)]
+    if program is not None:
+        agent_state = agent_state_of(state, run, program)
+        here = f"You are in your phase {agent_state.phase}. " if agent_state.phase else ""
+        subagents = [spec.name for spec in link_specs(state, run, draft.rules)]
+        there = [name for name in allowed if withheld(draft, run, agent, name) is None]
+        allowed = [*there, *names(program, agent_state, state.phase), *subagents]
+    return f"{here}You may use: {', '.join(sorted(allowed))}." if allowed else f"{here}You may use no tools now."
 
 
-def withholds(draft: Transaction, run: Run, agent: Agent, tool: str) -> bool:
-    """Whether the agent's own phase is what keeps a call from it, as it is now."""
-    return _withheld(draft, run, agent, tool) is not None
-
-
-def _withheld(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None:
+def withheld(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None:
+    """Why the agent's own phase does not offer a tool, as it is now; None if it does."""
     program = agent.program
     if program is None:
         return None
@@ -168,7 +181,7 @@ def _withheld(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | No
 
 def is_own(agent: Agent, call: Call) -> bool:
     """Whether a call is about the agent itself, in the phase where it is or in another."""
-    return agent.program is not None and agent_tools.is_own(agent.program, call.request.tool)
+    return agent.program is not None and call.request.tool in every(agent.program)
 
 
 def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
@@ -195,9 +208,9 @@ def _decide(draft: Transaction, run: Run, agent: Agent, program: Program, call: 
         return None
     if sentence := refused_move(program, agent_state, request.tool, phase, asker(draft.state, run)):
         return sentence
-    target = agent_tools.target_of(program, request.tool)
+    target = target_of(program, request.tool)
     _grant(draft, run, call, f"You are in {target} now.", {})
-    _move(draft, run, agent_state.phase, target)  # it is the one step: nothing is evaluated on top of it
+    move(draft, run, agent_state.phase, target)  # it is the one step: nothing is evaluated on top of it
     return None
 
 
@@ -235,12 +248,6 @@ def _no_way(program: Program, agent_state: AgentPhaseState, moves: Sequence[tupl
             return f"It is in {here}, from where it cannot go from {source} to {target}; nothing of it is changed."
         here = target
     return None
-
-
-def follow(draft: Transaction, run: Run, moves: Sequence[tuple[str, str]]) -> None:
-    """Record where a call went by itself."""
-    for source, target in moves:
-        _move(draft, run, source, target)
 
 
 def _program(draft: Transaction, run: Run) -> Program | None:

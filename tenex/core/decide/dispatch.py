@@ -44,7 +44,7 @@ from tenex.core.state.run import Call, Run
 from tenex.core.state.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
 from tenex.core.verdicts import FunctionQuestion, Unanswered, Verdict
 
-from . import daily_limits, runs
+from . import holds, runs
 from .agent_phases import ask_what_is_offered, rerender_prompts, sync_agent_state
 from .messages import on_message
 from .rollback import roll_back
@@ -129,7 +129,7 @@ def _consequences(  # noqa: C901 one case a signal: flat, and complete
                 draft.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
         case DayLimitReached(key=key) if key.work is Work.MODEL:
             if (run := _waiting_for_model(draft, key)) is not None:
-                daily_limits.hold(draft, run, signal)
+                holds.hold(draft, run, signal)
         case ToolReturned(key=key, result=result):
             found = _running(draft, key)
             if found is not None:
@@ -189,11 +189,11 @@ def _on_restart_or_clock_jump(draft: Transaction, signal: Opened | ClockJumped) 
     if isinstance(signal, ClockJumped):
         draft.add(r.ClockAdjusted, by=signal.by)
     else:
-        _opened(draft, signal)
-    daily_limits.try_again(draft)
+        _on_restart(draft, signal)
+    holds.try_again(draft)
 
 
-def _opened(draft: Transaction, signal: Opened) -> None:
+def _on_restart(draft: Transaction, signal: Opened) -> None:
     """End the calls that may not run twice; everything else simply is still pending."""
     away = draft.now - draft.state.updated_at if signal.away is None else signal.away
     if away < 0:

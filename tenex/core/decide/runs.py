@@ -91,7 +91,7 @@ def _now(draft: Transaction, run: Run) -> Run:
     return draft.state.runs[run.id]
 
 
-def schedule_calls(draft: Transaction, run: Run) -> None:
+def schedule_calls(draft: Transaction, run: Run) -> None:  # noqa: C901 one case a kind of call: flat, and complete
     """Decide the run's calls in their order, as far as that is possible now; end it if only `complete` is left.
 
     A call that changes something runs alone, so while one is under way (`busy`) only reads start. Sub-agents work at
@@ -111,7 +111,8 @@ def schedule_calls(draft: Transaction, run: Run) -> None:
         elif mode_of(draft.state).own_call(draft, run, call):
             if run.id not in draft.state.runs:  # the call was its last
                 return
-            agent_phases.evaluate(draft, run.id)
+            if not isinstance(draft.records[-1], r.ToolCallRejected):  # a refusal changes nothing
+                agent_phases.evaluate(draft, run.id)
         elif _may_be_let_in(draft, run, agent, call):
             busy = waits = True  # what is after it makes no room for it
         elif link_of(agent, call.request.tool) is not None:
@@ -147,7 +148,7 @@ def _begins(draft: Transaction, run: Run, agent: Agent, call: Call, *, waits: bo
 
 def _may_be_let_in(draft: Transaction, run: Run, agent: Agent, call: Call) -> bool:
     """Whether a call is withheld by the agent's own phase, and one that is before it may yet change that."""
-    if not agent_phases.withholds(draft, run, agent, call.request.tool):
+    if agent_phases.withheld(draft, run, agent, call.request.tool) is None:
         return False
     before = takewhile(lambda known: known.request.id != call.request.id, _now(draft, run).calls)
     return any(known.state is not CallState.DONE and known.request.tool != "complete" for known in before)
@@ -260,9 +261,9 @@ def after_result(draft: Transaction, run: Run, moves: Sequence[tuple[str, str]] 
 
     With `moves` the call itself has changed the agent's phase; then its edges are not evaluated on top of it.
     """
-    if moves:
-        agent_phases.follow(draft, run, moves)
-    else:
+    for source, target in moves:
+        agent_phases.move(draft, run, source, target)
+    if not moves:
         agent_phases.evaluate(draft, run.id)
     run = _now(draft, run)
     if run.calls:

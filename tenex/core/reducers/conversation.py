@@ -21,26 +21,27 @@ from tenex.core.state.conversation import (
     SPENDING_DAYS,
     OutboxRow,
     PhaseMetrics,
+    RelayRefusal,
     State,
     of_cycle,
     title_of,
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
-from tenex.core.state.run import CallState, Message, OrchestratorTurn, Question, Retry, Run
+from tenex.core.state.run import CallState, Completion, Message, OrchestratorTurn, Question, Retry, Run
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, Undecided
 
 from . import memory
 from .agent import AGENT_REDUCERS, changed, recalled
 from .clock import clock_set, reopened
 from .mission import MISSION_REDUCERS
-from .outbox import delivered, expired
 from .phase_metrics import leave_phase
 from .rebuild import imported, rebuilt
-from .subagents import counted, given, linked, refused
-from .workflow import WORKFLOW_REDUCERS, counting_call, routed, with_workflow
+from .workflow import WORKFLOW_REDUCERS, let_through
 
 ANSWER_WORDS = 3
 """`yes`, `ja bitte`, `oui merci beaucoup`: a longer message is more than a yes."""
+REFUSALS = 20
+"""Refused events that are remembered: enough to see which relay refuses what."""
 
 
 def _started(c: State, record: r.ConversationStarted) -> None:
@@ -252,7 +253,10 @@ def _run_started(c: State, record: r.RunStarted) -> None:
         is_shared=record.is_shared,
     )
     c.runs = {**c.runs, record.run: run}
-    linked(c, record)
+    caller = c.runs.get(record.parent) if record.parent is not None else None
+    if caller is not None and record.call is not None:  # which waits for it from now on
+        c.runs = {**c.runs, caller.id: caller.suspended(record.call, CallState.LINKED, record.seq, record.at)}
+        let_through(c, caller.id, record.call)
 
 
 def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], None]:
@@ -264,8 +268,16 @@ def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], Non
     return reduce_run
 
 
-def _suspend(state: CallState) -> Callable[[State, Any], None]:
-    return _change_run(lambda run, rec: run.suspended(rec.call, state, rec.seq, rec.at))
+def _permitted(c: State, record: r.ToolCallStarted) -> None:
+    _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))(c, record)
+    let_through(c, record.run, record.call)
+
+
+def _question_asked(c: State, record: r.QuestionAsked) -> None:
+    _change_run(lambda run, rec: run.suspended(rec.call, CallState.PARKED, rec.seq, rec.at))(c, record)
+    let_through(c, record.run, record.call)
+    if c.workflow is not None:
+        c.workflow = c.workflow.asked(record.seq, record.at)
 
 
 def _model_stepped(c: State, record: r.ModelResponded) -> None:
@@ -273,7 +285,20 @@ def _model_stepped(c: State, record: r.ModelResponded) -> None:
     _change_run(lambda run, rec: run.stepped(rec.step, rec.seq))(c, record)
 
 
+def _given(run: Run, record: r.Record, result: CallResult) -> Run:
+    """The run with the result of a call; one who waited for a sub-agent is given the time back."""
+    call = run.find(result.id)
+    returned = run.returned(result, record.seq)
+    return returned.resumed(record.at, record.seq) if call and call.waits_for_subagent else returned
+
+
+def _refused(run: Run, record: r.ToolCallRejected) -> Run:
+    return _given(run, record, CallResult(id=record.call, tool=record.tool, ok=False, content=record.sentence))
+
+
 def _call_returned(c: State, record: r.ToolCallCompleted) -> None:
+    if c.workflow is not None and record.route is not None:
+        c.workflow = c.workflow.routed(record.call, record.route)
     run = c.runs.get(record.run)
     if run is None:
         return
@@ -281,7 +306,7 @@ def _call_returned(c: State, record: r.ToolCallCompleted) -> None:
     result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
     if record.touched and is_new(run, result):
         run = run.progressed()
-    c.runs = {**c.runs, record.run: replace(given(run, record, result), read=read)}
+    c.runs = {**c.runs, record.run: replace(_given(run, record, result), read=read)}
     changed(c, run, record.values)
     if record.read:
         known = {path: seen for path, seen in c.read_files.items() if path not in record.read}
@@ -354,7 +379,21 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
     run = c.runs.get(record.run)
     if run is None or c.turn is None:
         return
-    counted(c, run, record)
+    if run.parent is None:  # else it is no part of the turn
+        done = Completion(
+            agent=run.agent,
+            outcome=record.outcome,
+            text=record.text,
+            summary=record.summary,
+            verdict=record.verdict,
+            error=record.error,
+            at=record.at,
+            hand_over=record.hand_over,
+        )
+        c.turn = replace(c.turn, completions=(*c.turn.completions, done))
+        c.answered = max(c.answered, run.shown)
+        if c.turn.phase is Phase.REFLECTION:
+            c.reflected = c.reflected | {run.agent}
     if run.state_key == run.id:  # its next call finds it at its beginning
         c.agent_states = {name: state for name, state in c.agent_states.items() if name != run.id}
     c.runs = {key: other for key, other in c.runs.items() if key != record.run}
@@ -386,6 +425,42 @@ def _message_sent(c: State, record: r.MessageSent) -> None:
         _remember(c, record, "", record.speaker, record.name, record.text, None)
     if record.run is not None and record.call is not None:
         c.asks = {**c.asks, **{event.id: (record.run, record.call) for event in record.events}}
+
+
+def _delivered(c: State, record: r.Delivered) -> None:
+    """A relay has answered for good; a row that is answered by all is gone.
+
+    Once a relay has refused an event, all of the row also goes to the relays that were kept for that.
+    """
+    row = c.outbox.get(record.message)
+    if row is None:
+        return
+    left = tuple(pair for pair in row.open if pair != (record.part, record.relay))
+    expires = row.expires_at or record.expires_at
+    changed = replace(row, open=left, expires_at=expires)
+    if record.accepted:
+        c.refusals = tuple(
+            replace(one, is_delivered=one.is_delivered or one.message == record.message) for one in c.refusals
+        )
+    elif record.refused is not None:
+        more = tuple((part, relay) for part in range(len(row.events)) for relay in row.others)
+        changed = replace(changed, open=(*left, *more), others=())
+        before = [one.is_delivered for one in c.refusals if one.message == record.message]
+        refusal = RelayRefusal(
+            message=record.message,
+            event=record.refused,
+            relay=record.relay,
+            reason=record.detail,
+            at=record.at,
+            is_delivered=before[-1] if before else bool(row.expires_at),
+        )
+        c.refusals = (*c.refusals, refusal)[-REFUSALS:]
+    rows = {seq: changed if seq == record.message else other for seq, other in c.outbox.items()}
+    c.outbox = {seq: other for seq, other in rows.items() if other.open}
+
+
+def _expired(c: State, record: r.OutboxExpired) -> None:
+    c.outbox = {seq: row for seq, row in c.outbox.items() if seq != record.message}
 
 
 def _paid(c: State, record: r.MissionUsageRecorded | r.ModelCallCancelled) -> None:
@@ -452,28 +527,23 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.WaiverDeclined: _waiver_closed,
     r.Waived: _waived,
     r.TurnOpened: _turn_opened,
-    r.RunStarted: counting_call(_run_started),
+    r.RunStarted: _run_started,
     r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),
     r.ModelResponded: _model_stepped,
     r.ModelReprompted: _nudged,
-    r.ToolCallStarted: counting_call(
-        _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))
-    ),
-    r.ToolCallRejected: _change_run(refused),
-    r.ToolCallCompleted: routed(_call_returned),
-    r.ToolCallQueued: _suspend(CallState.QUEUED),
-    r.QuestionAsked: with_workflow(
-        counting_call(_suspend(CallState.PARKED)),
-        lambda session, rec: session.asked(rec.seq, rec.at),
-    ),
+    r.ToolCallStarted: _permitted,
+    r.ToolCallRejected: _change_run(_refused),
+    r.ToolCallCompleted: _call_returned,
+    r.ToolCallQueued: _change_run(lambda run, rec: run.suspended(rec.call, CallState.QUEUED, rec.seq, rec.at)),
+    r.QuestionAsked: _question_asked,
     r.QuestionAnswered: _answered,
     r.RetryScheduled: _retrying,
     r.RetryDue: _retry_due,
     r.RunEnded: _run_ended,
     r.TurnClosed: _turn_closed,
     r.MessageSent: _message_sent,
-    r.Delivered: delivered,
-    r.OutboxExpired: expired,
+    r.Delivered: _delivered,
+    r.OutboxExpired: _expired,
     r.JournalRebuilt: rebuilt,
     r.ConversationImported: imported,
     EvaluationRequested: _deferred,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenex.core import records as r
+from tenex.core.ids import CallId, RunId
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
 from tenex.core.state.workflow import WorkflowSession, opened
@@ -11,37 +12,11 @@ from tenex.core.state.workflow import WorkflowSession, opened
 Reducer = Callable[[State, Any], None]
 
 
-def with_workflow(fold: Reducer, change: Callable[[WorkflowSession, Any], WorkflowSession]) -> Reducer:
-    """A fold that changes the session too, where there is one."""
-
-    def reduce_both(c: State, record: Any) -> None:
-        fold(c, record)
-        _changing(change)(c, record)
-
-    return reduce_both
-
-
-def counting_call(fold: Reducer) -> Reducer:
-    """A fold of a record that lets a call through: it counts for the round, if the round's own speaker made it."""
-
-    def reduce_both(c: State, record: Any) -> None:
-        fold(c, record)
-        made_by = c.runs.get(getattr(record, "parent", None) or record.run)
-        if c.workflow is not None and record.call is not None and made_by is not None and made_by.parent is None:
-            c.workflow = c.workflow.let_through(record.call)
-
-    return reduce_both
-
-
-def routed(fold: Reducer) -> Reducer:
-    """A fold of a call's result: what it asks for is the round's, if the round's own speaker made the call."""
-
-    def reduce_both(c: State, record: r.ToolCallCompleted) -> None:
-        fold(c, record)
-        if c.workflow is not None and record.route is not None:
-            c.workflow = c.workflow.routed(record.call, record.route)
-
-    return reduce_both
+def let_through(c: State, run: RunId | None, call: CallId) -> None:
+    """A call was let through: it counts for the round, if the round's own speaker made it."""
+    made_by = c.runs.get(run) if run is not None else None
+    if c.workflow is not None and made_by is not None and made_by.parent is None:
+        c.workflow = c.workflow.let_through(call)
 
 
 def _changing(change: Callable[[WorkflowSession, Any], WorkflowSession]) -> Reducer:

@@ -66,7 +66,7 @@ class Ask(Protocol):
     """Gives the verdict of a function of the agent; raises `Unanswered` where there is none."""
 
     def __call__(self, function: str, given: str, code: Any, call: Callable[[], Any]) -> Verdict:
-        """As `core.verdicts.Question`, for the run whose agent it is."""
+        """As `core.verdicts.FunctionQuestion`, for the run whose agent it is."""
         ...
 
 

@@ -33,11 +33,6 @@ def names(program: Program, agent_state: AgentPhaseState, conversation: Phase | 
     return (*([SET] if fields else []), *([APPEND] if lists else []), *_triggers(program, agent_state))
 
 
-def is_own(program: Program, tool: str) -> bool:
-    """Whether a call is about the agent itself, in this phase or in another."""
-    return tool in every(program)
-
-
 def every(program: Program) -> frozenset[str]:
     """The names of all calls about the agent itself that there are in any of its phases."""
     pairs = _pairs(program) if program.has_triggers else ()

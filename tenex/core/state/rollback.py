@@ -1,7 +1,7 @@
 """Going back and branching off: the records of both, and the state a conversation goes on from.
 
-    RolledBack   what the conversation thinks is as it was after an earlier record; what happened stays a fact
-    Forked       another conversation begins as this one was after a record; it shares nothing with it
+    RolledBack           what the conversation thinks is as it was after an earlier record; what happened stays a fact
+    ConversationForked   another conversation begins as this one was after a record; it shares nothing with it
 
 What a rollback does with a field of `State` is declared at the field: `Restored`, `Reset` or `Kept`. Both records
 carry the state itself, so no reader needs the records it was folded from, which may lie in an older file of the

@@ -29,7 +29,7 @@ from tenex.runtime.clock import SystemClock
 from tenex.workflows.local_run import MemoryJournals
 
 from .definition import PhasedAgent, blueprint, slug_of, with_subagents
-from .instance_state import InstanceState, StateChanges
+from .instance_state import InstanceState
 from .standalone import AgentResult, LocalAgent, MemberPorts, rules_of
 
 _AGENT_STATE: TypeAdapter[AgentPhaseState] = TypeAdapter(AgentPhaseState)
@@ -78,7 +78,7 @@ class BaseAgent(PhasedAgent):
                 "`tenex.get_model` returns for a name such as openai:gpt-5-mini."
             )
         for name, value in state.items():
-            self.set_value(name, value)
+            setattr(self, name, value)
         self._model, self._thread = model, thread
         self._journals = journal or MemoryJournals()
         self._limits, self._clock = limits or Limits(), clock or SystemClock()
@@ -123,7 +123,7 @@ class BaseAgent(PhasedAgent):
                 prompter=ports,
             )
             try:
-                return await local.ask(message, StateChanges(self._instance))
+                return await local.ask(message, self._instance)
             finally:
                 if local.agent_state is not None:
                     self._instance = InstanceState(blueprint(type(self)).fields, local.agent_state, None)

@@ -20,9 +20,7 @@ from .tools import MARK, Method, ToolMark, faults_of_condition, read_method, wor
 
 TAKEN: Final = frozenset({*OWN, "ask", "complete", "learn", "search_conversation", "set_state", "append_state"})
 """Tools every agent may have already, by their names."""
-RESERVED: Final = frozenset(
-    {*GIVEN, MESSAGE, "message", "phases", "history", "run", "dump", "load", "get_value", "set_value"}
-)
+RESERVED: Final = frozenset({*GIVEN, MESSAGE, "message", "phases", "history", "run", "dump", "load"})
 """What a field of state cannot be called: an agent has it already, or templates do."""
 
 

@@ -58,18 +58,6 @@ class PhasedAgent:
         """The conversation it works in; its `phase` is None outside one."""
         return self._instance.talk
 
-    def get_value(self, name: str) -> Any:
-        """The value of a field."""
-        return self._instance.get(name)
-
-    def set_value(self, name: str, value: Any) -> None:
-        """Give a field a value.
-
-        Raises:
-            SerializationError: it is not of the field's type.
-        """
-        self._instance.set(name, value)
-
     def __getattr__(self, name: str) -> Callable[[], bool]:
         """The trigger of a pair of phases, by its name."""
         graph = None if name.startswith("_") else blueprint(type(self)).graph

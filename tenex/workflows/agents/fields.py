@@ -6,7 +6,7 @@ planner: Link[Planner] = AgentLink(phases=["planning"])
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, Protocol, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -14,18 +14,6 @@ MISSING: Final[Any] = object()
 
 AgentCondition = Callable[[Any], object]
 """Called with the agent; what it returns is taken as true or false."""
-
-
-class Holder(Protocol):
-    """An agent, as its fields see it."""
-
-    def get_value(self, name: str) -> Any:
-        """A field's value; the agent's own, so a change in it is seen."""
-        ...
-
-    def set_value(self, name: str, value: Any) -> None:
-        """Give a field a value, which must be of its type."""
-        ...
 
 
 class State(Generic[T]):
@@ -53,13 +41,13 @@ class State(Generic[T]):
     def __get__(self, instance: None, owner: type) -> "State[T]": ...
 
     @overload
-    def __get__(self, instance: Holder, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> T: ...
 
-    def __get__(self, instance: Holder | None, owner: type) -> Any:
-        return self if instance is None else instance.get_value(self.name)
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else instance._instance.get(self.name)
 
-    def __set__(self, instance: Holder, value: T) -> None:
-        instance.set_value(self.name, value)
+    def __set__(self, instance: Any, value: T) -> None:
+        instance._instance.set(self.name, value)
 
     def begin(self) -> Any:
         """Return the initial value; MISSING where there is none."""
@@ -70,8 +58,23 @@ class Link(Generic[T]):
     """An agent that this one calls like a tool, by the field's name."""
 
     def __init__(
-        self, agent: str, description: str, phases: Sequence[str], condition: AgentCondition | None, *, shared: bool
+        self,
+        agent: str = "",
+        *,
+        phases: Sequence[str] = (),
+        condition: AgentCondition | None = None,
+        shared: bool = False,
+        description: str = "",
     ) -> None:
+        """Declare when a linked agent may be called, and how.
+
+        Args:
+            agent: the slug of an agent that is not written in Python; else it is the field's type.
+            phases: of the agent that calls; none means all.
+            condition: called with the agent that calls; must hold too.
+            shared: whether it keeps its state from call to call; else each call finds it at its beginning.
+            description: what the model reads of it; the linked agent's own by default.
+        """
         self.agent = agent
         self.description = description
         self.phases = phases
@@ -79,21 +82,5 @@ class Link(Generic[T]):
         self.shared = shared
 
 
-def AgentLink(  # noqa: N802 - pyagentic's name
-    agent: str = "",
-    *,
-    phases: Sequence[str] = (),
-    condition: AgentCondition | None = None,
-    shared: bool = False,
-    description: str = "",
-) -> Link[Any]:
-    """Declare when a linked agent may be called, and how.
-
-    Args:
-        agent: the slug of an agent that is not written in Python; else it is the field's type.
-        phases: of the agent that calls; none means all.
-        condition: called with the agent that calls; must hold too.
-        shared: whether it keeps its state from call to call; else each call finds it at its beginning.
-        description: what the model reads of it; the linked agent's own by default.
-    """
-    return Link(agent, description, phases, condition, shared=shared)
+AgentLink = Link
+"""pyagentic's name for what a field of type `Link` is given."""

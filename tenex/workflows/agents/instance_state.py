@@ -100,26 +100,18 @@ class InstanceState:
         """
         return AgentPhaseState(phase=self.phase, values={**self._recorded, **self.changed()}, history=self.history)
 
-
-@dataclass(frozen=True, slots=True)
-class StateChanges:
-    """What somebody changed of an agent between its runs."""
-
-    instance: InstanceState
-
     def applied_to(self, known: AgentPhaseState | None) -> AgentPhaseState | None:
-        """Return the agent's state with the changes, given the recorded one; None if nothing differs.
+        """Return the recorded state with what was changed here between two runs; None if nothing differs.
 
         Raises:
-            SerializationError: a value is not of its field's type.
+            SerializationError: as for `changed`.
         """
-        instance, values = self.instance, self.instance.changed()
-        if instance.is_given or known is None:
-            agent_state = instance.snapshot()
-            return agent_state if instance.is_given or values or instance.moves_made else None
-        moves_made = instance.history[-len(instance.moves_made) :] if instance.moves_made else ()
+        values = self.changed()
+        if self.is_given or known is None:
+            return self.snapshot() if self.is_given or values or self.moves_made else None
+        moves_made = self.history[-len(self.moves_made) :] if self.moves_made else ()
         merged = AgentPhaseState(
-            phase=instance.phase if instance.moves_made else known.phase,
+            phase=self.phase if self.moves_made else known.phase,
             values={**known.values, **values},
             history=(*known.history, *moves_made)[-HISTORY:],
         )
@@ -130,6 +122,7 @@ class StateView:
     """An agent's state by name: `agent.state.plan`, `agent.state.phase`, `agent.state.history`."""
 
     __slots__ = ("_instance",)
+    _instance: InstanceState
 
     def __init__(self, instance: InstanceState) -> None:
         object.__setattr__(self, "_instance", instance)
@@ -137,25 +130,21 @@ class StateView:
     @property
     def phase(self) -> str:
         """The phase the agent is in; empty for one without phases."""
-        instance: InstanceState = object.__getattribute__(self, "_instance")
-        return instance.phase
+        return self._instance.phase
 
     @property
     def history(self) -> tuple[Moved, ...]:
         """The newest of its moves, oldest first."""
-        instance: InstanceState = object.__getattribute__(self, "_instance")
-        return instance.history
+        return self._instance.history
 
     def __getattr__(self, name: str) -> Any:
-        instance: InstanceState = object.__getattribute__(self, "_instance")
         try:
-            return instance.get(name)
+            return self._instance.get(name)
         except KeyError:
             raise AttributeError(f"the state has no field {name!r}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        instance: InstanceState = object.__getattribute__(self, "_instance")
         try:
-            instance.set(name, value)
+            self._instance.set(name, value)
         except KeyError:
             raise AttributeError(f"the state has no field {name!r}") from None

@@ -4,45 +4,30 @@ An agent is called after its file; those it calls, after their classes.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
-from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
-from tenex.core.phases import Phase
 from tenex.workflows.loading import load_script
 
-from .definition import PhasedAgent, blueprint, subagents_of, with_subagents
-from .fields import State
+from .definition import PhasedAgent, subagents_of, with_subagents
 
 SUFFIX: Final = ".py"
 _STATES: Final = "tenex.output_states."
 _SLUG: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_KINDS: Final = tuple(kind for kind in AgentKind if kind is not AgentKind.ORCHESTRATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonAgent:
-    """An agent of a file: one instance, of which copies are asked and called, and the attributes of its class."""
+    """An agent of a file: one instance, of which copies are asked and called."""
 
     slug: Slug
     agent: PhasedAgent
     slugs: dict[type, Slug]
     """Of the classes of its file."""
-    name: str
-    role: str
-    kind: AgentKind
-    use_when: str
-    in_phases: tuple[Phase, ...]
-    tools: tuple[str, ...]
-    """Of the daemon's own, besides its methods."""
-    model: str
-    output: Any
-    """Its output states, as front matter names them or as classes; None where it answers as its model does."""
     source: str
     is_main: bool
     """Whether the file is about it; the others there are only called."""
@@ -88,11 +73,13 @@ def read_agents(path: Path) -> list[PythonAgent]:
     except Exception as fault:  # user code may fail in any way
         what = f"{type(fault).__name__}: {fault}"
         raise ConfigurationError([f"{path}: its agent cannot be made without arguments: {what}."]) from fault
-    slugs = {type(member): name for name, member in members.items()}
-    found = [_read(name, member, slugs, str(path), faults) for name, member in members.items()]
     if faults:
         raise ConfigurationError([f"{path}: {sentence}" for sentence in faults])
-    return found
+    slugs = {type(member): name for name, member in members.items()}
+    return [
+        PythonAgent(slug=name, agent=member, slugs=slugs, source=str(path), is_main=name == slug)
+        for name, member in members.items()
+    ]
 
 
 def _is_of_states(module: ModuleType) -> bool:
@@ -124,66 +111,3 @@ def _main(module: ModuleType) -> type[PhasedAgent]:
         which = f"{names} are each an agent of their own; give each a file" if names else "it holds no BaseAgent"
         raise ConfigurationError([f"{which}."])
     return left[0]
-
-
-def _read(slug: Slug, agent: PhasedAgent, slugs: dict[type, Slug], source: str, faults: list[str]) -> PythonAgent:
-    cls = type(agent)
-    shape = blueprint(cls)
-    role = _text(cls, "role", faults) or shape.description or "an agent written in Python"
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", cls.__name__)
-    return PythonAgent(
-        slug=slug,
-        agent=agent,
-        slugs=slugs,
-        name=_text(cls, "name", faults) or " ".join(words),
-        role=role,
-        kind=_kind(cls, faults),
-        use_when=_text(cls, "use_when", faults) or role,
-        in_phases=tuple(_phases(cls, faults)),
-        tools=_words(cls, "tools", faults),
-        model=_text(cls, "model", faults),
-        output=_attribute(cls, "output"),
-        source=source,
-        is_main=slug == next(iter(slugs.values())),
-    )
-
-
-def _attribute(cls: type, name: str) -> Any:
-    """Return a class attribute; a field of state by that name is none."""
-    value = getattr(cls, name, None)
-    return None if isinstance(value, State) else value
-
-
-def _text(cls: type, name: str, faults: list[str]) -> str:
-    value = _attribute(cls, name)
-    if value is None or isinstance(value, str):
-        return " ".join((value or "").split())
-    faults.append(f"{cls.__name__}: `{name}` must be a text.")
-    return ""
-
-
-def _words(cls: type, name: str, faults: list[str]) -> tuple[str, ...]:
-    value = _attribute(cls, name)
-    if value is None:
-        return ()
-    if isinstance(value, list | tuple | set | frozenset) and all(isinstance(word, str) for word in value):
-        return tuple(value)
-    faults.append(f"{cls.__name__}: `{name}` must be a list of words.")
-    return ()
-
-
-def _kind(cls: type, faults: list[str]) -> AgentKind:
-    word = _text(cls, "kind", faults) or str(AgentKind.WORKER)
-    if word.lower() in _KINDS:
-        return AgentKind(word.lower())
-    faults.append(f"{cls.__name__}: `kind` is {word!r}; it must be one of {', '.join(_KINDS)}.")
-    return AgentKind.WORKER
-
-
-def _phases(cls: type, faults: list[str]) -> Iterator[Phase]:
-    for word in _words(cls, "in_phases", faults):
-        phase = Phase.parse(word)
-        if phase is None:
-            faults.append(f"{cls.__name__}: `in_phases` names {word!r}; the phases are {', '.join(Phase)}.")
-        else:
-            yield phase

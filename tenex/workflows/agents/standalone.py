@@ -45,7 +45,7 @@ from tenex.workflows.speakers.rules import RuleGraph, compiler
 
 from .blueprint import Blueprint
 from .definition import PhasedAgent, ask_now, blueprint, program
-from .instance_state import StateChanges
+from .instance_state import InstanceState
 from .invoke import call_method
 from .templates import MESSAGE, render
 
@@ -112,7 +112,7 @@ class LocalAgent(LocalRun):
         self._slug = slug
         self._person = person
         self._text: str | None = None
-        self._given: Mapping[Slug, StateChanges] = {}
+        self._given: Mapping[Slug, InstanceState] = {}
         self._before: OrchestratorTurn | None = None
         self._notices: list[str] = []
 
@@ -121,14 +121,14 @@ class LocalAgent(LocalRun):
         """Phase and state of the agent, as journaled."""
         return self.agent_states.get(self._slug)
 
-    async def ask(self, text: str | None, changes: StateChanges) -> AgentResult:
+    async def ask(self, text: str | None, instance: InstanceState) -> AgentResult:
         """Put a request to the agent, or go on with what is open, and wait for the answer.
 
         Raises:
             ModelUnavailable: the model cannot be reached; what was done is kept, and asking again goes on.
             WorkflowError: nothing was asked and nothing is open, or a limit is reached.
         """
-        self._text, self._given = text, {self._slug: changes}
+        self._text, self._given = text, {self._slug: instance}
         state = await self.run_to_rest()
         if pending(state):
             retry = next(run.retry for run in state.runs.values() if run.retry is not None)
@@ -144,8 +144,8 @@ class LocalAgent(LocalRun):
 
     def _begin(self, state: Conversation) -> Iterator[Signal]:
         self._before = state.last_turn if state.turn is None else None
-        for slug, changes in self._given.items():
-            given = changes.applied_to(state.agent_states.get(slug))
+        for slug, instance in self._given.items():
+            given = instance.applied_to(state.agent_states.get(slug))
             if given is not None:
                 yield AgentStateProvided(agent=slug, agent_state=given)
         if any(run.is_held for run in state.runs.values()):

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 from tenex.core import records as r
 from tenex.core.config import Replay
-from tenex.core.decide import daily_limits
+from tenex.core.decide import holds
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import spent
@@ -74,7 +74,7 @@ def on_signal(draft: Transaction, signal: Signal) -> bool:
                     message=signal.sentence,
                     limit=signal.limit,
                 )
-                daily_limits.report(draft, signal)
+                holds.report(draft, signal)
         case _:
             return False
     return True

@@ -10,17 +10,16 @@ killed continues where it was.
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from tenex.core.config import Agent, Limits, Policy
 from tenex.core.conversation import Conversation
-from tenex.core.errors import InternalError, MissionFailed, UsageError
+from tenex.core.errors import InternalError, MissionFailed
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock, Journals, Missions
 from tenex.core.signals import ContinueRequested, MissionRequested, Signal
-from tenex.core.state.mission import Mission
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals
 
@@ -89,39 +88,35 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
             clock: time, for tests that own it.
 
         Raises:
-            UsageError: it cannot begin, or the journal is of another workflow.
+            UsageError: it cannot begin.
             AppendFailed: the disk did not take a record; run it again to go on.
+            DeserializationError: the types have changed since a run before.
         """
         name = mission or uuid4().hex
         conversation = self.mission_id(name)
         runner = NodeRunner({self.name: (self, lambda: deps)})
         runner.hand(conversation, start_node.get_node_id(), self.dependencies_of(start_node))
-        rules, asked = rules_of(self, limits or Limits()), self.asked(start_node, state, CALLER)
+        caller = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(""))
+        rules = Policy(
+            roster={}, tools={}, project=caller, limits=limits or Limits(), missions={self.name: self.rule()}
+        )
+        asked = self.asked(start_node, state, CALLER)
         journals, clock = journal or MemoryJournals(), clock or SystemClock()
         ended = await _LocalMission(conversation, journals, runner, rules, clock, asked).run_to_rest()
-        if ended.mission is None:
+        if (reached := ended.mission) is None:
             raise InternalError(f"the mission {self.name} was not begun")
-        return replace(self.result_of(ended.mission), mission=name)
+        return GraphRunResult(
+            outcome=reached.outcome or ("paused" if reached.is_paused else "open"),
+            state=self.load_state(reached.state),
+            error=reached.message or reached.paused,
+            kind=reached.kind,
+            mission=name,
+            _output=self._result.load(reached.result) if reached.outcome == "finished" else _NOTHING,
+        )
 
     def mission_id(self, mission: str) -> ConversationId:
         """The id of the conversation that holds a mission of that name."""
         return ConversationId(hashlib.sha256(f"{self.name}\n{mission}".encode()).hexdigest())
-
-    def result_of(self, mission: Mission) -> GraphRunResult[StateT, RunEndT]:
-        """What became of a mission, as values.
-
-        Raises:
-            DeserializationError: the types have changed since.
-        """
-        finished = mission.outcome == "finished"
-        outcome = mission.outcome or ("paused" if mission.is_paused else "open")
-        return GraphRunResult(
-            outcome=outcome,
-            state=self.load_state(mission.state),
-            error=mission.message or mission.paused,
-            kind=mission.kind,
-            _output=self._result.load(mission.result) if finished else _NOTHING,
-        )
 
 
 class _LocalMission(LocalRun):
@@ -143,18 +138,7 @@ class _LocalMission(LocalRun):
         mission = state.mission
         if mission is None:
             return [self._asked]
-        if mission.workflow != self._asked.workflow:
-            raise UsageError(
-                f"This journal is of the workflow {mission.workflow}, not of {self._asked.workflow}; give the mission "
-                "another name."
-            )
         return [ContinueRequested(by=CALLER)] if mission.is_paused else []
 
     def _is_active(self, state: Conversation) -> bool:
         return state.mission is not None and state.mission.is_open and not state.mission.is_paused
-
-
-def rules_of(graph: Graph[Any, Any, Any], limits: Limits) -> Policy:
-    """The policy of a mission without a daemon: its roster is empty."""
-    caller = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(""))
-    return Policy(roster={}, tools={}, project=caller, limits=limits, missions={graph.name: graph.rule()})

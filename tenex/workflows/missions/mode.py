@@ -3,7 +3,7 @@
 from tenex.core import records as r
 from tenex.core.commands import end_cycle, stop
 from tenex.core.config import Agent, Policy
-from tenex.core.decide import daily_limits
+from tenex.core.decide import holds
 from tenex.core.decide.messages import record_message
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
@@ -91,7 +91,7 @@ class MissionsMode(Mode):
         return True
 
     def _resume(self, draft: Transaction, mission: Mission, name: str) -> None:
-        if sentence := daily_limits.refusal(draft.state):
+        if sentence := holds.refusal(draft.state):
             notify(draft, sentence)
         elif not decide.continue_mission(draft, name):
             notify(draft, decide.status_line(mission))

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import structlog
@@ -67,21 +66,22 @@ class NodeRunner:
         `ask` asks an agent or a workflow by its name; None where there is no daemon.
         """
         self._graphs = dict(graphs)
-        self._ask = ask
+        self.ask = ask
         self._handed: dict[str, tuple[str, Mapping[str, Any]]] = {}
         """By mission, the node that follows and the dependencies it was made with; lost with the process."""
 
     def prepare(self, effect: NodeRun, post: Post) -> "NodeTaskOf":
         """The run of a node."""
-        node, handed = self._handed.get(effect.conversation, ("", {}))
-        return NodeTaskOf(
-            self._graphs.get(effect.workflow),
-            effect,
-            post,
-            handed if node == effect.node else {},
-            partial(self.hand, effect.conversation),
-            self._ask,
-        )
+        return NodeTaskOf(self, effect, post)
+
+    def graph(self, workflow: str) -> tuple[NodeGraph[Any, Any, Any], Callable[[], Any]] | None:
+        """A graph by its name, with what makes its dependencies."""
+        return self._graphs.get(workflow)
+
+    def handed(self, mission: str, node: str) -> Mapping[str, Any]:
+        """The dependencies that a node of a mission was made with."""
+        known, dependencies = self._handed.get(mission, ("", {}))
+        return dependencies if known == node else {}
 
     def hand(self, mission: str, node: str, dependencies: Mapping[str, Any]) -> None:
         """Keep the dependencies that the node which follows was made with; none follows where it is ""."""
@@ -94,17 +94,10 @@ class NodeRunner:
 class NodeTaskOf:
     """One run of one node; `core.ports.NodeTask`."""
 
-    def __init__(
-        self,
-        known: tuple[NodeGraph[Any, Any, Any], Callable[[], Any]] | None,
-        effect: NodeRun,
-        post: Post,
-        handed: Mapping[str, Any],
-        hand: Callable[[str, Mapping[str, Any]], None],
-        ask: Ask | None,
-    ) -> None:
-        """Make the node with the dependencies `handed` first; `hand` is given those of the node that it returns."""
-        self._known = known
+    def __init__(self, runner: NodeRunner, effect: NodeRun, post: Post) -> None:
+        self._runner = runner
+        self._known = runner.graph(effect.workflow)
+        self._handed = runner.handed(effect.conversation, effect.node)
         self._effect = effect
         self._post = post
         self._waiters: set[asyncio.Future[None]] = set()
@@ -115,7 +108,6 @@ class NodeTaskOf:
         self._is_over = False
         self._task: asyncio.Task[Any] | None = None
         self._ctx: GraphRunContext[Any, Any] | None = None
-        self._handed, self._hand, self._ask = handed, hand, ask
 
     @property
     def is_busy(self) -> bool:
@@ -191,7 +183,7 @@ class NodeTaskOf:
             CURRENT.reset(token)
         read = graph.read_answer(self._effect, answer, self._ctx.state)
         if isinstance(read, NodeReturned):
-            self._hand(read.to, graph.dependencies_of(answer))
+            self._runner.hand(self._effect.conversation, read.to, graph.dependencies_of(answer))
         return read
 
     def _broken(self, error: BaseException) -> NodeFailed:
@@ -235,10 +227,12 @@ class NodeTaskOf:
 
     async def ask(self, name: str, message: str, key: str) -> Answer:
         """What an agent or a workflow of the daemon answers; see `GraphRunContext.ask`."""
-        if self._ask is None:
+        if self._runner.ask is None:
             raise WorkflowError("Without a daemon nothing can be asked by name; ask a BaseAgent, or `run` a graph.")
         effect = self._effect
-        return await self._ask(PeerRequest(name=name, message=message, key=key, author=effect.author, role=effect.role))
+        return await self._runner.ask(
+            PeerRequest(name=name, message=message, key=key, author=effect.author, role=effect.role)
+        )
 
     async def pause(self, reason: str) -> None:
         """Pause here; see `GraphRunContext.pause`."""

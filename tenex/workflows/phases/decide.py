@@ -107,14 +107,10 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, step: ModelStep =
         end(draft, accepted.reason)
         return
     _enter(draft, accepted)
-    _start(draft, accepted.agents, accepted.reason)
-
-
-def _start(draft: Transaction, agents: tuple[Slug, ...], reason: str) -> None:
     if addressed_now(draft):  # a user named someone who could not have their turn before: they go first
         advance(draft)
     else:
-        open_turn(draft, agents, reason)
+        open_turn(draft, accepted.agents, accepted.reason)
 
 
 def _enter(draft: Transaction, accepted: Accepted) -> None:

@@ -9,7 +9,7 @@ from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.state.run import OrchestratorTurn
 
 
-def leaving(conversation: Conversation, target: str, rules: Policy) -> str | None:
+def why_not_leave(conversation: Conversation, target: str, rules: Policy) -> str | None:
     """Why the phase cannot be left for `target` (a phase or END) yet, beyond what the table says; None if it can."""
     here = conversation.phase
     if target == END:

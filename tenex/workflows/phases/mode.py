@@ -6,7 +6,7 @@ from tenex.core import records as r
 from tenex.core.commands import activity
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
-from tenex.core.decide import daily_limits, runs
+from tenex.core.decide import holds, runs
 from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
@@ -93,7 +93,7 @@ class PhasesMode(Mode):
             case RouteAnswered(step=step):
                 decide.answered(draft, step)
             case DayLimitReached():
-                daily_limits.hold(draft, None, signal)
+                holds.hold(draft, None, signal)
             case ModelFailed(retryable=True):
                 runs.model_failed(draft, None, signal)
             case ModelFailed():
@@ -148,7 +148,7 @@ class PhasesMode(Mode):
         """Run the last turn again; False where there is none that may be repeated."""
         state = draft.state
         last = state.last_turn
-        if daily_limits.on_hold(state):
+        if holds.on_hold(state):
             return False
         if state.turn is not None:
             notify(draft, "I am at work; `/stop` first.")

@@ -13,7 +13,6 @@ where an agent has failed, where several agents could work, and about a request'
 from tenex.core.config import Agent, AgentKind, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
-from tenex.core.ids import Slug
 from tenex.core.phases import TALK_PHASES, Phase
 from tenex.core.routing import USER, RoutingDecision
 from tenex.core.state.run import OrchestratorTurn
@@ -52,7 +51,7 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
         waits = RoutingDecision(agents=(USER,), reason="the next word is theirs")
         return waits if len(last.agents) == 1 else None
     if here is Phase.PLAN:
-        is_blocked = gates.leaving(conversation, Phase.EXECUTE, rules) is not None
+        is_blocked = gates.why_not_leave(conversation, Phase.EXECUTE, rules) is not None
         return RoutingDecision(agents=(USER,), reason="the plan needs their approval") if is_blocked else None
     if here is Phase.EXECUTE and not _is_done(conversation, last):
         return None
@@ -71,8 +70,12 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Pol
     gate = still_open[0]
     if gate is last.phase and gate is not Phase.REFLECTION:  # the turn did not meet it
         return _repair(conversation, last) if gate is Phase.VERIFICATION else None
-    agents = gates.yet_to_reflect(conversation, rules) if gate is Phase.REFLECTION else _only(conversation, gate, rules)
-    return RoutingDecision(agents=agents, phase=gate, reason=_REASONS[gate]) if agents else None
+    only = only_agent(conversation, gate, rules)
+    agents: tuple[str, ...] = (only.slug,) if only is not None else ()
+    if gate is Phase.REFLECTION:
+        agents = gates.yet_to_reflect(conversation, rules)
+    reason = _REASONS.get(gate, f"the gate {gate} is open")
+    return RoutingDecision(agents=agents, phase=gate, reason=reason) if agents else None
 
 
 def _repair(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
@@ -86,11 +89,6 @@ def _repair(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecisi
     built = next((turn for turn in reversed(conversation.turns) if turn.phase is Phase.EXECUTE), None)
     reason = "verification found issues; they have to be repaired"
     return RoutingDecision(agents=built.agents, phase=Phase.EXECUTE, reason=reason) if built is not None else None
-
-
-def _only(conversation: Conversation, phase: Phase, rules: Policy) -> tuple[Slug, ...]:
-    agent = only_agent(conversation, phase, rules)
-    return (agent.slug,) if agent is not None else ()
 
 
 def only_agent(conversation: Conversation, phase: Phase, rules: Policy) -> Agent | None:

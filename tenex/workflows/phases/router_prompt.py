@@ -73,7 +73,7 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
     permitted = [
         phase
         for phase in PHASE_TRANSITIONS.permitted(conversation.phase)
-        if gates.leaving(conversation, phase, rules) is None
+        if gates.why_not_leave(conversation, phase, rules) is None
     ]
     way = QUALITY_PHASES if conversation.waived else ()
     beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p)]
@@ -96,7 +96,7 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
         "phase": conversation.phase,
         "permitted": [*permitted, *beyond],
         "open_gates": list(gates.open_gates(conversation, rules)),
-        "can_end": bool(conversation.turns) and gates.leaving(conversation, END, rules) is None,
+        "can_end": bool(conversation.turns) and gates.why_not_leave(conversation, END, rules) is None,
         "participants": list(conversation.participants),
         "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
         "waived": sorted(conversation.waived),

@@ -91,12 +91,12 @@ def _way(conversation: Conversation, decision: RoutingDecision, rules: Policy) -
     if way is None:
         sentence = PHASE_TRANSITIONS.check(here, phase) or "There is no way there."
         return Rejected(sentence=sentence, plain=f"wanted to go from {here} to {phase}, which is not possible")
-    wrong = gates.leaving(conversation, way[0], rules)
+    wrong = gates.why_not_leave(conversation, way[0], rules)
     return Rejected(sentence=wrong, plain=f"wanted to leave {here} before it was done") if wrong else way
 
 
 def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
-    wrong = gates.leaving(conversation, END, rules)
+    wrong = gates.why_not_leave(conversation, END, rules)
     if wrong:
         still_open = ", ".join(gates.open_gates(conversation, rules))
         return Rejected(sentence=wrong, plain=f"wanted to end although {still_open} is still to do")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tenex.core import records as r
 from tenex.core.commands import activity
-from tenex.core.decide import daily_limits
+from tenex.core.decide import holds
 from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
@@ -65,7 +65,7 @@ class SingleMode(Mode):
         state, last = draft.state, draft.state.last_turn
         if name not in ("retry", "continue") or state.turn is not None or state.status == "ended" or not state.turns:
             return False
-        if last is None or daily_limits.on_hold(state):
+        if last is None or holds.on_hold(state):
             return False
         has_finished = all(done.outcome == "finished" for done in last.completions)
         draft.add(r.Continued, name=signal.name)

@@ -23,24 +23,15 @@ if TYPE_CHECKING:
     from tenex.core.workflow.conditions import ToolCalled as ToolCalled
     from tenex.core.workflow.conditions import TransitionCondition as TransitionCondition
     from tenex.core.workflow.conditions import TransitionTarget as TransitionTarget
-    from tenex.core.workflow.rounds import Called as Called
     from tenex.core.workflow.rounds import Envelope as Envelope
     from tenex.core.workflow.rounds import Finish as Finish
     from tenex.core.workflow.rounds import Handoff as Handoff
-    from tenex.core.workflow.rounds import Refused as Refused
     from tenex.core.workflow.rounds import TransitionDecision as TransitionDecision
     from tenex.core.workflow.rounds import WorkflowState as WorkflowState
-    from tenex.core.workflow.speakers import Folded as Folded
-    from tenex.core.workflow.speakers import begin as begin
-    from tenex.core.workflow.speakers import change_context as change_context
-    from tenex.core.workflow.speakers import fold as fold
-    from tenex.core.workflow.speakers import may_speak as may_speak
     from tenex.core.workflow.transitions import Transition as Transition
-    from tenex.workflows.speakers.checks import Findings as Findings
     from tenex.workflows.speakers.context import delete_context as delete_context
     from tenex.workflows.speakers.context import set_context as set_context
     from tenex.workflows.speakers.graph import TransitionGraph as TransitionGraph
-    from tenex.workflows.speakers.registry import TransitionRegistry as TransitionRegistry
     from tenex.workflows.speakers.registry import register_condition as register_condition
     from tenex.workflows.speakers.registry import register_target as register_target
     from tenex.workflows.speakers.workflow import Workflow as Workflow
@@ -51,13 +42,11 @@ _NAMES = {
         "RevertToInitiatorTarget RoundRobinTarget StayTarget TerminateTarget ToolCalled TransitionCondition "
         "TransitionTarget"
     ),
-    "tenex.core.workflow.rounds": "Called Envelope Finish Handoff Refused TransitionDecision WorkflowState",
-    "tenex.core.workflow.speakers": "Folded begin change_context fold may_speak",
+    "tenex.core.workflow.rounds": "Envelope Finish Handoff TransitionDecision WorkflowState",
     "tenex.core.workflow.transitions": "Transition",
-    "tenex.workflows.speakers.checks": "Findings",
     "tenex.workflows.speakers.context": "delete_context set_context",
     "tenex.workflows.speakers.graph": "TransitionGraph",
-    "tenex.workflows.speakers.registry": "TransitionRegistry register_condition register_target",
+    "tenex.workflows.speakers.registry": "register_condition register_target",
     "tenex.workflows.speakers.workflow": "Workflow",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -25,10 +25,9 @@ from tenex.core.workflow.conditions import (
     TransitionTarget,
 )
 from tenex.core.workflow.speakers import UNKNOWN_SPEAKER, faults_of_participants
-from tenex.core.workflow.transitions import Transition, compiled, named_agents, parts
+from tenex.core.workflow.transitions import compiled, named_agents, parts
 
-from .registry import CONDITION, TARGET, TransitionRegistry
-from .rules import RuleGraph
+from .rules import RuleGraph, faults_of_values
 
 MOST_COMPARED: Final = 1_000
 """Rules that are compared with each other, which takes time by their square: more than anybody can read."""
@@ -66,29 +65,6 @@ def checked(graph: RuleGraph, participants: Sequence[str] | None) -> Findings:
         warnings += [*rules.contradictions(by_rules=True), *_doubts_of_rules(graph, everybody)]
     warnings += [f"{doubt} Only a Handoff, a Finish or a limit can help." for doubt in rules.dead_ends(by_rules=True)]
     return Findings(tuple(faults), tuple(warnings))
-
-
-def faults_of_values(graph: RuleGraph) -> Iterator[str]:
-    """What a graph is made of that cannot be asked or written down, each as a sentence."""
-    registry = TransitionRegistry.default()
-    speaker: object = graph.initial_speaker  # user code may not check types
-    if not isinstance(speaker, str) or not speaker:
-        yield "initial_speaker must be the name of who speaks first."
-    names: Sequence[object] = graph.participants
-    if not all(isinstance(name, str) and name for name in names):
-        yield "participants must be a list of names."
-    if graph.max_turns is not None and (isinstance(graph.max_turns, bool) or not isinstance(graph.max_turns, int)):
-        yield f"max_turns is {graph.max_turns!r}; it must be 1 or more, or left out."
-    yield from registry.faults_of(TARGET, graph.default_target, "default_target")
-    rules: Sequence[object] = graph.transitions  # as above
-    for number, rule in enumerate(rules):
-        if not isinstance(rule, Transition):
-            yield f"transitions[{number}] is a {type(rule).__name__}; it must be a Transition."
-            continue
-        yield from registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
-        yield from registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
-        if isinstance(rule.priority, bool) or not isinstance(rule.priority, int):
-            yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number."
 
 
 def _faults_of_speakers(graph: RuleGraph, participants: Sequence[str] | None) -> Iterator[str]:

@@ -7,7 +7,7 @@ is in the append that holds the round's last words; if that ends the workflow, i
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy, Role
@@ -297,13 +297,22 @@ def status_line(session: WorkflowSession) -> str:
 
 # ---- what has not come in time ---------------------------------------------------------------------------------------
 
+_LATE: Final = {
+    TURN_WITHIN: "{expected} has not answered within {minutes}.",
+    REPLY_WITHIN: "A person's answer is awaited for {minutes}.",
+    ACKS_WITHIN: "Not everybody was there within {minutes}.",
+    MAX_SILENCE: "No one has written for {minutes}.",
+    TTL: "The time of the workflow is up: {minutes}.",
+}
+
 
 def missed(draft: Transaction, session: WorkflowSession, watch: str) -> None:
     """Tell users, or end the round and the workflow; `watch` is `<expectation>.<action>`, one the session has."""
     name, _, action = watch.partition(".")
     within = session.expectations[name]
     draft.add(r.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
-    late = _late(session, name, (within.warn if action == "warn" else within.close) / 60_000)
+    minutes = (within.warn if action == "warn" else within.close) / 60_000
+    late = _LATE[name].format(expected=session.expected, minutes=f"{minutes:g} min")
     if action == "warn":
         left = f" It ends in {(within.close - within.warn) / 60_000:g} min." if within.close > within.warn else ""
         notify(draft, f"{late}{left}")
@@ -313,19 +322,3 @@ def missed(draft: Transaction, session: WorkflowSession, watch: str) -> None:
         outcome: r.Outcome = "timed_out" if name == TURN_WITHIN else "stopped"
         finish_run(draft, draft.state.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
     close(draft, name, late)  # where the round that was just closed has not
-
-
-def _late(session: WorkflowSession, name: str, minutes: float) -> str:
-    match name:
-        case _ if name == TURN_WITHIN:
-            return f"{session.expected} has not answered within {minutes:g} min."
-        case _ if name == REPLY_WITHIN:
-            return f"A person's answer is awaited for {minutes:g} min."
-        case _ if name == ACKS_WITHIN:
-            return f"Not everybody was there within {minutes:g} min."
-        case _ if name == MAX_SILENCE:
-            return f"No one has written for {minutes:g} min."
-        case _ if name == TTL:
-            return f"The time of the workflow is up: {minutes:g} min."
-        case _:
-            return f"{name} was not met within {minutes:g} min."

@@ -7,7 +7,7 @@ from tenex.core import records as r
 from tenex.core.commands import activity, resume, stop
 from tenex.core.config import Agent, Policy
 from tenex.core.context.window import cut_bytes
-from tenex.core.decide import daily_limits
+from tenex.core.decide import holds
 from tenex.core.decide.messages import answers_question, record_message, report_disabled
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
@@ -118,7 +118,7 @@ class SpeakersMode(Mode):
             if session.is_closed:
                 notify(draft, decide.over(session))
             decide.close(draft, decide.CLOSED, f"{signal.name} closed it.", by=signal.name)
-        elif name == "retry" and draft.state.turn is not None and not daily_limits.on_hold(draft.state):
+        elif name == "retry" and draft.state.turn is not None and not holds.on_hold(draft.state):
             notify(draft, "I am at work; `/stop` first.")
         elif session.is_closed:
             notify(draft, decide.over(session))

@@ -48,60 +48,41 @@ class TransitionRegistry:
             cls._default = cls()
         return cls._default
 
-    def copy(self) -> "TransitionRegistry":
-        """A registry that knows what this one knows now, and nothing registered later."""
+    def copy(self, *, as_data: bool = False) -> "TransitionRegistry":
+        """A registry that knows what this one knows now, and nothing registered later.
+
+        With `as_data` it reads a part of a registered class as an `OwnPart`, so that no code of an operator runs.
+        """
         twin = TransitionRegistry()
         twin._classes = {kind: dict(known) for kind, known in self._classes.items()}
-        return twin
-
-    def as_data(self) -> "TransitionRegistry":
-        """A copy that reads a part of a registered class as an `OwnPart`, so that no code of an operator runs."""
-        twin = self.copy()
-        twin._makes_own = False
+        twin._makes_own = not as_data
         return twin
 
     def _own_part(self, kind: str, cls: type, data: Mapping[str, Any], values: Mapping[str, Any]) -> OwnPart:
         makes = self.copy()
 
         def make() -> Any:
-            try:
-                return makes._strictly(kind, data, f"the {kind}")
-            except ConfigurationError as fault:
-                raise UnreadablePartError(fault.faults) from fault
+            faults: list[str] = []
+            part = makes.read(kind, data, f"the {kind}", faults)
+            if faults:
+                raise UnreadablePartError(faults)
+            return part
 
         known = fields(cls) if is_dataclass(cls) else ()
         args = {part.name: part.default for part in known if part.init and part.default is not MISSING}
         return OwnPart(str(data["name"]), {**args, **values}, cls, make)
 
-    def register_condition(self, condition: ConditionClass) -> ConditionClass:
-        """Make a class known by its `name`, in place of one known by it so far; returns the class, as a decorator does.
+    def register(self, kind: str, cls: Any) -> None:
+        """Make a class known by its `name`, in place of one known by it so far.
 
-        Raises ConfigurationError if it has no name or no `evaluate`.
+        Raises:
+            ConfigurationError: it has no name, or not the method of its kind.
         """
-        self._register(CONDITION, condition)
-        return condition
-
-    def register_target(self, target: TargetClass) -> TargetClass:
-        """Make a class known by its `name`, in place of one known by it so far; returns the class, as a decorator does.
-
-        Raises ConfigurationError if it has no name or no `resolve`.
-        """
-        self._register(TARGET, target)
-        return target
-
-    def _register(self, kind: str, cls: Any) -> None:
         name, method = getattr(cls, "name", None), _METHODS[kind]
         if not isinstance(cls, type) or not isinstance(name, str) or not name or not callable(getattr(cls, method, 0)):
             needed = f"a class with `name: ClassVar[str]` and `{method}(state, envelope)`"
             raise ConfigurationError([f"{cls!r} is no {kind}: it must be {needed}."])
         self._classes[kind][name] = cls
-
-    def _strictly(self, kind: str, data: object, where: str) -> Any:
-        faults: list[str] = []
-        part = self.read(kind, data, where, faults)
-        if faults:
-            raise ConfigurationError(faults)
-        return part
 
     def read(self, kind: str, data: object, where: str, faults: list[str], depth: int = 0) -> Any:
         """Read a part of a kind; None where `faults` has gained a sentence."""
@@ -179,13 +160,15 @@ class TransitionRegistry:
 
 
 def register_condition(condition: ConditionClass) -> ConditionClass:
-    """Make a condition known to the registry of this process, in place of one that had its name."""
-    return TransitionRegistry.default().register_condition(condition)
+    """Make a condition known by its name to all workflows, in place of one that had it; returns the class."""
+    TransitionRegistry.default().register(CONDITION, condition)
+    return condition
 
 
 def register_target(target: TargetClass) -> TargetClass:
-    """Make a target known to the registry of this process, in place of one that had its name."""
-    return TransitionRegistry.default().register_target(target)
+    """Make a target known by its name to all workflows, in place of one that had it; returns the class."""
+    TransitionRegistry.default().register(TARGET, target)
+    return target
 
 
 def _opened(kind: str, data: object, where: str, faults: list[str], depth: int) -> tuple[str, dict[str, Any]]:

@@ -81,11 +81,7 @@ class RuleGraph:
     def to_dict(self) -> dict[str, Any]:
         """The graph as values JSON can hold; raises ConfigurationError where a part cannot be written down."""
         known = TransitionRegistry.default()
-        faults = [*known.faults_of(TARGET, self.default_target, "default_target")]
-        for number, rule in enumerate(self.transitions):
-            faults += known.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
-            faults += known.faults_of(TARGET, rule.then, f"transitions[{number}].then")
-        if faults:
+        if faults := [*faults_of_values(self)]:
             raise ConfigurationError(faults)
         written = {
             "initial_speaker": self.initial_speaker,
@@ -187,12 +183,35 @@ class RuleGraph:
         return cls(triage, rules, TerminateTarget("triage_complete"))
 
 
+def faults_of_values(graph: RuleGraph) -> Iterator[str]:
+    """What a graph is made of that cannot be asked or written down, each as a sentence."""
+    registry = TransitionRegistry.default()
+    speaker: object = graph.initial_speaker  # user code may not check types
+    if not isinstance(speaker, str) or not speaker:
+        yield "initial_speaker must be the name of who speaks first."
+    names: Sequence[object] = graph.participants
+    if not all(isinstance(name, str) and name for name in names):
+        yield "participants must be a list of names."
+    if graph.max_turns is not None and (isinstance(graph.max_turns, bool) or not isinstance(graph.max_turns, int)):
+        yield f"max_turns is {graph.max_turns!r}; it must be 1 or more, or left out."
+    yield from registry.faults_of(TARGET, graph.default_target, "default_target")
+    rules: Sequence[object] = graph.transitions  # as above
+    for number, rule in enumerate(rules):
+        if not isinstance(rule, Transition):
+            yield f"transitions[{number}] is a {type(rule).__name__}; it must be a Transition."
+            continue
+        yield from registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
+        yield from registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
+        if isinstance(rule.priority, bool) or not isinstance(rule.priority, int):
+            yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number."
+
+
 def compiler() -> Compile:
     """What makes graphs of their dicts, by the conditions and targets that are registered now.
 
     It runs no code of an operator: their conditions and targets are made when they are evaluated.
     """
-    known = TransitionRegistry.default().as_data()
+    known = TransitionRegistry.default().copy(as_data=True)
 
     @lru_cache(maxsize=COMPILED)
     def compiled_text(text: str, participants: tuple[str, ...]) -> one.TransitionGraph:

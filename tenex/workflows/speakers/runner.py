@@ -19,13 +19,12 @@ from tenex.core.messages import ModelRequest, ModelStep, Note, StartEntry
 from tenex.core.ports import Clock, Journals, Model, OnText, ignore_text
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.run import Run
-from tenex.core.workflow_config import PERSON, View
-from tenex.core.workflow_config import Workflow as Configured
+from tenex.core.workflow_config import PERSON
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.agents.base import BaseAgent
 from tenex.workflows.agents.blueprint import Blueprint
 from tenex.workflows.agents.definition import PhasedAgent, blueprint, with_subagents
-from tenex.workflows.agents.instance_state import InstanceState, StateChanges
+from tenex.workflows.agents.instance_state import InstanceState
 from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, local_policy, member, put
 from tenex.workflows.local_run import MemoryJournals
 
@@ -63,7 +62,7 @@ class WorkflowResult:
 class LocalSpeakers(LocalAgent):
     """One conversation of a workflow, run until it has ended or waits for a person."""
 
-    async def talk(self, text: str | None, given: Mapping[Slug, StateChanges] | None = None) -> Conversation:
+    async def talk(self, text: str | None, given: Mapping[Slug, InstanceState] | None = None) -> Conversation:
         """Begin, or go on where the journal ends; `given` are the states that agents begin with.
 
         Raises:
@@ -140,7 +139,7 @@ async def run_workflow(
         prompter=ports,
     )
     try:
-        given = {name: StateChanges(agent._instance) for name, agent in speakers.items()}
+        given = {name: agent._instance for name, agent in speakers.items()}
         state = await local.talk(message, given)
     finally:
         for known, agent in speakers.items():
@@ -173,18 +172,7 @@ def _rules(
                 raise UsageError(f"{known} is the name of two agents; give one of them another.")
             members[known] = one
             roster[known] = member(known, one, slugs, is_itself=known == name)
-    view: View = "full" if workflow.view == "full" else "summary" if workflow.view == "summary" else "windowed"
-    talk = Configured(
-        slug=slug,
-        name=workflow.name or "workflow",
-        pubkey=PublicKey(""),
-        participants=workflow.everybody,
-        graph_data=workflow.graph.to_dict(),
-        about=workflow.about,
-        context_vars=dict(workflow.context),
-        expectations=workflow.within(),
-        view=view,
-    )
+    talk = workflow.configured(slug, PublicKey(""))
     return members, local_policy(talk, roster, limits)
 
 

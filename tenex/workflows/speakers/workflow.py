@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from tenex.core.ids import Slug
+from tenex.core import workflow_config
+from tenex.core.ids import PublicKey, Slug
 from tenex.core.workflow.rounds import faults_of_value
 from tenex.core.workflow.transitions import named_agents
 from tenex.core.workflow_config import DEFAULTS, EXPECTATIONS, View, Within
 
-from .checks import checked, faults_of_values
-from .rules import RuleGraph
+from .checks import checked
+from .rules import RuleGraph, faults_of_values
 
 _LONGEST = 366 * 24 * 3600
 
@@ -37,6 +38,20 @@ class Workflow:
         """Who takes part."""
         named = named_agents(self.graph.initial_speaker, self.graph.transitions, self.graph.default_target)
         return tuple(map(Slug, dict.fromkeys(self.participants or (*self.graph.participants, *named))))
+
+    def configured(self, slug: Slug, pubkey: PublicKey) -> workflow_config.Workflow:
+        """The workflow as the core goes by it; for one without faults."""
+        return workflow_config.Workflow(
+            slug=slug,
+            name=self.name or slug,
+            pubkey=pubkey,
+            participants=self.everybody,
+            graph_data=self.graph.to_dict(),
+            about=self.about,
+            context_vars=dict(self.context),
+            expectations=self.within(),
+            view=next(view for view in get_args(View) if view == self.view),
+        )
 
     def within(self) -> dict[str, Within]:
         """The expectations in ms, those that are not set at their defaults; for a workflow without faults."""
