@@ -6,7 +6,7 @@ agents write for themselves.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,17 +129,15 @@ class Activities:
 
 def activity_lines(views: Iterable[ActivityView], width: int, *, only_text: bool = False) -> list[str]:
     """A line for each agent, narrower than `width` cells; with `only_text` for those that are writing."""
-    return list(_lines(views, width, only_text=only_text))
-
-
-def _lines(views: Iterable[ActivityView], width: int, *, only_text: bool) -> Iterator[str]:
+    lines = []
     for view in views:
         text = _plain(view.text)
         if text:
             head = f"  {_start(_plain(view.name), width // 3)} … "
-            yield head + _end(text, width - 1 - cell_len(head))
+            lines.append(head + _end(text, width - 1 - cell_len(head)))
         elif view.doing and not only_text:
-            yield f"  {_start(_plain(view.doing), width - 3)}"
+            lines.append(f"  {_start(_plain(view.doing), width - 3)}")
+    return lines
 
 
 def _plain(text: str) -> str:

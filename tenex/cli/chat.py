@@ -121,14 +121,16 @@ async def send_typed_lines(
 
     Unless `hides_activity`, those that do something else are shown too.
     """
-    from .input_line import printing_above, typed_lines
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    from .input_line import typed_lines
 
     def lines(width: int) -> list[str | tuple[str, str]]:
         return [*activity_lines(client.activities, width, only_text=hides_activity()), *watch.lines(width)]
 
     async with asyncio.TaskGroup() as group:
         watching = group.create_task(watch.run(), name="daemon watch")
-        with printing_above():
+        with patch_stdout(raw=True):  # so that output is printed above the input line
             async for text in typed_lines(toolbar, lines):
                 await send(text)
         watching.cancel()

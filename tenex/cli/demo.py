@@ -181,20 +181,11 @@ class _Demo:
         async with _relay(port) as url:
             chosen = settings(url)
             pace = _pace if self._is_chat else None
-            async with open_application(chosen, observers=(self,), pace=pace) as app:
-                is_ready = asyncio.Event()
-
-                async def ready() -> None:
-                    is_ready.set()
-
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(app.serve(ready), name="daemon")
-                    await is_ready.wait()
-                    try:
-                        return await self._converse(app, url, user, project)
-                    finally:
-                        app.runtime.stop()
-                        self._show_paths(app)
+            async with open_application(chosen, observers=(self,), pace=pace) as app, app.serving():
+                try:
+                    return await self._converse(app, url, user, project)
+                finally:
+                    self._show_paths(app)
 
     async def _converse(self, app: "Application", url: str, user: "SecretKey", project: "SecretKey") -> int:
         agents = [one.pubkey for one in app.current.now.identities]
@@ -289,13 +280,12 @@ class _Demo:
 
     def _toolbar(self) -> str:
         """What is going on, in a line."""
-        from tenex.operations.conversation_status import conversation_status, usage
+        from tenex.operations.conversation_status import status_with_usage
 
         conversation = self._conversation
         if conversation is None:
             return "nothing yet"
-        status = conversation_status(conversation, Millis(int(time.time() * 1000)))
-        return toolbar({**status, "usage": usage(conversation)})
+        return toolbar(status_with_usage(conversation, Millis(int(time.time() * 1000))))
 
     def _show_paths(self, app: "Application") -> None:
         root = self._client.root if self._client else None

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -74,10 +75,7 @@ def _as_json(case: "Case", report: "Report") -> dict[str, Any]:
             }
             for finding in report.findings
         ],
-        "fixed": [
-            {"message": fixed.message, "location": fixed.location, "done": fixed.done, "success": fixed.success}
-            for fixed in report.fixed
-        ],
+        "fixed": [asdict(fixed) for fixed in report.fixed],
     }
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,10 +43,10 @@ class InitResult:
     config: Path
     npub: str
     owners: list[str]
+    owner_key_file: Path | None
     relays: list[str]
     models: list[str]
     """The default model, and its fallbacks."""
-    owner_key: Path | None
     agents: dict[str, str]
     created: list[str] = field(default_factory=list)
 
@@ -96,7 +96,8 @@ def init(
     if options.is_given and chosen is None and made.models != [OFFLINE]:
         raise UsageError(f'{made.config} exists and was not changed; set models.default = "offline" in it.')
     if given.as_json:
-        output.result_json(_as_json(made))
+        shown = asdict(made)
+        output.result_json({name: str(value) if isinstance(value, Path) else value for name, value in shown.items()})
     else:
         _print(made)
 
@@ -199,7 +200,7 @@ def prepare(
         owners=owners,
         relays=list(settings.relays.urls),
         models=_chain(settings.models.default),
-        owner_key=here.keys / f"{OWNER}.nsec" if has_own else None,
+        owner_key_file=here.keys / f"{OWNER}.nsec" if has_own else None,
         agents={slug: keys[slug].npub for slug in slugs},
         created=created,
     )
@@ -252,20 +253,6 @@ owners = {json.dumps(list(owners))}
 """
 
 
-def _as_json(made: InitResult) -> dict[str, Any]:
-    return {
-        "data": str(made.data),
-        "config": str(made.config),
-        "npub": made.npub,
-        "owners": made.owners,
-        "owner_key_file": str(made.owner_key) if made.owner_key else None,
-        "relays": made.relays,
-        "models": made.models,
-        "agents": made.agents,
-        "created": made.created,
-    }
-
-
 def _print(made: InitResult) -> None:
     if not made.created:
         output.message(f"{made.data} is complete; nothing was changed. The project's address:")
@@ -276,9 +263,9 @@ def _print(made: InitResult) -> None:
         output.message(f"  {Path(path).relative_to(made.data) if Path(path).is_relative_to(made.data) else path}")
     output.message("\nThe project's address; write to it from any Nostr client:")
     output.result(made.npub)
-    if made.owner_key is not None:
+    if made.owner_key_file is not None:
         output.message(
-            f"\nYou are the owner, with a new key in {made.owner_key}.\n"
+            f"\nYou are the owner, with a new key in {made.owner_key_file}.\n"
             "To write from a phone, open that file, copy its one line (it begins with nsec1) and paste it where the\n"
             "client asks for your key: in Amethyst, Damus or Primal under Log in. Anyone who has that line can write\n"
             "as you, so keep it secret. If you already have a Nostr key, put its npub under people.owners instead."

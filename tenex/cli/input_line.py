@@ -1,14 +1,12 @@
 """The input line of the terminal: type at any time, while messages are printed above it."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractContextManager
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.patch_stdout import patch_stdout
 
 from .activity import WRITING_STYLE
 
@@ -93,8 +91,3 @@ async def typed_lines(
             return
         if text.strip():
             yield text
-
-
-def printing_above() -> AbstractContextManager[None]:
-    """Print above the input line while the context lasts."""
-    return patch_stdout(raw=True)

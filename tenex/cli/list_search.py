@@ -6,13 +6,14 @@ from typing import Any, Final, get_args
 
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.port_values import Passage
 from tenex.core.state.conversation import Status
 from tenex.nostr.keys import parse_public_key
 from tenex.store.index_reader import Catalogue, open_catalogue
 from tenex.store.index_row import Row
 from tenex.store.journal_reader import VIEW
 from tenex.store.repository import ConversationFolder
-from tenex.store.search import Excerpt, Filter, Found
+from tenex.store.search import Filter, Found
 from tenex.store.search_words import CLOSE, OPEN, match_of
 from tenex.store.view_reader import read_view
 
@@ -189,5 +190,5 @@ def _lines(found: Found) -> Iterator[str]:
         yield f"    and {more} more"
 
 
-def _excerpt(excerpt: Excerpt, before: str = "", after: str = "") -> str:
+def _excerpt(excerpt: Passage, before: str = "", after: str = "") -> str:
     return excerpt.text.replace(OPEN, before).replace(CLOSE, after)

@@ -6,7 +6,6 @@ Exit codes: 0 clean, 1 unexpected (`status`: no daemon runs), 2 usage, 3 configu
 
 import errno
 import os
-import select
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -189,7 +188,14 @@ def _failed(error: Exception, options: Globals) -> int:
         return 0
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a full disk is no internal error
         raise error
-    return _unexpected(error, options)
+    from tenex.telemetry import redact
+
+    first = next(iter(str(error).splitlines()), "")
+    output.message(redact(f"tenex: unexpected {type(error).__name__}: {first}"))
+    if not options.debug:
+        output.message("tenex: this is an internal error; `tenex --debug ...` shows where it happened")
+    _show_trace(options)
+    return 1
 
 
 def _report(error: TenexError, options: Globals) -> int:
@@ -201,17 +207,6 @@ def _report(error: TenexError, options: Globals) -> int:
 def _first(group: "ExceptionGroup[TenexError]") -> TenexError:
     error = group.exceptions[0]
     return _first(error) if isinstance(error, ExceptionGroup) else error
-
-
-def _unexpected(error: Exception, options: Globals) -> int:
-    from tenex.telemetry import redact
-
-    first = next(iter(str(error).splitlines()), "")
-    output.message(redact(f"tenex: unexpected {type(error).__name__}: {first}"))
-    if not options.debug:
-        output.message("tenex: this is an internal error; `tenex --debug ...` shows where it happened")
-    _show_trace(options)
-    return 1
 
 
 def _show_trace(options: Globals) -> None:
@@ -227,13 +222,9 @@ def _is_reader_gone() -> bool:
         out = sys.stdout.fileno()
     except OSError:  # it is not a file
         return False
-    poll = select.poll()  # flushing shows nothing where nothing is buffered, as with PYTHONUNBUFFERED
-    poll.register(out, 0)
-    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
+    if not output.is_hung_up(out):
         return False
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, out)
-    os.close(null)
+    output.redirect_to_null(out)
     return True
 
 

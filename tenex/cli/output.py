@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import shlex
 import sys
 import time
@@ -112,6 +113,21 @@ def progress(items: Sequence[T], title: str = "Reading journals") -> Iterator[T]
     finally:
         if bar is not None:
             bar.stop()
+
+
+def is_hung_up(descriptor: int) -> bool:
+    """Whether the other end of a pipe or terminal is closed; flushing would not show it where nothing is buffered."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, event in poll.poll(0))
+
+
+def redirect_to_null(*descriptors: int) -> None:
+    """Discard what is written to these from now on, because writing would fail."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in descriptors:
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 @contextmanager

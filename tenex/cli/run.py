@@ -12,7 +12,6 @@ import faulthandler
 import gc
 import os
 import resource
-import select
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -163,7 +162,8 @@ class _Signals:
         self._stops = 0
         self._hung_up = asyncio.Event()
         self._start = asyncio.current_task()
-        self._terminal = _terminal()
+        self._terminal = sys.stderr.fileno() if sys.stderr.isatty() else None
+        """The terminal it was started on."""
 
     def listen(self, early: Sequence[int]) -> None:
         """Install the handlers, and handle the signals that arrived before."""
@@ -195,8 +195,8 @@ class _Signals:
         assert self.app is not None
         while await self._hung_up.wait():
             self._hung_up.clear()
-            if _is_gone(self._terminal):
-                _redirect_output()
+            if self._terminal is not None and output.is_hung_up(self._terminal):  # the original meaning of SIGHUP
+                output.redirect_to_null(sys.stdout.fileno(), sys.stderr.fileno())
                 if not self._stops:
                     self._stop()
             elif not self._stops:
@@ -213,24 +213,3 @@ async def _reload(app: "Application") -> None:
         pass  # the faults are in the log and in `tenex status`; the old configuration stays
     except Exception:  # an internal error in reading it must not stop the daemon
         log.exception("configuration.failed")
-
-
-def _terminal() -> int | None:
-    return sys.stderr.fileno() if sys.stderr.isatty() else None
-
-
-def _is_gone(terminal: int | None) -> bool:
-    """Whether the terminal we were started on was closed, which is the original meaning of SIGHUP."""
-    if terminal is None:
-        return False
-    poll = select.poll()
-    poll.register(terminal, 0)
-    return any(event & (select.POLLHUP | select.POLLNVAL) for _, event in poll.poll(0))
-
-
-def _redirect_output() -> None:
-    """Redirect output to the null device: writing a log to a closed terminal would fail."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(null, stream.fileno())
-    os.close(null)

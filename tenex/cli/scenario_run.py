@@ -61,22 +61,15 @@ async def run_scenario(scenario: Scenario, settings: Settings, models: Models | 
             path.write_text(text, encoding="utf-8")
         user, project = (KeyRing(places.keys).get_or_create(one) for one in ("owner", "project"))
         scripted = None if is_real else OfflineModel()  # named here it is not trusted, unlike that of the settings
-        async with open_application(own, model=scripted, observers=(watch,), wrap_model=watch.wrapped) as app:
-            ready = asyncio.Event()
-
-            async def on_ready() -> None:
-                ready.set()
-
-            async with asyncio.TaskGroup() as group:
-                group.create_task(app.serve(on_ready), name="daemon")
-                await ready.wait()
-                try:
-                    async with connected_client(url, user, project.public) as client:
-                        await _converse(scenario, client, watch)
-                except* RelayUnavailable as errors:
-                    watch.fault = str(errors.exceptions[0])
-                finally:
-                    app.runtime.stop()
+        async with (
+            open_application(own, model=scripted, observers=(watch,), wrap_model=watch.wrapped) as app,
+            app.serving(),
+        ):
+            try:
+                async with connected_client(url, user, project.public) as client:
+                    await _converse(scenario, client, watch)
+            except* RelayUnavailable as errors:
+                watch.fault = str(errors.exceptions[0])
     figures = figures_of(watch.recorder.calls)
     found = watch.faults() or failures(scenario.expect, watch.run, figures, places.workspace)
     return Result(

@@ -4,6 +4,7 @@ Both only read, and work with and without a running daemon.
 """
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +15,12 @@ from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.records import Record
-from tenex.operations.conversation_status import conversation_status, usage
+from tenex.operations.conversation_status import conversation_status
 from tenex.store.archive import plain
 from tenex.store.repository import ConversationFolder
 from tenex.store.verify import VerifyResult
 from tenex.store.verify import verify as check
+from tenex.store.view_json import usage_json
 
 from . import output
 from .lookup import AllIdArgument, NewestIdArgument, find, read_folder, read_records
@@ -34,7 +36,7 @@ EachOption = Annotated[bool, typer.Option("--each", help="List every record on t
 def verify(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
     """Check every line, the state computed from them and conversation.json; exit code 4 where something is damaged."""
     verdicts = read_folder(given, lambda folder: _verify(folder, id))
-    given.show([_verdict(verdict) for verdict in verdicts], "\n".join(_lines(verdicts)))
+    given.show([{**asdict(verdict), "ok": not verdict.faults} for verdict in verdicts], "\n".join(_lines(verdicts)))
     damaged = sum(bool(verdict.faults) for verdict in verdicts)
     if damaged:
         raise StoreDamaged(f"{damaged} of {len(verdicts)} conversations are damaged.")
@@ -43,17 +45,6 @@ def verify(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
 async def _verify(folder: ConversationFolder, start: str) -> list[VerifyResult]:
     names = [await find(folder, start)] if start else sorted(map(ConversationId, await folder.lengths()))
     return [await check(folder, name) for name in output.progress(names)]
-
-
-def _verdict(verdict: VerifyResult) -> dict[str, Any]:
-    return {
-        "id": verdict.id,
-        "ok": not verdict.faults,
-        "records": verdict.records,
-        "seq": verdict.seq,
-        "faults": list(verdict.faults),
-        "remarks": list(verdict.remarks),
-    }
 
 
 def _lines(verdicts: list[VerifyResult]) -> Iterator[str]:
@@ -126,7 +117,7 @@ def _state(state: Conversation, record: Record, last: int) -> dict[str, Any]:
         "participants": list(state.participants),
         "turns": state.turn_count,
         "changedFiles": sorted(state.touched),
-        "usage": usage(state),
+        "usage": usage_json(state.usage),
         "pending": [" ".join(str(part) for part in key if part != "") for key in pending(state)],
     }
 

@@ -13,7 +13,7 @@ from tenex.operations.short_ids import matching
 from tenex.settings import resolve_paths
 
 from . import examples, output
-from .agents import edges, load_agents
+from .agents import edges, keyed_agents, load_agents
 from .options import Globals, group, register
 
 if TYPE_CHECKING:
@@ -217,9 +217,9 @@ class _Project:
         return self.library.definitions
 
     @property
-    def workers(self) -> list[str]:
+    def workers(self) -> tuple[str, ...]:
         """The slugs of the agents that can take part in a workflow."""
-        return [slug for slug, agent in self.agents.items() if agent.kind != "orchestrator"]
+        return keyed_agents(self.library)
 
     @cached_property
     def workflows(self) -> "LoadedWorkflows":
@@ -265,7 +265,6 @@ class _Project:
             if found is None:
                 raise UsageError(f"{name} defines no workflow")
             return found
-        name = name.removeprefix("@")
         for one in self.workflows.found:
             if one.slug == name:
                 return one
@@ -286,7 +285,7 @@ class _Project:
 
     def agent_graphs(self, name: str) -> "dict[str, TransitionGraph] | None":
         """The graphs of an agent's own `phases` and `output` states; None where there is no such agent."""
-        slug = Slug(name.removeprefix("@"))
+        slug = Slug(name)
         known = self.agents.get(slug)
         if known is None:
             return None

@@ -1,7 +1,7 @@
 """Who works here: the agents' files and the keys they speak with."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -11,12 +11,11 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.prompting import PromptLibrary, builtin_prompts
-from tenex.prompting.agents import AgentDefinition
 from tenex.settings import ProjectPaths, Settings, suggestion
 from tenex.tools.standard import TOOL_NAMES
 from tenex.tools.tool import Tool
 
-from .python_agents import definition_of, read_folder, tools_of
+from .python_agents import read_folder
 
 log = structlog.get_logger(__name__)
 
@@ -26,30 +25,12 @@ OWNER: Final = "owner"
 """The name of the key `tenex init` makes for an owner who has none, for clients on this machine."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSet:
-    """The agents, and the tools that only one of them has."""
-
-    library: PromptLibrary
-    methods: Mapping[Slug, tuple[Tool, ...]]
-
-
-def load_agents(where: ProjectPaths) -> PromptLibrary:
-    """Read and check the built-in agents and the operator's own.
+def load_agents(where: ProjectPaths, methods: dict[Slug, tuple[Tool, ...]] | None = None) -> PromptLibrary:
+    """Read and check the built-in agents and the operator's own; `methods` takes the tools of those in Python.
 
     Raises:
         ConfigurationError: with every fault; also where an agent would speak with the key of somebody else.
     """
-    return load_agent_set(where).library
-
-
-def load_agent_set(where: ProjectPaths) -> AgentSet:
-    """As `load_agents`, with the methods of those that are written in Python.
-
-    Raises:
-        ConfigurationError: as `load_agents`.
-    """
-    methods: dict[Slug, tuple[Tool, ...]] = {}
     library = read_library(where.agents, TOOL_NAMES, methods, code_refusal=where.code_refusal)
     taken = [slug for slug in library.definitions if slug in (PROJECT, OWNER)]
     if taken:
@@ -64,7 +45,7 @@ def load_agent_set(where: ProjectPaths) -> AgentSet:
         from .output_states import outputs_of  # a quarter of a second that most do not need
 
         outputs_of(library, where)
-    return AgentSet(library=library, methods=methods)
+    return library
 
 
 def read_library(
@@ -85,13 +66,7 @@ def read_library(
     Raises:
         ConfigurationError: with every fault.
     """
-
-    def python(where: Path, faults: list[str]) -> list[AgentDefinition]:
-        found = read_folder(where, tools, faults, code_refusal=code_refusal)
-        if methods is not None:
-            methods.update({one.slug: tools_of(one) for one in found})
-        return [definition_of(one) for one in found]
-
+    python = partial(read_folder, tools=tools, methods=methods, code_refusal=code_refusal)
     return PromptLibrary.load(builtin_prompts(), folder, tools=tools, python=python)
 
 

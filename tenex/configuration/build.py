@@ -31,20 +31,14 @@ from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.tool import Tool
 from tenex.tools.workspace import Workspace
 from tenex.workflows.loading import changed_since
-from tenex.workflows.missions.runner import Ask
+from tenex.workflows.missions.definitions import MissionWorkflow
+from tenex.workflows.missions.runner import Ask, NodeRunner
 from tenex.workflows.speakers.rules import compiler
+from tenex.workflows.speakers.workflow import Workflow
 
-from .agents import PROJECT, agent_keys, load_agent_set, only_agent
+from .agents import PROJECT, agent_keys, load_agents, only_agent
 from .models import build_model_client, is_offline
-from .workflows import (
-    configured,
-    disabled,
-    load_workflows,
-    log_findings,
-    missions,
-    node_runner,
-    workflow_keys,
-)
+from .workflows import disabled, load_workflows, log_findings, workflow_keys
 
 AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
 """Sections that are read once: sockets, files and logs are opened by them."""
@@ -148,19 +142,21 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     check_paths(settings)
     _check_unconfined(settings)
     people = settings.peer_group(parse_public_key)
-    staff = load_agent_set(ground.places)
-    library = staff.library
+    methods: dict[Slug, tuple[Tool, ...]] = {}
+    library = load_agents(ground.places, methods)
     model = ground.model or build_model_client(settings, ground.places, library, ground.pace, ground.on_progress)
     workers = [slug for slug, known in library.definitions.items() if known.kind is not AgentKind.ORCHESTRATOR]
     read = load_workflows(settings, ground.places, workers)
     log_findings(read)
     found, unusable = read.found, disabled(read, [*library.definitions])
+    speakers = {one.slug: one.workflow for one in found if isinstance(one.workflow, Workflow)}
+    missions = {one.slug: one.workflow for one in found if isinstance(one.workflow, MissionWorkflow)}
     keys = agent_keys(ground.ring, library)
     keys |= workflow_keys(ground.ring, [*(one.slug for one in found), *unusable])
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.model is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
-    tools = _tools(settings, ground, check, roster.get, staff.methods)
+    tools = _tools(settings, ground, check, roster.get, methods)
     project = replace(
         library.orchestrator.agent(keys[PROJECT].public),
         name=settings.project.name,
@@ -174,8 +170,8 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         routes_by_rule=settings.conversations.route_by_rule,
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),
-        workflows=configured(found, keys),
-        missions=missions(found, keys),
+        workflows={slug: one.configured(slug, keys[slug].public) for slug, one in speakers.items()},
+        missions={slug: one.rule(slug, keys[slug].public) for slug, one in missions.items()},
         disabled=unusable,
         compile_graph=compiler(),
     )
@@ -201,7 +197,9 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         tools=tools,
         prompter=prompter,
         model=model,
-        missions=node_runner(found, ground.places.workspace, ground.ask),
+        missions=NodeRunner(
+            {slug: (one.graph, one.make_deps(ground.places.workspace)) for slug, one in missions.items()}, ground.ask
+        ),
     )
 
 

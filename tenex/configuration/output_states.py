@@ -25,7 +25,6 @@ from tenex.output_states import (
     runs_python,
 )
 from tenex.prompting import PromptLibrary
-from tenex.prompting.agents import AgentDefinition
 from tenex.settings import ProjectPaths
 from tenex.workflows.loading import load_object, load_script
 
@@ -57,29 +56,25 @@ def outputs_of(library: PromptLibrary, where: ProjectPaths) -> dict[Slug, AgentO
     faults: list[str] = []
     found: dict[Slug, AgentOutput] = {}
     for slug, definition in library.definitions.items():
-        if definition.output is None:
+        if (given := definition.output) is None:
             continue
-        known = len(faults)
-        line = f"{definition.source}:{definition.output.line}"
-        planning = [_kind(name, definition, where, faults) for name in definition.output.plan]
-        acting = [_kind(name, definition, where, faults) for name in definition.output.act]
-        faults += [
-            f"{line}: `{name}` takes an action and is not allowed in `plan`. Move it to `act`."
-            for name in definition.output.plan
+        wrong: list[str] = []
+        planning = [_kind(name, where, wrong) for name in given.plan]
+        acting = [_kind(name, where, wrong) for name in given.act]
+        wrong += [
+            f"`{name}` takes an action and is not allowed in `plan`. Move it to `act`."
+            for name in given.plan
             if name in BUILT_IN and name not in PLANNING
         ]
-        faults += [
-            f"{line}: `{name}` is private and takes no action. Move it from `act` to `plan`."
-            for name in definition.output.act
+        wrong += [
+            f"`{name}` is private and takes no action. Move it from `act` to `plan`."
+            for name in given.act
             if name in PLANNING
         ]
-        if len(faults) > known:
-            continue
-        given = definition.output
-        output = AgentOutput([k for k in planning if k], [k for k in acting if k], given.least, given.most)
-        wrong = _faults(output)
-        faults += [f"{line}: {sentence}" for sentence in wrong]
-        found[slug] = output
+        if not wrong:
+            found[slug] = AgentOutput([k for k in planning if k], [k for k in acting if k], given.least, given.most)
+            wrong = _faults(found[slug])
+        faults += [f"{definition.source}:{given.line}: {sentence}" for sentence in wrong]
     if faults:
         raise ConfigurationError(faults)
     return found
@@ -92,21 +87,20 @@ def graph_of(output: AgentOutput) -> TransitionGraph:
     return form.machine.graph
 
 
-def _kind(name: str | type, definition: AgentDefinition, where: ProjectPaths, faults: list[str]) -> StateKind | None:
-    """The class of a state that can be made; None and one fault more where there is none."""
-    line = f"{definition.source}:{definition.output.line if definition.output else 1}"
+def _kind(name: str | type, where: ProjectPaths, faults: list[str]) -> StateKind | None:
+    """The class of a state that can be made; None and more faults where there is none."""
     if isinstance(name, str) and name in BUILT_IN:
         return BUILT_IN[name]
     try:
         kind = _class_of(name, where) if isinstance(name, str) else _checked(name, name.__name__)
     except ConfigurationError as error:
-        faults += [f"{line}: {sentence}" for sentence in error.faults]
+        faults += error.faults
         return None
     try:
         kind()
     except Exception as error:  # noqa: BLE001  an operator's class may fail in any way
         shown = name if isinstance(name, str) else name.__name__
-        faults.append(f"{line}: `{shown}` could not be made without arguments: {type(error).__name__}: {error}")
+        faults.append(f"`{shown}` could not be made without arguments: {type(error).__name__}: {error}")
         return None
     return kind
 

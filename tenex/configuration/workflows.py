@@ -1,20 +1,16 @@
 """The workflows of a configuration: read, checked against the agents there are, given a key each."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import structlog
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
-from tenex.core.mission_config import MissionRule
-from tenex.core.workflow_config import PERSON, View, Workflow
+from tenex.core.workflow_config import PERSON
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import ProjectPaths, Settings
-from tenex.workflows.missions.definitions import MissionWorkflow
-from tenex.workflows.missions.runner import Ask, NodeRunner
 from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows, find_workflows, is_slug
-from tenex.workflows.speakers.workflow import Workflow as OfSpeakers
 
 from .agents import OWNER, PROJECT
 
@@ -87,42 +83,3 @@ def workflow_keys(ring: KeyRing, slugs: Iterable[str]) -> dict[str, SecretKey]:
     if faults:
         raise ConfigurationError(faults)
     return keys
-
-
-def configured(found: Collection[LoadedWorkflow], keys: Mapping[str, SecretKey]) -> dict[Slug, Workflow]:
-    """The workflows of speakers as the core goes by them."""
-    return {
-        one.slug: _configured(one.slug, one.workflow, keys[one.slug])
-        for one in found
-        if isinstance(one.workflow, OfSpeakers)
-    }
-
-
-def missions(found: Collection[LoadedWorkflow], keys: Mapping[str, SecretKey]) -> dict[str, MissionRule]:
-    """The missions as the core goes by them."""
-    return {slug: mission.rule(slug, keys[slug].public) for slug, mission in _missions(found).items()}
-
-
-def node_runner(found: Collection[LoadedWorkflow], workspace: Path, ask: Ask | None = None) -> NodeRunner:
-    """What runs the nodes of the missions, each with its dependencies made for each run."""
-    graphs = {str(slug): (mission.graph, mission.make_deps(workspace)) for slug, mission in _missions(found).items()}
-    return NodeRunner(graphs, ask)
-
-
-def _missions(found: Collection[LoadedWorkflow]) -> dict[Slug, MissionWorkflow]:
-    return {one.slug: one.workflow for one in found if isinstance(one.workflow, MissionWorkflow)}
-
-
-def _configured(slug: Slug, given: OfSpeakers, key: SecretKey) -> Workflow:
-    view: View = "full" if given.view == "full" else "summary" if given.view == "summary" else "windowed"
-    return Workflow(
-        slug=slug,
-        name=given.name or slug,
-        pubkey=key.public,
-        participants=given.everybody,
-        graph_data=given.graph.to_dict(),
-        about=given.about,
-        context_vars=dict(given.context),
-        expectations=given.within(),
-        view=view,
-    )

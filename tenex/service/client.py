@@ -2,19 +2,37 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError, StoreError, TenexError, UsageError
 
-from .address import reachable
-
 ANSWER_BYTES: Final = 16 * 1024 * 1024
 """A line of an answer; the status of thousands of conversations has some hundred KiB."""
+PATH_BYTES: Final = 107
+"""What the kernel takes for a socket's path: `sun_path`, without its last zero."""
 PATIENCE: Final = 10.0
 """Seconds a daemon may take to answer unless more is granted: a healthy one needs some ms."""
+
+
+@contextmanager
+def reachable(path: Path) -> Iterator[str]:
+    """An address the kernel takes: a longer path is reached through a descriptor of its folder.
+
+    Raises:
+        OSError: there is no such folder.
+    """
+    if len(os.fsencode(path)) <= PATH_BYTES:
+        yield os.fspath(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 async def ask(path: Path, do: str, *, patience: float = PATIENCE, **arguments: Any) -> Any:

@@ -14,16 +14,17 @@ import json
 import os
 import socket
 import stat
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
 from tenex.core.errors import ConfigurationError, StoreLocked, TenexError, UsageError
 
-from .address import peer_of, reachable
+from .client import reachable
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +39,21 @@ IDLE: Final = 60.0
 """Seconds a client may be silent, and may take to read its answer."""
 WORK: Final = 60.0
 """Seconds a request may take: a reload reads some hundred files."""
+
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+class Peer(NamedTuple):
+    """The process at the other end, as the kernel noted it when the connection was made."""
+
+    pid: int
+    user: int
+    group: int
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """Who is at the other end."""
+    return Peer(*_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)))
 
 
 @asynccontextmanager

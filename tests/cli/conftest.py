@@ -11,8 +11,8 @@ import pytest
 
 from tenex.cli.main import main
 from tests.fakes.forkserver import run
+from tests.service.kit import environment
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = Path(sys.executable).with_name("tenex")
 Done = subprocess.CompletedProcess[str]
 
@@ -30,12 +30,6 @@ class Tenex(Protocol):
 def command() -> list[str]:
     """The installed console script, or the same function where the package is only checked out."""
     return [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "tenex.cli.main"]
-
-
-def environment(**more: str) -> dict[str, str]:
-    """Only what a program needs, and nothing of the tester's own settings."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    return {**kept, "PYTHONPATH": str(ROOT), "HOME": "/nonexistent", "OLLAMA_HOST": "127.0.0.1:1", **more}
 
 
 @pytest.fixture

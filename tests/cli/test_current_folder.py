@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tenex.nostr.keys import KeyRing
+from tests.service.kit import environment
 
-from .conftest import Done, environment
+from .conftest import Done
 
 Tenex = Callable[..., Done]
 STATES = 'from pathlib import Path\nPath(__file__).with_name("ran").touch()\n'

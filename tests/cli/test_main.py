@@ -21,8 +21,9 @@ from tenex.cli.run import _serve
 from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked, TenexError, UsageError
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
+from tests.service.kit import environment
 
-from .conftest import Done, Tenex, command, environment
+from .conftest import Done, Tenex, command
 
 Installed = Callable[..., Done]
 Captured = pytest.CaptureFixture[str]

@@ -20,9 +20,10 @@ from tenex.settings import load
 from tests.fakes.forkserver import run
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import ModelServer, model_server
+from tests.service.kit import environment
 from tests.service.test_terminal import Terminal
 
-from .conftest import Tenex, environment
+from .conftest import Tenex
 
 KEY = "sk-loopback"
 

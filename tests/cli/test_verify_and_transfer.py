@@ -84,6 +84,9 @@ def test_a_conversation_comes_back_as_it_was(data: Path, exported: Path, tenex: 
     again = tenex("conversations export 1111").out
     assert again.splitlines()[1:-1] == exported.read_text().splitlines()[1:]
     assert "already here, unchanged" in tenex(f"conversations import {exported}").out
+    journal = data / "conversations" / ONE / JOURNAL
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:5]))
+    assert ", and one continues where the other ends" in tenex(f"conversations import {exported}", code=4).err
     damage(data, ONE)
     tenex(f"conversations import {exported}", code=4)
     with FolderLock(data / "conversations"):

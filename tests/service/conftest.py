@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -55,7 +56,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
                 await process.until("runtime.ready")
                 name = await folder.write(WORDS)
                 await folder.until(name, "ended")
-                assert await process.stop() == 0
         return Finished(folder, name, process.lines)
 
     before = os.umask(0)  # the files' own modes have to protect them
@@ -64,3 +64,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
             return thread.submit(asyncio.run, hold()).result()
     finally:
         os.umask(before)
+
+
+@pytest.fixture
+def worked_in(finished: Finished, relay: str, tmp_path: Path) -> Folder:
+    """A copy of the folder whose daemon has held a conversation, with a relay that is there."""
+    copy = object.__new__(Folder)
+    for name, value in vars(finished.folder).items():
+        setattr(copy, name, value)
+    copy.data, copy.url = tmp_path / "data", relay
+    shutil.copytree(finished.folder.data, copy.data)
+    copy.file = copy.data / "tenex.toml"
+    copy.file.write_text(copy.file.read_text().replace(finished.folder.url, relay))
+    return copy

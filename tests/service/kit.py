@@ -62,6 +62,11 @@ class Folder:
     def workspace(self) -> Path:
         return self.data / "workspace"
 
+    @property
+    def names(self) -> list[str]:
+        """The conversations that have a folder."""
+        return [path.name for path in (self.data / "conversations").iterdir() if len(path.name) == 64]
+
     def conversation(self, name: str) -> Path:
         return self.data / "conversations" / name
 
@@ -86,6 +91,13 @@ class Folder:
         except FileNotFoundError:
             return []
         return [(key, tool, pid) for key, tool, pid in (line.split() for line in lines)]
+
+    async def facts(self, *words: str | Path, code: int = 0) -> Any:
+        """What a command prints with `--json`, once it has ended with that exit code."""
+        ended, out, err = await tenex_here(*words, "--json", "--data", self.data)
+        assert ended == code, err
+        assert "Traceback" not in err
+        return json.loads(out)
 
     async def write(self, text: str, *, by: SecretKey | None = None, to: str = "") -> str:
         """Have a person write: to the project, or in the thread `to`; returns the id."""
@@ -208,6 +220,12 @@ class Process:
         self.signal(signal.SIGTERM)
         return await self.ended()
 
+    async def finish(self) -> None:
+        """Stop it unless it has ended; it must end well."""
+        if self._process.returncode is None:
+            code = await self.stop()
+            assert code == 0, f"it ended with {code}; its stderr:\n{self.stderr}"
+
     async def clean_up(self) -> None:
         if self._process.returncode is None:
             self._process.kill()
@@ -226,7 +244,7 @@ class Process:
 
 @asynccontextmanager
 async def running(words: Sequence[str], **env: str) -> AsyncIterator[Process]:
-    """A process for as long as the block lasts, by pid."""
+    """A process for as long as the block lasts; at its end the process is stopped, and must end well."""
     async with _kept(await Process.start(words, **env)) as process:
         yield process
 
@@ -242,6 +260,7 @@ async def forked(words: Sequence[str], **env: str) -> AsyncIterator[Process]:
 async def _kept(process: Process) -> AsyncIterator[Process]:
     try:
         yield process
+        await process.finish()
     finally:
         await process.clean_up()
 

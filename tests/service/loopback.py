@@ -11,7 +11,7 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId
 from tenex.core.messages import Usage
 from tenex.core.records import Record
-from tests.fakes.modelserver import Exchange, ModelServer
+from tests.fakes.modelserver import Exchange, ModelScript, ModelServer, model_server
 
 from . import person
 from .kit import Folder, Process, daemon, of_kind
@@ -40,6 +40,17 @@ async def serving(folder: Folder, server: ModelServer, **env: str) -> AsyncItera
     given: dict[str, Any] = {"TENEX_MODELS__DEFAULT": MODEL, "LOCAL_KEY": server.key, **env}
     async with daemon(folder, **given) as process:
         yield process
+
+
+@asynccontextmanager
+async def at_work(
+    place: Path, relay: str, model: ModelScript, settings: str = "", **env: str
+) -> AsyncIterator[tuple[Folder, ModelServer]]:
+    """A daemon on a new folder, and the server of its model; the daemon stops at the end of the block."""
+    async with model_server(model) as server:
+        folder = folder_with_model(place / "data", relay, server, settings)
+        async with serving(folder, server, **env):
+            yield folder, server
 
 
 async def settled(folder: Folder, name: str, status: str = "ended", *, messages: int = 1, within: float = 90.0) -> Any:

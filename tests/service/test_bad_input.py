@@ -10,88 +10,9 @@ from tenex.nostr.keys import SecretKey
 from tests.fakes.faultrelay import FaultRelay
 
 from . import person
-from .kit import Folder, daemon, of_kind, tenex
+from .kit import Folder, daemon, of_kind
 
 REQUEST = "Create hello.py that prints hello"
-
-FAULTS = """
-colour = "red"
-[relays]
-urls = ["http://x", 5]
-[people]
-owners = ["npub1nonsense"]
-open = "yes"
-[limits]
-turns_per_message = 0
-same_rout = 3
-[log]
-level = "loud"
-[shutdown]
-deadline = "soon"
-[models.phases]
-cooking = "offline"
-"""
-NAMES = (
-    "colour",
-    "relays.urls[0]",
-    "relays.urls[1]",
-    "people.owners[0]",
-    "people.open",
-    "limits.turns_per_message",
-    "limits.same_rout",
-    "log.level",
-    "shutdown.deadline",
-    "models.phases.cooking",
-)
-
-
-async def test_every_fault_of_a_broken_configuration_is_reported_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "tenex.toml"
-    file.write_text(FAULTS)
-    code, out, err = await tenex("run", "--data", tmp_path)
-    assert (code, out) == (3, "")
-    lines = [line for line in err.splitlines() if line.startswith("  - ")]
-    assert len(lines) == len(NAMES)
-    for name in NAMES:
-        assert any(line.startswith(f"  - {file}: {name}: ") for line in lines), name
-    assert not (tmp_path / "conversations").exists()
-    assert not (tmp_path / "keys").exists()
-
-
-async def test_all_faults_of_keys_are_reported_together_without_a_secret(folder: Folder) -> None:
-    keys = folder.data / "keys"
-    open_key, broken = keys / "project.nsec", keys / "executor.nsec"
-    secret = open_key.read_text().strip()
-    open_key.chmod(0o644)
-    broken.write_text("nsec1nonsense\n")
-    code, _, err = await tenex("run", "--data", folder.data)
-    assert code == 3
-    assert f"{open_key}: others may read this key (mode 0644); run `chmod 600 {open_key}`" in err
-    assert f"{broken}: holds no nsec1 key" in err
-    assert secret not in err
-    assert "nonsense" not in err
-    for key in keys.iterdir():
-        key.unlink()
-    code, _, err = await tenex("run", "--data", folder.data)
-    assert code == 3
-    assert f"{open_key}: there is no key for project; `tenex --data {folder.data} init` makes one" in err
-    assert not list(keys.iterdir())
-
-
-async def test_other_faults_of_the_operators_files_are_reported_with_their_place(folder: Folder) -> None:
-    settings, mine = folder.file.read_text(), folder.data / "agents" / "mine.md"
-    agent = "---\nname: Mine\nkind: expert\nrole: builds\nuse_when: always\ntools: [teleport]\n---\nBe.\n"
-    faults = [
-        (folder.file, "[relays]\nurls = [\n", ["not valid TOML"]),
-        (folder.file, f'{settings}\n[paths]\nworkspace = "."\n', ["contains the keys folder"]),
-        (mine, agent, [str(mine), "teleport"]),
-    ]
-    for file, text, sentences in faults:
-        folder.file.write_text(settings)
-        file.write_text(text)
-        code, _, err = await tenex("run", "--data", folder.data)
-        assert (code, "Traceback" in err) == (3, False)
-        assert all(sentence in err for sentence in sentences), err
 
 
 def hostile(folder: Folder) -> dict[str, Any]:
@@ -157,8 +78,7 @@ async def test_forgeries_and_odd_shapes_are_dropped_and_valid_messages_answered(
             assert "evil" not in process.stderr
             assert not [log for log in process.logs if log["level"] in ("error", "critical")]
             assert [log["verdict"] for log in process.logs if log["event"] == "message.received"] == ["admitted"] * 2
-    conversations = {path.name for path in (folder.data / "conversations").iterdir() if len(path.name) == 64}
-    assert conversations == {name, second}
+    assert {*folder.names} == {name, second}
     assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "hello.py"]
 
 

@@ -1,28 +1,22 @@
 """Models that play badly, over real HTTP: repaired, held or given up, reported to the user once, resumed by itself."""
 
-import asyncio
 import json
 import re
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tenex.core import records as r
-from tenex.nostr.embedded import embedded_relay
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelscripts import Asked, Team, straight, swift
-from tests.fakes.modelserver import ModelServer, model_server
+from tests.fakes.modelserver import model_server
 
 from . import person
 from .kit import Folder, daemon, of_kind
-from .loopback import MODEL, QUICK, agree, folder_with_model, serving, settled, spent
+from .loopback import MODEL, QUICK, agree, at_work, folder_with_model, serving, settled, spent
 
 GOOD = json.dumps({"agents": ["executor"], "phase": "execute", "reason": "the request is clear"})
 END = json.dumps({"agents": ["END"], "reason": "all is done"})
@@ -89,7 +83,16 @@ CASES: dict[str, Case] = {
 }
 FILES = {name: f"case-{place:02}.txt" for place, name in enumerate(CASES, 1)}
 COUNTED = (r.RouteRejected, r.RouterCorrected, r.ToolCallRejected, r.ModelReprompted, r.RetryScheduled)
-TROUBLE = re.compile(r"cannot be reached|could not decide|could not be used", re.IGNORECASE)
+ADVICE = {
+    "no JSON": "no JSON object",
+    "an unknown name": "There is no agent 'wizard'",
+    "a tool that is none": "teleport",
+    "arguments that are no JSON": "JSON",
+    "cut off by length": "could not be used",
+}
+"""What a model reads when it is asked again."""
+TROUBLE = re.compile(rf"cannot be reached|could not decide|could not be used|{SECRET}|<tool_call>", re.IGNORECASE)
+"""What no person may read."""
 
 
 class Trouble:
@@ -111,37 +114,6 @@ class Trouble:
         return self._team(request)
 
 
-@dataclass(frozen=True)
-class Played:
-    """What became of the cases: all in one daemon, at the same time."""
-
-    folder: Folder
-    server: ModelServer
-    names: Mapping[str, str]
-    sent: Mapping[str, list[str]]
-    """What the relay holds of ours, by conversation."""
-    log: list[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    data = tmp_path_factory.mktemp("cases") / "data"
-
-    async def hold() -> Played:
-        async with embedded_relay() as url, model_server(Trouble(CASES)) as server:
-            folder = folder_with_model(data, url, server, QUICK)
-            async with serving(folder, server, TENEX_MODELS__TIMEOUT=LATE) as process:
-                names = {name: await folder.write(f"Write {FILES[name]}.") for name in CASES}
-                for conversation in names.values():
-                    await settled(folder, conversation, within=90)
-                assert await process.stop() == 0
-            sent = await words(folder)
-        return Played(folder, server, names, sent, process.logs)
-
-    with ThreadPoolExecutor(1) as thread:  # pytest-asyncio owns the loop of this one
-        return thread.submit(asyncio.run, hold()).result()
-
-
 async def words(folder: Folder) -> dict[str, list[str]]:
     """Our messages on the relay, by the root of its thread."""
     sent: dict[str, list[str]] = defaultdict(list)
@@ -151,88 +123,28 @@ async def words(folder: Folder) -> dict[str, list[str]]:
     return sent
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_bad_answer_is_repaired_without_a_notice(played: Played, case: str) -> None:
-    records = played.folder.records(played.names[case])
-    counts = Counter(type(record) for record in records if isinstance(record, COUNTED))
-    assert counts == Counter(CASES[case].follows)
-    assert (played.folder.workspace / FILES[case]).read_text() == f"{FILES[case]}: all done\n"
-    assert not [text for text in played.sent[played.names[case]] if TROUBLE.search(text)]
-    assert not [text for text in played.sent[played.names[case]] if SECRET in text or "<tool_call>" in text]
-
-
-def test_what_bad_answers_cost_is_counted_to_the_token(played: Played) -> None:
-    agree(played.server, [usage for name in played.names.values() for usage in spent(played.folder.records(name))])
-
-
-def test_nothing_bad_was_carried_out_or_crashed_anything(played: Played) -> None:
-    made = {path.name for path in played.folder.workspace.iterdir()}
+async def test_bad_answers_are_repaired_without_a_notice(tmp_path: Path, relay: str) -> None:
+    """All in one daemon, at the same time; what they cost is counted to the token."""
+    async with model_server(Trouble(CASES)) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server, QUICK)
+        async with serving(folder, server, TENEX_MODELS__TIMEOUT=LATE) as process:
+            names = {case: await folder.write(f"Write {FILES[case]}.") for case in CASES}
+            for name in names.values():
+                await settled(folder, name)
+    agree(server, [usage for name in names.values() for usage in spent(folder.records(name))])
+    assert server.refused == []
+    assert not [log for log in process.logs if log["level"] in ("error", "critical")]
+    sent = await words(folder)
+    for case, name in names.items():
+        counts = Counter(type(record) for record in folder.records(name) if isinstance(record, COUNTED))
+        assert counts == Counter(CASES[case].follows), case
+        assert (folder.workspace / FILES[case]).read_text() == f"{FILES[case]}: all done\n"
+        assert not [text for text in sent[name] if TROUBLE.search(text)], case
+    made = {path.name for path in folder.workspace.iterdir()}
     assert made == {*FILES.values(), *(file.replace(".txt", ".md") for file in FILES.values())}
-    assert not [log for log in played.log if log["level"] in ("error", "critical")]
-    assert played.server.refused == []
-
-
-def test_a_refusal_advises_the_model(played: Played) -> None:
-    expected = {
-        "no JSON": "no JSON object",
-        "an unknown name": "There is no agent 'wizard'",
-        "a tool that is none": "teleport",
-        "arguments that are no JSON": "JSON",
-        "cut off by length": "could not be used",
-    }
-    requests = [exchange.request for exchange in played.server.delivered()]
-    for case, sentence in expected.items():
-        file = FILES[case]
-        texts = [json.dumps(request["messages"], ensure_ascii=False) for request in requests]
-        assert any(file in text and sentence in text for text in texts), case
-
-
-# ---- faults that last until they are repaired -------------------------------------------------------------------
-
-
-def notices(texts: list[str]) -> list[str]:
-    """What the person read about a model that cannot be reached."""
-    return [text for text in texts if "cannot be reached" in text]
-
-
-async def test_five_429s_are_waited_out_as_long_as_the_server_asks(tmp_path: Path, relay: str) -> None:
-    team, limited = Team(straight, swift), Fails(status=429, message="slow down", headers={"retry-after": "1"})
-    left = [limited] * 5
-
-    def model(request: Json) -> Reply:
-        return left.pop() if left else team(request)
-
-    async with model_server(model) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server, QUICK)
-        async with serving(folder, server) as process:
-            name = await folder.write("Write note-04.txt.")
-            await settled(folder, name)
-            assert await process.stop() == 0
-        tries = server.exchanges[:6]
-        assert [exchange.outcome for exchange in tries] == ["failed"] * 5 + ["delivered"]
-        gaps = [after.began - before.ended for before, after in pairwise(tries)]
-        assert all(gap >= 0.9 for gap in gaps), gaps  # ms are rounded on the way
-        agree(server, spent(folder.records(name)))
-    assert len(notices((await words(folder))[name])) == 1
-    assert [record.on_hold for record in of_kind(folder.records(name), r.RetryScheduled)] == [False] * 3 + [True] * 2
-
-
-async def test_a_closed_port_holds_the_work_until_it_opens(tmp_path: Path, relay: str) -> None:
-    async with model_server(Team(straight, swift)) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server, QUICK)
-        await server.down()
-        async with serving(folder, server) as process:
-            name = await folder.write("Write note-05.txt.")
-            await person.until(
-                lambda: sum(record.on_hold for record in of_kind(folder.records(name), r.RetryScheduled)) >= 2
-            )
-            assert not (folder.workspace / "note-05.txt").exists()
-            await server.up()
-            await settled(folder, name)
-            assert await process.stop() == 0
-        agree(server, spent(folder.records(name)))
-    assert (folder.workspace / "note-05.txt").exists()
-    assert len(notices((await words(folder))[name])) == 1
+    texts = [json.dumps(exchange.request["messages"], ensure_ascii=False) for exchange in server.delivered()]
+    for case, advice in ADVICE.items():
+        assert any(FILES[case] in text and advice in text for text in texts), case
 
 
 async def test_a_wrong_key_is_reported_once_and_the_work_goes_on_once_the_right_one_was_read(
@@ -250,80 +162,13 @@ async def test_a_wrong_key_is_reported_once_and_the_work_goes_on_once_the_right_
             stored.write_text(f"{server.key}\n")
             process.signal(signal.SIGHUP)
             await settled(folder, name)
-            assert await process.stop() == 0
         assert (folder.workspace / "note-06.txt").exists()
         agree(server, spent(folder.records(name)))
         sent = (await words(folder))[name]
-    (notice,) = notices(sent)
+    (notice,) = [text for text in sent if "cannot be reached" in text]
     assert "key" in notice
     everything = [path.read_text() for path in (folder.data / "conversations").rglob("*.json*") if path.is_file()]
     assert not [text for text in [*sent, *everything] if wrong in text or server.key in text]
-
-
-async def test_a_router_that_never_answers_well_leaves_the_word_to_the_person(tmp_path: Path, relay: str) -> None:
-    team, good = Team(straight, swift), list[bool]()
-
-    def model(request: Json) -> Reply:
-        asked = Asked(request)
-        return team(request) if good or asked.question is None else Answer(text="I would rather not.")
-
-    async with model_server(model) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server, QUICK)
-        async with serving(folder, server) as process:
-            name = await folder.write("Write note-07.txt.")
-            await settled(folder, name, "waiting")
-            assert len(server.exchanges) == 3
-            sent = (await words(folder))[name]
-            assert len(sent) == 1
-            assert "it did not answer in the form that is asked for" in sent[0]
-            good.append(True)
-            await folder.write("Please try again.", to=name)
-            await settled(folder, name, "ended", messages=2)
-            assert await process.stop() == 0
-        agree(server, spent(folder.records(name)))
-
-
-async def test_an_agent_that_repeats_a_refused_call_costs_few_requests(tmp_path: Path, relay: str) -> None:
-    def worker(asked: Asked) -> Reply:
-        return Answer(calls=(Call(tool="teleport", arguments={"to": "Mars"}),))
-
-    def router(question: Json) -> Json:
-        return {"agents": ["executor"], "phase": "execute", "reason": "once more"}
-
-    async with model_server(Team(router, worker)) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server, QUICK)
-        async with serving(folder, server) as process:
-            name = await folder.write("Write note-01.txt.")
-            await settled(folder, name, "waiting")
-            assert await process.stop() == 0
-        assert len(server.exchanges) == 8
-    records = folder.records(name)
-    assert [record.limit for record in of_kind(records, r.LimitReached)] == ["same_failure"]
-    sent = (await words(folder))[name]
-    assert sum("has stopped" in text or "have stopped" in text for text in sent) == 1
-    assert any("There is no tool teleport" in text and "`/continue`" in text for text in sent)
-
-
-async def test_the_user_is_notified_once_of_a_router_that_never_answers(tmp_path: Path, relay: str) -> None:
-    team, hangs = Team(straight, swift), [True]
-
-    def model(request: Json) -> Reply:
-        return Hangs() if Asked(request).question is not None and hangs and hangs.pop() else team(request)
-
-    async with model_server(model) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server, f"{QUICK}router_warn_after = 1\n")
-        async with serving(folder, server, TENEX_MODELS__TIMEOUT="2") as process:
-            name = await folder.write("Write note-02.txt.")
-            await settled(folder, name)
-            assert await process.stop() == 0
-    (delayed,) = of_kind(folder.records(name), r.RouteDelayed)
-    (asked,) = [record for record in of_kind(folder.records(name), r.RouteRequested) if record.seq < delayed.seq]
-    assert delayed.at - asked.at < 2_000, "before the first try has timed out"
-    sent = (await words(folder))[name]
-    assert [text for text in sent if "has not answered" in text] == [
-        "The orchestrator's model local:test has not answered for 1 s. I keep trying; `/stop` ends it."
-    ]
-    assert (folder.workspace / "note-02.txt").exists()
 
 
 async def test_continue_goes_through_a_pause_the_provider_asked_for(tmp_path: Path, relay: str) -> None:
@@ -332,11 +177,8 @@ async def test_continue_goes_through_a_pause_the_provider_asked_for(tmp_path: Pa
     def model(request: Json) -> Reply:
         return left.pop() if left else team(request)
 
-    async with model_server(model) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server, QUICK)
-        async with serving(folder, server) as process:
-            name = await folder.write("Write note-03.txt.")
-            await person.until(lambda: of_kind(folder.records(name), r.RetryScheduled))
-            await folder.write("/continue", to=name)
-            await person.until(lambda: len(server.delivered()) == 1)
-            assert await process.stop() == 0
+    async with at_work(tmp_path, relay, model, QUICK) as (folder, server):
+        name = await folder.write("Write note-03.txt.")
+        await person.until(lambda: of_kind(folder.records(name), r.RetryScheduled))
+        await folder.write("/continue", to=name)
+        await person.until(lambda: len(server.delivered()) == 1)

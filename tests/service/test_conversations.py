@@ -1,6 +1,5 @@
 """`tenex conversations`: the same story as on disk, beside a running daemon and after it."""
 
-import json
 import re
 from pathlib import Path
 
@@ -29,9 +28,7 @@ async def test_show_prints_the_phases_and_messages_of_the_file(finished: Finishe
 
 
 async def test_show_json_is_the_file(finished: Finished) -> None:
-    code, out, _ = await tenex_here("conversations", "show", "--json", "--data", finished.folder.data)
-    assert code == 0
-    shown = json.loads(out)
+    shown = await finished.folder.facts("conversations", "show")
     assert shown == finished.folder.view(finished.name)
     assert phases(shown) == FULL_CYCLE
 

@@ -6,7 +6,6 @@ is in the journals exactly once, and nothing else is.
 """
 
 import asyncio
-import json
 import random
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.fakes.modelprotocol import Json, Reply
 from tests.fakes.modelscripts import Asked, Team, diligent, straight
 from tests.fakes.modelserver import ModelServer, model_server
 
-from .kit import Folder, phases, tenex_here
+from .kit import Folder, phases
 from .loopback import agree, billed, folder_with_model, rounded, serving, settled, spent
 
 WAY = ["execute", "verification", "execute", "verification", "chores", "reflection"]
@@ -57,7 +56,6 @@ async def day_of_work(tmp_path: Path, relay: str, count: int, most: float, *, ho
         async with serving(folder, server) as process:
             for name in names:
                 await settled(folder, name, within=hour)
-            assert await process.stop() == 0
         check_work(folder, server, names, files)
         await check_books(folder, server, names)
 
@@ -77,9 +75,7 @@ async def check_books(folder: Folder, server: ModelServer, names: list[str]) -> 
     views = [folder.view(name)["usage"] for name in names]
     summed = {key: sum(usage[key] for usage in views) for key in views[0]}
     assert rounded(summed) == billed(server.delivered())
-    code, out, err = await tenex_here("conversations", "stats", "--json", "--data", folder.data)
-    assert code == 0, err
-    stats = json.loads(out)
+    stats = await folder.facts("conversations", "stats")
     assert rounded(stats["total"]["usage"]) == billed(server.delivered())
     assert {row["id"]: row["usage"]["calls"] for row in stats["conversations"]} == {
         name: folder.view(name)["usage"]["calls"] for name in names

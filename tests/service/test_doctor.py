@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from .conftest import Finished
 from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, tenex, tenex_here
 
 Found = dict[str, Any]
@@ -46,20 +45,6 @@ def _replace(path: Path, old: bytes, new: bytes) -> None:
     path.write_bytes(raw.replace(old, new, 1))
 
 
-@pytest.fixture
-def worked_in(finished: Finished, relay: str, tmp_path: Path) -> Folder:
-    """A copy of the folder whose daemon has held a conversation, with a relay that is there."""
-    copy = object.__new__(Folder)
-    for name, value in vars(finished.folder).items():
-        setattr(copy, name, value)
-    copy.data = tmp_path / "data"
-    shutil.copytree(finished.folder.data, copy.data)
-    copy.file = copy.data / "tenex.toml"
-    copy.file.write_text(copy.file.read_text().replace(finished.folder.url, relay))
-    copy.url = relay
-    return copy
-
-
 async def test_a_folder_that_is_well_gives_no_fault(worked_in: Folder) -> None:
     code, report = await examined(worked_in.data)
     assert (code, wrong(report)) == (0, [])
@@ -76,7 +61,7 @@ async def test_faults_are_reported_each_once_with_location_and_fix_and_nothing_i
     (worked_in.data / "keys/project.nsec").chmod(0o644)
     shutil.rmtree(worked_in.data / "workspace")
     (worked_in.data / "workspace").write_text("mine")
-    (name,) = (path.name for path in (worked_in.data / "conversations").iterdir() if len(path.name) == 64)
+    (name,) = worked_in.names
     _replace(worked_in.conversation(name) / "journal.jsonl", b'"seq":5', b'"seq":6')
     before = {path: path.lstat().st_mtime_ns for path in worked_in.data.rglob("*") if not path.is_dir()}
     code, report = await examined(worked_in.data)
@@ -114,13 +99,12 @@ async def test_a_model_is_asked_only_with_probe(folder: Folder) -> None:
 
 async def test_a_running_daemon_is_seen_and_not_disturbed(folder: Folder) -> None:
     """Its lock stays its own, it works on, and its files are not changed."""
-    async with daemon(folder) as process:
+    async with daemon(folder):
         name = await folder.write("Create hello.py that prints hello")
         reports = [await examined(folder.data, "--fix") for _ in range(3)]
         await folder.until(name, "ended")
         (folder.data / "keys" / "executor.nsec").chmod(0o640)
         code, report = await examined(folder.data, "--fix")
-        assert await process.stop() == 0
     for seen_code, seen in [*reports, (code, report)]:
         assert seen_code == 0, wrong(seen)
         (held,) = (f for f in seen["findings"] if f["check"] == "daemon")

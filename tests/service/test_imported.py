@@ -51,14 +51,13 @@ async def test_a_conversation_from_elsewhere_is_inert_until_somebody_writes(tmp_
             assert code == 0, err
             assert "nothing runs" in err
         before, sent = len(named.events()), spoken(relay_here, here, name)
-        async with daemon(here) as process:
+        async with daemon(here):
             await folder_rests(here)
             assert spoken(relay_here, here, name) == sent
             assert of_kind(here.records(name), r.ProcessRestarted) == []
             wrote = await here.write("Are you there?", to=name)
             await person.until(lambda: wrote in here.state(name).seen and here.state(name).status != "active")
             await person.until(lambda: not here.state(name).outbox)
-            assert await process.stop() == 0
         assert len(spoken(relay_here, here, name)) > len(sent)
         if relay_here is not named:
             assert len(named.events()) == before, "no event goes to a relay that only the journal names"

@@ -89,9 +89,8 @@ async def test_a_daemon_that_dies_again_and_again_still_arrives(folder: Folder) 
         assert records[: len(survived)] == survived
         survived = records
     assert lives >= 3
-    async with daemon(folder) as last:
+    async with daemon(folder):
         await person.until(lambda: not folder.state(name).outbox)
-        assert await last.stop() == 0
     sent = {event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events}
     stored = await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys))
     assert {event["id"] for event in stored} == sent
@@ -107,9 +106,8 @@ async def test_an_edit_that_was_cut_off_is_reported_as_unknown_and_not_repeated(
         name = await folder.write("Change cat to dog in pets.txt")
         await died(first)
     assert [tool for _, tool, _ in folder.executions()] == ["read_file", "edit_file"]
-    async with ordered(folder, model="editor") as second:
+    async with ordered(folder, model="editor"):
         state = await folder.until(name, "waiting")
-        assert await second.stop() == 0
     records = folder.records(name)
     cut_off = of_kind(records, r.ToolCallStarted, lambda record: record.tool == "edit_file")[0]
     result = next(x for x in of_kind(records, r.ToolCallCompleted) if (x.run, x.call) == (cut_off.run, cut_off.call))
@@ -125,16 +123,14 @@ async def test_what_was_written_while_no_daemon_ran_is_answered(folder: Folder) 
         first.signal(signal.SIGKILL)
         await died(first)
     name = await folder.write(REQUEST)
-    async with daemon(folder) as second:
+    async with daemon(folder):
         await folder.until(name, "ended")
-        assert await second.stop() == 0
     for file in (folder.data / "conversations").glob("index.sqlite*"):
         file.unlink()
     old = int(time.time()) - 3600  # longer ago than any allowance for clocks
     late = person.note(folder.owner, "Create bye.py that prints bye", ["p", folder.project.public], at=old)
     await person.publish(folder.url, late)
-    async with daemon(folder) as third:
+    async with daemon(folder):
         await folder.until(str(late["id"]), "ended")
-        assert await third.stop() == 0
     assert folder.view(name)["cycle"] == 1
     assert (folder.workspace / "bye.py").exists()

@@ -1,6 +1,5 @@
 """What agents have learned: from whom it came, whom it reaches, and how an operator removes it."""
 
-import json
 from typing import Any
 
 from tenex.nostr.keys import SecretKey
@@ -13,9 +12,7 @@ async def lessons(folder: Folder, *words: str) -> tuple[int, str, str]:
 
 
 async def listed(folder: Folder, *words: str) -> list[dict[str, Any]]:
-    code, out, err = await lessons(folder, "list", "--json", *words)
-    assert code == 0, err
-    found: list[dict[str, Any]] = json.loads(out)
+    found: list[dict[str, Any]] = await folder.facts("agents", "lessons", "list", *words)
     return found
 
 
@@ -30,7 +27,7 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
     member = SecretKey.generate()
     file = folder.file.read_text()
     folder.file.write_text(file.replace("[people]\n", f'[people]\nmembers = ["{member.npub}"]\n'))
-    async with daemon(folder) as process:
+    async with daemon(folder):
         name = await folder.write("Create zebra.py that prints xylophone", by=member)
         await folder.until(name, "ended")
         own = await folder.write("Create lion.py that prints savannah")
@@ -56,10 +53,9 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
         code, _, err = await lessons(folder, "remove", str(one["number"]))
         advice = f"`tenex --data {folder.data} agents lessons list` shows all."
         assert (code, err) == (2, f"tenex: There is no lesson {one['number']}; {advice}\n")
-        assert await process.stop() == 0
 
-    code, out, _ = await lessons(folder, "remove", str(other["number"]), "--json")
-    assert (code, json.loads(out)) == (0, {"removed": other, "by": "command"})
+    removed = await folder.facts("agents", "lessons", "remove", str(other["number"]))
+    assert removed == {"removed": other, "by": "command"}
     async with daemon(folder):
         assert await listed(folder) == [each for each in every if each not in (one, other)]
 

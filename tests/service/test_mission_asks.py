@@ -45,11 +45,10 @@ async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay
         folder = folder_with_model(tmp_path / "data", relay, server)
         put(folder, "built.py", example("Has an agent plan"))
         shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
-        async with serving(folder, server) as process:
+        async with serving(folder, server):
             name = await folder.write("@built hello.py")
             await settled(folder, name)
             sent = [event["content"] for event in await delivered_events(folder, name)]
-            assert await process.stop() == 0
         delivered = server.delivered()
     assert sent[-1].endswith("Its result: It is built. (built)")
     assert (folder.workspace / "hello.py").read_text() == "print('hello')\n"

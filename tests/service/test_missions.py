@@ -98,7 +98,7 @@ async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(fol
     shutil.copy(WORKFLOWS / "mission.py", folder.data / "config" / "workflows")
     shutil.copy(WORKFLOWS / "draft-and-review.toml", folder.data / "config" / "workflows")
     competition(folder.workspace)
-    async with daemon(folder) as process:
+    async with daemon(folder):
         beside = await folder.write("@draft-and-review finish the workflow")
         name = await begin(folder, "curve", "mission")
         other = await folder.write("@tally two words")
@@ -109,7 +109,6 @@ async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(fol
         await person.until(lambda: len(of_kind(folder.records(name), r.Ended)) == 2)
         events = await delivered_events(folder, name)
         profiles = await person.stored(folder.url, kinds=[0], authors=[key_of(folder, "mission")])
-        assert await process.stop() == 0
     assert {event["pubkey"] for event in events} == {key_of(folder, "mission")}
     assert all(tags(event)["workflow"] == "mission" and "phase" not in tags(event) for event in events)
     sent = [event["content"] for event in events]
@@ -129,9 +128,7 @@ async def check_commands(folder: Folder, name: str) -> None:
     """Check what each command shows of the mission that has ended."""
     out: dict[str, Any] = {}
     for words in (["verify"], ["stats", name], ["show", name], ["replay", name], ["search", "success"]):
-        code, text, error = await tenex_here("conversations", *words, "--json", "--data", folder.data)
-        assert code == 0, error
-        out[words[0]] = json.loads(text)
+        out[words[0]] = await folder.facts("conversations", *words)
     assert out["stats"]["missions"] == {"nodes": 5, "steps": 10, "stepFailures": 0}
     assert (out["show"]["mission"]["outcome"], out["show"]["mission"]["node"]) == ("finished", "SubmissionNode")
     assert (out["replay"]["mission"]["state"], out["replay"]["pending"]) == ("finished", [])
@@ -169,10 +166,9 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
         assert await first.ended() == -signal.SIGKILL, first.stderr
     durable = {step.step for step in of_kind(folder.records(name), r.StepCompleted)}
     ran = runs(folder)
-    async with ordered(folder) as second:
+    async with ordered(folder):
         state = await folder.until(name, "ended")
         events = await delivered_events(folder, name)
-        assert await second.stop() == 0
     assert lines(folder) == ["0 x", "1 x", "2 x"]
     assert len(runs(folder)) - len(ran) == 3 - len(durable), "what had returned did not run again"
     assert state.mission is not None
@@ -226,19 +222,13 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
             assert part in sent
         first = of_kind(folder.records(name), r.StepCompleted)[0].seq
         for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
-            code, out, fault = await tenex_here(
-                "conversations", word, name, at, str(first), *more, "--json", "--data", folder.data
-            )
-            assert code == 0, fault
-            there = json.loads(out)["id"]
+            there = (await folder.facts("conversations", word, name, at, str(first), *more))["id"]
             assert paused(await folder.until(there, "waiting")) == "write#1"
             await go_on(folder, there, 4)
             state = await folder.until(there, "ended")
             assert state.mission is not None
             assert state.mission.result == 3
-        assert await process.stop() == 0
-    code, out, _ = await tenex_here("conversations", "verify", "--json", "--data", folder.data)
-    assert code == 0, out
+    await folder.facts("conversations", "verify")
 
 
 async def go_on(folder: Folder, name: str, times: int) -> None:

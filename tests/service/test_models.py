@@ -1,34 +1,20 @@
 """Models behind OpenAI's protocol over real HTTP: what they were sent, what was done, what it cost, to the token."""
 
-import json
-import re
 from pathlib import Path
 
 import pytest
 
-from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tests.fakes.modelprotocol import Fails, Json, Reply
 from tests.fakes.modelscripts import Asked, Team, all_phases, straight
 from tests.fakes.modelserver import Exchange, ModelServer, model_server
 
 from . import person
-from .kit import ROOT, Folder, phases, tenex_here
-from .loopback import QUICK, agree, billed, folder_with_model, priced, rounded, serving, settled, spent
+from .kit import Folder, phases
+from .loopback import QUICK, agree, at_work, billed, folder_with_model, priced, rounded, serving, settled, spent
 
 WISH, IDEA, CHOICE = "I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."
 WAY = ["brainstorm", "plan", "execute", "verification", "execute", "verification", "chores", "reflection"]
 """The first draft is unfinished, so verification sends it back once."""
-
-
-def fragment(phase: str) -> str:
-    """What an agent reads of a phase's file."""
-    text = (ROOT / "prompts" / "phases" / f"{phase}.md").read_text().strip()
-    return re.sub(r"(## .*)\n\n", r"\1\n", text[text.index("## Do\n") :])
-
-
-def own_sections(agent: str) -> dict[str, str]:
-    text = (ROOT / "prompts" / "agents" / f"{agent}.md").read_text()
-    return dict(re.findall(r"^## In (\w+)\n\n(.+?)\s*(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
 
 
 def of_agents(server: ModelServer) -> list[tuple[Asked, Exchange]]:
@@ -67,49 +53,12 @@ async def test_a_team_of_models_goes_through_all_seven_phases(tmp_path: Path, re
         assert phases(folder.view(name)) == WAY
         assert (folder.workspace / "note-01.txt").read_text() == "note-01.txt: all done\n"
         assert (folder.workspace / "note-01.md").read_text() == "# About note-01.txt\n"
-        check_agents(server)
         check_router(server)
         await check_figures(folder, server, name)
 
 
-def check_agents(server: ModelServer) -> None:
-    """Each agent's prompt has its phase and no other, whence it came, and what was handed to it."""
-    seen = of_agents(server)
-    assert {asked.phase for asked, _ in seen} == {*WAY, "chat"}
-    lines = {phase: set(fragment(phase).splitlines()) for phase in [str(phase) for phase in Phase]}
-    for asked, _ in seen:
-        here = asked.phase
-        assert fragment(here) in asked.words
-        prompt = {*asked.system.splitlines(), *asked.words.splitlines()}
-        for other in lines:
-            assert other == here or not [line for line in (lines[other] - lines[here]) & prompt if line], other
-        sections = own_sections(asked.agent)
-        assert [phase for phase, text in sections.items() if text in asked.words] == [here] * (here in sections)
-    systems = {(asked.agent, asked.system.partition("# Lessons you recorded earlier")[0].strip()) for asked, _ in seen}
-    assert len(systems) == 3, "the system prompt of an agent is the same in all its phases"
-    offered = {(asked.agent, json.dumps(asked.request["tools"])) for asked, _ in seen}
-    assert len(offered) == 3, "and so are its tools"
-    # the way of the phases, run by run: each run is one agent in one phase, its first request has no step yet
-    first = [asked for asked, _ in seen if asked.steps == 0]
-    assert [asked.phase for asked in first if asked.phase != "reflection"] == ["chat", *WAY[:-1]]
-    assert sorted(asked.agent for asked in first if asked.phase == "reflection") == [
-        "executor",
-        "planner",
-        "project-manager",
-    ]
-    came_from = dict(zip(range(1, len(WAY) + 1), ["chat", *WAY[:-1]], strict=True))
-    for place, asked in enumerate(first):
-        handed = re.search(r'<note title="Hand-off">\n(.*?)\n</note>', asked.words, re.DOTALL)
-        if place == 0:
-            assert handed is None
-            continue
-        previous = came_from[min(place, len(WAY))]
-        assert handed is not None
-        assert handed[1].startswith(f"From {previous} to {asked.phase}")
-
-
 def check_router(server: ModelServer) -> None:
-    """The router saw each message of the cycle, each completion, and exactly the phases that were permitted."""
+    """The router saw each message of the cycle, and each completion."""
     asked = questions(server)
     assert asked[0]["turns"] == []
     written = [WISH, IDEA, CHOICE]
@@ -120,24 +69,6 @@ def check_router(server: ModelServer) -> None:
         for turn in question["turns"]:
             assert sorted(done["agent"] for done in turn["completions"]) == sorted(turn["agents"])
             assert all(done["outcome"] == "finished" and done["text"] for done in turn["completions"])
-        assert set(question["permitted"]) <= set(PHASE_TRANSITIONS.permitted(question["phase"]))
-    assert [len(question["messages"]) for question in asked if question["phase"] == "plan"] == [3]
-    expected = {
-        "chat": ["execute", "plan", "brainstorm"],
-        "plan": ["execute"],
-        "execute": ["verification", "chat"],
-        "chores": ["reflection"],
-        "reflection": ["chat"],
-    }
-    for phase, permitted in expected.items():
-        shown = [question["permitted"] for question in asked if question["phase"] == phase]
-        assert shown
-        assert all(sorted(one) == sorted(permitted) for one in shown), phase
-    # gates: brainstorm is left once the person has written, verification to chores once it is verified
-    brainstorm = [question["permitted"] for question in asked if question["phase"] == "brainstorm"]
-    assert (brainstorm[0], sorted(brainstorm[-1])) == ([], ["chat", "execute", "plan"])
-    verification = [question["permitted"] for question in asked if question["phase"] == "verification"]
-    assert [sorted(one) for one in verification] == [["chat", "execute"], ["chat", "chores", "execute"]]
 
 
 async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
@@ -157,9 +88,7 @@ async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
         assert int(tag["llm-total-tokens"]) == prompt + completion
         assert round(float(tag["llm-cost-usd"]), 8) == round(priced(1, prompt, completion)["costUsd"], 8)
     # the statistics: by agent, by phase, by model
-    code, out, err = await tenex_here("conversations", "stats", name, "--json", "--data", folder.data)
-    assert code == 0, err
-    stats = json.loads(out)
+    stats = await folder.facts("conversations", "stats", name)
     assert rounded(stats["usage"]) == billed(server.delivered())
     by_agent: dict[str, list[Exchange]] = {"orchestrator": []}
     by_phase: dict[str, list[Exchange]] = {}
@@ -209,12 +138,9 @@ async def test_a_server_that_knows_less_is_asked_in_another_way(tmp_path: Path, 
             return Fails(status=400, message=f"Unrecognized request argument supplied: {lacks}")
         return team(request)
 
-    async with model_server(model) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server, QUICK)
-        async with serving(folder, server) as process:
-            name = await folder.write("Write note-03.txt.")
-            await settled(folder, name)
-            assert await process.stop() == 0
-        assert len([exchange for exchange in server.exchanges if exchange.outcome == "failed"]) <= 1
-        agree(server, spent(folder.records(name)))
+    async with at_work(tmp_path, relay, model, QUICK) as (folder, server):
+        name = await folder.write("Write note-03.txt.")
+        await settled(folder, name)
+    assert len([exchange for exchange in server.exchanges if exchange.outcome == "failed"]) <= 1
+    agree(server, spent(folder.records(name)))
     assert not [message for message in folder.view(name)["messages"] if "model" in message["text"].lower()]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tenex.core.conversation import Conversation
-from tenex.core.decide import daily_limits
+from tenex.core.decide import holds
 from tenex.nostr.keys import SecretKey
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Team
@@ -42,7 +42,7 @@ def tokens(server: ModelServer) -> int:
 
 def is_on_hold(state: Conversation) -> bool:
     """Whether a limit of the day holds it."""
-    return bool(daily_limits.on_hold(state))
+    return bool(holds.on_hold(state))
 
 
 async def at_rest(folder: Folder, names: list[str]) -> list[Conversation]:
@@ -72,9 +72,7 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
             process.signal(signal.SIGKILL)
             await process.ended()
         async with serving(folder, server, **known) as process:
-            code, out, err = await tenex_here("status", "--data", folder.data, "--json")
-            assert code == 0, err
-            today = json.loads(out)["today"]
+            today = (await folder.facts("status"))["today"]
             assert today["tokens"] == spent, "what the day has cost is known after a restart"
             (near,) = today["people"]
             assert (near["npub"], near["who"], near["tokens"]) == (member.npub, "member", spent)

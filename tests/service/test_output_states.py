@@ -266,10 +266,9 @@ async def test_an_agent_in_python_answers_by_states_and_people_read_its_readable
     async with model_server(model) as server:
         folder = folder_with_model(tmp_path / "data", relay, server)
         (folder.data / "agents" / "reporter.py").write_text(REPORTER)
-        async with serving(folder, server) as process:
+        async with serving(folder, server):
             name = await folder.write("What may go wrong?")
             await settled(folder, name, "waiting")
-            assert await process.stop() == 0
         stored = await person.stored(relay)
     assert left == []
     assert [event["content"] for event in stored if "Risk" in event["content"]] == ["Risk: none"]

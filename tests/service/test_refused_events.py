@@ -29,12 +29,11 @@ async def test_a_refused_answer_is_shown_and_goes_to_the_relays_that_the_message
         def answers() -> list[str]:
             return [event["id"] for event in other.stored if event["kind"] == 1]
 
-        async with daemon(folder) as process:
+        async with daemon(folder):
             await person.publish(relay.url, asked)
             await folder.until(name, "waiting")
             await person.until(lambda: answers() and not folder.state(name).outbox)
             _, out, _ = await tenex("status", "--data", folder.data)
-            assert await process.stop() == 0
         sent = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
         assert answers() == sent
         refusals = folder.view(name)["refusals"]

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelscripts import Asked, Team, all_phases, brisk, straight
-from tests.fakes.modelserver import ModelServer, model_server
+from tests.fakes.modelserver import ModelServer
 
 from .kit import phases
-from .loopback import folder_with_model, serving, settled
+from .loopback import at_work, settled
 
 
 def asked_of(server: ModelServer) -> list[str]:
@@ -17,12 +16,9 @@ def asked_of(server: ModelServer) -> list[str]:
 
 
 async def test_a_simple_request_takes_six_calls_one_after_another(tmp_path: Path, relay: str) -> None:
-    async with model_server(Team(straight, brisk)) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server)
-        async with serving(folder, server) as process:
-            name = await folder.write("Create note-01.txt.")
-            await settled(folder, name, "ended")
-            assert await process.stop() == 0
+    async with at_work(tmp_path, relay, Team(straight, brisk)) as (folder, server):
+        name = await folder.write("Create note-01.txt.")
+        await settled(folder, name, "ended")
     assert phases(folder.view(name)) == ["execute", "verification", "chores", "reflection"]
     assert (folder.workspace / "note-01.txt").read_text() == "all done\n"
     made = asked_of(server)
@@ -39,33 +35,17 @@ async def test_a_simple_request_takes_six_calls_one_after_another(tmp_path: Path
 
 
 async def test_a_chat_message_takes_one_call_and_seven_phases_sixteen(tmp_path: Path, relay: str) -> None:
-    async with model_server(Team(all_phases, brisk)) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server)
-        async with serving(folder, server) as process:
-            name = await folder.write("I want a note-01.txt.")
-            await settled(folder, name, "waiting", messages=1)
-            assert asked_of(server) == ["router", "project-manager chat"]
-            await folder.write("Give me ideas for note-01.txt.", to=name)
-            await settled(folder, name, "waiting", messages=2)
-            assert asked_of(server)[2:] == ["project-manager chat", "project-manager brainstorm"]
-            await folder.write("Take the first one.", to=name)
-            await settled(folder, name, "ended", messages=3)
-            assert await process.stop() == 0
+    async with at_work(tmp_path, relay, Team(all_phases, brisk)) as (folder, server):
+        name = await folder.write("I want a note-01.txt.")
+        await settled(folder, name, "waiting", messages=1)
+        assert asked_of(server) == ["router", "project-manager chat"]
+        await folder.write("Give me ideas for note-01.txt.", to=name)
+        await settled(folder, name, "waiting", messages=2)
+        assert asked_of(server)[2:] == ["project-manager chat", "project-manager brainstorm"]
+        await folder.write("Take the first one.", to=name)
+        await settled(folder, name, "ended", messages=3)
     way = ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
     assert phases(folder.view(name)) == way
     made = asked_of(server)
     assert made.count("router") == 2, "for the first phase, and whether the plan is good"
     assert len(made) <= 16
-
-
-async def test_every_message_of_a_talk_but_the_first_takes_one_call(tmp_path: Path, relay: str) -> None:
-    async with model_server(Team(all_phases, lambda asked: Answer(text=f"That is answer {asked.messages}."))) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server)
-        async with serving(folder, server) as process:
-            name = await folder.write("Hello.")
-            for count in range(1, 4):
-                await settled(folder, name, "waiting", messages=count)
-                await folder.write(f"And what about {count}?", to=name)
-            await settled(folder, name, "waiting", messages=4)
-            assert await process.stop() == 0
-    assert asked_of(server) == ["router", *["project-manager chat"] * 4]

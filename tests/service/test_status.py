@@ -25,19 +25,12 @@ def faulty(folder: Folder, kind: str) -> AbstractAsyncContextManager[Process]:
     return forked(["tests.service.faulty", str(folder.data), str(folder.marks), kind])
 
 
-async def status(folder: Folder, expected: int = 0) -> dict[str, Any]:
-    code, out, errors = await tenex_here("status", "--data", folder.data, "--json")
-    assert code == expected, errors
-    report: dict[str, Any] = json.loads(out)
-    return report
-
-
 async def until(folder: Folder, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """Ask again and again until it is so."""
     report: dict[str, Any] = {}
     try:
         async with asyncio.timeout(PATIENCE):
-            while not holds(report := await status(folder)):
+            while not holds(report := await folder.facts("status")):
                 pass
     except TimeoutError:
         raise AssertionError(json.dumps(report, indent=2)) from None
@@ -77,7 +70,6 @@ async def test_a_deaf_relay_and_one_that_is_away(tmp_path: Path) -> None:
             await process.until("runtime.ready")
             report = await until(folder, lambda report: report["relays"][0]["state"] == "unresponsive")
             screen = await text(folder)
-            assert await process.stop() == 0
     deaf, absent = report["relays"]
     assert deaf["url"] == relay.url
     assert deaf["unresponsiveSince"] is not None
@@ -108,20 +100,17 @@ async def test_a_held_model(folder: Folder) -> None:
         await folder.write("/continue", to=name)
         await folder.until(name, "ended")
         await until(folder, lambda report: not report["models"]["held"])
-        assert await process.stop() == 0
 
 
 async def test_a_parked_run_awake_asleep_and_after_a_restart(folder: Folder) -> None:
-    async with daemon(folder) as first:
+    async with daemon(folder):
         name = await folder.write(ASKS)
         await person.until(lambda: folder.state(name).is_parked)
         awake = await until(folder, lambda report: report["conversations"]["counts"] == {"parked": 1})
-        assert await first.stop() == 0
-    without = await status(folder, expected=1)
-    async with daemon(folder) as second:
+    without = await folder.facts("status", code=1)
+    async with daemon(folder):
         again = await until(folder, lambda report: report["conversations"]["counts"] == {"parked": 1})
         screen = await text(folder)
-        assert await second.stop() == 0
     for report in (awake, without, again):
         (shown,) = report["conversations"]["open"]
         (run,) = shown["runs"]
@@ -153,7 +142,6 @@ async def test_a_disk_that_hangs(folder: Folder) -> None:
         (folder.marks / "hang").unlink()
         well = await until(folder, lambda report: report["conversations"]["counts"] == {"ended": 4})
         assert "fault" not in well["disk"]
-        assert await process.stop() == 0
 
 
 async def test_a_daemon_that_is_absent_well_or_hung(folder: Folder) -> None:
@@ -186,12 +174,10 @@ async def test_a_daemon_that_is_absent_well_or_hung(folder: Folder) -> None:
         assert code == 1
         assert "NOT ANSWERING: " in screen
         assert "no answer from" in screen
-        code, screen, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5", "--json")
-        assert (code, json.loads(screen)["state"]) == (1, "unresponsive")
+        assert (await folder.facts("status", "--patience", "0.5", code=1))["state"] == "unresponsive"
         (folder.data / "tenex.sock").unlink()
         code, screen, _ = await tenex_here("status", "--data", folder.data)
         held = f"NOT ANSWERING: process {process.pid} has locked {folder.data / 'conversations'}, but does not"
         assert (code, held in screen) == (1, True)
         process.signal(signal.SIGCONT)
-        assert await process.stop() == 0
     assert not (folder.data / "tenex.sock").exists()

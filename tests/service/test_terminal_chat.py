@@ -26,7 +26,7 @@ def chat(data: Path, *more: str) -> list[str]:
 
 
 async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, folder: Folder) -> None:
-    async with daemon(folder) as process:
+    async with daemon(folder):
         terminal.start(*chat(folder.data))
         await terminal.shows("Connected to", "you ›")
         terminal.type("Create hello.py that prints hello")
@@ -49,25 +49,23 @@ async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, 
             await again.shows("Connected to", "chat → execute", "Learned:", "it is your turn", "model calls")
         finally:
             again.close()
-        assert await process.stop() == 0
 
 
 async def test_the_end_and_whose_turn_it_is_are_shown_of_a_daemon_elsewhere(
     terminal: Terminal, folder: Folder, tmp_path: Path
 ) -> None:
     other = Folder(tmp_path / "other", folder.url)
-    async with daemon(other, TENEX_PEOPLE__OWNERS=json.dumps([folder.owner.npub])) as process:
+    async with daemon(other, TENEX_PEOPLE__OWNERS=json.dumps([folder.owner.npub])):
         terminal.start(*chat(folder.data, "--to", npub(other.project.public)))
         await terminal.shows("Connected to", "you ›")
         terminal.type("Create hello.py that prints hello")
         await terminal.shows("chat → execute", "Learned:")
         screen = await terminal.shows("this cycle has ended")
         assert "stranger" not in screen
-        assert await process.stop() == 0
 
 
 async def test_a_strangers_words_are_marked(terminal: Terminal, folder: Folder) -> None:
-    async with daemon(folder) as process:
+    async with daemon(folder):
         terminal.start(*chat(folder.data))
         await terminal.shows("Connected to", "you ›")
         terminal.type("What do you think?")
@@ -84,7 +82,6 @@ async def test_a_strangers_words_are_marked(terminal: Terminal, folder: Folder) 
         newest = (await person.stored(folder.url, authors=[folder.owner.public], kinds=[1]))[-1]
         assert words["id"] not in [tag[1] for tag in newest["tags"]]
         assert STRANGER.public not in [tag[1] for tag in newest["tags"]]
-        assert await process.stop() == 0
 
 
 WHOLE = critique("all is well now") + call("complete", response="The answer is 42.", summary="done")
@@ -112,7 +109,7 @@ async def test_thoughts_are_seen_as_they_are_written_and_go_when_they_are_stoppe
     async with model_server(model) as server:
         folder = folder_with_model(tmp_path / "data", relay, server)
         put(folder)
-        async with serving(folder, server) as process:
+        async with serving(folder, server):
             terminal.start(*chat(folder.data))
             await terminal.shows("Connected to", "you ›")
             terminal.type("Good morning")  # what a model writes is streamed once its first answer is known whole
@@ -126,4 +123,3 @@ async def test_thoughts_are_seen_as_they_are_written_and_go_when_they_are_stoppe
             assert screen.index("all is well now") < screen.index("The answer is 42.")
             terminal.press("C-d")
             await terminal.shows("ended 0")
-            assert await process.stop() == 0

@@ -1,7 +1,5 @@
 """Going back and branching off with the real program: beside a daemon, without one, with files, and through a kill."""
 
-import json
-import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,9 +19,7 @@ Wire = dict[str, Any]
 
 async def did(folder: Folder, *words: str | Path) -> Any:
     """The result of a command about conversations with `--json`."""
-    code, out, errors = await tenex_here("conversations", *words, "--json", "--data", folder.data)
-    assert code == 0, errors
-    return json.loads(out)
+    return await folder.facts("conversations", *words)
 
 
 async def refused(folder: Folder, *words: str | Path) -> tuple[int, str]:
@@ -67,7 +63,7 @@ async def sent(folder: Folder) -> list[Wire]:
 
 
 async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_again(folder: Folder) -> None:
-    async with daemon(folder) as process:
+    async with daemon(folder):
         name = await folder.write("Create hello.py that prints hello")
         await ended(folder, name)
         made = in_workspace(folder)
@@ -100,7 +96,6 @@ async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_agai
 
         await folder.write("Go on and verify it", to=name)
         await ended(folder, name)
-        assert await process.stop() == 0
     await is_whole(folder)
     view = folder.view(name)
     assert phases(view)[:4] == FULL_CYCLE
@@ -118,38 +113,10 @@ async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_agai
 
 
 @pytest.mark.soak
-async def test_running_work_ends_and_without_a_daemon_the_next_start_publishes_it(folder: Folder) -> None:
-    """The daemon is killed in the middle of a tool; the operator goes back before anybody goes on."""
-    async with ordered(folder, "tool", 1, hold=True) as process:
-        name = await folder.write("Create hello.py that prints hello")
-        await person.until((folder.marks / "held").exists)
-        process.signal(signal.SIGKILL)
-        await process.ended()
-    ran = folder.executions()
-    first = of_kind(folder.records(name), r.MessageRecorded)[0].seq
-    done = await did(folder, "rollback", name, "--to", str(first), "--yes")
-    assert (done["status"], done["undone"]) == ("waiting", ["turn-1"])
-    assert folder.view(name)["rollbacks"][0]["to"] == first
-    assert not [event for event in await sent(folder) if "went back" in event["content"]]
-    async with ordered(folder) as process:
-        await person.until(lambda: not folder.state(name).outbox)
-        assert folder.executions() == ran, "nothing goes on by itself"
-        notices = [event for event in await sent(folder) if "went back" in event["content"]]
-        assert len(notices) == 1
-        await folder.write("/continue", to=name)
-        await ended(folder, name)
-        assert await process.stop() == 0
-    assert (folder.workspace / "hello.py").exists()
-    assert [turn["turnId"] for turn in folder.view(name)["orchestratorTurns"]][:2] == ["turn-1", "turn-2"]
-    await is_whole(folder)
-
-
-@pytest.mark.soak
 async def test_a_kill_right_after_the_record_loses_nothing_and_publishes_once(folder: Folder) -> None:
     async with daemon(folder) as process:
         name = await folder.write("Create hello.py that prints hello")
         await ended(folder, name)
-        assert await process.stop() == 0
     to = before_verification(folder, name)
     async with ordered(folder, "appended", 1) as process:  # the first append of this life is the rollback's
         code, out, errors = await tenex_here(
@@ -165,12 +132,11 @@ async def test_a_kill_right_after_the_record_loses_nothing_and_publishes_once(fo
         assert sum("went back" in event["content"] for event in await sent(folder)) == 1
         await folder.write("Go on and verify it", to=name)
         await ended(folder, name)
-        assert await process.stop() == 0
     await is_whole(folder)
 
 
 async def test_a_fork_is_a_conversation_of_its_own(folder: Folder) -> None:
-    async with daemon(folder) as process:
+    async with daemon(folder):
         name = await folder.write("Create hello.py that prints hello")
         await ended(folder, name)
         at = before_verification(folder, name)
@@ -186,7 +152,6 @@ async def test_a_fork_is_a_conversation_of_its_own(folder: Folder) -> None:
         assert folder.records(name) == records, "the original is as it was"
         await folder.write("Go on and verify it", to=other)
         await ended(folder, other)
-        assert await process.stop() == 0
     assert folder.records(name) == records
     begins = folder.records(other)[0]
     assert isinstance(begins, ConversationForked)
@@ -203,7 +168,6 @@ async def test_a_fork_is_a_conversation_of_its_own(folder: Folder) -> None:
     stats = await did(folder, "stats", other)
     assert stats["usage"]["inputTokens"] == view["usage"]["inputTokens"]
     assert {p: s["visits"] for p, s in stats["phases"].items()} == dict.fromkeys(FULL_CYCLE, 1)
-    await carried(folder, other)
 
 
 def heads(event: Wire) -> list[list[str]]:
@@ -217,34 +181,20 @@ async def published(folder: Folder, event: str) -> Wire:
     return found
 
 
-async def carried(folder: Folder, name: str) -> None:
-    """Export and import give the same records elsewhere."""
-    file, data = folder.data / "fork.jsonl", folder.data.parent / "elsewhere"
-    data.mkdir()
-    assert (await tenex_here("conversations", "export", name, "--out", file, "--data", folder.data))[0] == 0
-    code, _, errors = await tenex_here("conversations", "import", file, "--data", data)
-    assert code == 0, errors
-    view = json.loads((data / "conversations" / name / "conversation.json").read_bytes())
-    before = folder.view(name)
-    del before["metadata"]["address"]["relays"]
-    assert view == {**before, "seq": before["seq"] + 1}
-
-
 @pytest.mark.soak
 async def test_a_fork_without_a_daemon_and_in_a_thread_is_answered_by_the_next_one(folder: Folder) -> None:
     """Kind 11 has titles, and its comments name their root."""
     root = person.note(
         folder.owner, "Create hello.py that prints hello", ["title", "Hello"], ["p", folder.project.public], kind=11
     )
-    async with daemon(folder) as process:
+    async with daemon(folder):
         await person.publish(folder.url, root)
         name = str(root["id"])
         await ended(folder, name)
-        assert await process.stop() == 0
     at = before_verification(folder, name)
     other = (await did(folder, "fork", name, "--at", str(at)))["id"]
     assert folder.view(other)["undelivered"] >= 1
-    async with daemon(folder) as process:
+    async with daemon(folder):
         event = await published(folder, other)
         assert (event["kind"], ["title", "Fork of Hello"] in event["tags"]) == (11, True)
         reply = person.note(
@@ -259,6 +209,5 @@ async def test_a_fork_without_a_daemon_and_in_a_thread_is_answered_by_the_next_o
         )
         await person.publish(folder.url, reply)
         await ended(folder, other)
-        assert await process.stop() == 0
     assert ConversationId(other) == folder.state(other).id
     await is_whole(folder)

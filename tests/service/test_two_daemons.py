@@ -66,8 +66,7 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
         assert not of_kind(folder.records(name), RolledBack)
         os.kill(first.pid, signal.SIGKILL)
         assert await first.ended() == -signal.SIGKILL
-    async with daemon(folder) as second:
+    async with daemon(folder):
         await folder.write("Create again.py that prints again", to=name)
         await folder.until(name, "ended", cycle=3)
-        assert await second.stop() == 0
     assert {path.name for path in folder.workspace.glob("*.py")} == {"hello.py", "bye.py", "again.py"}

@@ -54,19 +54,9 @@ async def serving(data: Path, url: str, owner: str, model: Teller) -> AsyncItera
     """The daemon as `tenex run` puts it together, with a model of the test."""
     made = prepare(data, owner, [url])
     settings = load(made.config, data, env={}, parse_key=parse_public_key)
-    async with open_application(settings, model=model) as app, asyncio.TaskGroup() as group:
-        ready = asyncio.Event()
-
-        async def up() -> None:
-            await app.pool.listening("addressed", 10)
-            ready.set()
-
-        group.create_task(app.serve(up))
-        await ready.wait()
-        try:
-            yield app
-        finally:
-            app.runtime.stop()
+    async with open_application(settings, model=model) as app, app.serving():
+        await app.pool.listening("addressed", 10)
+        yield app
 
 
 def of(received: list[dict[str, Any]], key: str, *kinds: int) -> list[dict[str, Any]]:
