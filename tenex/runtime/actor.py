@@ -133,6 +133,7 @@ class ConversationActor:
         self._watch = ClockWatch(deps.clock)
         self._showing: asyncio.Task[None] | None = None
         self._shown_at = Millis(0)
+        self._shown_seq = 0
         self._stopping = asyncio.Event()
         self._durable = asyncio.Event()
         """Set while the journal on disk holds exactly the state."""
@@ -446,11 +447,17 @@ class ConversationActor:
         return state.next_seq <= 1 or await self._write_view(state)
 
     async def _write_view(self, state: Conversation) -> bool:
+        # a view of the same records is not written again: a process that dies at it would leave half a file beside a
+        # view that is up to date, and a start opens, and cleans, only what is not
+        seq = state.next_seq
+        if seq == self._shown_seq:
+            return True
         try:
             await self._deps.journals.show(state)
         except (OSError, AppendFailed) as error:  # only the view: the journal holds every record
             log.warning("view.failed", conversation=self.id, reason=str(error))
             return False
+        self._shown_seq = seq
         return True
 
     async def _idle(self, state: Conversation) -> bool:

@@ -73,6 +73,19 @@ async def test_however_many_are_busy_only_so_many_views_are_written(monkeypatch:
 
 
 @virtual_time
+async def test_a_view_of_the_same_records_is_not_written_again_when_the_daemon_stops() -> None:
+    world = Watched()
+
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("waiting")
+        await asyncio.sleep(3)
+        written = len(world.times)
+        assert world.shown == {ID: len(world.records())}
+    assert len(world.times) == written
+
+
+@virtual_time
 async def test_a_view_that_could_not_be_written_is_tried_again_though_nothing_happens() -> None:
     world = Watched()
     tries: list[float] = []
