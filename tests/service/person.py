@@ -8,16 +8,26 @@ from typing import Any
 
 from websockets.asyncio.client import connect
 
+from tenex.core.ids import EventId
 from tenex.nostr.events import sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 
 Wire = dict[str, Any]
 
+_made: set[EventId] = set()
+"""Of the events without a given time."""
+
 
 def note(key: SecretKey, text: str, *tags: Sequence[str], kind: int = 1, at: int | None = None) -> Wire:
-    """A signed event as a relay takes it."""
+    """A signed event as a relay takes it; without `at` the same words make another event each time."""
     stamp = int(time.time()) if at is None else at
-    return to_wire(sign(unsigned_event(key.public, stamp, kind, tags, text), key))
+    draft = unsigned_event(key.public, stamp, kind, tags, text)
+    if at is None:
+        while draft.id in _made:  # the same words within one second
+            stamp += 1
+            draft = unsigned_event(key.public, stamp, kind, tags, text)
+        _made.add(draft.id)
+    return to_wire(sign(draft, key))
 
 
 async def publish(url: str, *events: Wire) -> None:
