@@ -134,6 +134,8 @@ class ConversationActor:
         self._showing: asyncio.Task[None] | None = None
         self._shown_at = Millis(0)
         self._shown_seq = 0
+        self._writing = asyncio.Lock()
+        """Held while the view is written."""
         self._stopping = asyncio.Event()
         self._durable = asyncio.Event()
         """Set while the journal on disk holds exactly the state."""
@@ -442,23 +444,25 @@ class ConversationActor:
     async def _show(self, state: Conversation) -> bool:
         """Write the view now; False if it could not be written."""
         if self._showing is not None:
-            self._showing.cancel()
+            async with self._writing:  # a cancelled write may or may not have been made
+                self._showing.cancel()
             await asyncio.wait([self._showing])
         return state.next_seq <= 1 or await self._write_view(state)
 
     async def _write_view(self, state: Conversation) -> bool:
-        # a view of the same records is not written again: a process that dies at it would leave half a file beside a
-        # view that is up to date, and a start opens, and cleans, only what is not
-        seq = state.next_seq
-        if seq == self._shown_seq:
+        async with self._writing:
+            # a view of the same records is not written again: a process that dies at it would leave half a file beside
+            # a view that is up to date, and a start opens, and cleans, only what is not
+            seq = state.next_seq
+            if seq == self._shown_seq:
+                return True
+            try:
+                await self._deps.journals.show(state)
+            except (OSError, AppendFailed) as error:  # only the view: the journal holds every record
+                log.warning("view.failed", conversation=self.id, reason=str(error))
+                return False
+            self._shown_seq = seq
             return True
-        try:
-            await self._deps.journals.show(state)
-        except (OSError, AppendFailed) as error:  # only the view: the journal holds every record
-            log.warning("view.failed", conversation=self.id, reason=str(error))
-            return False
-        self._shown_seq = seq
-        return True
 
     async def _idle(self, state: Conversation) -> bool:
         """Leave memory if no effect is pending; True if the actor may end."""

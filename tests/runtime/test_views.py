@@ -86,6 +86,27 @@ async def test_a_view_of_the_same_records_is_not_written_again_when_the_daemon_s
 
 
 @virtual_time
+async def test_a_view_that_is_being_written_when_the_daemon_stops_is_not_written_again() -> None:
+    world = Watched()
+    begun: list[int] = []
+
+    async def takes_its_time(conversation: Conversation) -> None:
+        begun.append(conversation.next_seq)
+        await asyncio.sleep(2)
+        await Watched.show(world, conversation)
+
+    world.show = takes_its_time  # type: ignore[method-assign]
+
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("waiting")
+        while not begun or begun[-1] <= len(world.records()):
+            await asyncio.sleep(0.01)
+    assert world.shown == {ID: len(world.records())}
+    assert len(begun) == len(set(begun))
+
+
+@virtual_time
 async def test_a_view_that_could_not_be_written_is_tried_again_though_nothing_happens() -> None:
     world = Watched()
     tries: list[float] = []
