@@ -4,7 +4,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from tenex.core.config import Policy
 from tenex.core.context.transcript import PART, entries_for
@@ -22,8 +22,10 @@ from tenex.core.state.subagents import agent_state_of, message_to
 from .agent_phases import rendered
 from .loader import PromptLibrary
 
-REMEMBERED: Final = 128
-"""Rendered system prompts in the cache: of every agent, while lessons and notes are the same."""
+T = TypeVar("T")
+
+REMEMBERED: Final = 256
+"""Rendered system prompts and notes on phases in the cache: of every agent, while lessons and notes are the same."""
 
 SCHEMA: Final = tokens(str(DECISION_SCHEMA))
 """Estimated tokens of the schema of the router's answer."""
@@ -60,7 +62,7 @@ class ConversationPrompter:
         self._files = workspace_files
         self._project_name = project_name
         self._budget = budget
-        self._rendered: OrderedDict[tuple[object, ...], str] = OrderedDict()
+        self._rendered: OrderedDict[tuple[object, ...], Any] = OrderedDict()
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """An agent's prompt when its run begins, and again when its own phase or state has changed."""
@@ -79,15 +81,17 @@ class ConversationPrompter:
             now = {tool.name for tool in self._tools(phase, run.agent)}
             later = {tool.name for tool in self._tools(None, run.agent) if tool.name not in now}
             later |= mode_of(conversation).withheld(run)
-            permitted, withheld = [t for t in tools if t not in later], [t for t in tools if t in later]
-            note = self._library.phase_note(run.agent, phase, tools=permitted, withheld=withheld)
+            permitted, withheld = tuple(t for t in tools if t not in later), tuple(t for t in tools if t in later)
+            note = self._remembered(
+                (run.agent, phase, permitted, withheld),
+                lambda: self._library.phase_note(run.agent, phase, tools=permitted, withheld=withheld),
+            )
             if "list_files" in permitted and (files := self._files("shell" in permitted)):
                 note = replace(note, text=f"{note.text}\n\n## The workspace\n{files}")
             guide = (note,)
-        key = (run.agent, when, place, lessons, notes, tools, state_key)
-        system = self._rendered.get(key)
-        if system is None:
-            system = self._library.system_prompt(
+        system = self._remembered(
+            (run.agent, when, place, lessons, notes, tools, state_key),
+            lambda: self._library.system_prompt(
                 run.agent,
                 phase,
                 tools=tools,
@@ -96,10 +100,8 @@ class ConversationPrompter:
                 project_name=self._project_name,
                 place=place,
                 position=position,
-            )
-            self._rendered[key] = system
-            if len(self._rendered) > REMEMBERED:
-                self._rendered.popitem(last=False)
+            ),
+        )
         entries = entries_for(conversation, run, self._budget, guide)
         definition = self._library.definitions.get(run.agent)
         template = "" if definition is None else definition.input
@@ -112,6 +114,14 @@ class ConversationPrompter:
                 for entry in entries
             )
         return Prompt(system=system, entries=entries)
+
+    def _remembered(self, key: tuple[object, ...], render: Callable[[], T]) -> T:
+        """What was rendered for the same values, or now."""
+        if key not in self._rendered:
+            self._rendered[key] = render()
+            if len(self._rendered) > REMEMBERED:
+                self._rendered.popitem(last=False)
+        return cast("T", self._rendered[key])
 
     def _data(self, agent: Slug, conversation: Conversation) -> tuple[tuple[str, ...], str | None]:
         """The newest lessons and the notes, cut to their share of the budget; `render` has its own limits."""
