@@ -4,6 +4,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -105,6 +106,8 @@ class ClientConnection:
         """It ended because the relay sent too many unrequested messages."""
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
         self._pace = TokenBucket(timeouts.frames_per_second, self._loop.time())
+        self._is_idle = False
+        """Whether `write` waits for a frame."""
         self._offers: set[str] = set()
         """Frames that were offered and are not sent yet."""
         self._offers_paused_until = 0.0
@@ -124,7 +127,9 @@ class ClientConnection:
         """Send queued frames within the rate until the connection ends."""
         try:
             while True:
+                self._is_idle = True
                 frame = await self._outgoing.get()
+                self._is_idle = False
                 if pause := self._pace.take(self._loop.time()):
                     await asyncio.sleep(pause)
                 await self._ws.send(frame)
@@ -183,9 +188,14 @@ class ClientConnection:
         waiting: asyncio.Future[Ok | None] = self._loop.create_future()
         size, waiters = self._unanswered.setdefault(event_id, (len(frame), []))
         waiters.append(waiting)
-        self._outgoing.put_nowait(frame)
         try:
             async with asyncio.timeout(patience):
+                if self._is_idle and self._outgoing.empty() and self._pace.left(self._loop.time()) >= 1:
+                    self._pace.take(self._loop.time())
+                    with suppress(ConnectionClosed):  # `read` reports it
+                        await self._ws.send(frame)  # without a round of the loop for the task that writes
+                else:
+                    self._outgoing.put_nowait(frame)
                 ok = await waiting
         finally:
             waiters.remove(waiting)

@@ -11,6 +11,7 @@ from websockets.exceptions import ConnectionClosedOK
 from tenex.nostr.connection import ClientConnection
 from tenex.nostr.timeouts import RelayTimeouts
 from tenex.nostr.websocket import RelaySocket
+from tests.fakes.virtual import virtual_time
 
 
 class Socket:
@@ -51,3 +52,38 @@ async def test_each_read_of_the_socket_is_acknowledged_once_with_its_first_frame
     )
     await session.read()
     assert ws.acked == [1, 2, 5, 7]
+
+
+class Sent:
+    """A socket that notes what is sent, and when."""
+
+    def __init__(self) -> None:
+        self.transport = self
+        self.frames: list[tuple[float, str]] = []
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    async def send(self, frame: str) -> None:
+        self.frames.append((asyncio.get_running_loop().time(), frame))
+
+
+@virtual_time
+async def test_events_leave_at_once_but_after_what_is_queued_and_within_the_rate() -> None:
+    ws, timeouts = Sent(), RelayTimeouts(frames_per_second=2.0)
+    session = ClientConnection(
+        cast("RelaySocket", ws), "ws://127.0.0.1:1", prefix="1.", identity=None, timeouts=timeouts, now=lambda: 0.0
+    )
+    async with asyncio.TaskGroup() as group:
+        tasks: list[asyncio.Task[object]] = [group.create_task(session.write())]
+        await asyncio.sleep(0)
+        tasks.append(group.create_task(session.publish("a", "event a", 60)))
+        await asyncio.sleep(0)
+        assert [frame for _, frame in ws.frames] == ["event a"], "without a round of the loop"
+        session.request([{"kinds": [1]}], lambda _: None)
+        tasks += [group.create_task(session.publish(name, f"event {name}", 60)) for name in "bcd"]
+        await asyncio.sleep(10)
+        for task in tasks:
+            task.cancel()
+    assert [frame[:7] for _, frame in ws.frames] == ["event a", '["REQ",', "event b", "event c", "event d"]
+    assert [at for at, _ in ws.frames] == [0.0, 0.0, 0.5, 1.0, 1.5]
