@@ -64,7 +64,7 @@ async def test_the_offline_model_may_end_a_chain() -> None:
 
 
 async def test_a_step_of_another_vendor_is_sent_in_neutral_form() -> None:
-    """The model is chosen anew for each request."""
+    """The model is chosen again for each request."""
     chain, asked_for = ["one:test"], list[tuple[str, str, str]]()
 
     def choose(purpose: str, agent: Slug, phase: str) -> tuple[str, ...]:
