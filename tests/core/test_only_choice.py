@@ -8,6 +8,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Agent, GateRules, Limits, Policy
 from tenex.core.ids import Slug
+from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tests.fakes.agent_phases import program
 from tests.fakes.scenario import (
@@ -112,15 +113,25 @@ def test_a_wish_that_the_router_could_not_have_is_refused(given: dict[str, Any],
     assert scenario.conversation.phase is Phase.CHAT
 
 
-def test_a_wish_that_is_refused_takes_an_agent_no_step_through_its_own_phases() -> None:
+WISH = ("hand_over", {"phase": "verification", "reason": "it is done"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "moves"),
+    [(reply("", WISH), ["b", "c"]), (reply("", ("read_file", {"path": "a"}), WISH), ["b", "c", "a"])],
+    ids=["refused", "waiting for a read"],
+)
+def test_a_wish_that_is_not_granted_takes_an_agent_no_step_through_its_own_phases(
+    answer: ModelStep, moves: list[str]
+) -> None:
     config = team()
     manager = dataclasses.replace(config.roster[Slug("project-manager")], program=program(EDGES, scopes={}))
     config = dataclasses.replace(config, roster={**config.roster, manager.slug: manager})
-    steps = [hand_over("verification"), reply("well")]
-    scenario = Scenario(Router(route(None, "project-manager"), WAITS), model_by_phase(chat=steps), config=config)
+    router = Router(route("brainstorm", "project-manager"), WAITS)
+    scenario = Scenario(router, model_by_phase(brainstorm=[answer, reply("well")]), config=config)
     scenario.converse("hello")
     assert len(scenario.records(r.ToolCallRejected)) == 1
-    assert [one.target for one in scenario.records(r.AgentPhaseChanged)] == ["b", "c"], "one for each answer"
+    assert [one.target for one in scenario.records(r.AgentPhaseChanged)] == moves, "one for each answer and each result"
 
 
 def test_a_brainstorm_is_not_left_before_the_user_has_written() -> None:

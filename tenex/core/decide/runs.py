@@ -102,6 +102,7 @@ def schedule_calls(draft: Transaction, run: Run) -> None:  # noqa: C901 one case
     waits = busy
     beyond = {call.request.id for call in run.calls[CALLS:]}
     for call in run.open_calls:
+        before = len(draft.records)
         waits = waits or call.state is CallState.LINKED
         if call.has_begun or call.request.tool == "complete":
             continue
@@ -111,8 +112,8 @@ def schedule_calls(draft: Transaction, run: Run) -> None:  # noqa: C901 one case
         elif mode_of(draft.state).own_call(draft, run, call):
             if run.id not in draft.state.runs:  # the call was its last
                 return
-            if not isinstance(draft.records[-1], r.ToolCallRejected):  # a refusal changes nothing
-                agent_phases.evaluate(draft, run.id)
+            if any(isinstance(record, r.ToolCallCompleted) for record in draft.records[before:]):
+                agent_phases.evaluate(draft, run.id)  # not where the call was refused, or waits for those before it
         elif _may_be_let_in(draft, run, agent, call):
             busy = waits = True  # what is after it makes no room for it
         elif link_of(agent, call.request.tool) is not None:
