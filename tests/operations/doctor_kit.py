@@ -1,6 +1,7 @@
 """Shared by the tests of the doctor: a case to examine, and its faults."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ def bad(look: Look, case: Case) -> list[Finding]:
     return [finding for finding in look(case) if finding.level is not Level.OK]
 
 
-async def bad_of(findings: AsyncIterator[Finding]) -> list[Finding]:
-    """The faults and warnings of an asynchronous check."""
-    return [finding async for finding in findings if finding.level is not Level.OK]
+async def found_by(look: Look, case: Case) -> list[Finding]:
+    """The findings of a check that runs an event loop of its own, and so needs a thread."""
+    return await asyncio.to_thread(lambda: list(look(case)))
 
 
 def text_of(findings: list[Finding]) -> str:

@@ -32,9 +32,9 @@ from tenex.operations.doctor.conversations import conversations, daemon_journal,
 from tenex.operations.doctor.daemon import control
 from tenex.operations.doctor.daemon import daemon as holder
 from tenex.operations.doctor.files import folders, keys, permissions
-from tenex.operations.doctor.findings import Case, Check, DaemonProcess, Finding, Level
+from tenex.operations.doctor.findings import Case, DaemonProcess, Finding, Level
 from tenex.operations.doctor.machine import disk, file_system, git, sandbox
-from tenex.operations.doctor.runner import examine, repair_all
+from tenex.operations.doctor.runner import Check, examine, repair_all
 from tenex.store.daemon_journal import DAEMON, LessonLearned
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
@@ -57,7 +57,7 @@ LESSON = DAEMON.encode_decisions(
     [[LessonLearned(seq=1, at=Millis(1), agent=Slug("executor"), conversation=NAME, title="t", lesson="l", key="k")]]
 )
 CHECKS = [
-    Check(name=look.__name__, examine=look, timeout=20)
+    Check(look.__name__, look, 20)
     for look in (folders, permissions, keys, conversations, daemon_journal, index, control)
 ]
 
@@ -96,8 +96,8 @@ async def examined(data: Path, *, running: bool = False) -> list[Finding]:
     """The faults and warnings of a folder."""
     case = Case(data=data, config=None, env={}, daemon=DaemonProcess(running=running))
     first = [
-        Check(name="settings", examine=configuring.settings, timeout=9),
-        *([] if running else [Check(name="daemon", examine=holder, timeout=9)]),
+        Check("settings", configuring.settings, 9, needs_settings=False),
+        *([] if running else [Check("daemon", holder, 9)]),
     ]
     return [finding for finding in await examine(case, first, CHECKS) if finding.level is not Level.OK]
 
@@ -472,9 +472,9 @@ def test_a_disk_that_takes_nothing_is_a_fault_of_the_store(data: Path, monkeypat
 @pytest.mark.parametrize(
     ("free", "inodes", "is_store", "level", "message"),
     [
-        (0, 9, False, Level.WARNING, "only 0 bytes are free"),
+        (0, 9, False, Level.WARNING, "only 0 MB are free"),
         (10**9, 0, False, Level.WARNING, "no more files can be created"),
-        (0, 9, True, Level.FAULT, "only 0 bytes are free"),
+        (0, 9, True, Level.FAULT, "only 0 MB are free"),
         (10**9, 0, True, Level.FAULT, "no more files can be created"),
         (100_000, 9, True, Level.WARNING, "only 410 MB are free"),
         (10**9, 9, True, Level.OK, "4096.0 GB are free"),

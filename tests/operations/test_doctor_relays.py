@@ -22,11 +22,13 @@ from tenex.operations.doctor.configuration import settings
 from tenex.operations.doctor.findings import Case, Finding, Level
 from tests.fakes.faultrelay import FaultRelay, Peer
 
+from .doctor_kit import found_by
+
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience for loopback."""
-    for name in ("NAME_TIMEOUT", "OPEN_TIMEOUT", "SERVE_TIMEOUT", "DOCUMENT_TIMEOUT"):
+    for name in ("STEP_TIMEOUT", "DOCUMENT_TIMEOUT"):
         monkeypatch.setattr(module, name, 1.0)
 
 
@@ -34,7 +36,7 @@ async def look(tmp_path: Path, *urls: str) -> list[Finding]:
     """The findings for these relays."""
     case = Case(data=prepare(tmp_path / "data", None, urls).data, config=None, env={})
     assert {f.level for f in settings(case)} == {Level.OK}
-    return [finding async for finding in module.relays(case)]
+    return await found_by(module.relays, case)
 
 
 async def test_a_relay_that_serves_is_well_and_gets_no_event(tmp_path: Path) -> None:

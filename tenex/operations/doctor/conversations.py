@@ -9,8 +9,10 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -35,23 +37,36 @@ from .findings import Case, Finding, Repair, count_text, fault, ok, warning
 REBUILD_INDEX: Final = "move it away while no daemon runs: it is a cache, and the next start rebuilds it"
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
-_TORN: Final = re.compile(r"journal(-\d+)?\.torn-.+")
-_DAMAGED: Final = re.compile(
-    r"journal\.damaged-.+|(conversation|index|(orchestratorTurns|phaseTransitions)-\d+)\.damaged-\d+"
-)
 _LEGACY: Final = re.compile(r"[0-9a-f]{64}\.json")
+_BESIDE: Final = (
+    (
+        re.compile(r"journal(-\d+)?\.torn-.+"),
+        "with a torn tail of this journal, kept: steps that a crash interrupted",
+        "no acknowledged step was lost; remove it when you have looked",
+    ),
+    (
+        re.compile(r"journal\.damaged-.+|(conversation|(orchestratorTurns|phaseTransitions)-\d+)\.damaged-\d+"),
+        "of this conversation, kept from before it was repaired",
+        "the conversation does not need it; remove it when you have looked",
+    ),
+    (
+        re.compile(r"journal.*"),
+        "beside the journal that do not belong to it, and are never read",
+        "a copy, or renamed: look what is in it, and move it out of the folder",
+    ),
+)
+"""Files in a conversation's folder that are no part of it: the first pattern that matches; message; fix."""
 
 
 def conversations(case: Case) -> Iterator[Finding]:
     """Verify every conversation, and examine what else is in the folder of conversations."""
-    root = case.paths.conversations if case.paths else None
-    if root is None or not root.is_dir():
+    root = case.paths.conversations
+    if not root.is_dir():
         return
     store = ConversationFolder(root, Disk(), SystemClock())  # its threads end with the process
     bad, whole = 0, 0
-    for entry in sorted(os.scandir(root), key=lambda entry: entry.name):
-        path = Path(entry.path)
-        if not _ID.fullmatch(entry.name):
+    for path in sorted(root.iterdir()):
+        if not _ID.fullmatch(path.name):
             yield from _foreign(path)
             continue
         found = list(_conversation(store, path, is_running=case.daemon.running))
@@ -64,34 +79,32 @@ def conversations(case: Case) -> Iterator[Finding]:
 
 def daemon_journal(case: Case) -> Iterator[Finding]:
     """Examine the journal of what belongs to no conversation."""
-    folder = case.paths.conversations / FOLDER if case.paths else None
-    if folder is None or not folder.is_dir():
+    folder = case.paths.conversations / FOLDER
+    if not folder.is_dir():
         return
     try:
         _, gone = peek_left(folder / JOURNAL, DAEMON)
     except StoreDamaged as error:
         gone = str(error)
     if gone:
-        fix = "move the file away to start without the lessons and profiles in it"
-        yield fault(_parts(folder, gone)[1], _parts(folder, gone)[0], fix, StoreDamaged)
+        path, message, _ = _parts(folder, gone)
+        yield fault(message, path, "move the file away to start without the lessons and profiles in it", StoreDamaged)
         return
     torn = list(_torn(folder, DAEMON, is_running=case.daemon.running))
     yield from torn or [ok("the daemon's own journal is whole", folder / JOURNAL)]
 
 
 def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) -> Iterator[Finding]:
-    if not folder.is_dir():
-        yield fault("this is not a folder", folder, "move it away", StoreDamaged)
-        return
     try:
         names = set(os.listdir(folder))  # noqa: PTH208 only names are needed
     except OSError as error:
-        yield fault(f"cannot be read ({error.strerror})", folder, "give it to the user who runs tenex", StoreDamaged)
+        fix = "give it to the user who runs tenex, or move it away if it is not a folder"
+        yield fault(f"cannot be read ({error.strerror})", folder, fix, StoreDamaged)
         return
     if not os.access(folder, os.W_OK | os.X_OK):
         fix = "make it writable for the user who runs tenex; a running daemon then continues by itself"
         yield fault("this folder is read-only, so the conversation cannot continue", folder, fix, StoreError)
-    if VIEW not in names and not any(segments.number_of(name) for name in names):
+    if VIEW not in names and not any(map(segments.number_of, names)):
         yield warning("this holds no conversation", folder, "remove it if it is empty")
         return
     verdict = asyncio.run(verify(store, ConversationId(folder.name)))
@@ -105,13 +118,20 @@ def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) 
             yield warning(message, location, fix)
     if not verdict.faults:
         yield from _torn(folder, CONVERSATION, is_running=is_running)
-    if MARK in names and mark_of(folder) is not None and not verdict.faults:
-        yield warning(
-            "this conversation was put into quarantine, and its journal is whole again",
-            folder / MARK,
-            "write in its thread, reload the daemon or restart it, and it is opened again",
-        )
-    yield from _beside(folder, names, is_running=is_running)
+        if MARK in names and mark_of(folder) is not None:
+            message = "this conversation was put into quarantine, and its journal is whole again"
+            fix = "write in its thread, reload the daemon or restart it, and it is opened again"
+            yield warning(message, folder / MARK, fix)
+    left = {name for name in names if not segments.number_of(name)}
+    for pattern, message, fix in _BESIDE:
+        if group := {name for name in left if pattern.fullmatch(name)}:
+            yield warning(f"{count_text(len(group), 'file')} {message}", folder / min(group), fix)
+        left -= group
+    leftovers = [name for name in names if atomic.LEFTOVER.fullmatch(name)]
+    if leftovers and not is_running:
+        message = f"{count_text(len(leftovers), 'file')} left by an interrupted write"
+        repair = Repair(partial(atomic.sweep, folder), "removed", needs_lock=True)
+        yield warning(message, folder / min(leftovers), "remove it; the next start does too", repair)
 
 
 def _parts(folder: Path, sentence: str) -> tuple[str, str, str]:
@@ -129,45 +149,9 @@ def _torn(folder: Path, codec: Codec, *, is_running: bool) -> Iterator[Finding]:
     data = newest.read_bytes()
     _, length, broken = codec.decode_lines(data)
     if broken is not None and not is_running:
-        yield warning(
-            f"the last {count_text(len(data) - length, 'byte')} are an interrupted write: {broken.what}",
-            newest,
-            "nothing to do: the next start moves them to a file of their own and continues",
-        )
-
-
-def _beside(folder: Path, names: set[str], *, is_running: bool) -> Iterator[Finding]:
-    """Other files in a conversation's folder."""
-    torn = {name for name in names if _TORN.fullmatch(name)}
-    damaged = {name for name in names if _DAMAGED.fullmatch(name)}
-    strays = {name for name in names if name.startswith("journal") and not segments.number_of(name)} - torn - damaged
-    for group, message, fix in (
-        (
-            torn,
-            "{0} with a torn tail of this journal, kept: steps that a crash interrupted",
-            "no acknowledged step was lost; remove it when you have looked",
-        ),
-        (
-            damaged,
-            "{0} of this conversation, kept from before it was repaired",
-            "the conversation does not need it; remove it when you have looked",
-        ),
-        (
-            strays,
-            "{0} beside the journal that do not belong to it, and are never read",
-            "a copy, or renamed: look what is in it, and move it out of the folder",
-        ),
-    ):
-        if group:
-            yield warning(message.format(count_text(len(group), "file")), folder / min(group), fix)
-    leftovers = sorted(name for name in names if atomic.LEFTOVER.fullmatch(name))
-    if leftovers and not is_running:
-        yield warning(
-            f"{count_text(len(leftovers), 'file')} left by an interrupted write",
-            folder / leftovers[0],
-            "remove it; the next start does too",
-            Repair(run=lambda: _remove(folder, atomic.sweep), needs_lock=True),
-        )
+        message = f"the last {count_text(len(data) - length, 'byte')} are an interrupted write: {broken.what}"
+        fix = "nothing to do: the next start moves them to a file of their own and continues"
+        yield warning(message, newest, fix)
 
 
 def _foreign(path: Path) -> Iterator[Finding]:
@@ -176,23 +160,17 @@ def _foreign(path: Path) -> Iterator[Finding]:
     if name in (FOLDER, LOCK, PROBE) or name.startswith(machine.PROBE):
         return
     if name.startswith("index."):
-        if _DAMAGED.fullmatch(name):
+        if name.startswith("index.damaged-"):
             yield warning("a damaged index that was moved away", path, "it was a cache: remove it")
     elif _LEGACY.fullmatch(name) and path.is_file():
-        if (path.parent / path.stem).exists():
-            yield warning(
-                "the file of an older program beside the folder of the same conversation: it is not read",
-                path,
-                "move it out of this folder; the journal is what counts",
-            )
+        if path.with_suffix("").exists():
+            message = "the file of an older program beside the folder of the same conversation: it is not read"
+            yield warning(message, path, "move it out of this folder; the journal is what counts")
         elif not _is_object(path):
-            yield fault(
-                "the file of an older program cannot be read, so its conversation cannot continue",
-                path,
-                f"restore it from a backup; or move it away and run `tenex conversations rebuild {path.stem} "
-                "--from relay` while no daemon runs",
-                StoreDamaged,
-            )
+            message = "the file of an older program cannot be read, so its conversation cannot continue"
+            command = f"`tenex conversations rebuild {path.stem} --from relay`"
+            fix = f"restore it from a backup; or move it away and run {command} while no daemon runs"
+            yield fault(message, path, fix, StoreDamaged)
         else:
             fix = f"`tenex conversations import {path}`"
             yield warning("a conversation of an older program that is not imported", path, fix)
@@ -206,40 +184,29 @@ def _interrupted(path: Path) -> Finding:
     """What an import, a fork or a rebuild built beside the folder it was to become or replace."""
     conversation = path.name[1:65]
     if not is_half_done(path):
-        return warning(
-            "left by an import, a fork or a rebuild that was interrupted",
-            path,
-            "remove it, and run the command again",
-            Repair(run=lambda: _remove(path, shutil.rmtree), needs_lock=True),
-        )
+        message = "left by an import, a fork or a rebuild that was interrupted"
+        repair = Repair(partial(shutil.rmtree, path), "removed", needs_lock=True)
+        return warning(message, path, "remove it, and run the command again", repair)
     if (path.parent / conversation).exists():
-        return warning(
-            "this is the folder of a conversation before a rebuild",
-            path,
-            "the conversation does not need it; remove it when you have looked",
-        )
-    return fault(
-        f"a rebuild was interrupted before its last step: {conversation[:12]} is in here",
-        path,
-        f"run `tenex conversations rebuild {conversation} --from conversation.json` again, while no daemon runs: "
-        "it restores the folder first",
-        StoreDamaged,
-    )
+        message = "this is the folder of a conversation before a rebuild"
+        return warning(message, path, "the conversation does not need it; remove it when you have looked")
+    message = f"a rebuild was interrupted before its last step: {conversation[:12]} is in here"
+    command = f"`tenex conversations rebuild {conversation} --from conversation.json`"
+    fix = f"run {command} again, while no daemon runs: it restores the folder first"
+    return fault(message, path, fix, StoreDamaged)
 
 
 def index(case: Case) -> Iterator[Finding]:
     """Report whether the index is whole and of this version."""
-    root = case.paths.conversations if case.paths else None
-    if root is None or not root.is_dir():
+    path = case.paths.conversations / INDEX
+    if not path.parent.is_dir():
         return
-    path = root / INDEX
-    files = [path.with_name(INDEX + suffix) for suffix in ("", "-wal", "-shm", "-journal")]
-    repair = Repair(run=lambda: _move_away(*files), needs_lock=True)
-    if not path.exists() and not path.is_symlink():
+    if not os.path.lexists(path):
         yield ok("there is no index yet; the next start creates it", path)
         return
+    repair = Repair(partial(_set_index_aside, path), "moved to index.damaged-*", needs_lock=True)
     if not path.is_file():
-        yield fault("this is not a file", path, REBUILD_INDEX, StoreError, repair)
+        yield replace(fault("this is not a file", path, REBUILD_INDEX, StoreError), repair=repair)
         return
     try:
         with closing(read_only(path)) as connection:
@@ -255,9 +222,10 @@ def index(case: Case) -> Iterator[Finding]:
         yield ok("the index is whole", path)
 
 
-def _move_away(*paths: Path) -> str:
-    moved = [atomic.set_aside(path, "damaged").name for path in paths if os.path.lexists(path)]
-    return f"moved to {', '.join(moved)}" if moved else "moved already"
+def _set_index_aside(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        if os.path.lexists(part := path.with_name(f"{INDEX}{suffix}")):
+            atomic.set_aside(part, "damaged")
 
 
 def _is_object(path: Path) -> bool:
@@ -266,8 +234,3 @@ def _is_object(path: Path) -> bool:
         return isinstance(json.loads(path.read_bytes()), dict)
     except (OSError, ValueError, RecursionError):
         return False
-
-
-def _remove(folder: Path, remove: Callable[[Path], object]) -> str:
-    remove(folder)
-    return "removed"

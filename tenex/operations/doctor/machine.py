@@ -20,9 +20,10 @@ from packaging.requirements import Requirement
 
 from tenex.core.errors import StoreError
 from tenex.core.installation import DISTRIBUTION, pip_install
+from tenex.tools.git_config import GIT_ALONE
 from tenex.tools.sandbox import probe_bubblewrap
 
-from .findings import Case, Finding, fault, ok, size_text, warning
+from .findings import Case, Finding, fault, ok, warning
 
 MIN_OPEN_FILES: Final = 512
 """200 journals, a socket for each relay, pipes of tools, the index, and room."""
@@ -51,11 +52,8 @@ def program(_: Case) -> Iterator[Finding]:
     try:
         required = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
-        yield warning(
-            "tenex is not installed as a package, so its requirements are not known",
-            sys.prefix,
-            f"in the checkout: {shlex.quote(sys.executable)} -m pip install .",
-        )
+        message = "tenex is not installed as a package, so its requirements are not known"
+        yield warning(message, sys.prefix, f"in the checkout: {shlex.quote(sys.executable)} -m pip install .")
         return
     bad = list(unmet_requirements(required))
     for requirement, reason in bad:
@@ -88,33 +86,22 @@ def service(case: Case) -> Iterator[Finding]:
     """Report too few open files, a port that is taken, and traces without their package."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < MIN_OPEN_FILES:
-        yield warning(
-            f"only {soft} files may be open at once (up to {hard} are permitted)",
-            "the limit on open files",
-            "raise it: `ulimit -n 4096`, or LimitNOFILE= in the unit",
-        )
-    chosen = case.settings
-    if chosen is None:
-        return
-    host, port = chosen.metrics.host, chosen.metrics.port
+        message = f"only {soft} files may be open at once (up to {hard} are permitted)"
+        yield warning(message, "the limit on open files", "raise it: `ulimit -n 4096`, or LimitNOFILE= in the unit")
+    host, port = case.settings.metrics.host, case.settings.metrics.port
     if port is not None and not case.daemon.running:
         try:
             socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
         except OSError as error:
-            yield fault(
-                f"port {port} of {host} cannot be used ({(error.strerror or str(error)).partition(' (')[0]})",
-                "metrics.port",
-                "choose another port, or end the program that uses it",
-            )
-    if chosen.traces.endpoint and importlib.util.find_spec("opentelemetry.sdk") is None:
+            message = f"port {port} of {host} cannot be used ({(error.strerror or str(error)).partition(' (')[0]})"
+            yield fault(message, "metrics.port", "choose another port, or end the program that uses it")
+    if case.settings.traces.endpoint and importlib.util.find_spec("opentelemetry.sdk") is None:
         message = "traces are configured, and OpenTelemetry is not installed"
         yield fault(message, "traces.endpoint", pip_install(extra="otel"))
 
 
 def disk(case: Case) -> Iterator[Finding]:
     """Report free space, the kind of file system, and how long a flush takes."""
-    if case.paths is None:
-        return
     folder = case.paths.conversations if case.paths.conversations.is_dir() else case.data
     if not folder.is_dir():
         return
@@ -126,11 +113,8 @@ def disk(case: Case) -> Iterator[Finding]:
     if kind in _IN_MEMORY:
         yield warning(f"this is a {kind}: everything is lost when the machine stops", folder, "use a folder on a disk")
     elif kind in _ON_NETWORK:
-        yield warning(
-            f"this is on the network ({kind}): locks and flushes may not work there",
-            folder,
-            "use a local disk, and copy to the network for a backup",
-        )
+        message = f"this is on the network ({kind}): locks and flushes may not work there"
+        yield warning(message, folder, "use a local disk, and copy to the network for a backup")
     elif kind == "overlay":
         yield warning("this is a container's own layer, deleted with the container", folder, "mount a volume there")
     yield _flush(folder)
@@ -140,19 +124,17 @@ def free_space(folder: Path, *, is_store: bool = True) -> Finding:
     """How full the disk under a folder is; only where the conversations are stored a full disk is a fault."""
     found = os.statvfs(folder)
     free = found.f_bavail * found.f_frsize
-    no_inodes = bool(found.f_files and not found.f_favail)
-    message = f"only {size_text(free)} are free" if free < DISK_LOW else "no more files can be created"
+    no_files = bool(found.f_files and not found.f_favail)
+    message = "no more files can be created" if free >= DISK_LOW else f"only {free / 1e6:.0f} MB are free"
+    if not is_store and (free < DISK_FULL or no_files):
+        return warning(message, folder, "make room: agents cannot change files, or their changes cannot be restored")
     if is_store and free < DISK_FULL:
-        fix = "make room: what cannot be written stops every conversation"
-        return fault(message, folder, fix, StoreError)
+        return fault(message, folder, "make room: what cannot be written stops every conversation", StoreError)
     if is_store and free < DISK_LOW:
         return warning(message, folder, "make room before it stops the conversations")
-    if is_store and no_inodes:
+    if is_store and no_files:
         return fault(message, folder, "remove some files: the file system is out of inodes", StoreError)
-    if not is_store and (free < DISK_FULL or no_inodes):
-        fix = "make room: agents cannot change files, or their changes cannot be restored"
-        return warning(message, folder, fix)
-    return ok(f"{size_text(free)} are free", folder)
+    return ok(f"{free / 1e9:.1f} GB are free", folder)
 
 
 def file_system(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
@@ -162,37 +144,23 @@ def file_system(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
         here = folder.resolve()
     except OSError:
         return ""
-    best = ("", "")
-    for line in lines:
-        fields = line.split()
-        if len(fields) < 3:
-            continue
-        mount = fields[1].replace("\\040", " ")
-        if here.is_relative_to(mount) and len(mount) >= len(best[0]):
-            best = (mount, fields[2])
-    return best[1]
+    known = [(fields[1].replace("\\040", " "), fields[2]) for fields in map(str.split, lines) if len(fields) > 2]
+    above = [(len(mount), number, kind) for number, (mount, kind) in enumerate(known) if here.is_relative_to(mount)]
+    return max(above, default=(0, 0, ""))[2]  # the last one of a place is the one on top
 
 
 def _flush(folder: Path) -> Finding:
+    seconds = []
     try:
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=PROBE, suffix=".tmp")
-        seconds = []
-        try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=PROBE, suffix=".tmp", buffering=0) as file:
             for _ in range(FLUSHES):
                 start = time.perf_counter()
-                os.write(descriptor, b"x" * 700)
-                os.fdatasync(descriptor)
+                file.write(b"x" * 700)
+                os.fdatasync(file.fileno())
                 seconds.append(time.perf_counter() - start)
-        finally:
-            os.close(descriptor)
-            Path(name).unlink()
     except OSError as error:
-        return fault(
-            f"nothing can be written here ({error.strerror})",
-            folder,
-            "make room, repair the disk, or give the folder to the user who runs tenex",
-            StoreError,
-        )
+        fix = "make room, repair the disk, or give the folder to the user who runs tenex"
+        return fault(f"nothing can be written here ({error.strerror})", folder, fix, StoreError)
     typical = statistics.median(seconds)
     if typical > SLOW_FLUSH:
         message = f"a flush to this disk takes {typical * 1000:.0f} ms"
@@ -202,22 +170,19 @@ def _flush(folder: Path) -> Finding:
 
 def sandbox(case: Case) -> Iterator[Finding]:
     """Report whether programs of agents can be confined, and so which tools are on."""
-    chosen = case.settings
-    if chosen is None:
-        return
-    works = probe_bubblewrap()
+    tools, works, bwrap = case.settings.tools, probe_bubblewrap(), shutil.which("bwrap")
     if works:
-        yield ok("programs of agents run in a sandbox (bubblewrap)", shutil.which("bwrap") or "")
+        yield ok("programs of agents run in a sandbox (bubblewrap)", bwrap or "")
     else:
-        reason = "does not work here" if shutil.which("bwrap") else "is not installed"
+        reason = "does not work here" if bwrap else "is not installed"
         yield warning(f"bubblewrap {reason}, so there is no sandbox", "tools", NO_SANDBOX)
-    if chosen.tools.shell.network and chosen.tools.shell.sandbox != "off":
+    if tools.shell.network and tools.shell.sandbox != "off":
         message = "commands of agents may use the network"
         yield warning(message, "tools.shell.network", "set it to false, unless their work needs it")
-    is_offline = {name for chain in chosen.models.named().values() for name in chain} == {"offline"}
+    is_offline = {name for chain in case.settings.models.named().values() for name in chain} == {"offline"}
     for setting, value, unconfined, tool in (
-        ("tools.shell.sandbox", chosen.tools.shell.sandbox, "none", "a shell"),
-        ("tools.check", chosen.tools.check, "on", "a tool that runs what they wrote"),
+        ("tools.shell.sandbox", tools.shell.sandbox, "none", "a shell"),
+        ("tools.check", tools.check, "on", "a tool that runs what they wrote"),
     ):
         if value == "off":
             yield ok(f"agents do not have {tool}, as configured", setting)
@@ -233,42 +198,24 @@ def sandbox(case: Case) -> Iterator[Finding]:
 
 def git(case: Case) -> Iterator[Finding]:
     """Report whether git can keep checkpoints of the workspace."""
-    if case.settings is None or case.paths is None:
-        return
     if not case.settings.tools.checkpoints:
         yield ok("no checkpoints of the workspace are kept, as configured", "tools.checkpoints")
         return
     executable, folder = shutil.which("git"), case.paths.checkpoints
     if executable is None:
-        yield warning(
-            "git is not installed: what a command changed is not known and cannot be restored",
-            "tools.checkpoints",
-            "install git, or set this to false",
-        )
-        return
-    if folder.exists() and not folder.is_dir():
-        yield fault("this is not a folder", folder, "move it away; the next start creates it")
-    elif folder.is_dir() and any(folder.iterdir()) and not _is_repository(executable, folder):
-        yield fault(
-            "this is not a repository of tenex, or a damaged one",
-            folder,
-            "move it away while no daemon runs; the next start creates a new one",
-        )
-    else:
+        message = "git is not installed: what a command changed is not known and cannot be restored"
+        yield warning(message, "tools.checkpoints", "install git, or set this to false")
+    elif not folder.exists() or (folder.is_dir() and not any(folder.iterdir())) or _is_repository(executable, folder):
         yield ok("git keeps checkpoints of the workspace", folder)
+    else:
+        fix = "move it away while no daemon runs; the next start creates a new one"
+        yield fault("this is not a repository of tenex, or a damaged one", folder, fix)
 
 
 def _is_repository(git: str, folder: Path) -> bool:
-    owner = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    command = [git, f"--git-dir={folder}", "rev-parse", "--git-dir"]
     try:
-        done = subprocess.run(
-            [git, f"--git-dir={folder}", "rev-parse", "--git-dir"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=GIT_TIMEOUT,
-            check=False,
-            env={"PATH": os.defpath, "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", **owner},
-        )
+        done = subprocess.run(command, capture_output=True, timeout=GIT_TIMEOUT, check=False, cwd="/", env=GIT_ALONE)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

@@ -4,9 +4,10 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 from urllib.parse import urlsplit
 
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
@@ -22,13 +23,12 @@ from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.timeouts import REFUSED_AHEAD, RelayTimeouts
 from tenex.nostr.urls import is_loopback, normalise_url
 from tenex.nostr.websocket import open_websocket
+from tenex.runtime.functions import in_thread
 
-from .findings import Case, Finding, Level, fault, ok, run_in_thread, url_text, warning
+from .findings import Case, Finding, Level, fault, ok, url_text, warning
 
-NAME_TIMEOUT: Final = 6.0
-OPEN_TIMEOUT: Final = 6.0
-SERVE_TIMEOUT: Final = 6.0
-"""Seconds; together with the document's they stay below the timeout of the check."""
+STEP_TIMEOUT: Final = 6.0
+"""Seconds for each of name, connection and subscription; with the document they stay below those of the check."""
 DOCUMENT_TIMEOUT: Final = 3.0
 MAX_SKEW: Final = 60.0
 """Seconds: events of the daemon are dated at most so far ahead; more is a clock that is wrong."""
@@ -37,19 +37,19 @@ _RETRY: Final = "it may pass: the daemon keeps trying; else name another relay u
 _OTHER: Final = "check the address, or name another relay under relays.urls"
 
 
-async def relays(case: Case) -> AsyncIterator[Finding]:
+def relays(case: Case) -> Iterator[Finding]:
     """Examine all relays concurrently."""
-    if case.settings is None:
-        return
     try:
-        identity = KeyRing(case.paths.keys).get(PROJECT) if case.paths else None
+        identity = KeyRing(case.paths.keys).get(PROJECT)
     except ConfigurationError:
         identity = None  # the check `keys` reports it
-    urls = list(dict.fromkeys(case.settings.relays.urls))
-    results = await asyncio.gather(*(_relay(url, identity) for url in urls))
+
+    async def ask_all() -> list[list[Finding]]:
+        return await asyncio.gather(*(_relay(url, identity) for url in dict.fromkeys(case.settings.relays.urls)))
+
+    results = asyncio.run(ask_all())
     for found in results:
-        for finding in found:
-            yield finding
+        yield from found
     if len(results) > 1 and all(any(finding.level is Level.FAULT for finding in found) for found in results):
         yield fault("no relay can be used: no message can be received", "relays.urls", _OTHER, RelayUnavailable)
 
@@ -59,12 +59,14 @@ async def _relay(url: str, identity: SecretKey | None) -> list[Finding]:
     try:
         plain = normalise_url(url)
     except ValueError as error:
-        return [fault(str(error), "relays.urls", "write wss:// and the relay's name", ConfigurationError)]
+        return [fault(str(error), "relays.urls", "write wss:// and the relay's name")]
     parts = urlsplit(plain)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "wss" else 80)
+    port = parts.port or (443 if parts.scheme == "wss" else 80)
     try:
-        await run_in_thread(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), NAME_TIMEOUT)
-        async with asyncio.timeout(OPEN_TIMEOUT + SERVE_TIMEOUT + DOCUMENT_TIMEOUT):
+        # a thread of its own: looking up a name cannot be cancelled, and would hold up the end of the program
+        name = partial(socket.getaddrinfo, parts.hostname, port, type=socket.SOCK_STREAM)
+        await asyncio.wait_for(in_thread(name), STEP_TIMEOUT)
+        async with asyncio.timeout(2 * STEP_TIMEOUT + DOCUMENT_TIMEOUT):
             return await _connected(plain, location, identity)
     except (OSError, WebSocketException, RelayUnavailable) as error:
         message, fix = _reason(error)
@@ -74,13 +76,10 @@ async def _relay(url: str, identity: SecretKey | None) -> list[Finding]:
 
 
 async def _connected(url: str, location: str, identity: SecretKey | None) -> list[Finding]:
-    timeouts = replace(RelayTimeouts(), auth_timeout=SERVE_TIMEOUT / 2)
-    open_socket = await open_websocket(url, open_timeout=OPEN_TIMEOUT, close_timeout=1)
-    async with open_socket:
-        found = _clock(open_socket.server_date, location)
-        connection = ClientConnection(
-            open_socket, url, prefix="doctor", identity=identity, timeouts=timeouts, now=time.time
-        )
+    timeouts = replace(RelayTimeouts(), auth_timeout=STEP_TIMEOUT / 2)
+    async with await open_websocket(url, open_timeout=STEP_TIMEOUT, close_timeout=1) as opened:
+        found = _clock(opened.server_date, location)
+        connection = ClientConnection(opened, url, prefix="doctor", identity=identity, timeouts=timeouts, now=time.time)
         tasks = [asyncio.create_task(connection.read()), asyncio.create_task(connection.write())]
         try:
             found.append(await _subscription(connection, location, identity))
@@ -96,9 +95,8 @@ async def _connected(url: str, location: str, identity: SecretKey | None) -> lis
 
 
 async def _subscription(connection: ClientConnection, location: str, identity: SecretKey | None) -> Finding:
-    start = time.perf_counter()
+    start, note = time.perf_counter(), ""
     refusal = await _subscribe(connection, identity)
-    note = ""
     if refusal is not None and read_answer(refusal).action is ReasonAction.AUTH:
         if identity is None:
             message = "it serves authenticated clients only (NIP-42), and there is no project key"
@@ -109,12 +107,11 @@ async def _subscription(connection: ClientConnection, location: str, identity: S
             return fault(message, location, fix, RelayUnavailable)
         note = ", after authentication with the project's key (NIP-42)"
         refusal = await _subscribe(connection, identity)
-    if refusal is not None:
-        answer = read_answer(refusal)
-        fix = _OTHER if answer.action is ReasonAction.FINAL else _RETRY
-        message = f"it refuses the subscription: {answer.text or 'without a reason'}"
-        return fault(message, location, fix, RelayUnavailable)
-    return ok(f"serves a subscription in {(time.perf_counter() - start) * 1000:.0f} ms{note}", location)
+    if refusal is None:
+        return ok(f"serves a subscription in {(time.perf_counter() - start) * 1000:.0f} ms{note}", location)
+    answer = read_answer(refusal)
+    message = f"it refuses the subscription: {answer.text or 'without a reason'}"
+    return fault(message, location, _OTHER if answer.action is ReasonAction.FINAL else _RETRY, RelayUnavailable)
 
 
 async def _subscribe(connection: ClientConnection, identity: SecretKey | None) -> str | None:
@@ -123,12 +120,10 @@ async def _subscribe(connection: ClientConnection, identity: SecretKey | None) -
     Raises:
         RelayUnavailable: it closed the connection, or does not answer.
     """
-    wanted: dict[str, Any] = {"kinds": list(KINDS), "limit": 1}
-    if identity is not None:
-        wanted["#p"] = [identity.public]
-    request = connection.request([wanted], lambda _: None)
-    if not await request.settled(SERVE_TIMEOUT):
-        raise RelayUnavailable(f"it does not answer the subscription for {SERVE_TIMEOUT:g} s")
+    recipient = {} if identity is None else {"#p": [identity.public]}
+    request = connection.request([{"kinds": list(KINDS), "limit": 1, **recipient}], lambda _: None)
+    if not await request.settled(STEP_TIMEOUT):
+        raise RelayUnavailable(f"it does not answer the subscription for {STEP_TIMEOUT:g} s")
     if request.eose.done():
         connection.drop(request)
         return None

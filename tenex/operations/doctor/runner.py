@@ -1,45 +1,59 @@
 """All checks in the order in which they are reported, how they run, and how repairs are done.
 
-Blocking checks run in daemon threads that are abandoned at their timeout: a disk that hangs must not hang the doctor.
+Each check runs in a thread that is abandoned at its timeout: a disk that hangs must not hang the doctor.
 """
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import InternalError, TenexError, TransientError
 from tenex.core.text import printable
+from tenex.runtime.functions import in_thread
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact
 
 from . import configuration, conversations, daemon, files, machine, relays
-from .findings import Case, Check, Finding, Level, Repair, fault, run_in_thread, warning
+from .findings import Case, Finding, Level, Repair, fault, warning
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A named group of questions."""
+
+    name: str
+    examine: Callable[[Case], Iterator[Finding]]
+    timeout: float
+    """Seconds; what was found until then is reported."""
+    needs_settings: bool = True
+
 
 FIRST: Final = (
-    Check(name="settings", examine=configuration.settings, timeout=10),
-    Check(name="daemon", examine=daemon.daemon, timeout=10),
+    Check("settings", configuration.settings, 10, needs_settings=False),
+    Check("daemon", daemon.daemon, 10),
 )
 """The checks whose results the others use."""
 
 CHECKS: Final = (
-    Check(name="control", examine=daemon.control, timeout=15),
-    Check(name="program", examine=machine.program, timeout=10),
-    Check(name="service", examine=machine.service, timeout=10),
-    Check(name="configuration", examine=configuration.configuration, timeout=30),  # vendors' libraries are imported
-    Check(name="folders", examine=files.folders, timeout=10),
-    Check(name="permissions", examine=files.permissions, timeout=20),
-    Check(name="keys", examine=files.keys, timeout=10),
-    Check(name="disk", examine=machine.disk, timeout=20),
-    Check(name="conversations", examine=conversations.conversations, timeout=120),  # 2 to 10 s for each 100 MB
-    Check(name="journal", examine=conversations.daemon_journal, timeout=30),
-    Check(name="index", examine=conversations.index, timeout=60),
-    Check(name="relays", examine=relays.relays, timeout=30),
-    Check(name="models", examine=configuration.models, timeout=90),
-    Check(name="sandbox", examine=machine.sandbox, timeout=20),
-    Check(name="git", examine=machine.git, timeout=45),
+    Check("control", daemon.control, 15),
+    Check("program", machine.program, 10, needs_settings=False),
+    Check("service", machine.service, 10),
+    Check("configuration", configuration.configuration, 30),  # vendors' libraries are imported
+    Check("folders", files.folders, 10),
+    Check("permissions", files.permissions, 20),
+    Check("keys", files.keys, 10),
+    Check("disk", machine.disk, 20),
+    Check("conversations", conversations.conversations, 120),  # 2 to 10 s for each 100 MB
+    Check("journal", conversations.daemon_journal, 30),
+    Check("index", conversations.index, 60),
+    Check("relays", relays.relays, 30),
+    Check("models", configuration.models, 90),
+    Check("sandbox", machine.sandbox, 20),
+    Check("git", machine.git, 45),
 )
 
 MAX_FINDINGS: Final = 40
@@ -78,7 +92,7 @@ async def run_doctor(case: Case, *, fix: bool = False) -> Report:
     if fix:
         before = replace(case, probe=False)
         findings = await examine(before, FIRST, CHECKS)
-        if before.paths is not None:
+        if before.has_settings:
             fixed = await repair_all(before.paths.conversations, findings)
     return Report(findings=await examine(case, FIRST, CHECKS), fixed=fixed)
 
@@ -97,14 +111,13 @@ async def repair_all(conversations_folder: Path, findings: Sequence[Finding]) ->
     """Do every repair that was offered, one by one."""
 
     async def apply(finding: Finding, repair: Repair) -> Fixed:
-        def run() -> str:
-            if not repair.needs_lock:
-                return repair.run()
-            with FolderLock(conversations_folder):
-                return repair.run()
+        def run() -> None:
+            with FolderLock(conversations_folder) if repair.needs_lock else nullcontext():
+                repair.run()
 
         try:
-            done, success = await run_in_thread(run, REPAIR_TIMEOUT), True
+            await asyncio.wait_for(in_thread(run), REPAIR_TIMEOUT)
+            done, success = repair.done, True
         except (OSError, TenexError) as error:  # TimeoutError is an OSError
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             done, success = f"could not be fixed: {reason or type(error).__name__}", False
@@ -116,37 +129,28 @@ async def repair_all(conversations_folder: Path, findings: Sequence[Finding]) ->
 async def _run(check: Check, case: Case) -> list[Finding]:
     """The findings of a check, at most `MAX_FINDINGS`, printable and without what looks like a secret."""
     found: list[Finding] = []
-    problem: Finding | None = None
 
-    def collect(findings: Iterator[Finding]) -> None:
-        for finding in findings:
+    def collect() -> None:
+        for finding in check.examine(case):
             found.append(finding)  # one by one: what was found before a timeout counts
 
+    if check.needs_settings and not case.has_settings:
+        return []
+    problem: list[Finding] = []
     try:
-        findings = check.examine(case)
-        if isinstance(findings, Iterator):
-            await run_in_thread(lambda: collect(findings), check.timeout)
-        else:
-            async with asyncio.timeout(check.timeout):
-                async for finding in findings:
-                    found.append(finding)  # noqa: PERF401 as above
+        await asyncio.wait_for(in_thread(collect), check.timeout)
     except TimeoutError:
-        problem = fault(
-            f"the check did not finish within {check.timeout:g} s",
-            check.name,
-            "see whether the disk or the network hangs, then run it again",
-            TransientError,
-        )
+        message = f"the check did not finish within {check.timeout:g} s"
+        fix = "see whether the disk or the network hangs, then run it again"
+        problem = [fault(message, check.name, fix, TransientError)]
     except OSError as error:
-        problem = fault(
-            f"cannot be examined ({error.strerror or error})",
-            error.filename or check.name,
-            f"give it to the user who runs tenex, or run this as that user (this is user {os.geteuid()})",
-        )
+        message = f"cannot be examined ({error.strerror or error})"
+        fix = f"give it to the user who runs tenex, or run this as that user (this is user {os.geteuid()})"
+        problem = [fault(message, error.filename or check.name, fix)]
     except Exception as error:  # noqa: BLE001 what one check did not foresee must not hide the others
         message = f"the check failed: {type(error).__name__}: {error}"
-        problem = fault(message, check.name, "this is a bug in tenex: please report it with this line", InternalError)
-    found = [*found, *([problem] if problem else [])]
+        problem = [fault(message, check.name, "this is a bug in tenex: please report it with this line", InternalError)]
+    found = [*found, *problem]
     bad = [finding for finding in found if finding.level is not Level.OK]
     good = [finding for finding in found if finding.level is Level.OK]
     if (more := len(bad) - MAX_FINDINGS) > 0:
