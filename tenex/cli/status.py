@@ -10,6 +10,7 @@ a restart would not help.
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -48,14 +49,19 @@ def status(
 
 
 async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
+    from tenex.operations.doctor.daemon import lock_holder
     from tenex.service.client import ask
 
-    state = "unresponsive"
+    state, fault = "unresponsive", ""
     try:
         report: dict[str, Any] = await ask(where.socket, "status", patience=patience)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-        fault = _lock_holder(where)
-        state = "unresponsive" if fault else "stopped"
+        state = "stopped"
+        with suppress(OSError):  # the report from the files says what cannot be read
+            if holder := lock_holder(where.conversations):
+                state = "unresponsive"
+                locked = f"{holder} has locked {where.conversations}"
+                fault = f"{locked}, but does not listen at {where.socket}: it starts or hangs"
     except TimeoutError:
         fault = f"no answer from {where.socket} within {patience:g} s"
     except PermissionError:
@@ -65,21 +71,6 @@ async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
     else:
         return report
     return {**await _from_files(where), "state": state, "fault": fault}
-
-
-def _lock_holder(where: "ProjectPaths") -> str:
-    """Describes a daemon that has locked the folder and has no socket; empty where there is none."""
-    from tenex.operations.doctor.daemon import lock_holder
-    from tenex.store.lock import NAME
-
-    try:
-        daemon = lock_holder(where.conversations / NAME)
-    except OSError:
-        return ""
-    process = f"process {daemon.pid}" if daemon.pid else "a process that is not visible from here"
-    if not daemon.running:
-        return ""
-    return f"{process} has locked {where.conversations}, but does not listen at {where.socket}: it starts or hangs"
 
 
 async def _from_files(where: "ProjectPaths") -> dict[str, Any]:

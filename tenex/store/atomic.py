@@ -1,4 +1,4 @@
-"""Files that are whole or absent: replace, move away, keep a copy, make a folder; all durable on return.
+"""Files that are whole or absent: replace, keep a copy, make a folder; all durable on return.
 
 Everything here blocks; call it from the store's threads.
 """
@@ -94,27 +94,6 @@ def sweep(folder: Path) -> None:
     for name in os.listdir(folder):  # noqa: PTH208 - one call for a folder of thousands, and only names are needed
         if LEFTOVER.fullmatch(name):
             (folder / name).unlink(missing_ok=True)
-
-
-def set_aside(path: Path, label: str) -> Path:
-    """Rename a file or folder to `<stem>.<label>-<n>`, a name that nothing had.
-
-    Returns:
-        The new path.
-
-    Raises:
-        OSError: it was not renamed.
-    """
-
-    def move(target: Path) -> None:
-        if path.is_dir() and not path.is_symlink():
-            target.mkdir(mode=FOLDER_MODE)  # taken before the rename, which replaces an empty folder only
-            path.rename(target)
-        else:
-            os.link(path, target, follow_symlinks=False)
-            path.unlink()
-
-    return take_name(path, label, move)
 
 
 def keep(path: Path, label: str, data: bytes) -> Path:

@@ -17,14 +17,14 @@ from tenex.nostr.keys import KeyRing
 from tenex.operations.doctor import daemon as module
 from tenex.operations.doctor.configuration import configuration, models, settings
 from tenex.operations.doctor.daemon import control, daemon, lock_holder
-from tenex.operations.doctor.findings import Case, DaemonProcess, Finding, Level, Repair, fault, ok, warning
+from tenex.operations.doctor.findings import Case, Finding, Level, Repair, fault, ok, warning
 from tenex.operations.doctor.runner import CHECKS, FIRST, MAX_FINDINGS, Check, Report, examine, repair_all
 from tenex.service.control import control_socket
 from tenex.store.lock import FolderLock
 
 from .doctor_kit import bad, case_of, change, found_by, text_of
 
-RUNNING = DaemonProcess(running=True, pid=1)
+RUNNING = "process 1"
 
 
 # ---- how checks are run
@@ -219,35 +219,39 @@ def test_a_key_is_used_and_not_shown_and_the_offline_model_needs_none(data: Path
 
 def test_the_holder_is_found_without_taking_the_lock(data: Path) -> None:
     """A pid that was left, a holder in this process, and one that wrote nothing; the lock does not change."""
-    path = data / "conversations" / ".lock"
+    folder = data / "conversations"
+    path = folder / ".lock"
     path.write_text("1\n")  # a process that runs and is not a daemon
-    assert lock_holder(path) == DaemonProcess()
-    with FolderLock(data / "conversations"):
-        assert lock_holder(path) == DaemonProcess(running=True, pid=os.getpid())
+    assert lock_holder(folder) == ""
+    with FolderLock(folder):
+        assert lock_holder(folder) == f"process {os.getpid()}"
         case = case_of(data)
         assert not bad(daemon, case)
-        assert case.daemon.running
+        assert case.daemon
     descriptor = os.open(path, os.O_RDWR)
     try:
         os.ftruncate(descriptor, 0)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        assert lock_holder(path).running
+        assert lock_holder(folder)
         with pytest.raises(BlockingIOError), path.open() as second:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         os.close(descriptor)
-    assert lock_holder(path) == DaemonProcess()
+    assert lock_holder(folder) == ""
 
 
-def test_a_lock_of_another_user_is_never_to_be_moved(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_of_another_user_is_never_to_be_moved(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon may hold it: with the file moved away a second one could begin."""
+    real, path = os.open, data / "conversations" / ".lock"
 
-    def refuse(path: Path) -> DaemonProcess:
-        raise PermissionError(errno.EACCES, "refused", str(path))
+    def refuse(name: Any, *flags: Any, **more: Any) -> int:
+        if name == path:
+            raise PermissionError(errno.EACCES, "refused", str(path))
+        return real(name, *flags, **more)
 
-    monkeypatch.setattr(module, "lock_holder", refuse)
-    (found,) = bad(daemon, case_of(data))
-    assert (found.error, "move" in found.fix) == (StoreError, False)
+    monkeypatch.setattr(os, "open", refuse)
+    (found,) = [f for f in await examine(case_of(data), FIRST, ()) if f.level is not Level.OK]
+    assert (found.location, found.message, "move" in found.fix) == (str(path), "cannot be examined (refused)", False)
 
 
 def bound(data: Path) -> socket.socket:
@@ -259,7 +263,7 @@ def bound(data: Path) -> socket.socket:
     return server
 
 
-async def asked(data: Path, process: DaemonProcess = DaemonProcess()) -> list[Finding]:  # noqa: B008 it is frozen
+async def asked(data: Path, process: str = "") -> list[Finding]:
     return [f for f in await found_by(control, case_of(data, daemon=process)) if f.level is not Level.OK]
 
 

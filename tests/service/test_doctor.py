@@ -128,7 +128,7 @@ async def test_what_a_killed_daemon_left_is_repaired(worked_in: Folder) -> None:
     assert out.count("fixed: ") == 4
     assert "not fixed" not in out
     assert not (worked_in.data / "tenex.sock").exists()
-    assert (worked_in.data / "conversations" / "index.damaged-1").read_bytes() == b"nonsense"
+    assert not (worked_in.data / "conversations" / "index.sqlite").exists()
     async with daemon(worked_in) as process:
         assert await process.stop() == 0
     code, report = await examined(worked_in.data)

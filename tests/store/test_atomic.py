@@ -29,18 +29,3 @@ def test_sweep_removes_what_a_killed_replace_left_and_nothing_else(tmp_path: Pat
         (tmp_path / name).write_text("x")
     atomic.sweep(tmp_path)
     assert names(tmp_path) == [".hidden.tmp", ".lock", "notes.tmp", "view.json"]
-
-
-def test_files_folders_and_links_are_renamed_as_they_are_to_names_that_nothing_has(tmp_path: Path) -> None:
-    path = tmp_path / "thing"
-    (path / "deep").mkdir(parents=True)
-    (tmp_path / "thing.old-1").mkdir()
-    target = atomic.set_aside(path, "old")
-    assert target.name == "thing.old-2"
-    assert (target / "deep").is_dir()
-    path.symlink_to(target)
-    assert atomic.set_aside(path, "odd").is_symlink()
-    for number in (3, 4):
-        path.write_text("x")
-        assert atomic.set_aside(path, "old").name == f"thing.old-{number}"
-    assert not path.exists()

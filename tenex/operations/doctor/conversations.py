@@ -4,14 +4,12 @@ A line that a running daemon is writing looks incomplete; then it is not reporte
 """
 
 import asyncio
-import json
 import os
 import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -28,8 +26,9 @@ from tenex.store.index_reader import NAME as INDEX
 from tenex.store.journal_reader import JOURNAL, MARK, VIEW, mark_of, peek_left
 from tenex.store.lock import NAME as LOCK
 from tenex.store.repository import ConversationFolder
-from tenex.store.schema import VERSION, read_only
+from tenex.store.schema import VERSION, read_only, remove
 from tenex.store.verify import verify
+from tenex.store.view_reader import read_view
 
 from . import machine
 from .findings import Case, Finding, Repair, count_text, fault, ok, warning
@@ -69,7 +68,7 @@ def conversations(case: Case) -> Iterator[Finding]:
         if not _ID.fullmatch(path.name):
             yield from _foreign(path)
             continue
-        found = list(_conversation(store, path, is_running=case.daemon.running))
+        found = list(_conversation(store, path, is_running=bool(case.daemon)))
         yield from found
         bad += bool(found)
         whole += not found
@@ -90,7 +89,7 @@ def daemon_journal(case: Case) -> Iterator[Finding]:
         path, message, _ = _parts(folder, gone)
         yield fault(message, path, "move the file away to start without the lessons and profiles in it", StoreDamaged)
         return
-    torn = list(_torn(folder, DAEMON, is_running=case.daemon.running))
+    torn = list(_torn(folder, DAEMON, is_running=bool(case.daemon)))
     yield from torn or [ok("the daemon's own journal is whole", folder / JOURNAL)]
 
 
@@ -157,27 +156,30 @@ def _torn(folder: Path, codec: Codec, *, is_running: bool) -> Iterator[Finding]:
 def _foreign(path: Path) -> Iterator[Finding]:
     """What is beside the conversations' folders."""
     name = path.name
-    if name in (FOLDER, LOCK, PROBE) or name.startswith(machine.PROBE):
+    if name in (FOLDER, LOCK, PROBE) or name.startswith((machine.PROBE, "index.")):
         return
-    if name.startswith("index."):
-        if name.startswith("index.damaged-"):
-            yield warning("a damaged index that was moved away", path, "it was a cache: remove it")
-    elif _LEGACY.fullmatch(name) and path.is_file():
-        if path.with_suffix("").exists():
-            message = "the file of an older program beside the folder of the same conversation: it is not read"
-            yield warning(message, path, "move it out of this folder; the journal is what counts")
-        elif not _is_object(path):
-            message = "the file of an older program cannot be read, so its conversation cannot continue"
-            command = f"`tenex conversations rebuild {path.stem} --from relay`"
-            fix = f"restore it from a backup; or move it away and run {command} while no daemon runs"
-            yield fault(message, path, fix, StoreDamaged)
-        else:
-            fix = f"`tenex conversations import {path}`"
-            yield warning("a conversation of an older program that is not imported", path, fix)
+    if _LEGACY.fullmatch(name) and path.is_file():
+        yield _legacy(path)
     elif atomic.LEFTOVER.fullmatch(name):
         yield _interrupted(path)
     elif not name.startswith("."):  # such as the .gitkeep of a checkout
         yield warning("this is not a conversation: its name is not 64 hex digits", path, "move it out of this folder")
+
+
+def _legacy(path: Path) -> Finding:
+    """The file of an older program."""
+    if path.with_suffix("").exists():
+        message = "the file of an older program beside the folder of the same conversation: it is not read"
+        return warning(message, path, "move it out of this folder; the journal is what counts")
+    try:
+        read_view(path)
+    except StoreDamaged:
+        message = "the file of an older program cannot be read, so its conversation cannot continue"
+        command = f"`tenex conversations rebuild {path.stem} --from relay`"
+        fix = f"restore it from a backup; or move it away and run {command} while no daemon runs"
+        return fault(message, path, fix, StoreDamaged)
+    message = "a conversation of an older program that is not imported"
+    return warning(message, path, f"`tenex conversations import {path}`")
 
 
 def _interrupted(path: Path) -> Finding:
@@ -204,9 +206,8 @@ def index(case: Case) -> Iterator[Finding]:
     if not os.path.lexists(path):
         yield ok("there is no index yet; the next start creates it", path)
         return
-    repair = Repair(partial(_set_index_aside, path), "moved to index.damaged-*", needs_lock=True)
     if not path.is_file():
-        yield replace(fault("this is not a file", path, REBUILD_INDEX, StoreError), repair=repair)
+        yield fault("this is not a file", path, REBUILD_INDEX, StoreError)
         return
     try:
         with closing(read_only(path)) as connection:
@@ -215,22 +216,9 @@ def index(case: Case) -> Iterator[Finding]:
     except (sqlite3.Error, OSError) as error:
         version, checked = VERSION, str(error)
     if checked != "ok":
+        repair = Repair(partial(remove, path), "removed", needs_lock=True)
         yield warning(f"the index is damaged: {checked.splitlines()[0]}", path, REBUILD_INDEX, repair)
     elif version != VERSION:
         yield warning(f"the index is not of version {VERSION}", path, "nothing to do: the next start rebuilds it")
     else:
         yield ok("the index is whole", path)
-
-
-def _set_index_aside(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        if os.path.lexists(part := path.with_name(f"{INDEX}{suffix}")):
-            atomic.set_aside(part, "damaged")
-
-
-def _is_object(path: Path) -> bool:
-    """Whether a file holds a JSON object."""
-    try:
-        return isinstance(json.loads(path.read_bytes()), dict)
-    except (OSError, ValueError, RecursionError):
-        return False

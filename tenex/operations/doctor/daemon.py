@@ -1,10 +1,8 @@
 """Whether a daemon runs on this folder: the lock, the control socket, and problems in the daemon's own status."""
 
 import asyncio
-import errno
 import fcntl
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -15,7 +13,7 @@ from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, Te
 from tenex.service.client import ask
 from tenex.store.lock import NAME
 
-from .findings import Case, DaemonProcess, Finding, Repair, fault, ok, url_text, warning
+from .findings import Case, Finding, Repair, fault, ok, url_text, warning
 
 STATUS_TIMEOUT: Final = 8.0
 """Seconds a busy daemon has to answer with its status."""
@@ -23,56 +21,46 @@ STATUS_TIMEOUT: Final = 8.0
 
 def daemon(case: Case) -> Iterator[Finding]:
     """Report which process holds the folder, and put it into the case."""
-    path = case.paths.conversations / NAME
-    if not path.parent.is_dir():
-        return
-    try:
-        case.daemon = lock_holder(path)
-    except FileNotFoundError:
-        pass
-    except PermissionError:
-        fix = "run this as the user the daemon runs as, or as root"
-        yield fault("this user may not see whether a daemon runs here", path, fix, StoreError)
-        return
-    except OSError as error:
-        fix = "move it away while no daemon runs; the next start creates it"
-        yield fault(f"cannot be opened ({error.strerror})", path, fix, StoreError)
-        return
-    yield ok(f"a daemon runs: {case.daemon}" if case.daemon.running else "no daemon runs here", path.parent)
+    folder = case.paths.conversations
+    if folder.is_dir():
+        case.daemon = lock_holder(folder)
+        yield ok(f"a daemon runs: {case.daemon}" if case.daemon else "no daemon runs here", folder)
 
 
-def lock_holder(path: Path) -> DaemonProcess:
-    """The process that holds a lock file, found without disturbing it.
+def lock_holder(folder: Path) -> str:
+    """The process that holds the lock of a folder, found without disturbing it; empty where none does.
 
     The kernel's list of locks is read. Only if it has none the lock is tried, shared and for an instant: it may be held
     from another container.
 
     Raises:
-        OSError: there is no such file, or it cannot be read.
+        OSError: the lock cannot be read.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    hidden = "a process that cannot be seen from here"
+    try:
+        descriptor = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return ""
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is not a file")
         device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
         with suppress(OSError, ValueError, IndexError):
             for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
                 fields = line.split()
                 if fields[1] == "FLOCK" and fields[5] == device:
-                    return DaemonProcess(running=True, pid=max(int(fields[4]), 0) or None)
+                    return f"process {fields[4]}" if int(fields[4]) > 0 else hidden
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return DaemonProcess(running=True)
-        return DaemonProcess()
+            return hidden
+        return ""
     finally:
         os.close(descriptor)
 
 
 def control(case: Case) -> Iterator[Finding]:
     """Report the state of the control socket, and through it what the daemon could not write or reach."""
-    path, runs = case.paths.socket, case.daemon.running
+    path, runs = case.paths.socket, bool(case.daemon)
     if path.exists() and not path.is_socket():
         yield fault("this is not a socket", path, "move it away; the daemon listens there")
         return

@@ -47,18 +47,6 @@ class Finding:
     """The name of the check; filled in by the runner."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonProcess:
-    """The process that holds the lock of the conversations folder."""
-
-    running: bool = False
-    pid: int | None = None
-    """None where no daemon runs, or its process cannot be seen."""
-
-    def __str__(self) -> str:
-        return f"process {self.pid}" if self.pid else "a process that cannot be seen from here"
-
-
 @dataclass(slots=True, kw_only=True)
 class Case:
     """What is examined; the checks `settings` and `daemon` fill in the last fields for the others."""
@@ -75,7 +63,8 @@ class Case:
     """Whether they are valid: else the next two are not set, and checks that need them are skipped."""
     settings: Settings = field(init=False, repr=False)
     paths: ProjectPaths = field(init=False, repr=False)
-    daemon: DaemonProcess = DaemonProcess()
+    daemon: str = ""
+    """The process that holds the lock of the conversations folder, in words; empty where no daemon runs."""
 
 
 def ok(message: str, location: object = "") -> Finding:

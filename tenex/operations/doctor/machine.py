@@ -89,7 +89,7 @@ def service(case: Case) -> Iterator[Finding]:
         message = f"only {soft} files may be open at once (up to {hard} are permitted)"
         yield warning(message, "the limit on open files", "raise it: `ulimit -n 4096`, or LimitNOFILE= in the unit")
     host, port = case.settings.metrics.host, case.settings.metrics.port
-    if port is not None and not case.daemon.running:
+    if port is not None and not case.daemon:
         try:
             socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
         except OSError as error:
