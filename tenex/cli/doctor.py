@@ -12,10 +12,8 @@ from . import output
 from .options import Globals
 
 if TYPE_CHECKING:
-    from tenex.operations.doctor.findings import Case, Finding
+    from tenex.operations.doctor.findings import Case
     from tenex.operations.doctor.runner import Report
-
-_MARKS = {"ok": "ok", "warning": "warning", "fault": "FAULT"}
 
 
 def doctor(
@@ -58,21 +56,15 @@ def doctor(
 def _as_json(case: "Case", report: "Report") -> dict[str, Any]:
     from tenex import __version__
 
+    shown = ("check", "level", "message", "location", "fix")
     return {
         "data": str(case.data),
         "version": __version__,
         "exit_code": report.exit_code,
-        "faults": _count(report, "fault"),
-        "warnings": _count(report, "warning"),
+        "faults": report.count("fault"),
+        "warnings": report.count("warning"),
         "findings": [
-            {
-                "check": finding.check,
-                "level": str(finding.level),
-                "message": finding.message,
-                "location": finding.location,
-                "fix": finding.fix,
-                "fixable": finding.repair is not None,
-            }
+            {name: getattr(finding, name) for name in shown} | {"fixable": finding.repair is not None}
             for finding in report.findings
         ],
         "fixed": [asdict(fixed) for fixed in report.fixed],
@@ -86,19 +78,10 @@ def _as_text(case: "Case", report: "Report") -> Iterator[str]:
     if report.fixed:
         yield ""
     for finding in report.findings:
-        yield from _lines(finding)
-    counted = [(_count(report, level), level) for level in ("fault", "warning")]
+        mark = "FAULT" if finding.level == "fault" else finding.level
+        head = f"{mark:<7}{'*' if finding.repair is not None else ' '} {finding.check:<13} "
+        yield f"{head}{finding.location}{': ' if finding.location else ''}{finding.message}"
+        if finding.fix:
+            yield f"{' ' * len(head)}-> {output.with_options(finding.fix)}"
+    counted = [(report.count(level), level) for level in ("fault", "warning")]
     yield "\n" + ", ".join(output.count(found, level) if found else f"no {level}s" for found, level in counted)
-
-
-def _lines(finding: "Finding") -> Iterator[str]:
-    star = "*" if finding.repair is not None else " "
-    head = f"{_MARKS[finding.level]:<7}{star} {finding.check:<13} "
-    where = f"{finding.location}: " if finding.location else ""
-    yield f"{head}{where}{finding.message}"
-    if finding.fix:
-        yield f"{' ' * len(head)}-> {output.with_options(finding.fix)}"
-
-
-def _count(report: "Report", level: str) -> int:
-    return sum(finding.level == level for finding in report.findings)

@@ -65,21 +65,18 @@ def program(_: Case) -> Iterator[Finding]:
 
 def unmet_requirements(required: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Requirements that are not met, each with the reason; what only an extra needs may be missing."""
-    for line in required:
-        requirement = Requirement(line)
-        marker = requirement.marker
+    for name, specifier, marker in ((one.name, one.specifier, one.marker) for one in map(Requirement, required)):
         is_extra = marker is not None and not marker.evaluate({"extra": ""})
         if is_extra and "extra" not in str(marker):
             continue
-        wanted = f"{requirement.name}{requirement.specifier}"
         try:
-            version = importlib.metadata.version(requirement.name)
+            version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             if not is_extra:
-                yield wanted, f"{requirement.name} is not installed"
+                yield f"{name}{specifier}", f"{name} is not installed"
             continue
-        if not requirement.specifier.contains(version, prereleases=True):
-            yield wanted, f"{requirement.name} is installed as {version}, and must be {requirement.specifier}"
+        if not specifier.contains(version, prereleases=True):
+            yield f"{name}{specifier}", f"{name} is installed as {version}, and must be {specifier}"
 
 
 def service(case: Case) -> Iterator[Finding]:

@@ -78,7 +78,7 @@ async def _relay(url: str, identity: SecretKey | None) -> list[Finding]:
 async def _connected(url: str, location: str, identity: SecretKey | None) -> list[Finding]:
     timeouts = replace(RelayTimeouts(), auth_timeout=STEP_TIMEOUT / 2)
     async with await open_websocket(url, open_timeout=STEP_TIMEOUT, close_timeout=1) as opened:
-        found = _clock(opened.server_date, location)
+        found = [*_clock(opened.server_date, location)]
         connection = ClientConnection(opened, url, prefix="doctor", identity=identity, timeouts=timeouts, now=time.time)
         tasks = [asyncio.create_task(connection.read()), asyncio.create_task(connection.write())]
         try:
@@ -133,17 +133,15 @@ async def _subscribe(connection: ClientConnection, identity: SecretKey | None) -
     return refusal
 
 
-def _clock(server_date: float | None, location: str) -> list[Finding]:
+def _clock(server_date: float | None, location: str) -> Iterator[Finding]:
     """Compare this machine's clock with the Date of the relay's answer."""
     ahead = time.time() - server_date if server_date is not None else 0.0
-    if abs(ahead) <= MAX_SKEW:
-        return []
-    way = "ahead of" if ahead > 0 else "behind"
-    message = f"this machine's clock is {abs(ahead):,.0f} s {way} the relay's"
+    message = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the relay's"
     fix = "set the clock (`timedatectl set-ntp true`), unless other relays agree with it"
     if abs(ahead) > REFUSED_AHEAD:
-        return [fault(f"{message}; relays refuse events dated so far off", location, fix)]
-    return [warning(message, location, fix)]
+        yield fault(f"{message}; relays refuse events dated so far off", location, fix)
+    elif abs(ahead) > MAX_SKEW:
+        yield warning(message, location, fix)
 
 
 def _reason(error: Exception) -> tuple[str, str]:

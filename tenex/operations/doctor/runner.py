@@ -85,6 +85,10 @@ class Report:
         """0 without a fault; else the highest exit code of the faults' errors."""
         return max((f.error.exit_code for f in self.findings if f.level is Level.FAULT), default=0)
 
+    def count(self, level: str) -> int:
+        """The number of findings of a level."""
+        return sum(finding.level == level for finding in self.findings)
+
 
 async def run_doctor(case: Case, *, fix: bool = False) -> Report:
     """Examine a data folder; with `fix` do every repair first. Raises nothing for what it finds."""
