@@ -95,42 +95,37 @@ async def _connected(url: str, location: str, identity: SecretKey | None) -> lis
 
 
 async def _subscription(connection: ClientConnection, location: str, identity: SecretKey | None) -> Finding:
-    start, note = time.perf_counter(), ""
-    refusal = await _subscribe(connection, identity)
-    if refusal is not None and read_answer(refusal).action is ReasonAction.AUTH:
-        if identity is None:
-            message = "it serves authenticated clients only (NIP-42), and there is no project key"
-            return fault(message, location, "restore the key, or run `tenex init`", RelayUnavailable)
-        if refused := await connection.authenticate():
-            message = f"it asks for authentication (NIP-42) and refuses the project's key: {printable(refused)}"
-            fix = "ask its operator to admit the project's npub, or name another relay"
-            return fault(message, location, fix, RelayUnavailable)
-        note = ", after authentication with the project's key (NIP-42)"
-        refusal = await _subscribe(connection, identity)
-    if refusal is None:
-        return ok(f"serves a subscription in {(time.perf_counter() - start) * 1000:.0f} ms{note}", location)
-    answer = read_answer(refusal)
-    message = f"it refuses the subscription: {answer.text or 'without a reason'}"
-    return fault(message, location, _OTHER if answer.action is ReasonAction.FINAL else _RETRY, RelayUnavailable)
-
-
-async def _subscribe(connection: ClientConnection, identity: SecretKey | None) -> str | None:
-    """Subscribe as the daemon does; None where it was served, else the text of the refusal.
+    """Subscribe as the daemon does, once more after authentication if the relay asks for it.
 
     Raises:
         RelayUnavailable: it closed the connection, or does not answer.
     """
+    start, note = time.perf_counter(), ""
     recipient = {} if identity is None else {"#p": [identity.public]}
-    request = connection.request([{"kinds": list(KINDS), "limit": 1, **recipient}], lambda _: None)
-    if not await request.settled(STEP_TIMEOUT):
-        raise RelayUnavailable(f"it does not answer the subscription for {STEP_TIMEOUT:g} s")
-    if request.eose.done():
-        connection.drop(request)
-        return None
-    refusal = request.closed.result()
-    if refusal is None:
-        raise RelayUnavailable("it closed the connection after the subscription")
-    return refusal
+    while True:
+        request = connection.request([{"kinds": list(KINDS), "limit": 1, **recipient}], lambda _: None)
+        if not await request.settled(STEP_TIMEOUT):
+            raise RelayUnavailable(f"it does not answer the subscription for {STEP_TIMEOUT:g} s")
+        if request.eose.done():
+            connection.drop(request)
+            return ok(f"serves a subscription in {(time.perf_counter() - start) * 1000:.0f} ms{note}", location)
+        refusal = request.closed.result()
+        if refusal is None:
+            raise RelayUnavailable("it closed the connection after the subscription")
+        answer = read_answer(refusal)
+        if note or answer.action is not ReasonAction.AUTH:
+            message = f"it refuses the subscription: {answer.text or 'without a reason'}"
+            fix = _OTHER if answer.action is ReasonAction.FINAL else _RETRY
+        elif identity is None:
+            message = "it serves authenticated clients only (NIP-42), and there is no project key"
+            fix = "restore the key, or run `tenex init`"
+        elif refused := await connection.authenticate():
+            message = f"it asks for authentication (NIP-42) and refuses the project's key: {printable(refused)}"
+            fix = "ask its operator to admit the project's npub, or name another relay"
+        else:
+            note = ", after authentication with the project's key (NIP-42)"
+            continue
+        return fault(message, location, fix, RelayUnavailable)
 
 
 def _clock(server_date: float | None, location: str) -> Iterator[Finding]:
