@@ -302,8 +302,9 @@ async def test_the_index_is_read_and_left_as_it_is(stored: Path) -> None:
 # ---- folders, permissions, keys
 
 
-def test_a_missing_or_foreign_folder_is_reported(tmp_path: Path) -> None:
-    assert "there is no such folder" in text_of(bad(folders, case_of(tmp_path / "nowhere")))
+async def test_a_missing_or_foreign_folder_is_reported_and_not_created(tmp_path: Path) -> None:
+    assert "there is no such folder -> run `tenex init`" in text_of(await examined(tmp_path / "nowhere"))
+    assert not (tmp_path / "nowhere").exists()
     (tmp_path / "something").write_text("of another program")
     assert "holds nothing of tenex" in text_of(bad(folders, case_of(tmp_path)))
 

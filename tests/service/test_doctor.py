@@ -77,13 +77,6 @@ async def test_faults_are_reported_each_once_with_location_and_fix_and_nothing_i
     assert before == {path: path.lstat().st_mtime_ns for path in worked_in.data.rglob("*") if not path.is_dir()}
 
 
-async def test_a_missing_folder_is_reported_and_not_created(tmp_path: Path) -> None:
-    code, report = await examined(tmp_path / "none")
-    assert code == 3
-    assert any("tenex init" in finding["fix"] for finding in wrong(report))
-    assert not (tmp_path / "none").exists()
-
-
 async def test_a_model_is_asked_only_with_probe(folder: Folder) -> None:
     table = 'default = "local:test"\n[models.providers.local]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"'
     _replace(folder.file, b"[models]\n", f"[models]\n{table}\n".encode())

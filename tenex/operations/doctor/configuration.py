@@ -1,6 +1,7 @@
 """Settings, settings that contradict each other, agents, workflows and models."""
 
 import asyncio
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,7 @@ def settings(case: Case) -> Iterator[Finding]:
     """Report all faults of the settings at once; valid ones are put into the case."""
     for name in CONFIG_NAMES:
         path = case.data / name
-        if case.config is None and not path.is_file() and (path.exists() or path.is_symlink()):
+        if case.config is None and os.path.lexists(path) and not path.is_file():
             yield fault("this is not a file, so it is not read", path, "move it away")
     try:
         case.settings = load(

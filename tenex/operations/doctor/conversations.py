@@ -4,6 +4,7 @@ A line that a running daemon is writing looks incomplete; then it is not reporte
 """
 
 import asyncio
+import fnmatch
 import os
 import re
 import shutil
@@ -37,24 +38,21 @@ REBUILD_INDEX: Final = "move it away while no daemon runs: it is a cache, and th
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _LEGACY: Final = re.compile(r"[0-9a-f]{64}\.json")
-_BESIDE: Final = (
-    (
-        re.compile(r"journal(-\d+)?\.torn-.+"),
+_BESIDE: Final = {
+    "journal*.torn-*": (
         "with a torn tail of this journal, kept: steps that a crash interrupted",
         "no acknowledged step was lost; remove it when you have looked",
     ),
-    (
-        re.compile(r"journal\.damaged-.+|(conversation|(orchestratorTurns|phaseTransitions)-\d+)\.damaged-\d+"),
+    "journal.damaged-*": (
         "of this conversation, kept from before it was repaired",
         "the conversation does not need it; remove it when you have looked",
     ),
-    (
-        re.compile(r"journal.*"),
+    "journal*": (
         "beside the journal that do not belong to it, and are never read",
         "a copy, or renamed: look what is in it, and move it out of the folder",
     ),
-)
-"""Files in a conversation's folder that are no part of it: the first pattern that matches; message; fix."""
+}
+"""Files in a conversation's folder that are no part of it; the first pattern counts. Message, fix."""
 
 
 def conversations(case: Case) -> Iterator[Finding]:
@@ -122,8 +120,8 @@ def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) 
             fix = "write in its thread, reload the daemon or restart it, and it is opened again"
             yield warning(message, folder / MARK, fix)
     left = {name for name in names if not segments.number_of(name)}
-    for pattern, message, fix in _BESIDE:
-        if group := {name for name in left if pattern.fullmatch(name)}:
+    for pattern, (message, fix) in _BESIDE.items():
+        if group := set(fnmatch.filter(left, pattern)):
             yield warning(f"{count_text(len(group), 'file')} {message}", folder / min(group), fix)
         left -= group
     leftovers = [name for name in names if atomic.LEFTOVER.fullmatch(name)]

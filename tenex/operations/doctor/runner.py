@@ -103,12 +103,9 @@ async def run_doctor(case: Case, *, fix: bool = False) -> Report:
 
 async def examine(case: Case, first: Sequence[Check], then: Sequence[Check]) -> tuple[Finding, ...]:
     """Run checks, `first` one by one and `then` concurrently; the findings are in the order of the checks."""
-    found: list[Finding] = []
-    for check in first:
-        found += await _run(check, case)
-    for findings in await asyncio.gather(*(_run(check, case) for check in then)):
-        found += findings
-    return tuple(found)
+    found = [await _run(check, case) for check in first]
+    found += await asyncio.gather(*(_run(check, case) for check in then))
+    return tuple(finding for findings in found for finding in findings)
 
 
 async def repair_all(conversations_folder: Path, findings: Sequence[Finding]) -> tuple[Fixed, ...]:
