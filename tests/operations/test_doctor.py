@@ -140,10 +140,14 @@ async def test_no_check_breaks_on_odd_files(tmp_path: Path) -> None:
         (b"[limits]\nturns_per_message = 0\nsame_rout = 3\n", ["", "did you mean `same_route`"]),
     ],
 )
-def test_all_faults_of_the_settings_are_reported_with_their_place(data: Path, raw: bytes, messages: list[str]) -> None:
+async def test_all_faults_of_the_settings_are_reported_with_their_place(
+    data: Path, raw: bytes, messages: list[str]
+) -> None:
+    """What depends on settings is not examined then."""
     (data / "tenex.toml").write_bytes(raw)
     case = case_of(data)
-    *found, last = bad(settings, case)
+    *found, last, program = await examine(case, FIRST, CHECKS)
+    assert program.check == "program"
     assert [(f.level, f.error) for f in found] == [(Level.FAULT, ConfigurationError)] * len(messages)
     assert all(word in text_of(found) for word in messages)
     assert all(f.location.startswith(str(data / "tenex.toml")) for f in found)

@@ -87,20 +87,28 @@ async def test_a_relay_that_does_not_serve_is_a_fault(tmp_path: Path, on_req: An
     assert found.fix
 
 
-@pytest.mark.parametrize("is_admitted", [True, False])
-async def test_a_relay_that_asks_for_authentication_gets_the_projects_key(tmp_path: Path, is_admitted: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_admitted", "later", "what"),
+    [
+        (True, (), "after authentication with the project's key"),
+        (True, ("auth-required: and again",), "refuses the subscription: auth-required: and again"),
+        (False, (), "refuses the project's key: restricted: not on the list"),
+    ],
+)
+async def test_a_relay_that_asks_for_authentication_gets_the_projects_key(
+    tmp_path: Path, is_admitted: bool, later: tuple[str, ...], what: str
+) -> None:
     async def refuses(peer: Peer, event: dict[str, Any]) -> None:
         await peer.send("OK", event["id"], False, "restricted: not on the list")
 
     async with FaultRelay() as relay:
         relay.on_connect = lambda peer: peer.send("AUTH", "a challenge")
-        relay.on_req = _closes("auth-required: who are you?")
+        relay.on_req = _closes("auth-required: who are you?", *later)
         relay.on_auth = relay.on_auth if is_admitted else refuses
         (found,) = await look(tmp_path, relay.url)
         (greeting,) = [frame[1] for _, frame in relay.frames if frame[0] == "AUTH"]
     assert greeting["pubkey"] == KeyRing(tmp_path / "data" / "keys").get("project").public
-    admitted, refused = "after authentication with the project's key", "refuses the project's key: restricted: not on"
-    assert (admitted if is_admitted else refused) in found.message
+    assert what in found.message
     assert is_admitted or "npub" in found.fix
 
 
