@@ -49,13 +49,14 @@ def status(
 
 
 async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
-    from tenex.operations.doctor.daemon import lock_holder
     from tenex.service.client import ask
 
     state, fault = "unresponsive", ""
     try:
         report: dict[str, Any] = await ask(where.socket, "status", patience=patience)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        from tenex.operations.doctor.daemon import lock_holder
+
         state = "stopped"
         with suppress(OSError):  # the report from the files says what cannot be read
             if holder := lock_holder(where.conversations):
