@@ -84,9 +84,9 @@ ENDS = {"can_end": True, "waived": ["chores"]}
 @pytest.mark.parametrize(
     ("words", "more", "expected"),
     [
-        (["execute", "verification"], {}, USER),
+        (["execute", "verification"], {}, to("execute")),
         ([], {"permitted": ["plan"]}, to("chat", "project-manager")),
-        (["chores"], {"still_to_reflect": BOTH}, ("reflection", BOTH)),
+        (["chores"], {"still_to_reflect": BOTH, "open_gates": ["reflection"]}, ("reflection", BOTH)),
         (["chores", "reflection"], {"open_gates": ["reflection"]}, to("reflection")),
         (["execute:failed"], {}, to("execute")),
         (["execute:timed_out"], {}, to("execute")),
@@ -96,7 +96,7 @@ ENDS = {"can_end": True, "waived": ["chores"]}
         (["plan"], {"permitted": []}, USER),
         (["execute"], WAIVED, to("chores")),
         (["execute"], ENDS, END),
-        (["verification:verified"], ENDS, END),
+        (["execute", "verification:verified"], ENDS, END),
         (["chores"], ENDS, END),
         (["execute"], NO, to("verification")),
         (["execute"], {**NO, "rejections": ["no", "no"]}, USER),

@@ -3,27 +3,23 @@
 Patterns are anchored at a clause and bounded, so that reading takes time linear in the length of any message.
 """
 
-import ast
 import json
 import re
-import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal
 
 _SUFFIXES = "c|cfg|css|csv|go|html?|ini|java|js|json|log|md|py|rb|rs|rst|sh|sql|toml|ts|txt|xml|ya?ml"
 FILE = rf"(?<![\w./~@+-])(?P<path>[\w./~@+-]*\w\.(?:{_SUFFIXES}))(?![\w/-])"
 _QUOTE = re.compile(r'```\w*\n(.*?)```|"([^"]*)"|“([^“”]*)”|`([^`]*)`', re.DOTALL)
 _MASK = re.compile("\ue000(\\d+)\ue001")
-_PRIVATE = re.compile("[\ue000\ue001]")
 _SPACES = re.compile(r"\s{20,}")  # long runs would make patterns slow
 _VERB = re.compile(
     r"\b(?:create|write|make|save|put|overwrite|add|append|change|replace|read|show|list)\b", re.IGNORECASE
 )
-_CLAUSE = re.compile(r"(?:[.;!?:\n]\s*|\b(?:and|then|also|please|to|you)\s+)\Z", re.IGNORECASE)
+_JOINT = re.compile(  # between two clauses that begin with a verb
+    rf"(?:(?:[.;!?:\n]|\b(?:and|but|then|also|please|to|you)\b)[^\S\n]*){{1,6}}(?={_VERB.pattern})", re.IGNORECASE
+)
 _LEFT_OUT = re.compile(r"\[… \d+ characters left out …\]")  # what a prompt shows in place of a long message's middle
-_JOINT = re.compile(r"[,;.]?\s*(?:\b(?:and|but|then|also|please)\s*){0,3}\Z", re.IGNORECASE)
 _CLAUSES = 50  # tasks of one message
 
 Kind = Literal["write", "program", "append", "replace", "function", "read", "list"]
@@ -71,46 +67,20 @@ class Task:
             case "append":
                 return before if f"\n{self.text}\n" in f"\n{before}" else before + _ended(self.text)
             case "function":
-                return self._with_function(before)
-            case "replace":
-                return self._with_replacement(content)
+                source = f"def {self.old}:\n    return {self.text}\n"
+                return before if source in before else f"{before}\n\n{source}" if before.strip() else source
+            case "replace":  # whole words: "cat" leaves "category" alone; what is replaced already is matched first
+                pattern = rf"(?<!\w)(?:{re.escape(self.text)}|{re.escape(self.old)})(?!\w)"
+                changed, count = re.subn(pattern, lambda _: self.text, content or "")
+                if not count:
+                    raise CannotApply(f"{self.path} does not hold “{short(self.old)}”")
+                return changed
             case _:
                 return _ended(self.text)
-
-    def _with_function(self, before: str) -> str:
-        source = f"def {self.old}:\n    return {self.text}\n"
-        if source in before:
-            return before
-        if not _is_python(source) or not _is_python(before):
-            raise CannotApply(f"`def {self.old}: return {short(self.text)}` or {self.path} is not valid Python")
-        if re.search(rf"^def {self.old.partition('(')[0]}\(", before, re.MULTILINE):
-            raise CannotApply(f"{self.path} has another function of that name")
-        return f"{before}\n\n{source}" if before.strip() else source
-
-    def _with_replacement(self, content: str | None) -> str:
-        if content is None:
-            raise CannotApply(f"{self.path} does not exist")
-        pattern = rf"(?<!\w){re.escape(self.old)}(?!\w)"  # whole words: "cat" leaves "category" alone
-        if self.text in content and not re.search(pattern, content.replace(self.text, "")):
-            return content
-        changed, count = re.subn(pattern, lambda _: self.text, content)
-        if not count:
-            raise CannotApply(f"{self.path} does not hold “{short(self.old)}”")
-        return changed
 
 
 def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
-
-
-def _is_python(source: str) -> bool:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an odd escape in a user's text is their business
-        try:
-            ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # nesting too deep is one of the latter
-            return False
-    return True
 
 
 def short(text: str, limit: int = 60) -> str:
@@ -120,6 +90,7 @@ def short(text: str, limit: int = 60) -> str:
 
 
 _PARTS = {
+    "PROGRAM": FILE.replace(_SUFFIXES, "py"),
     "FILE": FILE,
     "THE": r"(?:(?:the|a|an|my|new|python|text|file|called|named|lines?|words?|saying) ){0,5}",
     "CALL": r"(?P<old>[a-z_]\w*\([^()]{0,200}\))",
@@ -148,26 +119,12 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("replace", _pattern(r"(?:change|replace) OLD (?:to|with|by) TEXT in THEFILE")),
     ("append", _pattern(r"(?:append|add) to THEFILE:? REST")),
     ("append", _pattern(r"(?:append|add) THETEXT to THEFILE")),
-    ("program", _pattern(r".{0,300}?FILE,? PRINTS")),
+    ("program", _pattern(r".{0,300}?PROGRAM,? PRINTS")),
     ("program", _pattern(r".{0,100}?\b(?:script|program) PRINTS")),
     ("write", _pattern(r"(?:create|make|write) an empty THEFILE(?P<text>)")),
     ("write", _pattern(r"(?:create|make|write|overwrite|replace|save|put) THEFILEWITH\s*REST")),
     ("write", _pattern(r"(?:write|save|put) THETEXT (?:to|into|in) THEFILE")),
 )
-
-_FLAGS = re.IGNORECASE | re.DOTALL
-Intent = Literal["execute", "plan", "brainstorm", "assent", "chat"]
-_BRAINSTORM = re.compile(r"\W*(?:\w+\W+){0,3}?(?:brainstorm|ideas|what if|could we)\b", re.IGNORECASE)
-_PLAN = re.compile(
-    r"\W*(?:(?:please|let's|now|ok|first|can you)\W+){0,2}(?:plan|design)\b"
-    r"|.{0,200}\b(?:architecture|how should (?:we|i))\b",
-    _FLAGS,
-)
-_ASSENT = re.compile(
-    r"(?:yes|yep|yeah|ok|okay|sure|fine|good|go on|go ahead|continue|proceed|do it|please do|try again|approved)\b",
-    re.IGNORECASE,
-)
-_QUESTION = re.compile(r"\s*(?:what|how|why|who|when|where|which|is|are|was|does|did|am)\b.*\?\s*\Z", _FLAGS)
 
 
 def read_request(text: str) -> tuple[Task, ...]:
@@ -183,47 +140,68 @@ def read_request(text: str) -> tuple[Task, ...]:
         quotes.append(inner)
         return f"\ue000{len(quotes) - 1}\ue001"
 
-    masked = _SPACES.sub(" ", _QUOTE.sub(mask, _PRIVATE.sub("", text).replace("\r\n", "\n")))
-    tasks = (_read_clause(clause, quotes) for clause in islice(_clauses(masked), _CLAUSES))
-    return tuple(task for task in tasks if task is not None)
+    def plain(text: str) -> str:
+        """The first quotation, where the text begins with one; else the text with its quotations put back."""
+        if first := _MASK.match(text):
+            return quotes[int(first[1])].removesuffix("\n")
+        return _MASK.sub(lambda found: quotes[int(found[1])], text)
+
+    masked = _QUOTE.sub(mask, re.sub("[\ue000\ue001]", "", text).replace("\r\n", "\n"))
+    tasks = []
+    for part in _JOINT.split(_SPACES.sub(" ", masked), _CLAUSES):
+        verb = _VERB.search(part)
+        clause = part[verb.start() if verb else 0 :].rstrip(" \n,;").removesuffix(".")
+        for kind, pattern in _PATTERNS:
+            groups = found.groupdict("") if (found := pattern.match(clause)) else {}
+            if found and not (kind == "program" and re.search(FILE, groups["text"])):
+                old, new = (plain(groups.get(name, "").strip()) for name in ("old", "text"))
+                tasks.append(Task(kind=kind, path=groups.get("path", ""), old=old, text=new))
+                break
+    return tuple(tasks)
 
 
-def _clauses(text: str) -> Iterable[str]:
-    """The parts of a message that begin with a verb; the whole message where it has none."""
-    verbs = [found.start() for found in _VERB.finditer(text)]
-    starts = [at for n, at in enumerate(verbs) if n == 0 or _CLAUSE.search(text[max(0, at - 20) : at])] or [0]
-    return (text[at:end] for at, end in zip(starts, [*starts[1:], len(text)], strict=True))
+_FLAGS = re.IGNORECASE | re.DOTALL
+_BRAINSTORM = re.compile(r"\W*(?:\w+\W+){0,3}?(?:brainstorm|ideas|what if|could we)\b", re.IGNORECASE)
+_PLAN = re.compile(
+    r"\W*(?:(?:please|let's|now|ok|first|can you)\W+){0,2}(?:plan|design)\b"
+    r"|.{0,200}\b(?:architecture|how should (?:we|i))\b",
+    _FLAGS,
+)
+_ASSENT = re.compile(
+    r"(?:yes|yep|yeah|ok|okay|sure|fine|good|go on|go ahead|continue|proceed|do it|please do|try again|approved)\b",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(r"\s*(?:what|how|why|who|when|where|which|is|are|was|does|did|am)\b.*\?\s*\Z", _FLAGS)
+
+SELF = "I am tenex's offline model: I follow fixed rules and cannot think."
+_SMALL_TALK = (
+    (r"(?:hi|hello|hey|good (?:morning|day|evening))\b", f"Hello. {SELF} Try: “Create hello.py that prints hello”."),
+    (r"(?:thanks|thank you|thx|cheers|great|nice|perfect|well done)\b", "You are welcome. Write when you need more."),
+    (r"(?:bye|goodbye|see you)\b", "Goodbye. The files stay in the workspace; write here when you need more."),
+    (
+        r"(?:no|no thanks|never mind|not now|nothing)\W*\Z",
+        "All right, I change nothing. Write when you need something.",
+    ),
+)
 
 
-def _read_clause(clause: str, quotes: list[str]) -> Task | None:
-    clause = clause[:-60] + _JOINT.sub("", clause[-60:])
-    for kind, pattern in _PATTERNS:
-        found = pattern.match(clause)
-        if found is None:
-            continue
-        groups = {"path": "", "old": "", "text": "", **found.groupdict()}
-        if kind == "program" and (
-            groups["path"].rpartition(".")[2] not in ("", "py") or re.search(FILE, groups["text"])
-        ):
-            continue
-        old, text = (_plain(groups[name].strip(), quotes) for name in ("old", "text"))
-        return Task(kind=kind, path=groups["path"], old=old, text=text)
-    return None
+def small_talk(text: str) -> str:
+    """The answer to a greeting, thanks, a goodbye or a refusal; empty where the message is more than that."""
+    if len(text.split()) > 5 or re.search(FILE, text[:60]):
+        return ""
+    return next((answer for pattern, answer in _SMALL_TALK if re.match(pattern, text.strip(), re.IGNORECASE)), "")
 
 
-def _plain(text: str, quotes: list[str]) -> str:
-    """The first quotation, where the text begins with one; else the text with its quotations put back."""
-    if first := _MASK.match(text):
-        return quotes[int(first[1])].removesuffix("\n")
-    return _MASK.sub(lambda found: quotes[int(found[1])], text)
-
-
-def intent_of(text: str) -> Intent:
-    """The phase a message leads to; `assent` where it only agrees."""
+def intent_of(text: str, here: str, *, is_asked: bool) -> str:
+    """The phase a message leads to from another one; `is_asked`: an earlier message asks for work."""
+    if small_talk(text):
+        return "chat"
     if _BRAINSTORM.match(text):
         return "brainstorm"
     if _PLAN.match(text):
         return "plan"
     if read_request(text):
         return "execute"
-    return "assent" if len(text) < 60 and _ASSENT.match(text.strip()) else "chat"
+    if len(text) >= 60 or not _ASSENT.match(text.strip()):
+        return "chat"
+    return "execute" if is_asked or here == "plan" else "plan" if here == "brainstorm" else "chat"

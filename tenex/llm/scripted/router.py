@@ -9,14 +9,13 @@ from typing import Any
 from tenex.core.messages import ModelRequest, Note
 
 from .requests import intent_of, read_request, short
-from .worker import NOTHING_DONE, UNDERSTOOD, small_talk
+from .worker import NOTHING_DONE, UNDERSTOOD
 
 _REPAIRS = 2  # rounds of repair in a row: more of the same rules would not help
 _USUAL = {"chat": "project-manager", "brainstorm": "project-manager", "plan": "planner"}
 
 Question = dict[str, Any]
 """The document of `tenex.workflows.phases.router_prompt`."""
-Turn = dict[str, Any]
 
 
 def answer_route(request: ModelRequest) -> str:
@@ -24,25 +23,16 @@ def answer_route(request: ModelRequest) -> str:
     notes = [entry.text for entry in request.entries if isinstance(entry, Note) and entry.title == "routing"]
     try:
         question: Question = json.loads(notes[-1])
-        rejections = question["rejections"]
-        if not rejections:
-            return _choose(question)
-        if len(rejections) == 1 and (gate := _open_gate(question)):
-            return _go(question, gate, f"the gate {gate} is open")
-        if len(rejections) == 1 and _news(question):
-            return _by_text(question)
-        return _wait(f"the decision was rejected: {short(rejections[-1], 200)}")
+        if len(question["rejections"]) > 1:  # the first may be of another model
+            return _decision(["USER"], f"the decision was rejected: {short(question['rejections'][-1], 200)}")
+        return _choose(question)
     except (LookupError, TypeError, ValueError):
-        return _wait("the routing question could not be read")
+        return _decision(["USER"], "the routing question could not be read")
 
 
 def _decision(agents: list[str], reason: str, phase: str = "") -> str:
     fields = {"agents": agents, "phase": phase, "reason": reason}
     return json.dumps({name: value for name, value in fields.items() if value}, ensure_ascii=False)
-
-
-def _wait(reason: str) -> str:
-    return _decision(["USER"], reason)
 
 
 def _go(question: Question, phase: str, reason: str) -> str:
@@ -52,118 +42,64 @@ def _go(question: Question, phase: str, reason: str) -> str:
     usual = _USUAL.get(phase, "executor")
     workers = [worker for worker in question["roster"] if worker["kind"] == "worker"]
     workers.sort(key=lambda worker: (worker["slug"] != usual, phase not in worker["phases"]))
-    return _decision([workers[0]["slug"]], reason, phase) if workers else _wait(f"no agent can work in {phase}")
-
-
-def _on(question: Question, gate: str, reason: str) -> str:
-    """Go on to a gate, or past waived ones to the next, or to the end."""
-    if question["can_end"]:
-        return _decision(["END"], "the work is done and the gates ahead are waived")
-    if gate in question["waived"]:
-        gate = _open_gate(question) or gate
-    return _go(question, gate, reason)
-
-
-def _open_gate(question: Question) -> str | None:
-    gates = (gate for gate in question["open_gates"] if gate not in question["waived"])
-    return next((gate for gate in gates if gate in question["permitted"]), None)
-
-
-def _news(question: Question) -> list[str]:
-    """The messages since the last turn opened."""
-    last = question["turns"][-1]["turn"] if question["turns"] else None
-    return [message["text"] for message in question["messages"] if message["after_turn"] == last]
-
-
-def _since(question: Question) -> list[Turn]:
-    """The turns since the newest message; all of them where there are none."""
-    turns: list[Turn] = question["turns"]
-    newest = question["messages"][-1]["after_turn"] if question["messages"] else None
-    start = next((at for at, turn in enumerate(turns, start=1) if turn["turn"] == newest), 0)
-    return turns[start:] or turns
-
-
-def _finished(turn: Turn) -> list[dict[str, Any]]:
-    return [completion for completion in turn["completions"] if completion["outcome"] == "finished"]
+    if not workers:
+        return _decision(["USER"], f"no agent can work in {phase}")
+    return _decision([workers[0]["slug"]], reason, phase)
 
 
 def _choose(question: Question) -> str:
-    news = _news(question)
     if not question["turns"]:
-        return _by_text(question) if question["messages"] else _wait("there is no message yet")
+        return _answer(question, "there is no message yet")
     last = question["turns"][-1]
-    done = _finished(last)
-    if not done and last["phase"] != "reflection":
-        return _after_failure(question, last)
-    match last["phase"]:
-        case "plan" if "execute" in question["permitted"]:
-            return _go(question, "execute", "the plan is made")
-        case "execute" if not all((one["summary"] or "").startswith(NOTHING_DONE) for one in done):
-            return _on(question, "verification", "the changes have to be tested")
-        case "verification":
-            return _after_verification(question, {one["verdict"] for one in done})
-        case "chores":
-            return _on(question, "reflection", "the workspace is tidy")
-        case "reflection":
-            return _after_reflection(question)
-        case "chat" if not news and any((one["text"] or "").startswith(UNDERSTOOD) for one in done):
-            return _go(question, "execute", "the request is understood")
-        case _:
-            return _by_text(question) if news else _wait("the message is answered")
+    phase, done = last["phase"], [one for one in last["completions"] if one["outcome"] == "finished"]
+    verdicts = {one["verdict"] for one in done}
+    if not done and phase != "reflection":
+        return _repeat(question, phase, last["agents"], "failed work is tried again", 1)
+    if any((one["summary"] or "").startswith(NOTHING_DONE) for one in done):
+        return _answer(question, "the message is answered")
+    if phase == "verification" and verdicts != {"verified"}:
+        return _repeat(question, "execute", [], "verification found issues", _REPAIRS)
+    is_understood = any((one["text"] or "").startswith(UNDERSTOOD) for one in done)
+    if (phase == "plan" or is_understood) and "execute" in question["permitted"]:
+        return _go(question, "execute", "what is wanted is clear")
+    for target in ("execute", "chat") if question["can_end"] else ("execute",):
+        if target in question["permitted"] and _has_late_request(question):
+            return _go(question, target, "the user asked for more in the meantime")
+    if phase in ("execute", "verification", "chores", "reflection"):
+        if question["can_end"]:
+            return _decision(["END"], "the work is done and no gate is open")
+        gates = (gate for gate in question["open_gates"] if gate not in question["waived"])
+        if gate := next((gate for gate in gates if gate in (phase, *question["permitted"])), None):
+            return _go(question, gate, f"the gate {gate} is open")
+    return _answer(question, "the message is answered")
 
 
-def _by_text(question: Question) -> str:
-    """Go where the newest message leads, as far as that phase is permitted."""
-    texts = [message["text"] for message in question["messages"]]
-    last = question["turns"][-1]["phase"] if question["turns"] else ""
-    intent = "chat" if small_talk(texts[-1]) else intent_of(texts[-1])
-    if intent == "assent":
-        is_asked = last == "plan" or any(map(read_request, texts))
-        intent = "execute" if is_asked else "plan" if last == "brainstorm" else "chat"
+def _repeat(question: Question, phase: str, agents: list[str], reason: str, times: int) -> str:
+    """Work in a phase again, unless its turns since the newest message were that many, or a user has stopped it."""
+    turns, written = question["turns"], {message["after_turn"] for message in question["messages"]}
+    start = max((at for at, turn in enumerate(turns, start=1) if turn["turn"] in written), default=0)
+    is_stopped = any(one["outcome"] == "stopped" for one in turns[-1]["completions"])
+    if is_stopped or sum(turn["phase"] == phase for turn in turns[start:]) > times:
+        return _answer(question, f"the work in {phase} was stopped, or has failed too often")
+    return _decision(agents, reason, phase) if agents else _go(question, phase, reason)
+
+
+def _has_late_request(question: Question) -> bool:
+    """Whether a request came after the last execution; one during reflection is carried over by END."""
+    turns = question["turns"]
+    executed = max((at for at, turn in enumerate(turns, start=1) if turn["phase"] == "execute"), default=0)
+    late = {turn["turn"] for turn in turns[executed:] if turn["phase"] != "reflection"}
+    texts = [one["text"] for one in question["messages"] if one["after_turn"] in late or not executed]
+    return any(intent_of(text, "", is_asked=False) == "execute" for text in texts)
+
+
+def _answer(question: Question, why_not: str) -> str:
+    """Go where the messages since the last turn lead, as far as that phase is permitted; wait where there are none."""
+    messages, turns = question["messages"], question["turns"]
+    if not messages or (turns and messages[-1]["after_turn"] != turns[-1]["turn"]):
+        return _decision(["USER"], why_not)
+    texts, here = [str(message["text"]) for message in messages], question["phase"]
+    intent = intent_of(texts[-1], here if turns else "", is_asked=any(map(read_request, texts)))
     wanted = (intent, "execute" if intent == "plan" else "chat", "chat")
-    phase = next((one for one in wanted if one in (question["phase"], *question["permitted"])), question["phase"])
+    phase = next((one for one in wanted if one in (here, *question["permitted"])), here)
     return _go(question, phase, f"“{short(texts[-1])}” leads to {phase}")
-
-
-def _after_failure(question: Question, last: Turn) -> str:
-    news = _news(question)
-    if news and intent_of(news[-1]) != "assent":
-        return _by_text(question)
-    if not news and any(completion["outcome"] == "stopped" for completion in last["completions"]):
-        return _wait("the work was stopped")
-    failed = [turn for turn in _since(question) if turn["phase"] == last["phase"] and not _finished(turn)]
-    if not news and len(failed) > 1:
-        return _wait(f"the work in {last['phase']} failed a second time")
-    return _decision(last["agents"], "failed work is tried again", last["phase"])
-
-
-def _after_verification(question: Question, verdicts: set[str | None]) -> str:
-    if verdicts == {"verified"}:
-        if _has_new_request(question):
-            return _go(question, "execute", "the user asked for more in the meantime")
-        return _on(question, "chores", "the work is verified")
-    if "issues" not in verdicts:
-        return _wait("verification ended without a verdict")
-    rounds = sum(one["verdict"] == "issues" for turn in _since(question) for one in turn["completions"])
-    if rounds > _REPAIRS and not _news(question):
-        return _wait(f"verification still finds issues after {_REPAIRS} repairs")
-    return _go(question, "execute", "verification found issues")
-
-
-def _after_reflection(question: Question) -> str:
-    if question["can_end"] and _has_new_request(question):
-        return _go(question, "chat", "the user asked for more in the meantime")
-    if question["can_end"]:
-        return _decision(["END"], "everyone has reflected and no gate is open")
-    if question["still_to_reflect"] and "reflection" in question["open_gates"]:
-        return _go(question, "reflection", "they have not reflected yet")
-    gate = _open_gate(question)
-    return _go(question, gate, f"the gate {gate} is open") if gate else _wait("an open gate cannot be reached")
-
-
-def _has_new_request(question: Question) -> bool:
-    """Whether a request came after the last execution began; one during reflection is carried over by END."""
-    phases = [turn["phase"] for turn in question["turns"]]
-    executed = len(phases) - phases[::-1].index("execute") if "execute" in phases else 0
-    late = {turn["turn"] for turn in question["turns"][executed:] if turn["phase"] != "reflection"}
-    return any(message["after_turn"] in late and read_request(message["text"]) for message in question["messages"])
