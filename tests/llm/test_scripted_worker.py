@@ -125,7 +125,9 @@ def test_a_value_is_read_as_what_it_looks_like() -> None:
 
 
 def test_after_its_calls_a_speaker_reports_them_and_does_not_repeat_them() -> None:
-    call = CallRequest(id=CallId("1"), tool="handoff", arguments={"target": "executor"})
+    call = CallRequest(
+        id=CallId("1"), tool="handoff", arguments={"target": "executor", "reason": "the user asked for it"}
+    )
     done = (ModelStep(calls=(call,)), CallResult(id=call.id, tool="handoff", ok=True, content="executor speaks."))
     answered = answer_work(work("hand off to executor", *done, tools=WORDS))
     assert answered.text == "This is planner. As you asked: executor speaks."

@@ -20,9 +20,14 @@ _JOINT = re.compile(  # between two clauses that begin with a verb
     rf"(?:(?:[.;!?:\n]|\b(?:and|but|then|also|please|to|you)\b)[^\S\n]*){{1,6}}(?={_VERB.pattern})", re.IGNORECASE
 )
 _LEFT_OUT = re.compile(r"\[… \d+ characters left out …\]")  # what a prompt shows in place of a long message's middle
-_CLAUSES = 50  # tasks of one message
+_MOST = 50  # tasks of one message
 
 Kind = Literal["write", "program", "append", "replace", "function", "read", "list"]
+_CLAUSES = {
+    "program": "prints “{text}”",
+    "replace": "has “{text}” instead of “{old}”",
+    "function": "has `{old}`, which returns `{text}`",
+}
 
 
 class CannotApply(Exception):
@@ -40,17 +45,14 @@ class Task:
     old: str = ""
     """The replaced words, or the function's header, such as `add(a, b)`."""
 
+    @property
+    def is_change(self) -> bool:
+        """Whether it changes the file."""
+        return self.kind not in ("read", "list")
+
     def describe(self) -> str:
         """A clause about the file, such as `prints “hello”`."""
-        match self.kind:
-            case "program":
-                return f"prints “{short(self.text)}”"
-            case "replace":
-                return f"has “{short(self.text)}” instead of “{short(self.old)}”"
-            case "function":
-                return f"has `{self.old}`, which returns `{short(self.text)}`"
-            case _:
-                return f"holds “{short(self.text)}”" if self.text else "is empty"
+        return _CLAUSES.get(self.kind, "holds “{text}”").format(text=short(self.text), old=short(self.old))
 
     def apply(self, content: str | None) -> str:
         """The file's content with the task done, None being no file; doing it twice changes nothing.
@@ -148,7 +150,7 @@ def read_request(text: str) -> tuple[Task, ...]:
 
     masked = _QUOTE.sub(mask, re.sub("[\ue000\ue001]", "", text).replace("\r\n", "\n"))
     tasks = []
-    for part in _JOINT.split(_SPACES.sub(" ", masked), _CLAUSES):
+    for part in _JOINT.split(_SPACES.sub(" ", masked), _MOST):
         verb = _VERB.search(part)
         clause = part[verb.start() if verb else 0 :].rstrip(" \n,;").removesuffix(".")
         for kind, pattern in _PATTERNS:
