@@ -163,15 +163,13 @@ def read_request(text: str) -> tuple[Task, ...]:
 
 
 _FLAGS = re.IGNORECASE | re.DOTALL
-_BRAINSTORM = re.compile(r"\W*(?:\w+\W+){0,3}?(?:brainstorm|ideas|what if|could we)\b", re.IGNORECASE)
-_PLAN = re.compile(
-    r"\W*(?:(?:please|let's|now|ok|first|can you)\W+){0,2}(?:plan|design)\b"
-    r"|.{0,200}\b(?:architecture|how should (?:we|i))\b",
-    _FLAGS,
+_INTENTS = (
+    ("brainstorm", r"\W*(?:\w+\W+){0,3}?(?:brainstorm|ideas|what if|could we)\b"),
+    ("plan", r"\W*(?:(?:please|let's|now|ok|first|can you)\W+){0,2}(?:plan|design)\b"),
+    ("plan", r".{0,200}\b(?:architecture|how should (?:we|i))\b"),
 )
-_ASSENT = re.compile(
-    r"(?:yes|yep|yeah|ok|okay|sure|fine|good|go on|go ahead|continue|proceed|do it|please do|try again|approved)\b",
-    re.IGNORECASE,
+_ASSENT = (
+    r"\s*(?:yes|yeah|ok|okay|sure|fine|good|go (?:on|ahead)|continue|proceed|do it|please do|try again|approved)\b"
 )
 _QUESTION = re.compile(r"\s*(?:what|how|why|who|when|where|which|is|are|was|does|did|am)\b.*\?\s*\Z", _FLAGS)
 
@@ -180,10 +178,7 @@ _SMALL_TALK = (
     (r"(?:hi|hello|hey|good (?:morning|day|evening))\b", f"Hello. {SELF} Try: “Create hello.py that prints hello”."),
     (r"(?:thanks|thank you|thx|cheers|great|nice|perfect|well done)\b", "You are welcome. Write when you need more."),
     (r"(?:bye|goodbye|see you)\b", "Goodbye. The files stay in the workspace; write here when you need more."),
-    (
-        r"(?:no|no thanks|never mind|not now|nothing)\W*\Z",
-        "All right, I change nothing. Write when you need something.",
-    ),
+    (r"(?:no|no thanks|never mind|not now|nothing)\W*\Z", "All right, I change nothing. Write when you need more."),
 )
 
 
@@ -198,12 +193,10 @@ def intent_of(text: str, here: str, *, is_asked: bool) -> str:
     """The phase a message leads to from another one; `is_asked`: an earlier message asks for work."""
     if small_talk(text):
         return "chat"
-    if _BRAINSTORM.match(text):
-        return "brainstorm"
-    if _PLAN.match(text):
-        return "plan"
+    if named := [intent for intent, words in _INTENTS if re.match(words, text, _FLAGS)]:
+        return named[0]
     if read_request(text):
         return "execute"
-    if len(text) >= 60 or not _ASSENT.match(text.strip()):
+    if len(text) >= 60 or not re.match(_ASSENT, text, _FLAGS):
         return "chat"
     return "execute" if is_asked or here == "plan" else "plan" if here == "brainstorm" else "chat"

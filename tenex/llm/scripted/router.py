@@ -1,6 +1,6 @@
 """Routing by fixed rules: the newest message chooses the first phase, then the gates are passed in order.
 
-Issues are repaired twice and failed work is tried again once; after that, and in chat and brainstorm, the user is next.
+Issues are repaired twice; after that, after failed work, and in chat and brainstorm, the user is next.
 """
 
 import json
@@ -11,7 +11,7 @@ from tenex.core.messages import ModelRequest, Note
 from .requests import intent_of, read_request, short
 from .worker import NOTHING_DONE, UNDERSTOOD
 
-_REPAIRS = 2  # rounds of repair in a row: more of the same rules would not help
+_REPAIRS = 2  # of a cycle: more of the same rules would not help
 _USUAL = {"chat": "project-manager", "brainstorm": "project-manager", "plan": "planner"}
 
 Question = dict[str, Any]
@@ -50,45 +50,36 @@ def _go(question: Question, phase: str, reason: str) -> str:
 def _choose(question: Question) -> str:
     if not question["turns"]:
         return _answer(question, "there is no message yet")
-    last = question["turns"][-1]
-    phase, done = last["phase"], [one for one in last["completions"] if one["outcome"] == "finished"]
-    verdicts = {one["verdict"] for one in done}
+    turns, permitted = question["turns"], question["permitted"]
+    phase, done = turns[-1]["phase"], [one for one in turns[-1]["completions"] if one["outcome"] == "finished"]
     if not done and phase != "reflection":
-        return _repeat(question, phase, last["agents"], "failed work is tried again", 1)
+        return _answer(question, f"the work in {phase} failed")
     if any((one["summary"] or "").startswith(NOTHING_DONE) for one in done):
         return _answer(question, "the message is answered")
-    if phase == "verification" and verdicts != {"verified"}:
-        return _repeat(question, "execute", [], "verification found issues", _REPAIRS)
-    is_understood = any((one["text"] or "").startswith(UNDERSTOOD) for one in done)
-    if (phase == "plan" or is_understood) and "execute" in question["permitted"]:
+    if phase == "verification" and {one["verdict"] for one in done} != {"verified"}:
+        if sum(one["verdict"] == "issues" for turn in turns for one in turn["completions"]) > _REPAIRS:
+            return _answer(question, f"there are issues after {_REPAIRS} repairs")
+        return _go(question, "execute", "verification found issues")
+    is_understood = phase == "plan" or any((one["text"] or "").startswith(UNDERSTOOD) for one in done)
+    if is_understood and "execute" in permitted:
         return _go(question, "execute", "what is wanted is clear")
-    for target in ("execute", "chat") if question["can_end"] else ("execute",):
-        if target in question["permitted"] and _has_late_request(question):
-            return _go(question, target, "the user asked for more in the meantime")
+    ways = [one for one in ("execute", "chat") if one in permitted]
+    if ways and _has_late_request(question):
+        return _go(question, ways[0], "the user asked for more in the meantime")
     if phase in ("execute", "verification", "chores", "reflection"):
         if question["can_end"]:
             return _decision(["END"], "the work is done and no gate is open")
         gates = (gate for gate in question["open_gates"] if gate not in question["waived"])
-        if gate := next((gate for gate in gates if gate in (phase, *question["permitted"])), None):
+        if gate := next((gate for gate in gates if gate in (phase, *permitted)), None):
             return _go(question, gate, f"the gate {gate} is open")
     return _answer(question, "the message is answered")
 
 
-def _repeat(question: Question, phase: str, agents: list[str], reason: str, times: int) -> str:
-    """Work in a phase again, unless its turns since the newest message were that many, or a user has stopped it."""
-    turns, written = question["turns"], {message["after_turn"] for message in question["messages"]}
-    start = max((at for at, turn in enumerate(turns, start=1) if turn["turn"] in written), default=0)
-    is_stopped = any(one["outcome"] == "stopped" for one in turns[-1]["completions"])
-    if is_stopped or sum(turn["phase"] == phase for turn in turns[start:]) > times:
-        return _answer(question, f"the work in {phase} was stopped, or has failed too often")
-    return _decision(agents, reason, phase) if agents else _go(question, phase, reason)
-
-
 def _has_late_request(question: Question) -> bool:
-    """Whether a request came after the last execution; one during reflection is carried over by END."""
+    """Whether a request came after the last execution."""
     turns = question["turns"]
     executed = max((at for at, turn in enumerate(turns, start=1) if turn["phase"] == "execute"), default=0)
-    late = {turn["turn"] for turn in turns[executed:] if turn["phase"] != "reflection"}
+    late = {turn["turn"] for turn in turns[executed:]}
     texts = [one["text"] for one in question["messages"] if one["after_turn"] in late or not executed]
     return any(intent_of(text, "", is_asked=False) == "execute" for text in texts)
 

@@ -9,7 +9,7 @@ from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep
 from tenex.core.state.agent_tools import APPEND, SET
 
 from .agent_run import LEARNED, AgentRun, NextStep, text_of
-from .requests import FILE, SELF, CannotApply, Task, intent_of, short, small_talk
+from .requests import SELF, CannotApply, Task, intent_of, short, small_talk
 
 NOTHING_DONE = "Nothing was changed"
 """How the summary of a run without changes begins; the router waits for the user then."""
@@ -64,10 +64,7 @@ def _chat(run: AgentRun) -> End:
         return {"response": answer, "summary": "Answered small talk"}
     if run.tasks:
         return {"response": f"{UNDERSTOOD} {' and '.join(map(_aim, run.tasks))}."}
-    file = re.search(FILE, run.newest[:5_000])
-    asks = f"What shall `{file['path']}` hold or print?" if file else "Which file shall I make or change, and how?"
-    text = f"“{short(run.newest)}”" if run.newest.strip() else "an empty message"
-    return _cannot(f"I do not understand {text}. {asks}")
+    return _cannot(f"I do not understand “{short(run.newest)}”. Which file shall I make or change, and how?")
 
 
 def _brainstorm(run: AgentRun) -> End:
