@@ -4,7 +4,7 @@ One `ProviderQueue` is shared by every conversation; `FairQueue` chooses the nex
 """
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -34,56 +34,40 @@ class FairQueue(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._by_user: dict[int, OrderedDict[str, deque[T]]] = {}
-        self._passed: Counter[int] = Counter()
+        self._calls: list[tuple[int, str, T]] = []
+        """Priority, user and call; users in the order of their turns, the calls of each in the order they came."""
+        self._passed: dict[int, int] = {}
 
     def __len__(self) -> int:
-        return sum(len(calls) for users in self._by_user.values() for calls in users.values())
+        return len(self._calls)
 
     def add(self, item: T, user: str, priority: int) -> None:
         """Queue a call behind this user's other calls and after the next call of every other user."""
-        self._by_user.setdefault(priority, OrderedDict()).setdefault(user, deque()).append(item)
+        self._calls.append((priority, user, item))
 
-    def discard(self, item: T, user: str, priority: int) -> None:
+    def discard(self, item: T) -> None:
         """Remove a call if it is still queued."""
-        calls = self._by_user.get(priority, OrderedDict()).get(user)
-        if calls is not None and item in calls:
-            calls.remove(item)
-            self._tidy(priority, user)
+        self._calls = [call for call in self._calls if call[2] != item]
 
     def peek(self) -> T | None:
         """The call that is served next; None if the queue is empty."""
-        if not self._by_user:
-            return None
-        return next(iter(next(iter(self._by_user[self._next()].values()))))
+        return self._next()[2] if self._calls else None
 
     def pop(self) -> T:
-        """Remove and return the call that is served next.
-
-        Raises:
-            IndexError: the queue is empty.
-        """
-        if not self._by_user:
-            raise IndexError("pop from an empty queue")
-        priority = self._next()
-        user, calls = next(iter(self._by_user[priority].items()))
-        item = calls.popleft()
-        self._by_user[priority].move_to_end(user)
-        self._passed[priority] = 0
-        self._passed.update(other for other in self._by_user if other > priority)
-        self._tidy(priority, user)
+        """Remove and return the call that is served next; the queue must not be empty."""
+        priority, user, item = self._next()
+        others = [call for call in self._calls if call[:2] != (priority, user)]
+        own = [call for call in self._calls if call[:2] == (priority, user)]
+        self._calls = [*others, *own[1:]]
+        self._passed = {
+            other: self._passed.get(other, 0) + (other > priority) for other, _, _ in self._calls if other != priority
+        }
         return item
 
-    def _next(self) -> int:
-        starved = [priority for priority in self._by_user if self._passed[priority] >= ADVANTAGE]
-        return min(starved or self._by_user)
-
-    def _tidy(self, priority: int, user: str) -> None:
-        users = self._by_user[priority]
-        if not users[user]:
-            del users[user]
-        if not users:
-            del self._by_user[priority], self._passed[priority]
+    def _next(self) -> tuple[int, str, T]:
+        waiting = {priority for priority, _, _ in self._calls}
+        first = min({one for one in waiting if self._passed.get(one, 0) >= ADVANTAGE} or waiting)
+        return next(call for call in self._calls if call[0] == first)
 
 
 @dataclass(slots=True)
@@ -205,7 +189,7 @@ class ProviderQueue:
         try:
             counted = await waiter.ready
         except asyncio.CancelledError:
-            self._queue.discard(waiter, person, priority)
+            self._queue.discard(waiter)
             if not waiter.ready.cancelled() and waiter.ready.exception() is None:  # served and cancelled at once
                 self._leave()
             raise
