@@ -12,7 +12,7 @@ from pydantic_ai import exceptions as library
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, Usage
 
-from .overflow import overflow
+from .overflow import body_of, overflow
 from .rate_limit import LONGEST_PAUSE
 
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,59}")
@@ -58,7 +58,7 @@ def _why(error: Exception, provider: str) -> str:
         return f"gave an answer that cannot be read ({type(error).__name__})"
     sentence = next((words for kinds, words in _SENTENCES if isinstance(error, kinds)), _UNREADABLE)
     if isinstance(error, library.ModelHTTPError) and error.status_code in (400, 422, 500):
-        message = (_message(error.body) or "").lower()
+        message = _text(error, "message").lower()
         sentence = next((words for pattern, words in _SETTINGS if pattern.search(message)), sentence)
     return sentence.format(code=_code(error), setting=f"models.providers.{provider}")
 
@@ -108,12 +108,12 @@ def rejects_form(error: BaseException | None) -> bool:
 
 def rejects_order(error: BaseException | None) -> bool:
     """Whether a server, or the chat template it runs, wants messages and ids of calls as Mistral does."""
-    return isinstance(error, library.ModelAPIError) and bool(_ORDER.search((_message(error.body) or "").lower()))
+    return isinstance(error, library.ModelAPIError) and bool(_ORDER.search(_text(error, "message").lower()))
 
 
 def is_policy(error: library.ModelAPIError) -> bool:
     """Whether a rejected request names the provider's content rules."""
-    texts = (error.provider_error_code, error.provider_error_type, _message(error.body))
+    texts = (error.provider_error_code, error.provider_error_type, _text(error, "message"))
     return any(_POLICY.search(text.lower()) for text in texts if text)
 
 
@@ -143,22 +143,11 @@ def _code(error: library.ModelAPIError) -> str:
     status = error.status_code if isinstance(error, library.ModelHTTPError) else None
     code = error.provider_error_code or error.provider_error_type
     parts = [str(status)] if status else []
-    if code and _CODE.fullmatch(code):
-        parts.append(code)
-    parameter = _field(error.body, "param")
-    if parameter and _CODE.fullmatch(parameter):
-        parts.append(parameter)
+    parts += [word for word in (code, _text(error, "param")) if word and _CODE.fullmatch(word)]
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _message(body: object) -> str | None:
-    return _field(body, "message") or (body if isinstance(body, str) else None)
-
-
-def _field(body: object, name: str) -> str | None:
-    """A field of an error's body, which vendors put at the top or under `error`."""
-    if not isinstance(body, dict):
-        return None
-    inner = body.get("error")
-    value = body.get(name) or (inner.get(name) if isinstance(inner, dict) else None)
-    return value if isinstance(value, str) else None
+def _text(error: library.ModelAPIError, name: str) -> str:
+    """A text in an error's body; empty where there is none."""
+    value = body_of(error).get(name)
+    return value if isinstance(value, str) else ""

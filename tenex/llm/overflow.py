@@ -60,7 +60,7 @@ def overflow(error: BaseException | None) -> Overflow | None:
     """The overflow an error reports; None for other errors."""
     if not isinstance(error, library.ModelAPIError):
         return None
-    body = _body(error)
+    body = body_of(error)
     text = f"{error.provider_error_code} {error.provider_error_type} {_words(body)}".lower()
     text = re.sub(r"(?<=\d),(?=\d{3})", "", text)
     if not isinstance(error, library.ModelContextWindowExceededError) and not _TOO_LONG.search(text):
@@ -72,11 +72,11 @@ def overflow(error: BaseException | None) -> Overflow | None:
     )
 
 
-def _body(error: library.ModelAPIError) -> Mapping[str, Any]:
-    """The error in a body, which servers put at the top or under `error`."""
+def body_of(error: library.ModelAPIError) -> Mapping[str, Any]:
+    """The fields of an error's body, which servers put at the top or under `error`."""
     body = error.body if isinstance(error.body, Mapping) else {"message": error.body}
     inner = body.get("error")
-    return inner if isinstance(inner, Mapping) else body
+    return {**body, **inner} if isinstance(inner, Mapping) else body
 
 
 def _words(body: Mapping[str, Any]) -> str:
