@@ -106,7 +106,7 @@ def _execute(run: AgentRun) -> End:
     written = run.call("write_file", *({"path": path, "content": content} for path, content in new.items()))
     for path, done in zip(new, written, strict=True):
         if done and done.ok:
-            verb = "Changed" if path in read else "Created"
+            verb = "Created" if path not in read else "Kept" if text_of(read[path]) == new[path] else "Changed"
             good.append(f"{verb} `{path}`: it {_describe(changes[path])}.")
         else:
             bad.append(f"I could not write `{path}`: {short(done.content, 300) if done else 'I have no tool for it.'}")
@@ -186,10 +186,9 @@ def _chores(run: AgentRun) -> End:
 def _reflect(run: AgentRun) -> End:
     """Record one lesson."""
     proof = next((text for text in reversed(run.texts) if text.startswith(VERIFIED)), "")
-    proof = short(proof.removeprefix(VERIFIED).strip(" -\n"), 200)
-    outcome = f"verified by this: {proof}" if proof else "it was not verified"
+    outcome = short(proof, 200) or "It was not verified."
     request = run.request or "nothing in words"
-    lesson = f"Asked for “{request}”; {outcome}."
+    lesson = f"Asked for “{request}”. {outcome}"
     (learned,) = run.call("learn", {"title": short(request, 50), "lesson": lesson})
     if learned and not learned.ok:
         return {"response": f"I could not record my lesson ({short(learned.content, 150)}): {lesson}"}
