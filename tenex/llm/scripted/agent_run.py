@@ -24,11 +24,7 @@ _EMPTY = "(The file is empty.)"
 
 
 class NextStep(Exception):
-    """Calls of a tool that have no result yet."""
-
-    def __init__(self, tool: str, each: Sequence[Mapping[str, Any]]) -> None:
-        super().__init__(tool)
-        self.calls = [(tool, arguments) for arguments in each]
+    """A tool, and the arguments of each call of it that has no result yet."""
 
 
 class AgentRun:

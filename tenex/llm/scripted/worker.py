@@ -38,9 +38,10 @@ def answer_work(request: ModelRequest) -> ModelStep:
             end["response"] = f"{end['response'].removesuffix(CONFIGURE).rstrip()}\n\n{notice}"
         run.call("complete", end)
     except NextStep as step:
+        tool, each = step.args
         calls = (
             CallRequest(id=CallId(f"offline-{run.steps + 1}-{number}"), tool=tool, arguments=arguments)
-            for number, (tool, arguments) in enumerate(step.calls, start=1)
+            for number, arguments in enumerate(each, start=1)
         )
         return ModelStep(calls=tuple(calls))
     return ModelStep(text=end["response"])  # `complete` is not offered, or was refused
@@ -69,11 +70,7 @@ def _chat(run: AgentRun) -> End:
 
 def _brainstorm(run: AgentRun) -> End:
     _hand_over(run, "brainstorm")
-    response = (
-        f"{SELF} So I have no ideas of my own, but three questions help with most: what is its smallest useful form, "
-        f"who needs it most, and what would you do without it? Which one shall we follow? {CONFIGURE}"
-    )
-    return {"response": response, "summary": "Three questions; the user chooses"}
+    return _cannot("I have no ideas of my own, so tell me which one to follow.")
 
 
 def _plan(run: AgentRun) -> End:
