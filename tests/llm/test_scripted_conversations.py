@@ -106,6 +106,8 @@ def test_a_request_reaches_its_end_without_a_refusal(scenario: OfflinePlay) -> N
         (["Read nothing.txt", "List the files"], "waiting", ""),
         (["Hello there"], "waiting", "Hello."),
         ([HELLO, "bye"], "waiting", "Goodbye"),
+        (["How should we structure the billing service?", "thanks"], "waiting", "You are"),
+        (["How should we structure the billing service?", HELLO], "ended", "Learned:"),
         ([HELLO, "no"], "waiting", "All right"),
         (["What can you do?", "thanks", "ok"], "waiting", ""),
         (["", "🙃"], "waiting", ""),

@@ -56,15 +56,21 @@ def _hand_over(run: AgentRun, here: str) -> None:
     """Hand over where the newest message leads to another phase; the talk goes on where that is refused."""
     phase = intent_of(run.newest, here, is_asked=bool(run.tasks))
     if phase != here:
-        run.call("hand_over", {"phase": phase, "reason": f"“{short(run.newest)}” leads to {phase}"})
+        reason = _understood(run) if run.tasks else f"“{short(run.newest)}” leads to {phase}"
+        run.call("hand_over", {"phase": phase, "reason": reason})
+
+
+def _understood(run: AgentRun) -> str:
+    return f"{UNDERSTOOD} {' and '.join(map(_aim, run.tasks))}."
 
 
 def _chat(run: AgentRun) -> End:
+    """Talk; in other phases, where nothing is understood."""
     _hand_over(run, "chat")
     if answer := small_talk(run.newest):
-        return {"response": answer, "summary": "Answered small talk"}
+        return {"response": answer, "summary": f"{NOTHING_DONE}: small talk"}
     if run.tasks:
-        return {"response": f"{UNDERSTOOD} {' and '.join(map(_aim, run.tasks))}."}
+        return {"response": _understood(run)}
     return _cannot(f"I do not understand “{short(run.newest)}”. Which file shall I make or change, and how?")
 
 
@@ -75,7 +81,7 @@ def _brainstorm(run: AgentRun) -> End:
 
 def _plan(run: AgentRun) -> End:
     if not run.tasks:
-        return _cannot("I can plan only what I understand.")
+        return _chat(run)
     steps = [f"Write the file, so that {_aim(task)}." for task in run.tasks]
     steps += ["Run or read what was written, and compare.", "Tidy up, and report what changed."]
     numbered = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
@@ -86,7 +92,7 @@ def _execute(run: AgentRun) -> End:
     """Look at what exists, read the files that will change, write them, report."""
     tasks = run.tasks
     if not tasks:
-        return _cannot("I do not understand this request.")
+        return _chat(run)
     if any(task.kind != "list" and not task.path for task in tasks):
         run.call("ask", {"question": "Which name shall the file have?"})
         return _cannot("I need a name for the file.")
@@ -183,7 +189,7 @@ def _chores(run: AgentRun) -> End:
 def _reflect(run: AgentRun) -> End:
     """Record one lesson."""
     proof = next((text for text in reversed(run.texts) if text.startswith(VERIFIED)), "")
-    outcome = short(proof, 200) or "It was not verified."
+    outcome = short(proof.replace("\n-", ""), 200) or "It was not verified."
     request = run.request or "nothing in words"
     lesson = f"Asked for “{request}”. {outcome}"
     (learned,) = run.call("learn", {"title": short(request, 50), "lesson": lesson})
