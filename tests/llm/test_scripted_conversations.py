@@ -104,6 +104,7 @@ def test_a_request_reaches_its_end_without_a_refusal(scenario: OfflinePlay) -> N
         (["Create a.txt with one", "List the files"], "waiting", "The files:\n\na.txt"),
         (["Create a.txt with one", "Read a.txt"], "waiting", "`a.txt`:\n\none"),
         (["Read nothing.txt", "List the files"], "waiting", ""),
+        (["Read nothing.txt", "make it blue"], "waiting", "I am"),
         (["Hello there"], "waiting", "Hello."),
         ([HELLO, "bye"], "waiting", "Goodbye"),
         (["How should we structure the billing service?", "thanks"], "waiting", "You are"),

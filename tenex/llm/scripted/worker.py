@@ -52,25 +52,22 @@ def _cannot(why: str) -> End:
     return {"response": response, "summary": f"{NOTHING_DONE}: {short(why, 200)}"}
 
 
-def _hand_over(run: AgentRun, here: str) -> None:
-    """Hand over where the newest message leads to another phase; the talk goes on where that is refused."""
+def _hand_over(run: AgentRun, here: str) -> str:
+    """Hand over where the newest message leads to another phase; what is understood, where that is refused."""
     phase = intent_of(run.newest, here, is_asked=bool(run.tasks))
+    is_understood = run.tasks and phase in ("plan", "execute")
+    understood = f"{UNDERSTOOD} {' and '.join(map(_aim, run.tasks))}." if is_understood else ""
     if phase != here:
-        reason = _understood(run) if run.tasks else f"“{short(run.newest)}” leads to {phase}"
-        run.call("hand_over", {"phase": phase, "reason": reason})
-
-
-def _understood(run: AgentRun) -> str:
-    return f"{UNDERSTOOD} {' and '.join(map(_aim, run.tasks))}."
+        run.call("hand_over", {"phase": phase, "reason": understood or f"“{short(run.newest)}” leads to {phase}"})
+    return understood
 
 
 def _chat(run: AgentRun) -> End:
     """Talk; in other phases, where nothing is understood."""
-    _hand_over(run, "chat")
+    if understood := _hand_over(run, "chat"):
+        return {"response": understood}
     if answer := small_talk(run.newest):
         return {"response": answer, "summary": f"{NOTHING_DONE}: small talk"}
-    if run.tasks:
-        return {"response": _understood(run)}
     return _cannot(f"I do not understand “{short(run.newest)}”. Which file shall I make or change, and how?")
 
 
