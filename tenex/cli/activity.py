@@ -169,8 +169,8 @@ class DaemonWatch:
         socket: Path,
         screen: Screen,
         conversation: Callable[[], str | None],
-        on_lines: Callable[[Sequence[Line], Mapping[str, Any]], None] = lambda _lines, _status: None,
-        on_gone: Callable[[], None] = lambda: None,
+        on_lines: Callable[[Sequence[Line], Mapping[str, Any]], None],
+        on_gone: Callable[[], None],
     ) -> None:
         """Prepare.
 

@@ -9,7 +9,7 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tenex.nostr.keys import KeyRing, SecretKey
 
 
+WAIT: Final = 10.0
+"""Seconds without an answer after which a user is told where to look."""
 REPORT_DELAY: Final = 1.0
 """Seconds a message waits for the daemon's report of what came before it."""
 _ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -51,7 +53,7 @@ def chat(
     ] = "",
     wait: Annotated[
         float, typer.Option(help="Seconds without a message after which it ends, or warns in a terminal.")
-    ] = 10.0,
+    ] = WAIT,
 ) -> None:
     """Talk to the agents from this terminal, signed with keys/owner.nsec.
 
@@ -77,7 +79,7 @@ def chat(
         ) from error
     telemetry = configure("error", "auto")  # a lost connection shows in the missing answers
     try:
-        chat = _Chat(Screen(), resolve_paths(settings).socket)
+        chat = Chat(Screen(), resolve_paths(settings).socket)
         known = conversation and _full_id(conversation, resolve_paths(settings).conversations)
         asyncio.run(chat.run(url, user, project, wait, known, _agents(ring, project)))
     finally:
@@ -110,33 +112,9 @@ def _unanswered(wait: float) -> str:
     )
 
 
-async def send_typed_lines(
-    client: ChatClient,
-    watch: DaemonWatch,
-    toolbar: Callable[[], str],
-    send: Callable[[str], Awaitable[None]],
-    hides_activity: Callable[[], bool] = lambda: True,
-) -> None:
-    """Send what the user types, until they leave; the agents that are writing are shown above it.
+class Chat:
+    """What a user sees of one conversation."""
 
-    Unless `hides_activity`, those that do something else are shown too.
-    """
-    from prompt_toolkit.patch_stdout import patch_stdout
-
-    from .input_line import typed_lines
-
-    def lines(width: int) -> list[str | tuple[str, str]]:
-        return [*activity_lines(client.activities, width, only_text=hides_activity()), *watch.lines(width)]
-
-    async with asyncio.TaskGroup() as group:
-        watching = group.create_task(watch.run(), name="daemon watch")
-        with patch_stdout(raw=True):  # so that output is printed above the input line
-            async for text in typed_lines(toolbar, lines):
-                await send(text)
-        watching.cancel()
-
-
-class _Chat:
     def __init__(self, screen: Screen, socket: Path) -> None:
         self._screen = screen
         self._socket = socket
@@ -163,14 +141,19 @@ class _Chat:
         conversation: str,
         agents: Iterable["PublicKey"] = (),
     ) -> None:
+        """Connect, and send what is typed, or each line of standard input where there is no terminal.
+
+        Raises:
+            TransientError: nothing answered within `wait` seconds, and there is no terminal.
+        """
         is_chat = sys.stdin.isatty() and sys.stdout.isatty()
         async with connected_client(url, user, project, agents=agents, indicators=is_chat) as talk:
-            talk.on_message(self._on_message)
-            talk.on_activity(self._on_activity)
             if conversation:
                 talk.follow(conversation)
             if is_chat:
-                await self._chat(talk, url, wait)
+                hint = f"Connected to {url} · /help for commands · Ctrl-C clears the line · /quit leaves"
+                self._screen.message(hint)
+                await self.hold(talk, url, wait)
                 if talk.root:
                     self._screen.message(f"To continue later: {output.command(f'chat --conversation {talk.root}')}")
             else:
@@ -178,19 +161,29 @@ class _Chat:
         if self._awaits_answer and not is_chat:
             raise TransientError(f"{_unanswered(wait)} Use --wait to wait longer.")
 
-    async def _chat(self, talk: ChatClient, url: str, wait: float) -> None:
-        self._screen.message(f"Connected to {url} · /help for commands · Ctrl-C clears the line · /quit leaves")
+    async def hold(self, talk: ChatClient, url: str, wait: float = WAIT) -> None:
+        """Send what the user types until they leave; the agents at work are shown above it."""
+        from prompt_toolkit.patch_stdout import patch_stdout
+
+        from .input_line import typed_lines
+
+        talk.on_message, talk.on_activity = self._on_message, self._on_activity
         watch = DaemonWatch(self._socket, self._screen, lambda: talk.root, self._on_lines, self._on_gone)
         loop = asyncio.get_running_loop()
         reminder = loop.call_later(wait, self._remind, talk, wait)
 
-        async def send(text: str) -> None:
-            nonlocal reminder
-            await self._send(talk, text)
-            reminder.cancel()
-            reminder = loop.call_later(wait, self._remind, talk, wait)
+        def lines(width: int) -> list[str | tuple[str, str]]:
+            live = activity_lines(talk.activities, width, only_text=self._status is not None)
+            return [*live, *watch.lines(width)]
 
-        await send_typed_lines(talk, watch, partial(self._toolbar, url), send, lambda: self._status is not None)
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(watch.run(), name="daemon watch")
+            with patch_stdout(raw=True):  # so that output is printed above the input line
+                async for text in typed_lines(partial(self._toolbar, url), lines):
+                    await self._send(talk, text)
+                    reminder.cancel()
+                    reminder = loop.call_later(wait, self._remind, talk, wait)
+            watching.cancel()
         reminder.cancel()
 
     def _remind(self, talk: ChatClient, wait: float) -> None:
@@ -210,6 +203,7 @@ class _Chat:
         return f"{url} · {self._phase or 'write to begin'}"
 
     async def _pipe(self, talk: ChatClient, wait: float) -> None:
+        talk.on_message, talk.on_activity = self._on_message, self._on_activity
         loop = asyncio.get_running_loop()
         while line := await asyncio.to_thread(sys.stdin.readline):
             if line.strip():

@@ -1,7 +1,7 @@
 """`tenex demo`: an embedded relay, a daemon and a chat, on this machine and in one process.
 
-The chat is a client like any other: it sends and receives messages through the relay. Beside them it shows what the
-daemon makes durable: phases, turns, tools.
+The chat is that of `tenex chat`. Without a terminal one conversation is held to its end, and what the daemon makes
+durable in it is printed: messages, phases, turns, tools.
 """
 
 import asyncio
@@ -19,14 +19,12 @@ import typer
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import OperatorError, UsageError
-from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest
 from tenex.core.phases import Phase
 from tenex.operations.conversation_status import is_idle
-from tenex.operations.transcript import Line, TranscriptRenderer
+from tenex.operations.transcript import TranscriptRenderer
 
-from .activity import DaemonWatch, toolbar
-from .chat import send_typed_lines
+from .chat import Chat
 from .console import OVERDUE, Feed, Screen
 from .nostr_client import ChatClient, connected_client
 from .options import Globals
@@ -160,15 +158,15 @@ class _Demo:
         self._is_chat = is_chat
         self._message = message
         self._transcript = TranscriptRenderer()
-        self._feed = Feed(self._show)
-        self._conversation: Conversation | None = None
-        self._others: dict[str, Conversation] = {}
-        """Conversations of an earlier demo that go on."""
+        self._feed = Feed(screen.show)
+        self._conversations: dict[str, Conversation] = {}
+        """The own one, and those of an earlier demo that go on."""
         self._resumed: str | None = None
-        """The first of them: what is typed continues it."""
+        """The first of these: what is typed in a terminal continues it."""
         self._may_be_idle = asyncio.Event()
         self._client: ChatClient | None = None
-        self._last_text = ""
+        self._last_text: dict[str, str] = {}
+        """The newest message of each conversation."""
         self._refused: set[str] = set()
         """Conversations in which a workflow could not begin."""
 
@@ -191,52 +189,46 @@ class _Demo:
         agents = [one.pubkey for one in app.current.now.identities]
         async with connected_client(url, user, project.public, agents=agents, indicators=self._is_chat) as client:
             self._client = client
-            client.on_message(lambda message: self._feed.on_delivered(message.id))
             self._continue_resumed()
             await client.introduce(os.environ.get("USER") or "you")
             with suppress(TimeoutError):  # else the first message may be read before its author's name
                 async with asyncio.timeout(OVERDUE):
                     while user.public not in app.names:  # noqa: ASYNC110 it comes with the pool's events
                         await asyncio.sleep(0.01)
-            return await (self._chat(app, client, url) if self._is_chat else self._once(client))
+            if not self._is_chat:
+                client.on_message = lambda message: self._feed.on_delivered(message.id)
+                return await self._once(client)
+            names = ", ".join(agent.name for agent in app.rules.roster.values())
+            model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
+            self._screen.message(f"tenex demo · relay {url} · {names} · {model}", "bold")
+            self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
+            await Chat(self._screen, app.places.socket).hold(client, url)
+            return 0
 
     def _continue_resumed(self) -> None:
         """Continue the conversation of an earlier demo, unless a new one has begun."""
-        if self._client is not None and self._client.root is None and self._resumed is not None:
+        if self._is_chat and self._client is not None and self._client.root is None and self._resumed is not None:
             self._client.follow(self._resumed, int(time.time()))
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """The daemon has made records durable."""
-        lines = [line for record in records for line in self._transcript.render(record)]
-        if any(isinstance(record, r.MessageSent) and ("error", "workflow") in record.tags for record in records):
-            self._refused.add(conversation.id)
-        if self._client is None or conversation.id != self._client.root:
-            self._show_other(conversation, records, lines)
-            self._may_be_idle.set()
+        is_own = self._client is not None and conversation.id == self._client.root
+        if not is_own and any(isinstance(record, r.ProcessRestarted) for record in records):
+            self._screen.message(f"Continuing an unfinished conversation: {conversation.title}", "bold")
+            self._resumed = self._resumed or conversation.id
+            self._continue_resumed()
+        if self._is_chat:
             return
-        self._conversation = conversation
+        lines = [line for record in records for line in self._transcript.render(record)]
+        # our client does not listen in the threads of other conversations
+        self._feed.queue(lines if is_own else [replace(line, event="") for line in lines])
         for record in records:
             if isinstance(record, r.MessageSent):
-                self._last_text = record.text
-        self._feed.queue(lines)
-        if is_idle(conversation):
-            self._may_be_idle.set()
-
-    def _show_other(self, conversation: Conversation, records: Sequence[r.Record], lines: Sequence[Line]) -> None:
-        """Show a conversation that an earlier demo left unfinished."""
-        if any(isinstance(record, r.ProcessRestarted) for record in records):
-            self._screen.message(f"Continuing an unfinished conversation: {conversation.title}", "bold")
-            if self._is_chat and self._resumed is None:
-                self._resumed = conversation.id
-                self._continue_resumed()
-        self._others[conversation.id] = conversation
-        if self._conversation is None or self._conversation.id == conversation.id:
-            self._conversation = conversation
-        self._feed.queue([replace(line, event="") for line in lines])  # our client does not listen in its thread
-
-    def _show(self, line: Line) -> None:
-        if not (self._is_chat and line.tone == "person"):  # the terminal holds what was typed
-            self._screen.show(line)
+                self._last_text[conversation.id] = record.text
+                if ("error", "workflow") in record.tags:
+                    self._refused.add(conversation.id)
+        self._conversations[conversation.id] = conversation
+        self._may_be_idle.set()
 
     # ---- without a terminal ----
 
@@ -244,48 +236,18 @@ class _Demo:
         outcome = await client.send(self._message)
         if not outcome.accepted:
             raise UsageError(f"The relay refused the message: {outcome.detail}")
-        while True:
-            await self._may_be_idle.wait()
+        root = str(client.root)
+        while root not in self._conversations or not all(map(is_idle, self._conversations.values())):
             self._may_be_idle.clear()
-            conversation = self._conversation
-            if conversation is None or conversation.id != client.root or not is_idle(conversation):
-                continue
-            if not all(is_idle(other) for other in self._others.values()):
-                continue
-            while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
-                await asyncio.sleep(0.05)
-            if conversation.status == "ended":
-                mission = conversation.mission
-                has_failed = mission.outcome == "failed" if mission else conversation.id in self._refused
-                return FAILED if has_failed else 0
-            self._screen.message(f"It waits for a user: {self._last_text}", "bold")
-            return WAITING
-
-    # ---- in a terminal ----
-
-    async def _chat(self, app: "Application", client: ChatClient, url: str) -> int:
-        agents = ", ".join(agent.name for agent in app.rules.roster.values())
-        model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
-        self._screen.message(f"tenex demo · relay {url} · {agents} · {model}", "bold")
-        self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
-        watch = DaemonWatch(app.places.socket, self._screen, lambda: client.root)
-
-        async def send(text: str) -> None:
-            outcome = await client.send(text)
-            if not outcome.accepted:
-                self._screen.message(f"The relay refused it: {outcome.detail}", "red")
-
-        await send_typed_lines(client, watch, self._toolbar, send)
-        return 0
-
-    def _toolbar(self) -> str:
-        """What is going on, in a line."""
-        from tenex.operations.conversation_status import status_with_usage
-
-        conversation = self._conversation
-        if conversation is None:
-            return "nothing yet"
-        return toolbar(status_with_usage(conversation, Millis(int(time.time() * 1000))))
+            await self._may_be_idle.wait()
+        conversation = self._conversations[root]
+        while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
+            await asyncio.sleep(0.05)
+        if conversation.status == "ended":
+            mission = conversation.mission
+            return FAILED if (mission.outcome == "failed" if mission else root in self._refused) else 0
+        self._screen.message(f"It waits for a user: {self._last_text.get(root, '')}", "bold")
+        return WAITING
 
     def _show_paths(self, app: "Application") -> None:
         root = self._client.root if self._client else None

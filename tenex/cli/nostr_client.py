@@ -84,18 +84,11 @@ class ChatClient:
         self._last: tuple[str, PublicKey] | None = None
         self._names: dict[PublicKey, str] = {}
         self._agents = {project, *agents}
-        self._message_callback: Callable[[ReceivedMessage], None] = lambda _: None
-        self._activity_callback: Callable[[Activity], None] = lambda _: None
+        self.on_message: Callable[[ReceivedMessage], None] = lambda _: None
+        self.on_activity: Callable[[Activity], None] = lambda _: None
+        """Receives status events, which come only with `indicators`."""
         self._stamp = 0
         self._sent: set[str] = set()
-
-    def on_message(self, callback: Callable[[ReceivedMessage], None]) -> None:
-        """Set the callback for every message."""
-        self._message_callback = callback
-
-    def on_activity(self, callback: Callable[[Activity], None]) -> None:
-        """Set the callback for status events, which come only with `indicators`."""
-        self._activity_callback = callback
 
     @property
     def root(self) -> str | None:
@@ -175,12 +168,12 @@ class ChatClient:
         is_own = event.pubkey == self._key.public  # of an earlier session, or from the phone
         if not is_own and event.pubkey not in self._agents:
             if event.kind == NOTE:
-                self._message_callback(self._read(event, is_stranger=True))
+                self.on_message(self._read(event, is_stranger=True))
         elif event.kind == NOTE:
             self._activities.stop(event.pubkey)
             if not is_own:
                 self._last = (event.id, event.pubkey)
-            self._message_callback(self._read(event, is_own=is_own))
+            self.on_message(self._read(event, is_own=is_own))
         else:
             self._on_indicator(event, self._name(event.pubkey))
 
@@ -218,7 +211,7 @@ class ChatClient:
             case kinds.OPERATIONS if event.pubkey == self._project:
                 status = next((tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "status"), "")
                 at_work = [PublicKey(tag[1]) for tag in event.tags if len(tag) > 1 and tag[0] == "p"]
-                self._activity_callback(Activity(status, tuple(map(self._name, at_work))))
+                self.on_activity(Activity(status, tuple(map(self._name, at_work))))
 
 
 def _number(text: str | None) -> float | None:

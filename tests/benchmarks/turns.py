@@ -77,7 +77,7 @@ class Person:
     def __init__(self, talk: ChatClient) -> None:
         self._talk = talk
         self._answer: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
-        talk.on_message(self._received)
+        talk.on_message = self._received
 
     def _received(self, received: ReceivedMessage) -> None:
         if not self._answer.done():

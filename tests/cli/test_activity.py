@@ -61,7 +61,9 @@ def report(kind: str, text: str, **more: Any) -> dict[str, Any]:
 
 def test_a_thought_is_seen_as_it_is_written_and_stays_once_it_is_whole() -> None:
     file = io.StringIO()
-    watch = DaemonWatch(Path("none"), Screen(file, terminal=True), lambda: "c")
+    watch = DaemonWatch(
+        Path("none"), Screen(file, terminal=True), lambda: "c", lambda _lines, _status: None, lambda: None
+    )
     watch.on_report(report("piece", "First "))
     watch.on_report(report("piece", "things first"))
     assert watch.lines(80) == [("italic fg:ansicyan", "  executor 🧠 thinking … First things first")]

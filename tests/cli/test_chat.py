@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tenex.cli.chat import _agents, _Chat
+from tenex.cli.chat import Chat, _agents
 from tenex.cli.console import Screen
 from tenex.cli.nostr_client import Activity, ReceivedMessage
 from tenex.core.errors import TransientError
@@ -26,8 +26,8 @@ Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def chat(tmp_path: Path) -> _Chat:
-    return _Chat(Screen(), tmp_path / "none")
+def chat(tmp_path: Path) -> Chat:
+    return Chat(Screen(), tmp_path / "none")
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def may_end(monkeypatch: pytest.MonkeyPatch) -> Flag:
     return flag
 
 
-async def test_a_message_without_an_answer_is_an_error_that_names_where_to_look(chat: _Chat, may_end: Flag) -> None:
+async def test_a_message_without_an_answer_is_an_error_that_names_where_to_look(chat: Chat, may_end: Flag) -> None:
     may_end.set()
     async with embedded_relay() as url:
         with pytest.raises(TransientError, match=r"No answer within 0 s.*tenex status.*people"):
             await chat.run(url, PERSON, PROJECT.public, 0.0, "")
 
 
-async def test_any_answer_is_one(chat: _Chat, may_end: Flag, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_any_answer_is_one(chat: Chat, may_end: Flag, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Screen, "show", lambda _, line: may_end.set())
     async with embedded_relay() as url:
 
@@ -71,7 +71,7 @@ async def test_any_answer_is_one(chat: _Chat, may_end: Flag, monkeypatch: pytest
     ("awaits", "live", "is_shown"), [(True, [], True), (True, ["writes"], False), (False, [], False)]
 )
 def test_a_terminal_shows_that_no_agent_answers_or_works(
-    chat: _Chat, capsys: Captured, awaits: bool, live: list[str], is_shown: bool
+    chat: Chat, capsys: Captured, awaits: bool, live: list[str], is_shown: bool
 ) -> None:
     chat._awaits_answer = awaits
     talk: Any = SimpleNamespace(activities=live)
@@ -79,7 +79,7 @@ def test_a_terminal_shows_that_no_agent_answers_or_works(
     assert ("No answer within 10 s" in capsys.readouterr().out) is is_shown
 
 
-def test_the_last_status_of_a_daemon_is_not_shown_once_it_has_gone(chat: _Chat) -> None:
+def test_the_last_status_of_a_daemon_is_not_shown_once_it_has_gone(chat: Chat) -> None:
     chat._on_activity(Activity("ended", ()))
     chat._on_gone()  # a daemon elsewhere: only the relay shows whether it is there
     assert "has ended" in chat._toolbar("ws://relay")
@@ -88,7 +88,7 @@ def test_the_last_status_of_a_daemon_is_not_shown_once_it_has_gone(chat: _Chat) 
     assert chat._toolbar("ws://relay") == "ws://relay · write to begin"
 
 
-async def test_messages_of_the_relay_wait_for_the_report_of_what_came_before(chat: _Chat, capsys: Captured) -> None:
+async def test_messages_of_the_relay_wait_for_the_report_of_what_came_before(chat: Chat, capsys: Captured) -> None:
     chat._on_lines([Line("phase", "chat → execute")], STATUS)
     chat._on_message(ReceivedMessage("e1", PROJECT.public, "Executor", "It is done", "execute", "", 0))
     words = Line("agent", "Executor", "It is done", 0, "e1")
@@ -100,7 +100,7 @@ async def test_messages_of_the_relay_wait_for_the_report_of_what_came_before(cha
 
 
 async def test_messages_that_the_daemon_does_not_report_are_shown_soon(
-    chat: _Chat, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    chat: Chat, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenex.cli.chat.REPORT_DELAY", 0.0)
     chat._on_lines([Line("phase", "chat → execute")], STATUS)

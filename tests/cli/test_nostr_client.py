@@ -83,7 +83,7 @@ async def test_agents_are_known_by_the_project_s_profile_only() -> None:
             assert (await daemon.publish(signed(introduced, PROJECT), url)).accepted
             assert (await daemon.publish(claims, url)).accepted
             async with connected_client(url, PERSON, PROJECT.public) as talk:
-                talk.on_message(lambda one: received.append((one.text, one.is_stranger)))
+                talk.on_message = lambda one: received.append((one.text, one.is_stranger))
                 await talk.send("hello")
                 tags = [["e", str(talk.root), url, "root"], ["phase", "execute"]]
                 for key, text in ((EXECUTOR, "at your service"), (STRANGER, "give me your key"), (PROJECT, "over")):
@@ -116,7 +116,7 @@ async def test_the_next_line_never_answers_a_stranger(talk: ChatClient, monkeypa
 
 def test_status_events_count_only_from_the_project(talk: ChatClient) -> None:
     received: list[Activity] = []
-    talk.on_activity(received.append)
+    talk.on_activity = received.append
     for key, agents, status in ((PROJECT, AGENTS, "active"), (PROJECT, [], "ended"), (EXECUTOR, [], "waiting")):
         talk._on_event(signed(operations_event(speaker(key), agents, [PERSON.public], 1, status), key), "")
     assert [(one.status, len(one.names)) for one in received] == [("active", 1), ("ended", 0)]
