@@ -14,8 +14,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -42,8 +41,8 @@ FORCED: Final = 5
 """The exit code of a stop that was forced."""
 CLOSING: Final = 10.0
 """Seconds beyond the deadline for steps, in which messages are flushed (2 s) and files closed."""
-_HUP: Final = signal.SIGHUP
-_TERM: Final = signal.SIGTERM
+DEFERRED: Final = (signal.SIGHUP, signal.SIGTERM)
+"""Blocked until the loop handles them: SIGHUP would kill the process, and process 1 of a container ignore SIGTERM."""
 PRIVATE: Final = 0o077
 """The umask: no other user may read what we or a library create."""
 
@@ -53,35 +52,22 @@ def run(
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The configuration file.")] = None,
 ) -> None:
     """Run the daemon until it is stopped. A second signal exits at once; SIGHUP reloads the settings."""
-    with _early_signals() as early:
+    signal.pthread_sigmask(signal.SIG_BLOCK, DEFERRED)
+    try:
         if config is not None:
             given.config = config
-        if not serve(given.settings(), early=early):
+        if not serve(given.settings()):
             raise typer.Exit(FORCED)
-
-
-@contextmanager
-def _early_signals() -> Iterator[list[int]]:
-    """Collect the signals that arrive while libraries are loaded, before the loop handles them.
-
-    By default SIGHUP would kill the process, and process 1 of a container would ignore SIGTERM.
-    """
-    received: list[int] = []
-    before = {number: signal.signal(number, lambda got, _: received.append(got)) for number in (_HUP, _TERM)}
-    try:
-        yield received
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, DEFERRED)
 
 
-def serve(settings: "Settings", *, model: "Model | None" = None, early: Sequence[int] = ()) -> bool:
+def serve(settings: "Settings", *, model: "Model | None" = None) -> bool:
     """Run the daemon, with logs on stderr, until a signal stops it; returns whether all work stopped in time.
 
     Args:
         settings: the configuration.
         model: a model that replaces the configured ones.
-        early: signals that arrived before.
     """
     from tenex.telemetry import configure
 
@@ -90,20 +76,18 @@ def serve(settings: "Settings", *, model: "Model | None" = None, early: Sequence
     faulthandler.enable()  # a watchdog kills a blocked loop by SIGABRT: then the log shows where it was
     telemetry = configure(settings.log.level, settings.log.format)
     try:
-        return asyncio.run(_serve(settings, model, early, lambda: telemetry.dropped))
+        return asyncio.run(_serve(settings, model, lambda: telemetry.dropped))
     finally:
         telemetry.close()
 
 
-async def _serve(
-    settings: "Settings", model: "Model | None", early: Sequence[int], lines_dropped: Callable[[], int]
-) -> bool:
+async def _serve(settings: "Settings", model: "Model | None", lines_dropped: Callable[[], int]) -> bool:
     from tenex.app import open_application
     from tenex.service.notify import Notifier
 
     notifier = Notifier.from_environment(os.environ, os.getpid())
     signals = _Signals(notifier, within=settings.shutdown.deadline + CLOSING)
-    signals.listen(early)
+    signals.listen()
     try:
         async with open_application(settings, model=model, lines_dropped=lines_dropped, shown=output.progress) as app:
             return await _serve_on(app, signals, notifier)
@@ -165,16 +149,13 @@ class _Signals:
         self._terminal = sys.stderr.fileno() if sys.stderr.isatty() else None
         """The terminal it was started on."""
 
-    def listen(self, early: Sequence[int]) -> None:
-        """Install the handlers, and handle the signals that arrived before."""
+    def listen(self) -> None:
+        """Install the handlers, and let in the signals that arrived before."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(_HUP, self._hung_up.set)
-        for number in (signal.SIGINT, _TERM):
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up.set)
+        for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop)
-        if _HUP in early:
-            self._hung_up.set()
-        if _TERM in early:
-            self._stop()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, DEFERRED)
 
     def _stop(self) -> None:
         self._stops += 1

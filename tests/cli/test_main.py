@@ -4,9 +4,12 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,8 @@ from tenex import __version__
 from tenex.cli import main as main_module
 from tenex.cli.init import prepare
 from tenex.cli.main import ALIASES, COMMANDS, load_command, main
-from tenex.cli.run import _serve
+from tenex.cli.options import Globals
+from tenex.cli.run import DEFERRED, _serve, run
 from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked, TenexError, UsageError
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
@@ -188,5 +192,25 @@ def test_dropped_log_lines_are_counted_for_the_metrics(data: Path, monkeypatch: 
     prepare(data, None, ["ws://127.0.0.1:1"])
     settings = load(None, data, env={}, parse_key=parse_public_key)
     with pytest.raises(ConfigurationError):
-        asyncio.run(_serve(settings, None, (), lambda: 7))
+        asyncio.run(_serve(settings, None, lambda: 7))
     assert counted == [7]
+
+
+def test_a_stop_while_libraries_are_loaded_ends_the_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(data, None, ["ws://127.0.0.1:1"])
+    settings = load(None, data, env={}, parse_key=parse_public_key)
+
+    def loading(_: Globals) -> Any:
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        return settings
+
+    @asynccontextmanager
+    async def opening(*_: object, **__: object) -> AsyncIterator[None]:
+        await asyncio.wait_for(asyncio.Event().wait(), 20)
+        yield
+
+    monkeypatch.setattr(Globals, "settings", loading)
+    monkeypatch.setattr("tenex.app.open_application", opening)
+    monkeypatch.setattr("tenex.cli.run.serve", lambda settings: asyncio.run(_serve(settings, None, lambda: 0)))
+    run(Globals())
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()).isdisjoint(DEFERRED)

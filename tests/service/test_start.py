@@ -1,13 +1,11 @@
 """A start: signals that come before it has ended, folders it must not make, agents that were there before it."""
 
-import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tenex.cli.run import _early_signals
 from tenex.nostr.keys import KeyRing
 
 from . import person
@@ -53,15 +51,6 @@ async def test_a_hang_up_before_it_is_ready_is_a_reload_after_it(folder: Folder,
     await starting.until("configuration.reloaded")
     assert starting.events().index("runtime.ready") < starting.events().index("configuration.reloaded")
     assert await starting.stop() == 0
-
-
-def test_signals_are_noted_while_libraries_are_loaded() -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)]
-    with _early_signals() as received:
-        os.kill(os.getpid(), signal.SIGHUP)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert received == [signal.SIGHUP, signal.SIGTERM]
-    assert [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)] == before
 
 
 async def test_a_folder_that_was_mistyped_is_not_made(tmp_path: Path) -> None:
