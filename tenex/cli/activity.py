@@ -97,6 +97,8 @@ class ActivityView:
     doing: str
     text: str
     at: float
+    style: str = WRITING_STYLE
+    """Of prompt_toolkit."""
 
 
 class Activities:
@@ -127,16 +129,16 @@ class Activities:
         return list(self._views.values())[:MOST]
 
 
-def activity_lines(views: Iterable[ActivityView], width: int, *, only_text: bool = False) -> list[str]:
-    """A line for each agent, narrower than `width` cells; with `only_text` for those that are writing."""
+def activity_lines(views: Iterable[ActivityView], width: int, *, only_text: bool = False) -> list[tuple[str, str]]:
+    """A style and a line narrower than `width` cells for each agent; with `only_text` for those that are writing."""
     lines = []
     for view in views:
         text = _plain(view.text)
         if text:
             head = f"  {_start(_plain(view.name), width // 3)} … "
-            lines.append(head + _end(text, width - 1 - cell_len(head)))
+            lines.append((view.style, head + _end(text, width - 1 - cell_len(head))))
         elif view.doing and not only_text:
-            lines.append(f"  {_start(_plain(view.doing), width - 3)}")
+            lines.append((view.style, f"  {_start(_plain(view.doing), width - 3)}"))
     return lines
 
 
@@ -184,8 +186,8 @@ class DaemonWatch:
         self._socket = socket
         self._screen = screen
         self._conversation = conversation
-        self._writing: dict[str, tuple[str, ActivityView]] = {}
-        """By agent: the style, and the end of the text."""
+        self.writing: dict[str, ActivityView] = {}
+        """What agents are writing for themselves."""
         self._on_lines, self._on_gone = on_lines, on_gone
 
     async def run(self) -> None:
@@ -202,7 +204,7 @@ class DaemonWatch:
                 for report in reports:
                     self.on_report(report)
             except (OSError, TenexError, LookupError, TypeError, ValueError):  # no daemon, or of another version
-                self._writing.clear()
+                self.writing.clear()
                 self._on_gone()
                 after = None
                 await asyncio.sleep(RETRY)
@@ -222,22 +224,18 @@ class DaemonWatch:
             self._on_lines([Line(**line) for line in report["lines"]], report["status"])
             return
         agent, text = str(report["agent"]), str(report["text"])
-        known = self._writing.pop(agent, None)
+        known = self.writing.pop(agent, None)
         match report["kind"]:
             case "piece":
                 head = f"{agent} {report['emoji']} {report['readable_name']}"
-                begun = known[1].text if known is not None and known[1].name == head else ""
-                view = ActivityView(head, "", (begun + text)[-KEPT:], 0.0)
-                self._writing[agent] = (_style(str(report["color"])), view)
+                begun = known.text if known is not None and known.name == head else ""
+                style = _style(str(report["color"]))
+                self.writing[agent] = ActivityView(head, "", (begun + text)[-KEPT:], 0.0, style)
             case "closed":
                 head = f"{report['emoji']} {str(report['readable_name']).title()}"
                 self._screen.show_thought(head, agent, text, str(report["color"]))
             case "refused":
                 self._screen.show_thought("✗ asked again", agent, text, "red")
-
-    def lines(self, width: int) -> list[tuple[str, str]]:
-        """A line for each agent that is writing, with its style, narrower than `width` cells."""
-        return [(style, line) for style, view in self._writing.values() for line in activity_lines([view], width)]
 
 
 def _style(color: str) -> str:

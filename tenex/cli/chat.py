@@ -19,7 +19,7 @@ import typer
 
 from tenex.core.errors import ConfigurationError, TransientError, UsageError
 from tenex.operations.short_ids import conversation_of
-from tenex.operations.transcript import ICONS, Line, Tone
+from tenex.operations.transcript import ICONS, Line
 
 from . import output
 from .activity import HAS_ENDED, NEXT_CYCLE, YOUR_TURN, DaemonWatch, activity_lines, spinner, toolbar
@@ -172,9 +172,9 @@ class Chat:
         loop = asyncio.get_running_loop()
         reminder = loop.call_later(wait, self._remind, talk, wait)
 
-        def lines(width: int) -> list[str | tuple[str, str]]:
-            live = activity_lines(talk.activities, width, only_text=self._status is not None)
-            return [*live, *watch.lines(width)]
+        def lines(width: int) -> list[tuple[str, str]]:
+            views = (*talk.activities, *watch.writing.values())
+            return activity_lines(views, width, only_text=self._status is not None)
 
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(watch.run(), name="daemon watch")
@@ -221,18 +221,20 @@ class Chat:
     # ---- from the relay ----
 
     def _on_message(self, message: ReceivedMessage) -> None:
-        if message.is_stranger:  # it is not an answer, and none is expected to it
-            self._screen.show(Line("stranger", message.name, message.text, message.at))
+        line = message.line
+        if line.tone == "stranger":  # it is not an answer, and none is expected to it
+            self._screen.show(line)
             return
+        is_own = line.tone == "person"
         loop = asyncio.get_running_loop()
         self._last = loop.time()
-        self._awaits_answer = self._awaits_answer and message.is_own
-        if not self._has_report or message.is_own:
+        self._awaits_answer = self._awaits_answer and is_own
+        if not self._has_report or is_own:
             self._show(message)
         else:
-            self._waiting[message.id] = message
-            loop.call_later(REPORT_DELAY, self._show_waiting, message.id)
-        self._feed.on_delivered(message.id)
+            self._waiting[line.event] = message
+            loop.call_later(REPORT_DELAY, self._show_waiting, line.event)
+        self._feed.on_delivered(line.event)
 
     def _show_waiting(self, event: str) -> None:
         message = self._waiting.pop(event, None)
@@ -244,8 +246,7 @@ class Chat:
             icon = next((icon for phase, icon in ICONS.items() if phase == message.phase), "")
             self._screen.show(Line("phase", f"{icon} {message.phase_from} → {message.phase}"))
         self._phase = message.phase or self._phase
-        tone: Tone = "person" if message.is_own else "error" if message.error else "agent"
-        self._screen.show(Line(tone, message.name, message.text, message.at))
+        self._screen.show(message.line)
         if message.tokens and self._screen.is_terminal:
             cost = "" if message.cost is None else f", ${message.cost:.4f}"
             self._screen.message(f"  {message.tokens:,} tokens{cost}")

@@ -196,7 +196,7 @@ class _Demo:
                     while user.public not in app.names:  # noqa: ASYNC110 it comes with the pool's events
                         await asyncio.sleep(0.01)
             if not self._is_chat:
-                client.on_message = lambda message: self._feed.on_delivered(message.id)
+                client.on_message = lambda message: self._feed.on_delivered(message.line.event)
                 return await self._once(client)
             names = ", ".join(agent.name for agent in app.rules.roster.values())
             model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))

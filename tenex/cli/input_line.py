@@ -8,16 +8,15 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from .activity import WRITING_STYLE
-
 QUIT = frozenset({"/quit", "/exit", "/q"})
+PROMPT = "you › "
 LONG_PASTE = 2_000
 """Characters of a paste that are shown as they are."""
 REFRESH = 0.2
 """Seconds between two redraws: enough for a spinner, and cheap."""
 
-Lines = Callable[[int], Sequence[str | tuple[str, str]]]
-"""Gives lines no wider than so many cells: a text, or a style and a text."""
+Lines = Callable[[int], Sequence[tuple[str, str]]]
+"""Gives lines no wider than so many cells, each as a style and a text."""
 
 
 class _Pastes:
@@ -58,15 +57,12 @@ class _Pastes:
         return line
 
 
-async def typed_lines(
-    toolbar: Callable[[], str], lines: Lines = lambda _: (), prompt: str = "you › "
-) -> AsyncIterator[str]:
+async def typed_lines(toolbar: Callable[[], str], lines: Lines) -> AsyncIterator[str]:
     """Yield what the user types, line by line, until /quit, or Ctrl-D or Ctrl-C on an empty line.
 
     Args:
         toolbar: gives the text of the status bar at the bottom.
         lines: gives the lines above the input line; they are drawn again at each refresh.
-        prompt: the text before the input.
     """
     pastes = _Pastes()
     session: PromptSession[str] = PromptSession(
@@ -79,8 +75,7 @@ async def typed_lines(
     def message() -> FormattedText:
         app = get_app()
         above = () if app.is_done else lines(app.output.get_size().columns)  # only the input stays on the screen
-        styled = [(WRITING_STYLE, line) if isinstance(line, str) else line for line in above]
-        return FormattedText([*((style, f"{line}\n") for style, line in styled), ("", prompt)])
+        return FormattedText([*((style, f"{line}\n") for style, line in above), ("", PROMPT)])
 
     while True:
         try:

@@ -19,6 +19,7 @@ from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey, npub
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, agents_in, name_in
+from tenex.operations.transcript import Line
 
 from .activity import Activities, ActivityView
 
@@ -30,21 +31,12 @@ INDICATORS = (kinds.TYPING_STARTS, kinds.TYPING_STOPS, kinds.TEXT_SINCE, kinds.O
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message in the thread: of the project, one of its agents, the user or somebody else."""
+    """A message in the thread."""
 
-    id: str
-    author: PublicKey
-    name: str
-    text: str
-    phase: str
-    phase_from: str
-    at: int
-    is_own: bool = False
-    """The user's own, from another client or an earlier session."""
-    is_stranger: bool = False
-    """Of somebody else: neither the project, its agents nor the user."""
-    error: str = ""
-    """What failed, in a message that reports a failure (`agent`, `model`, ...)."""
+    line: Line
+    """As a transcript shows it: by the user from elsewhere (`person`), the project or an agent, or a `stranger`."""
+    phase: str = ""
+    phase_from: str = ""
     tokens: int = 0
     """Tokens of the agent's run so far; 0 where unknown."""
     cost: float | None = None
@@ -157,44 +149,34 @@ class ChatClient:
             self._ask_names()
 
     def _on_event(self, event: Event, _relay: str) -> None:
-        if event.pubkey == self._project and event.kind in (METADATA, kinds.PROJECT_STATUS):
-            self._add_agents(event)
-        if event.kind == METADATA:
-            name = name_in(event)
-            if name:
+        if event.kind in (METADATA, kinds.PROJECT_STATUS):
+            if event.pubkey == self._project:
+                self._add_agents(event)
+            if event.kind == METADATA and (name := name_in(event)):
                 self._names[event.pubkey] = name
-        if event.kind in (METADATA, kinds.PROJECT_STATUS) or event.id in self._sent:
-            return
-        is_own = event.pubkey == self._key.public  # of an earlier session, or from the phone
-        if not is_own and event.pubkey not in self._agents:
-            if event.kind == NOTE:
-                self.on_message(self._read(event, is_stranger=True))
-        elif event.kind == NOTE:
-            self._activities.stop(event.pubkey)
-            if not is_own:
+        elif event.kind == NOTE and event.id not in self._sent:
+            if event.pubkey in self._agents:
+                self._activities.stop(event.pubkey)
                 self._last = (event.id, event.pubkey)
-            self.on_message(self._read(event, is_own=is_own))
-        else:
+            self.on_message(self._read(event))
+        elif event.pubkey in self._agents:
             self._on_indicator(event, self._name(event.pubkey))
 
     def _name(self, key: PublicKey) -> str:
         return self._names.get(key) or npub(key)[:16]
 
-    def _read(self, event: Event, *, is_own: bool = False, is_stranger: bool = False) -> ReceivedMessage:
+    def _read(self, event: Event) -> ReceivedMessage:
         at = event.created_at * 1000
-        if is_own or is_stranger:  # whose tags do not count
-            name = "you" if is_own else f"⚠ stranger {npub(event.pubkey)[:16]}…"
-            return ReceivedMessage(event.id, event.pubkey, name, event.content, "", "", at, is_own, is_stranger)
+        if event.pubkey == self._key.public:  # of an earlier session, or from the phone
+            return ReceivedMessage(Line("person", "you", event.content, at, event.id))
+        if event.pubkey not in self._agents:  # its tags do not count
+            name = f"⚠ stranger {npub(event.pubkey)[:16]}…"
+            return ReceivedMessage(Line("stranger", name, event.content, at, event.id))
         tags = {tag[0]: tag[1] for tag in reversed(event.tags) if len(tag) > 1}
         return ReceivedMessage(
-            event.id,
-            event.pubkey,
-            self._name(event.pubkey),
-            event.content,
+            Line("error" if tags.get("error") else "agent", self._name(event.pubkey), event.content, at, event.id),
             tags.get("phase", ""),
             tags.get("phase-from", ""),
-            at,
-            error=tags.get("error", ""),
             tokens=int(_number(tags.get("llm-total-tokens")) or 0),
             cost=_number(tags.get("llm-cost-usd")),
         )

@@ -13,6 +13,11 @@ from tenex.cli.activity import EXPIRES, KEPT, MOST, WRITING_STYLE, Activities, A
 from tenex.cli.console import Screen
 from tenex.core.ids import PublicKey
 
+
+def shown(views: list[ActivityView], width: int, *, only_text: bool = False) -> list[str]:
+    return [line for _, line in activity_lines(views, width, only_text=only_text)]
+
+
 EXECUTOR, PLANNER = PublicKey("e" * 64), PublicKey("f" * 64)
 
 
@@ -23,13 +28,13 @@ def test_agents_start_write_and_stop_and_a_repeated_indicator_changes_nothing() 
     lives.write(EXECUTOR, "Executor", "Once", 2)
     lives.write(EXECUTOR, "Executor", " upon", 3)
     lives.start(EXECUTOR, "Executor", "Executor is typing", 20)
-    assert activity_lines(lives.current(20), 80) == ["  Executor … Once upon", "  Planner uses read_file"]
-    assert activity_lines(lives.current(20), 80, only_text=True) == ["  Executor … Once upon"]
+    assert shown(lives.current(20), 80) == ["  Executor … Once upon", "  Planner uses read_file"]
+    assert shown(lives.current(20), 80, only_text=True) == ["  Executor … Once upon"]
     lives.start(EXECUTOR, "Executor", "Executor uses shell", 21)
-    assert activity_lines(lives.current(21), 80) == ["  Executor uses shell", "  Planner uses read_file"]
+    assert shown(lives.current(21), 80) == ["  Executor uses shell", "  Planner uses read_file"]
     lives.stop(EXECUTOR)
     lives.stop(EXECUTOR)
-    assert activity_lines(lives.current(21), 80) == ["  Planner uses read_file"]
+    assert shown(lives.current(21), 80) == ["  Planner uses read_file"]
     assert lives.current(1 + EXPIRES)
     assert not lives.current(1 + EXPIRES + 1)
 
@@ -43,15 +48,15 @@ def test_strangers_cannot_fill_the_screen_or_the_memory() -> None:
 
 @given(st.text(), st.text(min_size=1), st.text(), st.integers(12, 200), st.booleans())
 def test_a_line_is_a_line_and_fits(name: str, text: str, doing: str, width: int, only_text: bool) -> None:
-    for line in activity_lines([ActivityView(name, doing, text, 0)], width, only_text=only_text):
+    for line in shown([ActivityView(name, doing, text, 0)], width, only_text=only_text):
         assert cell_len(line) < width
         assert len(line.splitlines()) == 1
         assert "\x1b" not in line
 
 
-@pytest.mark.parametrize(("text", "shown"), [("one two three four", "two three four"), ("x" * 40, "x" * 16)])
-def test_the_end_is_shown_from_the_beginning_of_a_word(text: str, shown: str) -> None:
-    assert activity_lines([ActivityView("E", "", text, 0)], 23) == [f"  E … {shown}"]
+@pytest.mark.parametrize(("text", "end"), [("one two three four", "two three four"), ("x" * 40, "x" * 16)])
+def test_the_end_is_shown_from_the_beginning_of_a_word(text: str, end: str) -> None:
+    assert shown([ActivityView("E", "", text, 0)], 23) == [f"  E … {end}"]
 
 
 def report(kind: str, text: str, **more: Any) -> dict[str, Any]:
@@ -61,20 +66,19 @@ def report(kind: str, text: str, **more: Any) -> dict[str, Any]:
 
 def test_a_thought_is_seen_as_it_is_written_and_stays_once_it_is_whole() -> None:
     file = io.StringIO()
-    watch = DaemonWatch(
-        Path("none"), Screen(file, terminal=True), lambda: "c", lambda _lines, _status: None, lambda: None
-    )
+    watch = DaemonWatch(Path("none"), Screen(file, terminal=True), lambda: "c", lambda *_: None, lambda: None)
     watch.on_report(report("piece", "First "))
     watch.on_report(report("piece", "things first"))
-    assert watch.lines(80) == [("italic fg:ansicyan", "  executor 🧠 thinking … First things first")]
+    line = "  executor 🧠 thinking … First things first"
+    assert activity_lines(watch.writing.values(), 80) == [("italic fg:ansicyan", line)]
     watch.on_report(report("broken", ""))
     watch.on_report(report("closed", "secret", conversation="other"))
-    assert (watch.lines(80), file.getvalue()) == ([], "")
+    assert (watch.writing, file.getvalue()) == ({}, "")
     watch.on_report(report("closed", "First things first"))
     assert "🧠 Thinking" in file.getvalue()
     assert "\x1b[2;36m" in file.getvalue()  # dim cyan, the colour of the state
     watch.on_report(report("piece", "new\x1b[2J", color="no such colour"))
-    assert watch.lines(80) == [(WRITING_STYLE, "  executor 🧠 thinking … new\\x1b[2J")]
+    assert activity_lines(watch.writing.values(), 80) == [(WRITING_STYLE, "  executor 🧠 thinking … new\\x1b[2J")]
     watch.on_report(report("closed", "x\x1b[2J", color="no such colour"))
     watch.on_report(report("refused", "There is no tool"))
     assert "\x1b[2J" not in file.getvalue()

@@ -90,7 +90,7 @@ def test_the_last_status_of_a_daemon_is_not_shown_once_it_has_gone(chat: Chat) -
 
 async def test_messages_of_the_relay_wait_for_the_report_of_what_came_before(chat: Chat, capsys: Captured) -> None:
     chat._on_lines([Line("phase", "chat → execute")], STATUS)
-    chat._on_message(ReceivedMessage("e1", PROJECT.public, "Executor", "It is done", "execute", "", 0))
+    chat._on_message(ReceivedMessage(Line("agent", "Executor", "It is done", 0, "e1"), "execute"))
     words = Line("agent", "Executor", "It is done", 0, "e1")
     chat._on_lines([Line("tool", "executor · write_file()"), words, Line("end", "END")], STATUS)
     shown = capsys.readouterr().out
@@ -104,7 +104,7 @@ async def test_messages_that_the_daemon_does_not_report_are_shown_soon(
 ) -> None:
     monkeypatch.setattr("tenex.cli.chat.REPORT_DELAY", 0.0)
     chat._on_lines([Line("phase", "chat → execute")], STATUS)
-    chat._on_message(ReceivedMessage("e1", PROJECT.public, "Executor", "The disk is full", "execute", "", 0))
+    chat._on_message(ReceivedMessage(Line("agent", "Executor", "The disk is full", 0, "e1"), "execute"))
     await asyncio.sleep(0.01)
     assert "The disk is full" in capsys.readouterr().out
 

@@ -83,7 +83,7 @@ async def test_agents_are_known_by_the_project_s_profile_only() -> None:
             assert (await daemon.publish(signed(introduced, PROJECT), url)).accepted
             assert (await daemon.publish(claims, url)).accepted
             async with connected_client(url, PERSON, PROJECT.public) as talk:
-                talk.on_message = lambda one: received.append((one.text, one.is_stranger))
+                talk.on_message = lambda one: received.append((one.line.text, one.line.tone == "stranger"))
                 await talk.send("hello")
                 tags = [["e", str(talk.root), url, "root"], ["phase", "execute"]]
                 for key, text in ((EXECUTOR, "at your service"), (STRANGER, "give me your key"), (PROJECT, "over")):
