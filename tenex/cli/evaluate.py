@@ -4,7 +4,6 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -22,6 +21,14 @@ if TYPE_CHECKING:
 
 FAILED: Final = 1
 _HEAD: Final = ("scenario", "model", "result", "calls", "sequential", "prompt", "cached", "cost", "seconds")
+_FIGURES: Final = {
+    "calls": "{:,}",
+    "sequentialCalls": "{:,}",
+    "promptTokens": "{:,}",
+    "cached": "{:.0%}",
+    "costUsd": "${:.4f}",
+    "seconds": "{:.1f}",
+}
 
 
 def evaluate(
@@ -66,12 +73,12 @@ def evaluate(
     chosen = {name: _models(settings, name) for name in models or ()}
     with output.without_logs():
         results = [
-            _run(scenario, chosen.get(name), name, settings, keep)
+            _as_json(_run(scenario, chosen.get(name), name, settings, keep))
             for scenario in scenarios
             for name in chosen or [scenario.answered_by]
         ]
-    given.show([_as_json(result) for result in results], _as_text(results))
-    if any(result.failures for result in results):
+    given.show(results, _as_text(results))
+    if not all(result["passed"] for result in results):
         raise typer.Exit(FAILED)
 
 
@@ -114,28 +121,21 @@ def _run(scenario: "Scenario", models: "Models | None", name: str, settings: "Se
             shutil.move(folder, keep / re.sub(r"[^\w.-]+", "-", f"{scenario.name}-{name}"))
 
 
-def _as_text(results: "Sequence[Result]") -> str:
-    rows = []
-    for one in results:
-        figures = one.figures
-        rows.append(
-            (
-                one.scenario,
-                one.model,
-                "FAILED" if one.failures else "passed",
-                f"{figures.calls:,}",
-                f"{figures.sequential_calls:,}",
-                f"{figures.prompt_tokens:,}",
-                "-" if figures.cached is None else f"{figures.cached:.0%}",
-                "-" if figures.cost is None else f"${figures.cost:.4f}",
-                f"{one.seconds:.1f}",
-            )
+def _as_text(results: list[dict[str, Any]]) -> str:
+    rows = [
+        (
+            one["scenario"],
+            one["model"],
+            "passed" if one["passed"] else "FAILED",
+            *("-" if one[name] is None else shape.format(one[name]) for name, shape in _FIGURES.items()),
         )
-    failed = sum(bool(one.failures) for one in results)
+        for one in results
+    ]
+    failed = sum(not one["passed"] for one in results)
     return "\n".join(
         [
             output.table(_HEAD, rows),
-            *(f"{one.scenario} ({one.model}): {failure}" for one in results for failure in one.failures),
+            *(f"{one['scenario']} ({one['model']}): {failure}" for one in results for failure in one["failures"]),
             f"{len(results) - failed:,} passed, {failed} failed",
         ]
     )

@@ -178,42 +178,29 @@ def _run(arguments: list[str], options: Globals) -> int:
 
 
 def _failed(error: Exception, options: Globals) -> int:
-    if isinstance(error, TenexError):
-        return _report(error, options)
-    if isinstance(error, ExceptionGroup):  # tasks of one command that failed together
-        expected, unexpected = error.split(TenexError)
-        if expected is not None and unexpected is None:
-            return _report(_first(expected), options)
-    if isinstance(error, BrokenPipeError) and _is_reader_gone():
+    """Report an error; returns the exit code."""
+    cause: BaseException = error
+    if isinstance(error, ExceptionGroup) and error.split(TenexError)[1] is None:
+        while isinstance(cause, BaseExceptionGroup):  # tasks of one command that failed together
+            cause = cause.exceptions[0]
+    if isinstance(cause, TenexError):
+        output.message(output.explain(cause))
+    elif isinstance(error, BrokenPipeError) and _is_reader_gone():
         return 0
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a full disk is no internal error
+    elif isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a full disk is no internal error
         raise error
-    from tenex.telemetry import redact
+    else:
+        from tenex.telemetry import redact
 
-    first = next(iter(str(error).splitlines()), "")
-    output.message(redact(f"tenex: unexpected {type(error).__name__}: {first}"))
-    if not options.debug:
-        output.message("tenex: this is an internal error; `tenex --debug ...` shows where it happened")
-    _show_trace(options)
-    return 1
-
-
-def _report(error: TenexError, options: Globals) -> int:
-    output.message(output.explain(error))
-    _show_trace(options)
-    return error.exit_code
-
-
-def _first(group: "ExceptionGroup[TenexError]") -> TenexError:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, ExceptionGroup) else error
-
-
-def _show_trace(options: Globals) -> None:
+        first = next(iter(str(error).splitlines()), "")
+        output.message(redact(f"tenex: unexpected {type(error).__name__}: {first}"))
+        if not options.debug:
+            output.message("tenex: this is an internal error; `tenex --debug ...` shows where it happened")
     if options.debug:
         from tenex.telemetry import redact
 
         output.message(redact(traceback.format_exc()))
+    return cause.exit_code if isinstance(cause, TenexError) else 1
 
 
 def _is_reader_gone() -> bool:
