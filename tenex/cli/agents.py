@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,13 +19,12 @@ from tenex.operations.short_ids import matching
 from tenex.settings import Settings, resolve_paths
 
 from . import examples, output
-from .files import make_folder, write_new
 from .lessons import lessons
 from .options import Globals, group, parse_phase, register
 
 if TYPE_CHECKING:
     from tenex.core.graph import TransitionGraph
-    from tenex.operations.prompt_preview import Preview
+    from tenex.core.ids import Slug
     from tenex.prompting import AgentDefinition, PromptLibrary
 
 _RESERVED = frozenset({END.lower(), "user", "project", "owner"})
@@ -39,7 +39,9 @@ agents.add_typer(lessons, name="lessons")
 def list_(given: Globals) -> None:
     """List the agents, the orchestrator among them."""
     settings = given.settings()
-    rows = [_row(slug, agent, settings) for slug, agent in load_agents(settings).definitions.items()]
+    known = load_agents(settings).definitions
+    npubs = _npubs(settings, known)
+    rows = [_row(agent, settings, npubs) for agent in known.values()]
     head = ("slug", "kind", "model", "in_phases", "npub")  # with the tools it would be twice as wide as a terminal
     table = output.table(head, [[_cell(row[name]) for name in head] for row in rows])
     note = "An agent without an npub has no key yet; `tenex init` makes it."
@@ -64,34 +66,37 @@ def show(
 ) -> None:
     """Show one agent, with its own phases and its instructions."""
     settings = given.settings()
-    known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
-    keys = _keys(settings)
-    found = matching(slug.removeprefix("@"), [*known, *keys], "agents")
+    known = load_agents(settings).definitions
+    npubs = _npubs(settings, known)
+    found = matching(slug.removeprefix("@"), [*map(str, known), *npubs.values()], "agents")
     if found is None:
         raise UsageError(f"There is no agent {slug!r}. Choose from {', '.join(known)}.")
-    slug = keys.get(found, found)
+    agent = next(one for one in known.values() if found in (one.slug, npubs.get(one.slug)))
     if as_prompt:
-        _show_prompt(given, settings, slug, parse_phase(phase), conversation, message)
+        _show_prompt(given, settings, agent.slug, parse_phase(phase), conversation, message)
         return
     if phase or conversation or message:
         raise UsageError("--phase, --conversation and --message need --prompt")
-    agent = known[slug]
     sections = [f"## In {phase}\n\n{text.strip()}" for phase, text in agent.in_phase.items()]
-    row = {**_row(slug, agent, settings), "instructions": "\n\n".join((agent.body.strip(), *sections))}
+    row = {**_row(agent, settings, npubs), "instructions": "\n\n".join((agent.body.strip(), *sections))}
     own = agent.program.graph if agent.program is not None else None
     facts = [(name, _cell(value)) for name, value in row.items() if name not in ("models", "instructions")]
     width = max(len(name) for name, _ in facts)
     parts = ["\n".join(f"{name.ljust(width)}  {value}" for name, value in facts)]
     parts += [own.mermaid().rstrip()] if own is not None else []
-    given.show({**row, **({"graph": edges(own)} if own else {})}, "\n\n".join([*parts, row["instructions"]]))
+    drawn = {"graph": graph_json(own, "when")} if own is not None else {}
+    given.show({**row, **drawn}, "\n\n".join([*parts, row["instructions"]]))
 
 
-def edges(graph: "TransitionGraph") -> dict[str, Any]:
-    """A graph of an agent's own phases, as JSON."""
+def graph_json(graph: "TransitionGraph", label: str = "") -> dict[str, Any]:
+    """A graph as JSON, with the labels of its edges under the name `label` where one is given."""
     return {
-        "initial": graph.initial,
-        "nodes": list(graph.nodes),
-        "edges": [{"from": edge.source, "to": str(edge.target), "when": edge.label} for edge in graph.edges],
+        "initial": str(graph.initial),
+        "nodes": [str(node) for node in graph.nodes],
+        "edges": [
+            {"from": edge.source, "to": str(edge.target), **({label: edge.label} if label else {})}
+            for edge in graph.edges
+        ],
     }
 
 
@@ -132,15 +137,11 @@ def add(
         files = examples.copy(example, folder, slug)
         what = f"a copy of the example {like}"
     else:
-        file = folder / f"{slug}.md"
-        if file.exists():
-            raise UsageError(f"{file} exists; edit it, or move it away first")
         source = sources.get(slug)
         if source is not None and not source.endswith(".md"):
             raise UsageError(f"{slug} is written in Python, in {source}; edit it, or move it away first")
-        make_folder(folder)
-        write_new(file, Path(source).read_text("utf-8") if source else _template(slug, kind or "worker"))
-        files = [file]
+        text = Path(source).read_text("utf-8") if source else _template(slug, kind or "worker")
+        files = examples.write({folder / f"{slug}.md": text})
         what = f"a copy of the built-in {slug}, which it replaces" if source else f"a new {kind or 'worker'}"
     examples.print_files(given, files)
     output.message(f"This is {what}. Edit it, check it with `tenex config check`,")
@@ -188,6 +189,7 @@ Write rules for a single phase under a heading like this one.
 def _show_prompt(
     given: Globals, settings: Settings, slug: str, phase: Phase | None, conversation: str, message: str
 ) -> None:
+    from tenex.llm.messages import marked
     from tenex.operations.prompt_preview import SAMPLE, preview
 
     if conversation and message:
@@ -197,31 +199,10 @@ def _show_prompt(
             preview(settings, slug, phase, conversation=conversation or None, message=message or SAMPLE)
         )
     request = shown.request
-    parts = {"system": request.system.rstrip()}
-    for tool in request.tools:
-        schema = json.dumps(tool.parameters, ensure_ascii=False)
-        parts[f"tool {tool.name}"] = f"{tool.description}\n{schema}"
-    if request.output_schema is not None:
-        parts["the answer must be a JSON object"] = json.dumps(request.output_schema, ensure_ascii=False)
-    parts["message"] = _as_sent(shown)
-    given.show(
-        _prompt_row(shown),
-        "\n\n".join(f"===== {name} =====\n{text}" for name, text in parts.items()),
-        f"In {request.phase}, to {', then '.join(shown.models)}; about {shown.tokens:,} tokens.",
-    )
-
-
-def _as_sent(shown: "Preview") -> str:
-    """The text of the first message, as the providers receive it."""
-    from tenex.llm.messages import marked
-
-    texts = [entry for entry in shown.request.entries if isinstance(entry, UserText | AgentText | Note)]
-    return "\n\n".join(map(marked, texts))
-
-
-def _prompt_row(shown: "Preview") -> dict[str, Any]:
-    request = shown.request
-    return {
+    sent = "\n\n".join(
+        marked(entry) for entry in request.entries if isinstance(entry, UserText | AgentText | Note)
+    )  # as the providers receive it
+    row = {
         "agent": str(request.agent),
         "phase": str(request.phase),
         "models": list(shown.models),
@@ -230,8 +211,17 @@ def _prompt_row(shown: "Preview") -> dict[str, Any]:
         "tools": [dataclasses.asdict(tool) for tool in request.tools],
         "output_schema": request.output_schema,
         "entries": [{"type": type(entry).__name__, **dataclasses.asdict(entry)} for entry in request.entries],
-        "message": _as_sent(shown),
+        "message": sent,
     }
+    parts = {"system": request.system.rstrip()}
+    for tool in request.tools:
+        parts[f"tool {tool.name}"] = f"{tool.description}\n{json.dumps(tool.parameters, ensure_ascii=False)}"
+    if request.output_schema is not None:
+        parts["the answer must be a JSON object"] = json.dumps(request.output_schema, ensure_ascii=False)
+    parts["message"] = sent
+    text = "\n\n".join(f"===== {name} =====\n{part}" for name, part in parts.items())
+    models = ", then ".join(shown.models)
+    given.show(row, text, f"In {request.phase}, to {models}; about {shown.tokens:,} tokens.")
 
 
 def full_name(given: Globals, start: str) -> str:
@@ -243,19 +233,18 @@ def full_name(given: Globals, start: str) -> str:
     if not start:
         return start
     try:
-        keys = _keys(given.settings())
+        settings = given.settings()
+        npubs = _npubs(settings, load_agents(settings).definitions)
     except ConfigurationError:  # conversations can be read without valid settings
         return start
-    return matching(start.removeprefix("@"), [*keys, *keys.values()], "agents") or start
+    return matching(start.removeprefix("@"), [*npubs, *npubs.values()], "agents") or start
 
 
-def _keys(settings: Settings) -> dict[str, str]:
-    """The slugs of the agents that have a key, by npub."""
-    return {
-        npub: str(slug)
-        for slug, agent in load_agents(settings).definitions.items()
-        if (npub := _npub("project" if agent.kind == "orchestrator" else str(slug), settings))
-    }
+def _npubs(settings: Settings, known: "Mapping[Slug, AgentDefinition]") -> dict[str, str]:
+    """The npubs of the agents that have a key, by slug."""
+    ring = KeyRing(resolve_paths(settings).keys)
+    names = {str(slug): "project" if agent.kind == "orchestrator" else str(slug) for slug, agent in known.items()}
+    return {slug: ring.get(name).npub for slug, name in names.items() if name in ring.names()}
 
 
 def load_agents(settings: Settings) -> "PromptLibrary":
@@ -274,20 +263,17 @@ def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
     return tuple(str(slug) for slug, agent in library.definitions.items() if agent.kind != "orchestrator")
 
 
-def _models(slug: str, agent: "AgentDefinition", settings: Settings) -> dict[str, list[str]]:
-    """The models in use by phase, or for `route`."""
+def _row(agent: "AgentDefinition", settings: Settings, npubs: dict[str, str]) -> dict[str, Any]:
+    models, slug = settings.models, str(agent.slug)
     if agent.kind == "orchestrator":
-        return {"route": list(settings.models.for_router())}
-    return {str(phase): list(settings.models.for_agent(slug, phase, agent.model or None)) for phase in Phase}
-
-
-def _row(slug: str, agent: "AgentDefinition", settings: Settings) -> dict[str, Any]:
-    models = _models(slug, agent, settings)
-    chains = [", then ".join(chain) for chain in models.values()]
+        named = {"route": list(models.for_router())}
+    else:
+        named = {str(phase): list(models.for_agent(slug, phase, agent.model or None)) for phase in Phase}
+    chains = [", then ".join(chain) for chain in named.values()]
     usual = max(chains, key=chains.count)
-    others = [f"{chain} in {phase}" for phase, chain in zip(models, chains, strict=True) if chain != usual]
+    others = [f"{chain} in {phase}" for phase, chain in zip(named, chains, strict=True) if chain != usual]
     return {
-        "slug": str(slug),
+        "slug": slug,
         "name": agent.name,
         "kind": str(agent.kind),
         "role": agent.role,
@@ -296,8 +282,8 @@ def _row(slug: str, agent: "AgentDefinition", settings: Settings) -> dict[str, A
         **_own(agent),
         "tools": sorted({*agent.tools, *agent.methods}),
         "model": "; ".join([usual, *others]),
-        "models": models,
-        "npub": _npub("project" if agent.kind == "orchestrator" else str(slug), settings),
+        "models": named,
+        "npub": npubs.get(slug),
     }
 
 
@@ -311,11 +297,6 @@ def _own(agent: "AgentDefinition") -> dict[str, Any]:
         "state": [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in program.defaults.items()],
         "agents": [str(link.agent) for link in program.links.values()],
     }
-
-
-def _npub(name: str, settings: Settings) -> str | None:
-    ring = KeyRing(resolve_paths(settings).keys)
-    return ring.get(name).npub if name in ring.names() else None
 
 
 def _cell(value: Any) -> str:

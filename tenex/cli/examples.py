@@ -111,11 +111,21 @@ def copy(example: Example, folder: Path, name: str = "") -> list[Path]:
     texts = {folder / file.name: file.read_text("utf-8") for file in example.beside}
     texts = {file: text for file, text in texts.items() if not _holds(file, text)}
     texts[target] = example.file.read_text("utf-8")  # last: its references must exist
+    return write(texts)
+
+
+def write(texts: Mapping[Path, str]) -> list[Path]:
+    """Write new files, each into a folder that is made where it is missing; returns them.
+
+    Raises:
+        UsageError: one exists; nothing is written.
+        ConfigurationError: one cannot be written.
+    """
     for file in texts:
         if file.exists():
             raise UsageError(f"{file} exists; edit it, or move it away first")
-    make_folder(folder)
     for file, text in texts.items():
+        make_folder(file.parent)
         write_new(file, text)
     return list(texts)
 

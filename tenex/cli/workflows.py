@@ -13,7 +13,7 @@ from tenex.operations.short_ids import matching
 from tenex.settings import resolve_paths
 
 from . import examples, output
-from .agents import edges, keyed_agents, load_agents
+from .agents import graph_json, keyed_agents, load_agents
 from .options import Globals, group, register
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ ShownArgument = Annotated[
 def show(given: Globals, name: ShownArgument = "") -> None:
     """Print a workflow, an agent's own phases and output states, or the seven phases, as Mermaid diagrams."""
     if not name:
-        given.show(_phases(), PHASE_TRANSITIONS.mermaid().rstrip("\n"))
+        graph = PHASE_TRANSITIONS
+        terminal = [node for node in graph.nodes if node in graph.terminal]
+        given.show({**graph_json(graph), "terminal": terminal}, graph.mermaid().rstrip("\n"))
         return
     project = _Project(given)
     name = project.full_name(name, project.agents)
@@ -49,20 +51,10 @@ def show(given: Globals, name: ShownArgument = "") -> None:
     if graphs is None:
         given.show(*_workflow(project.find(name)))
         return
-    phases = edges(graphs["phases"]) if "phases" in graphs else {}
-    outputs = {"output": edges(graphs["output"])} if "output" in graphs else {}
+    phases = graph_json(graphs["phases"], "when") if "phases" in graphs else {}
+    outputs = {"output": graph_json(graphs["output"], "when")} if "output" in graphs else {}
     drawn = "\n\n".join(graph.mermaid().rstrip("\n") for graph in graphs.values())
     given.show({"name": name, **phases, **outputs}, drawn)
-
-
-def _phases() -> dict[str, Any]:
-    graph = PHASE_TRANSITIONS
-    return {
-        "initial": str(graph.initial),
-        "nodes": [str(node) for node in graph.nodes],
-        "edges": [{"from": edge.source, "to": edge.target} for edge in graph.edges],
-        "terminal": [node for node in graph.nodes if node in graph.terminal],
-    }
 
 
 def _workflow(found: "LoadedWorkflow") -> tuple[dict[str, Any], str]:
@@ -94,7 +86,7 @@ def _mission(found: "LoadedWorkflow", mission: "MissionWorkflow") -> dict[str, A
         "name": found.slug,
         "title": found.slug,
         "source": found.source,
-        "initial": rule.graph.initial,
+        **graph_json(rule.graph, "label"),
         "nodes": {
             name: {
                 "phase": node.phase,
@@ -104,9 +96,6 @@ def _mission(found: "LoadedWorkflow", mission: "MissionWorkflow") -> dict[str, A
             }
             for name, node in rule.nodes.items()
         },
-        "edges": [
-            {"from": edge.source, "to": edge.target, "label": str(edge.label or "")} for edge in rule.graph.edges
-        ],
     }
 
 
