@@ -9,12 +9,13 @@ import typer
 
 from tenex.core.conversation import fold
 from tenex.operations.transcript import TranscriptRenderer
+from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import render
 
 from . import agents, list_search, output
 from .console import Screen
-from .lookup import AllIdArgument, NewestIdArgument, find, read_folder, read_records
+from .lookup import AllIdArgument, NewestIdArgument, find, on_folder, read_records
 from .options import Globals, group, register
 from .rollback import fork, rollback
 from .stats import stats
@@ -37,8 +38,10 @@ ThoughtsOption = Annotated[bool, typer.Option("--thoughts", help="Also what agen
 
 
 @register(conversations, "list")
-def list_(
+async def list_(
     given: Globals,
+    folder: ConversationFolder,
+    *,
     phase: PhaseOption = "",
     was_in: WasInOption = "",
     status: StatusOption = "",
@@ -50,15 +53,17 @@ def list_(
     """List conversations, the newest first."""
     agent = agents.full_name(given, agent)
     wanted = list_search.make_filter(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    rows = read_folder(given, lambda folder: list_search.rows(folder, wanted, limit or -1))
+    rows = await list_search.rows(folder, wanted, limit or -1)
     which = " of that kind" if wanted != list_search.make_filter() else ""
-    none = "" if rows else f"There are no conversations{which} in {given.paths().conversations}."
+    none = "" if rows else f"There are no conversations{which} in {folder.root}."
     given.show(rows, list_search.table(rows) if rows else "", none)
 
 
 @register(conversations)
-def search(
+async def search(
     given: Globals,
+    folder: ConversationFolder,
+    *,
     words: Annotated[
         list[str],
         typer.Argument(
@@ -79,25 +84,22 @@ def search(
     """Search messages and titles, the best match first. --since and --until apply to the messages."""
     agent = agents.full_name(given, agent)
     wanted = list_search.make_filter(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    found = read_folder(given, lambda folder: list_search.search(folder, " ".join(words), wanted, limit))
+    found = await list_search.search(folder, " ".join(words), wanted, limit)
     given.show(list_search.as_json(found), list_search.as_text(found), "" if found else "Nothing was found.")
 
 
 @register(conversations)
-def show(
+async def show(
     given: Globals,
+    folder: ConversationFolder,
     id: NewestIdArgument = "",  # noqa: A002
     thoughts: ThoughtsOption = False,
 ) -> None:
     """Print a conversation from its journal: messages, phases and tool calls."""
-    read_folder(given, lambda folder: _show(folder, id, thoughts=thoughts, as_json=given.as_json))
-
-
-async def _show(folder: ConversationFolder, start: str, *, thoughts: bool, as_json: bool) -> None:
-    name = await find(folder, start)
+    name = await find(folder, id)
     records = await read_records(folder, name)
     conversation = fold(name, records)
-    if as_json:
+    if given.as_json:
         output.result(output.escape_json(render(conversation).rstrip("\n")))
         return
     screen, renderer = Screen(), TranscriptRenderer(thoughts=thoughts)
@@ -116,12 +118,11 @@ def path(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
         given.show({"path": str(found)}, str(found))
         return
 
-    async def name_and_path(folder: ConversationFolder) -> tuple[str, str]:
+    async def show_path(folder: ConversationFolder, _: Disk) -> None:
         name = await find(folder, id)
-        return name, str(folder.path(name))
+        given.show({"id": name, "path": str(folder.path(name))}, str(folder.path(name)))
 
-    name, place = read_folder(given, name_and_path)
-    given.show({"id": name, "path": place}, place)
+    on_folder(given, show_path)
 
 
 for _command in (verify, replay, rollback, fork, export, rebuild, stats):

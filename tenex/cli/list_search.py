@@ -15,11 +15,12 @@ from tenex.store.journal_reader import VIEW
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter, Found
 from tenex.store.search_words import CLOSE, OPEN, match_of
+from tenex.store.view_json import iso
 from tenex.store.view_reader import read_view
 
 from . import output, times
 from .options import parse_phase
-from .times import iso_time, local_time
+from .times import local_time
 
 QUARANTINED: Final = "quarantined"
 UNREAD: Final = "unread"
@@ -96,8 +97,8 @@ def _row(row: Row) -> dict[str, Any]:
         **({} if is_phase else {"with": row.place.removeprefix("@")}),
         "cycle": row.cycle,
         "title": row.title,
-        "created": iso_time(row.started),
-        "updated": iso_time(row.updated),
+        "created": iso(row.started, "milliseconds"),
+        "updated": iso(row.updated, "milliseconds"),
     }
 
 
@@ -165,7 +166,7 @@ def as_json(found: list[Found]) -> list[dict[str, Any]]:
             **_row(one.row),
             "matches": one.matches,
             "messages": [
-                {"seq": each.seq, "time": iso_time(each.at), "from": each.name, "excerpt": _excerpt(each)}
+                {"seq": each.seq, "time": iso(each.at, "milliseconds"), "from": each.name, "excerpt": _excerpt(each)}
                 for each in one.excerpts
             ],
         }

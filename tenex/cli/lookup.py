@@ -50,11 +50,6 @@ def on_folder(given: Globals, work: Callable[[ConversationFolder, Disk], Awaitab
         disk.close()
 
 
-def read_folder(given: Globals, work: Callable[[ConversationFolder], Awaitable[T]]) -> T:
-    """The same for a coroutine that needs no disk of its own."""
-    return on_folder(given, lambda folder, _: work(folder))
-
-
 async def find(folder: ConversationFolder, start: str) -> ConversationId:
     """The conversation whose id begins with `start`; the newest where that is empty.
 

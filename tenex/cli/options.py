@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tenex.core.phases import Phase
     from tenex.settings import ProjectPaths, Settings
 
-F = TypeVar("F", bound=Callable[..., None])
+F = TypeVar("F", bound=Callable[..., Any])
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 DataOption = Annotated[
@@ -109,6 +109,8 @@ def group(about: str) -> typer.Typer:
 def register(to: typer.Typer, name: str | None = None, *, has_json: bool = True) -> Callable[[F], F]:
     """Make a function a command of a group, with the options that every command takes.
 
+    A coroutine is also given the folder of conversations, which it only reads.
+
     Args:
         to: the group.
         name: the command, where it is not the name of the function.
@@ -117,18 +119,24 @@ def register(to: typer.Typer, name: str | None = None, *, has_json: bool = True)
 
     def add(function: F) -> F:
         first, *own = inspect.signature(function, eval_str=True).parameters.values()
+        is_reader = inspect.iscoroutinefunction(function)
 
         @wraps(function)
         def command(ctx: typer.Context, *, data: Path | None, as_json: bool = False, **arguments: Any) -> None:
             given = ctx.find_root().obj
             given.data, given.as_json = data or given.data, as_json
-            function(given, **arguments)
+            if is_reader:
+                from .lookup import on_folder
+
+                on_folder(given, lambda folder, _: function(given, folder, **arguments))
+            else:
+                function(given, **arguments)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         common = [inspect.Parameter("data", keyword, default=None, annotation=DataOption)]
         if has_json:
             common.append(inspect.Parameter("as_json", keyword, default=False, annotation=JsonOption))
-        parameters = [first.replace(name="ctx", annotation=typer.Context), *own, *common]
+        parameters = [first.replace(name="ctx", annotation=typer.Context), *(own[1:] if is_reader else own), *common]
         command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [parameter.replace(kind=keyword) for parameter in parameters]
         )

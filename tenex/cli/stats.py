@@ -11,7 +11,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Spending, Stats, as_json, dearest_first, total
 
 from . import output
-from .lookup import AllIdArgument, find, read_folder, read_records
+from .lookup import AllIdArgument, find, read_records
 from .options import Globals
 from .output import count
 from .times import duration
@@ -44,18 +44,13 @@ async def gather(folder: ConversationFolder) -> AllStats:
     return found
 
 
-def stats(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
+async def stats(given: Globals, folder: ConversationFolder, id: AllIdArgument = "") -> None:  # noqa: A002
     """Add up time, turns, tokens and costs of one conversation or of all, by phase, model and agent."""
-    read_folder(given, lambda folder: _show_one(given, folder, id) if id else _show_all(given, folder))
-
-
-async def _show_one(given: Globals, folder: ConversationFolder, start: str) -> None:
-    name = await find(folder, start)
-    figures = Stats.of(name, await read_records(folder, name))
-    given.show({"id": name, **as_json(figures)}, f"{name}\n{as_text(figures)}")
-
-
-async def _show_all(given: Globals, folder: ConversationFolder) -> None:
+    if id:
+        name = await find(folder, id)
+        figures = Stats.of(name, await read_records(folder, name))
+        given.show({"id": name, **as_json(figures)}, f"{name}\n{as_text(figures)}")
+        return
     found = await gather(folder)
     for name, why in sorted(found.unreadable.items()):
         output.message(f"tenex: skipped {name[:12]}: {why}")

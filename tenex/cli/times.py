@@ -5,7 +5,7 @@ given.
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from tenex.core.errors import UsageError
@@ -79,14 +79,6 @@ def local_time(at: Millis, *, seconds: bool = False) -> str:
     """A time in the local zone; the number where a wrong clock made it unprintable."""
     try:
         return datetime.fromtimestamp(at / 1000).astimezone().strftime(f"%Y-%m-%d %H:%M{':%S' if seconds else ''}")
-    except (OverflowError, ValueError, OSError):
-        return str(at)
-
-
-def iso_time(at: Millis) -> str:
-    """A time as `conversation.json` writes it."""
-    try:
-        return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):
         return str(at)
 

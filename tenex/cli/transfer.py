@@ -26,7 +26,7 @@ from tenex.store.view import Views
 from tenex.store.view_reader import read_view
 
 from . import output
-from .lookup import NewestIdArgument, find, find_named, on_folder, read_folder, read_records
+from .lookup import NewestIdArgument, find, find_named, on_folder, read_records
 from .options import Globals
 
 if TYPE_CHECKING:
@@ -50,15 +50,17 @@ FromOption = Annotated[
 ForceOption = Annotated[bool, typer.Option("--force", help="Also where the journal is not damaged.")]
 
 
-def export(
+async def export(
     given: Globals,
+    folder: ConversationFolder,
     id: NewestIdArgument = "",  # noqa: A002
     out: OutOption = None,
 ) -> None:
     """Write all records of a conversation to one file with a checksum; it holds no keys."""
     if given.as_json and out is None:
         raise UsageError("--json describes the file written by --out; add --out FILE.")
-    name, content = read_folder(given, lambda folder: _pack(folder, id))
+    name = await find(folder, id)
+    content = packed(name, await read_records(folder, name), SystemClock().now())
     if out is None:
         sys.stdout.buffer.write(content)
         return
@@ -70,11 +72,6 @@ def export(
         raise UsageError(f"{out} cannot be written: {error.strerror}.") from error
     note = f"{out}: {len(content):,} bytes. `tenex conversations import {out}` reads it."
     given.show({"id": name, "file": str(out), "bytes": len(content)}, "", note)
-
-
-async def _pack(folder: ConversationFolder, start: str) -> tuple[ConversationId, bytes]:
-    name = await find(folder, start)
-    return name, packed(name, await read_records(folder, name), SystemClock().now())
 
 
 def import_(given: Globals, file: FileArgument) -> None:

@@ -23,7 +23,7 @@ from tenex.store.verify import verify as check
 from tenex.store.view_json import usage_json
 
 from . import output
-from .lookup import AllIdArgument, NewestIdArgument, find, read_folder, read_records
+from .lookup import AllIdArgument, NewestIdArgument, find, read_records
 from .options import Globals
 from .times import local_time
 
@@ -33,18 +33,14 @@ ToOption = Annotated[
 EachOption = Annotated[bool, typer.Option("--each", help="List every record on the way, one line each.")]
 
 
-def verify(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
+async def verify(given: Globals, folder: ConversationFolder, id: AllIdArgument = "") -> None:  # noqa: A002
     """Check every line, the state computed from them and conversation.json; exit code 4 where something is damaged."""
-    verdicts = read_folder(given, lambda folder: _verify(folder, id))
+    names = [await find(folder, id)] if id else sorted(map(ConversationId, await folder.lengths()))
+    verdicts = [await check(folder, name) for name in output.progress(names)]
     given.show([{**asdict(verdict), "ok": not verdict.faults} for verdict in verdicts], "\n".join(_lines(verdicts)))
     damaged = sum(bool(verdict.faults) for verdict in verdicts)
     if damaged:
         raise StoreDamaged(f"{damaged} of {len(verdicts)} conversations are damaged.")
-
-
-async def _verify(folder: ConversationFolder, start: str) -> list[VerifyResult]:
-    names = [await find(folder, start)] if start else sorted(map(ConversationId, await folder.lengths()))
-    return [await check(folder, name) for name in output.progress(names)]
 
 
 def _lines(verdicts: list[VerifyResult]) -> Iterator[str]:
@@ -57,18 +53,15 @@ def _lines(verdicts: list[VerifyResult]) -> Iterator[str]:
     yield f"{len(whole)} of {len(verdicts)} conversations intact, {records:,} records"
 
 
-def replay(
+async def replay(
     given: Globals,
+    folder: ConversationFolder,
     id: NewestIdArgument = "",  # noqa: A002
     to: ToOption = None,
     each: EachOption = False,
 ) -> None:
     """Show the state of a conversation after a record, computed from its journal; nothing is run."""
-    read_folder(given, lambda folder: _replay(given, folder, id, to, each=each))
-
-
-async def _replay(given: Globals, folder: ConversationFolder, start: str, to: int | None, *, each: bool) -> None:
-    name = await find(folder, start)
+    name = await find(folder, id)
     records = plain(await read_records(folder, name))
     last = records[-1].seq if records else 0
     if to is not None and to > last:
