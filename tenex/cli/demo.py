@@ -8,7 +8,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,6 @@ from .options import Globals
 if TYPE_CHECKING:
     from tenex.app import Application
     from tenex.nostr.keys import SecretKey
-    from tenex.settings import Settings
 
 REQUEST = "Create hello.py that prints hello"
 PACE = 0.3
@@ -124,21 +123,12 @@ def hold(
     log = open(where.data / "tenex.log", "a", encoding="utf-8", opener=_private)  # noqa: SIM115 closed with telemetry
     telemetry = configure(settings.log.level, "json", log)
     try:
-        owners = [*settings.people.owners, user.npub]
         screen = Screen(terminal=True if is_chat else None)
         if announcement:
             screen.message(announcement)
+        own = {"people": {"owners": [*settings.people.owners, user.npub]}, **(overrides or {})}
         show = _Demo(screen, is_chat=is_chat, message=message or REQUEST)
-        code = asyncio.run(
-            show.hold(
-                lambda url: given.settings(
-                    {"relays": {"urls": [url]}, "people": {"owners": owners}, **(overrides or {})}
-                ),
-                user,
-                project,
-                port,
-            )
-        )
+        code = asyncio.run(show.hold(given, own, user, project, port))
     finally:
         telemetry.close()
         log.close()
@@ -171,39 +161,41 @@ class _Demo:
         """Conversations in which a workflow could not begin."""
 
     async def hold(
-        self, settings: "Callable[[str], Settings]", user: "SecretKey", project: "SecretKey", port: int | None
+        self, given: Globals, overrides: Mapping[str, Any], user: "SecretKey", project: "SecretKey", port: int | None
     ) -> int:
         """Start everything, converse, stop everything; returns the exit code."""
         from tenex.app import open_application
 
         async with _relay(port) as url:
-            chosen = settings(url)
+            settings = given.settings({"relays": {"urls": [url]}, **overrides})
             pace = _pace if self._is_chat else None
-            async with open_application(chosen, observers=(self,), pace=pace) as app, app.serving():
-                try:
-                    return await self._converse(app, url, user, project)
-                finally:
-                    self._show_paths(app)
+            async with open_application(settings, observers=(self,), pace=pace) as app, app.serving():
+                agents = [one.pubkey for one in app.current.now.identities]
+                async with connected_client(
+                    url, user, project.public, agents=agents, indicators=self._is_chat
+                ) as client:
+                    self._client = client
+                    self._continue_resumed()
+                    await client.introduce(os.environ.get("USER") or "you")
+                    with suppress(TimeoutError):  # else the first message may be read before its author's name
+                        async with asyncio.timeout(OVERDUE):
+                            while user.public not in app.names:  # noqa: ASYNC110 it comes with the pool's events
+                                await asyncio.sleep(0.01)
+                    try:
+                        return await (self._chat(app, client, url) if self._is_chat else self._once(client))
+                    finally:
+                        if client.root:
+                            folder: Path = app.places.conversations / client.root
+                            self._screen.message(f"\nThe conversation: {folder}/conversation.json")
+                            self._screen.message(f"What was made:    {app.places.workspace}")
 
-    async def _converse(self, app: "Application", url: str, user: "SecretKey", project: "SecretKey") -> int:
-        agents = [one.pubkey for one in app.current.now.identities]
-        async with connected_client(url, user, project.public, agents=agents, indicators=self._is_chat) as client:
-            self._client = client
-            self._continue_resumed()
-            await client.introduce(os.environ.get("USER") or "you")
-            with suppress(TimeoutError):  # else the first message may be read before its author's name
-                async with asyncio.timeout(OVERDUE):
-                    while user.public not in app.names:  # noqa: ASYNC110 it comes with the pool's events
-                        await asyncio.sleep(0.01)
-            if not self._is_chat:
-                client.on_message = lambda message: self._feed.on_delivered(message.line.event)
-                return await self._once(client)
-            names = ", ".join(agent.name for agent in app.rules.roster.values())
-            model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
-            self._screen.message(f"tenex demo · relay {url} · {names} · {model}", "bold")
-            self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
-            await Chat(self._screen, app.places.socket).hold(client, url)
-            return 0
+    async def _chat(self, app: "Application", client: ChatClient, url: str) -> int:
+        agents = ", ".join(agent.name for agent in app.rules.roster.values())
+        model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
+        self._screen.message(f"tenex demo · relay {url} · {agents} · {model}", "bold")
+        self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
+        await Chat(self._screen, app.places.socket).hold(client, url)
+        return 0
 
     def _continue_resumed(self) -> None:
         """Continue the conversation of an earlier demo, unless a new one has begun."""
@@ -230,9 +222,9 @@ class _Demo:
         self._conversations[conversation.id] = conversation
         self._may_be_idle.set()
 
-    # ---- without a terminal ----
-
     async def _once(self, client: ChatClient) -> int:
+        """Hold one conversation to its end, without a terminal."""
+        client.on_message = lambda message: self._feed.on_delivered(message.line.event)
         outcome = await client.send(self._message)
         if not outcome.accepted:
             raise UsageError(f"The relay refused the message: {outcome.detail}")
@@ -248,13 +240,6 @@ class _Demo:
             return FAILED if (mission.outcome == "failed" if mission else root in self._refused) else 0
         self._screen.message(f"It waits for a user: {self._last_text.get(root, '')}", "bold")
         return WAITING
-
-    def _show_paths(self, app: "Application") -> None:
-        root = self._client.root if self._client else None
-        if root:
-            folder: Path = app.places.conversations / root
-            self._screen.message(f"\nThe conversation: {folder}/conversation.json")
-            self._screen.message(f"What was made:    {app.places.workspace}")
 
 
 async def _pace(_: ModelRequest) -> None:
