@@ -233,7 +233,8 @@ class Chat:
             self._show(message)
         else:
             self._waiting[line.event] = message
-            loop.call_later(REPORT_DELAY, self._show_waiting, line.event)
+            if not (message.is_by_project and message.phase_from):  # an announcement: the report has the transition
+                loop.call_later(REPORT_DELAY, self._show_waiting, line.event)
         self._feed.on_delivered(line.event)
 
     def _show_waiting(self, event: str) -> None:

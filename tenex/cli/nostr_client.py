@@ -41,6 +41,7 @@ class ReceivedMessage:
     """Tokens of the agent's run so far; 0 where unknown."""
     cost: float | None = None
     """The same in US dollars; None where no price is known."""
+    is_by_project: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,7 @@ class ChatClient:
             tags.get("phase-from", ""),
             tokens=int(_number(tags.get("llm-total-tokens")) or 0),
             cost=_number(tags.get("llm-cost-usd")),
+            is_by_project=event.pubkey == self._project,
         )
 
     def _on_indicator(self, event: Event, name: str) -> None:

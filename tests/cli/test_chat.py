@@ -99,14 +99,21 @@ async def test_messages_of_the_relay_wait_for_the_report_of_what_came_before(cha
     assert shown.count("It is done") == 1
 
 
-async def test_messages_that_the_daemon_does_not_report_are_shown_soon(
+async def test_messages_that_the_daemon_does_not_report_are_shown_soon_unless_they_announce_a_phase(
     chat: Chat, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenex.cli.chat.REPORT_DELAY", 0.0)
     chat._on_lines([Line("phase", "chat → execute")], STATUS)
     chat._on_message(ReceivedMessage(Line("agent", "Executor", "The disk is full", 0, "e1"), "execute"))
+    announced = Line("agent", "tenex", "Now in execute", 0, "e2")
+    chat._on_message(ReceivedMessage(announced, "execute", "chat", is_by_project=True))
     await asyncio.sleep(0.01)
-    assert "The disk is full" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "The disk is full" in out
+    assert "Now in execute" not in out
+    chat._on_gone()
+    chat._on_message(ReceivedMessage(announced, "execute", "chat", is_by_project=True))
+    assert "Now in execute" in capsys.readouterr().out
 
 
 def test_the_agents_of_the_folder_are_known_but_for_a_key_that_is_broken(tmp_path: Path) -> None:
