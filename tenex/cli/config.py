@@ -24,30 +24,23 @@ def check(given: Globals) -> None:
 
     No model is called. The exit code is 3 where there is a fault. A setting without effect is only a remark.
     """
-    try:
-        file, remarks = _check(given)
-    except ConfigurationError as error:
-        given.show({"ok": False, "file": None, "faults": list(error.faults), "remarks": []}, "")
-        raise
-    found = {"ok": True, "file": file and str(file), "faults": [], "remarks": remarks}
-    given.show(found, f"ok: {file or 'no tenex.toml, the defaults'}", *remarks)
-
-
-def _check(given: Globals) -> tuple[Path | None, list[str]]:
-    """Check everything; returns the file, and remarks on settings without effect.
-
-    Raises:
-        ConfigurationError: with every fault.
-    """
     from tenex.operations.configuration_check import check_configuration, faults_of
 
-    settings = given.settings()
-    ring = KeyRing(resolve_paths(settings).keys)
-    faults, remarks = check_configuration(settings)
-    faults += faults_of(*(partial(ring.get, name) for name in ring.names()))
+    file: Path | None = None
+    remarks: list[str] = []
+    try:
+        settings = given.settings()
+        ring = KeyRing(resolve_paths(settings).keys)
+        faults, remarks = check_configuration(settings)
+        faults += faults_of(*(partial(ring.get, name) for name in ring.names()))
+        file = settings.file
+    except ConfigurationError as error:
+        faults = [*error.faults]
     if faults:
+        given.show({"ok": False, "file": None, "faults": faults, "remarks": []}, "")
         raise ConfigurationError(faults)
-    return settings.file, remarks
+    found = {"ok": True, "file": file and str(file), "faults": [], "remarks": remarks}
+    given.show(found, f"ok: {file or 'no tenex.toml, the defaults'}", *remarks)
 
 
 @register(config)

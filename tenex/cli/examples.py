@@ -29,6 +29,7 @@ class Example:
 def agent_examples() -> dict[str, Example]:
     """The agents, by name."""
     from tenex.configuration.agents import read_library
+    from tenex.workflows.speakers.definitions import slug_of
 
     folder = example_folder("agents")
     there = [
@@ -66,11 +67,6 @@ def workflow_examples() -> dict[str, Example]:
         str(one.slug): Example(name=str(one.slug), about=one.workflow.about, file=Path(one.source))
         for one in read.found
     }
-
-
-def slug_of(file: Path) -> str:
-    """The name of the agent or workflow that a file defines."""
-    return file.stem.lower().replace("_", "-")
 
 
 def list_examples(given: Globals, examples: Mapping[str, Example], note: str) -> None:

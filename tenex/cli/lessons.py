@@ -1,16 +1,13 @@
 """`tenex agents lessons`: list what agents have learned and from whom, and remove it."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from . import output
 from .options import Globals, group, register
 from .times import local_time
-
-if TYPE_CHECKING:
-    from tenex.settings import ProjectPaths
 
 PATIENCE: Final = 20.0
 """Seconds for the daemon's answer, which needs one flush to disk."""
@@ -41,28 +38,17 @@ def list_(given: Globals, agent: AgentOption = "") -> None:
 @register(lessons)
 def remove(given: Globals, number: NumberArgument) -> None:
     """Remove a lesson, so that no agent is shown it any more. Works with and without a running daemon."""
-    from tenex.settings import resolve_paths
-
-    removed, by_daemon = asyncio.run(_remove(resolve_paths(given.settings()), number))
-    text = f"removed: {removed['number']}  {removed['agent']}  {output.one_line(removed['title'])}"
-    note = "The running daemon no longer shows it to agents; work in progress has already seen it."
-    given.show({"removed": removed, "by": "daemon" if by_daemon else "command"}, text, note if by_daemon else "")
-
-
-async def _remove(where: "ProjectPaths", number: int) -> tuple[dict[str, Any], bool]:
-    """Remove it, through the daemon where one runs.
-
-    Raises:
-        UsageError: there is no such lesson.
-        StoreLocked: a daemon runs, and does not listen.
-        TenexError: the daemon does not answer.
-    """
     from tenex.operations.lessons import remove_lesson, unknown
     from tenex.runtime.clock import SystemClock
+    from tenex.settings import resolve_paths
     from tenex.store.daemon_journal import DaemonJournal
     from tenex.store.disk import Disk
 
     from .daemon import ask_or_run
+
+    where = resolve_paths(given.settings())
+    if not where.conversations.is_dir():  # locking it would make the folder
+        raise unknown(number)
 
     async def run() -> dict[str, Any]:
         disk = Disk()
@@ -73,8 +59,9 @@ async def _remove(where: "ProjectPaths", number: int) -> tuple[dict[str, Any], b
             await journal.close()
             disk.close()
 
-    if not where.conversations.is_dir():  # locking it would make the folder
-        raise unknown(number)
-    return await ask_or_run(
-        where, "remove_lesson", {"number": number}, run, patience=PATIENCE, check="tenex agents lessons list"
-    )
+    check = "tenex agents lessons list"
+    asking = ask_or_run(where, "remove_lesson", {"number": number}, run, patience=PATIENCE, check=check)
+    removed, by_daemon = asyncio.run(asking)
+    text = f"removed: {removed['number']}  {removed['agent']}  {output.one_line(removed['title'])}"
+    note = "The running daemon no longer shows it to agents; work in progress has already seen it."
+    given.show({"removed": removed, "by": "daemon" if by_daemon else "command"}, text, note if by_daemon else "")

@@ -3,16 +3,13 @@
 import asyncio
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 import typer
 
 from . import output
 from .options import Globals
-
-if TYPE_CHECKING:
-    from tenex.settings import Settings
 
 WS_PORT: Final = 80
 """The port of a ws:// address that names none."""
@@ -31,14 +28,12 @@ def relay(
     ] = None,
 ) -> None:
     """Run the embedded relay alone, on this machine only, until interrupted."""
-    asyncio.run(_serve(_port(given.settings()) if port is None else port, events))
-
-
-def _port(settings: "Settings") -> int:
     from tenex.settings import EMBEDDED_RELAY_PORT
 
-    here = [url for url in settings.relays.urls if is_here(url)]
-    return (urlsplit(here[0]).port or WS_PORT) if here else EMBEDDED_RELAY_PORT
+    if port is None:
+        here = [url for url in given.settings().relays.urls if is_here(url)]
+        port = (urlsplit(here[0]).port or WS_PORT) if here else EMBEDDED_RELAY_PORT
+    asyncio.run(_serve(port, events))
 
 
 def is_here(url: str) -> bool:

@@ -5,6 +5,7 @@ A running daemon does it; without one the folder is locked and the files are wri
 
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -19,7 +20,7 @@ from .times import local_time
 if TYPE_CHECKING:
     from tenex.core.ids import ConversationId
     from tenex.operations.rollback import RollbackPlan, RollbackService
-    from tenex.settings import ProjectPaths, Settings
+    from tenex.settings import Settings
     from tenex.store.disk import Disk
     from tenex.store.repository import ConversationFolder
 
@@ -147,8 +148,17 @@ async def _ask_or_run(
     request: dict[str, Any],
     here: "Callable[[RollbackService], Awaitable[dict[str, Any]]]",
 ) -> dict[str, Any]:
+    from tenex.configuration.agents import PROJECT
+    from tenex.configuration.build import shadow_of
+    from tenex.core.config import Agent, AgentKind
+    from tenex.core.ids import Slug
+    from tenex.nostr.compose import NostrSealer
+    from tenex.nostr.keys import KeyRing
+    from tenex.operations.rollback import RollbackService
+    from tenex.runtime.clock import SystemClock
     from tenex.settings import check_paths, resolve_paths
     from tenex.telemetry import configure
+    from tenex.tools.workspace import Workspace
 
     from .daemon import ask_or_run
 
@@ -158,7 +168,12 @@ async def _ask_or_run(
         check_paths(settings)
         telemetry = configure("error", "auto")
         try:
-            return await here(_service(folder, disk, settings, where))
+            key = KeyRing(where.keys).get(PROJECT).public
+            project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)
+            workspace = Workspace(where.workspace)
+            sealer = NostrSealer(settings.relays.urls)
+            shadow = partial(shadow_of, settings, where, workspace)
+            return await here(RollbackService(folder, disk, SystemClock(), sealer, project, workspace, shadow))
         finally:
             telemetry.close()
 
@@ -166,23 +181,3 @@ async def _ask_or_run(
     done, _ = await ask_or_run(where, word, request, run, patience=PATIENCE, check=check)
     result: dict[str, Any] = done
     return result
-
-
-def _service(folder: "ConversationFolder", disk: "Disk", settings: "Settings", where: "ProjectPaths") -> Any:
-    from tenex.configuration.agents import PROJECT
-    from tenex.configuration.build import shadow_of
-    from tenex.core.config import Agent, AgentKind
-    from tenex.core.ids import Slug
-    from tenex.nostr.compose import NostrSealer
-    from tenex.nostr.keys import KeyRing
-    from tenex.operations.rollback import RollbackService
-    from tenex.runtime.clock import SystemClock
-    from tenex.tools.workspace import Workspace
-
-    key = KeyRing(where.keys).get(PROJECT).public
-    project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)
-    workspace = Workspace(where.workspace)
-    sealer = NostrSealer(settings.relays.urls)
-    return RollbackService(
-        folder, disk, SystemClock(), sealer, project, workspace, lambda: shadow_of(settings, where, workspace)
-    )

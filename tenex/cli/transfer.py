@@ -30,7 +30,7 @@ from .lookup import NewestIdArgument, find, find_named, on_folder, read_records
 from .options import Globals
 
 if TYPE_CHECKING:
-    from tenex.operations.recovery import Recovery
+    from tenex.operations.recovery import RebuildResult, Recovery
 
 SOURCES: Final = ("conversation.json", "relay")
 _ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -92,8 +92,14 @@ def import_(given: Globals, file: FileArgument) -> None:
             is_new = on_folder(given, lambda folder, disk: _import(folder, disk, carried))
             name, records, what = carried.id, len(carried.records), "imported" if is_new else "already here, unchanged"
         else:
-            imported = on_folder(given, lambda folder, disk: _import_legacy(folder, disk, settings, file))
-            name, records, what, lost, is_new = imported.id, imported.records, "imported", list(imported.lost), False
+            name = ConversationId(str(read_view(file).get("id") or file.stem))
+
+            async def import_file(folder: ConversationFolder, disk: Disk) -> "RebuildResult":
+                folder.path(name)  # raises where it is not an id
+                return await _recovery(folder, disk, settings).import_file(file, name)
+
+            imported = on_folder(given, import_file)
+            records, what, lost, is_new = imported.records, "imported", list(imported.lost), False
     lines = [f"{name}: {records:,} records, {what}.", *_lost(lost)]
     given.show({"id": name, "records": records, "result": what, "lost": lost}, "\n".join(lines))
     if is_new:
@@ -127,12 +133,6 @@ async def _import(folder: ConversationFolder, disk: Disk, carried: Carried) -> b
     except OSError as error:  # the records are stored; a view can be written again at any time
         output.message(f"{path / VIEW} could not be written: {error.strerror}. The daemon's next start writes it.")
     return True
-
-
-async def _import_legacy(folder: ConversationFolder, disk: Disk, settings: Settings, file: Path) -> Any:
-    name = ConversationId(str(read_view(file).get("id") or file.stem))
-    folder.path(name)  # raises where it is not an id
-    return await _recovery(folder, disk, settings).import_file(file, name)
 
 
 def rebuild(

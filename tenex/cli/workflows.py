@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from tenex.core.graph import TransitionGraph
     from tenex.prompting import AgentDefinition, PromptLibrary
-    from tenex.workflows.missions.definitions import MissionWorkflow
     from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows
 
 workflows = group("Draw, check, add and run workflows.")
@@ -63,7 +62,19 @@ def _workflow(found: "LoadedWorkflow") -> tuple[dict[str, Any], str]:
 
     workflow = found.workflow
     if isinstance(workflow, MissionWorkflow):
-        return _mission(found, workflow), workflow.graph.mermaid().rstrip("\n")
+        rule = workflow.graph.rule()
+        nodes = {
+            name: {
+                "phase": node.phase,
+                "timeout": None if node.timeout is None else node.timeout / 1000,
+                "retries": node.retries,
+                "onError": node.on_error,
+            }
+            for name, node in rule.nodes.items()
+        }
+        facts: dict[str, Any] = {"name": found.slug, "title": found.slug, "source": found.source}
+        drawn = workflow.graph.mermaid().rstrip("\n")
+        return {**facts, **graph_json(rule.graph, "label"), "nodes": nodes}, drawn
     facts = {
         "name": found.slug,
         "title": workflow.name or found.slug,
@@ -78,25 +89,6 @@ def _workflow(found: "LoadedWorkflow") -> tuple[dict[str, Any], str]:
         "graph": workflow.graph.to_dict(),
     }
     return facts, workflow.graph.mermaid(workflow.everybody).rstrip("\n")
-
-
-def _mission(found: "LoadedWorkflow", mission: "MissionWorkflow") -> dict[str, Any]:
-    rule = mission.graph.rule()
-    return {
-        "name": found.slug,
-        "title": found.slug,
-        "source": found.source,
-        **graph_json(rule.graph, "label"),
-        "nodes": {
-            name: {
-                "phase": node.phase,
-                "timeout": None if node.timeout is None else node.timeout / 1000,
-                "retries": node.retries,
-                "onError": node.on_error,
-            }
-            for name, node in rule.nodes.items()
-        },
-    }
 
 
 @register(workflows)
@@ -169,7 +161,7 @@ def add(
     ] = "",
 ) -> None:
     """Copy an example of a workflow or a mission to edit; without a name, list the examples."""
-    from tenex.workflows.speakers.definitions import SUFFIXES
+    from tenex.workflows.speakers.definitions import SUFFIXES, slug_of
 
     found = examples.workflow_examples()
     if not name:
@@ -182,7 +174,7 @@ def add(
     if agent is not None:
         raise UsageError(f"{example.name} is the name of an agent, in {agent.source}; rename that one")
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if file.suffix in SUFFIXES and examples.slug_of(file) == example.name:
+        if file.suffix in SUFFIXES and slug_of(file) == example.name:
             raise UsageError(f"{file} exists; edit it, or move it away first")
     examples.print_files(given, examples.copy(example, folder))
     output.message(f"Edit it, check it with `tenex workflows check {example.name}`,")
