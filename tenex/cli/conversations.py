@@ -11,9 +11,10 @@ from tenex.core.conversation import fold
 from tenex.operations.transcript import TranscriptRenderer
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
+from tenex.store.search import Filter
 from tenex.store.view import render
 
-from . import agents, list_search, output
+from . import list_search, output
 from .console import Screen
 from .lookup import AllIdArgument, NewestIdArgument, find, on_folder, read_records
 from .options import Globals, group, register
@@ -51,10 +52,11 @@ async def list_(
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many.")] = None,
 ) -> None:
     """List conversations, the newest first."""
-    agent = agents.full_name(given, agent)
-    wanted = list_search.make_filter(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
+    wanted = list_search.make_filter(
+        given, phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until
+    )
     rows = await list_search.rows(folder, wanted, limit or -1)
-    which = " of that kind" if wanted != list_search.make_filter() else ""
+    which = " of that kind" if wanted != Filter() else ""
     none = "" if rows else f"There are no conversations{which} in {folder.root}."
     given.show(rows, list_search.table(rows) if rows else "", none)
 
@@ -82,8 +84,9 @@ async def search(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many conversations.")] = 20,
 ) -> None:
     """Search messages and titles, the best match first. --since and --until apply to the messages."""
-    agent = agents.full_name(given, agent)
-    wanted = list_search.make_filter(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
+    wanted = list_search.make_filter(
+        given, phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until
+    )
     found = await list_search.search(folder, " ".join(words), wanted, limit)
     given.show(list_search.as_json(found), list_search.as_text(found), "" if found else "Nothing was found.")
 

@@ -19,7 +19,8 @@ from tenex.store.view_json import iso
 from tenex.store.view_reader import read_view
 
 from . import output, times
-from .options import parse_phase
+from .agents import full_name
+from .options import Globals, parse_phase
 from .times import local_time
 
 QUARANTINED: Final = "quarantined"
@@ -30,9 +31,7 @@ MARKS: Final = ("«", "»")
 """Around what matched, in text."""
 
 
-def make_filter(
-    *, status: str = "", phase: str = "", was_in: str = "", agent: str = "", since: str = "", until: str = ""
-) -> Filter:
+def make_filter(given: Globals, *, status: str, phase: str, was_in: str, agent: str, since: str, until: str) -> Filter:
     """The options of a command as a filter of the index.
 
     Raises:
@@ -45,7 +44,7 @@ def make_filter(
         status=status.lower(),
         phase=parse_phase(phase) or "",
         was_in=parse_phase(was_in) or "",
-        agent=_agent(agent),
+        agent=_agent(full_name(given, agent)),
         since=times.since(since, now) if since else None,
         until=times.until(until, now) if until else None,
     )

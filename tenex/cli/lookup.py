@@ -13,6 +13,7 @@ from tenex.operations.short_ids import conversation_of
 from tenex.runtime.clock import SystemClock
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
+from tenex.store.search import Filter
 
 from . import output
 from .options import Globals
@@ -58,9 +59,9 @@ async def find(folder: ConversationFolder, start: str) -> ConversationId:
     """
     if start:
         return await find_named(folder, start)
-    from .list_search import make_filter, rows
+    from .list_search import rows
 
-    newest = await rows(folder, make_filter(), 1)
+    newest = await rows(folder, Filter(), 1)
     if not newest:
         raise UsageError(f"There are no conversations in {folder.root}.")
     return ConversationId(str(newest[0]["id"]))

@@ -83,14 +83,34 @@ def serve(settings: "Settings", *, model: "Model | None" = None) -> bool:
 
 async def _serve(settings: "Settings", model: "Model | None", lines_dropped: Callable[[], int]) -> bool:
     from tenex.app import open_application
+    from tenex.operations.status import service_status
     from tenex.service.notify import Notifier
 
     notifier = Notifier.from_environment(os.environ, os.getpid())
     signals = _Signals(notifier, within=settings.shutdown.deadline + CLOSING)
     signals.listen()
+    background: list[asyncio.Task[None]] = []
     try:
         async with open_application(settings, model=model, lines_dropped=lines_dropped, shown=output.progress) as app:
-            return await _serve_on(app, signals, notifier)
+            signals.app = app
+
+            def line() -> str:
+                return service_status(app.runtime, app.pool)
+
+            async def ready() -> None:
+                relays = [status.url for status in app.pool.status()]
+                log.info("daemon.serving", address=app.project.npub, relays=relays, data=str(app.places.data))
+                notifier.ready(line())
+                tune_gc()
+                background.append(group.create_task(signals.on_hang_up(line), name="signals"))
+                background.append(group.create_task(notifier.keep_up(line), name="service manager"))
+
+            async with asyncio.TaskGroup() as group:
+                try:
+                    return await app.serve(ready)
+                finally:
+                    for task in background:
+                        task.cancel()
     except asyncio.CancelledError:
         if not signals.has_ended_the_start:
             raise
@@ -107,31 +127,6 @@ def tune_gc() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
-
-
-async def _serve_on(app: "Application", signals: "_Signals", notifier: "Notifier") -> bool:
-    from tenex.operations.status import service_status
-
-    signals.app = app
-    background: list[asyncio.Task[None]] = []
-
-    def line() -> str:
-        return service_status(app.runtime, app.pool)
-
-    async def ready() -> None:
-        relays = [status.url for status in app.pool.status()]
-        log.info("daemon.serving", address=app.project.npub, relays=relays, data=str(app.places.data))
-        notifier.ready(line())
-        tune_gc()
-        background.append(group.create_task(signals.on_hang_up(line), name="signals"))
-        background.append(group.create_task(notifier.keep_up(line), name="service manager"))
-
-    async with asyncio.TaskGroup() as group:
-        try:
-            return await app.serve(ready)
-        finally:
-            for task in background:
-                task.cancel()
 
 
 class _Signals:
@@ -182,15 +177,11 @@ class _Signals:
                     self._stop()
             elif not self._stops:
                 self._notifier.reloading()
-                await _reload(self.app)
+                try:
+                    await self.app.reload()
+                except TenexError:
+                    pass  # the faults are in the log and in `tenex status`; the old configuration stays
+                except Exception:  # an internal error in reading it must not stop the daemon
+                    log.exception("configuration.failed")
                 if not self._stops:
                     self._notifier.ready(line())  # also after a failed reload
-
-
-async def _reload(app: "Application") -> None:
-    try:
-        await app.reload()
-    except TenexError:
-        pass  # the faults are in the log and in `tenex status`; the old configuration stays
-    except Exception:  # an internal error in reading it must not stop the daemon
-        log.exception("configuration.failed")
