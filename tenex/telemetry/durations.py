@@ -1,28 +1,34 @@
-"""Durations: pairs the record that started something with the record that ended it.
+"""Durations: how long things took that the state of a conversation shows as open.
 
     routed   a user's message -> the routing decision          reply   a user's message -> the first answer
     route    a request to the router -> its answer             turn    opened -> closed, time of users included
     run      an agent's part in a turn                         model   a model step is wanted -> it is answered
     tool     a started call -> its result                      ask     a question to a user -> their answer
 
-Times are those of the records. What is open is read from the conversation's state after each append, so a restart needs
-nothing else; repeated work starts at `ProcessRestarted`. One object follows all active conversations.
+What is open after one append and no longer after the next has ended with a record of the latter. Times are those of the
+records, so a restart needs nothing else; repeated work starts at `ProcessRestarted`.
 """
 
-from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from operator import is_
+from typing import Any, Final, Literal, NamedTuple
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.ids import ConversationId, Millis, RunId, Slug
+from tenex.core.costs import cost_of
+from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
 from tenex.core.state.rollback import RolledBack
-from tenex.core.state.run import CallState, Run
+from tenex.core.state.run import Call, CallState, Run
 
 Stage = Literal["routed", "reply", "route", "turn", "run", "model", "tool", "ask"]
+
+WAITS: Final[tuple[Stage, ...]] = ("routed", "reply")
+"""What a user waits for; the state does not show it."""
+
+REPEATED: Final[tuple[Stage, ...]] = ("route", "model", "tool")
+"""What a process begins again after a restart."""
 
 FOLLOWED: Final = 10_000
 """Conversations followed at a time, about 100 MB; the oldest is evicted."""
@@ -31,28 +37,29 @@ WORST: Final = ("stopped", "over_limit", "timed_out", "failed")
 """Outcomes of runs, the one that names the outcome of their turn first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """Something that has ended."""
+class Interval(NamedTuple):
+    """Something that is open or, with `ending`, has ended."""
 
     stage: Stage
+    key: str
+    """Unique in its conversation, and the same after a restart."""
     conversation: ConversationId
     cycle: int
     phase: Phase
-    key: str
-    """Unique in its conversation, and the same after a restart."""
+    began: Millis
     parent: str = ""
     """The key of its parent: a turn for a run, a run for its calls, a call for a sub-agent's run."""
-    began: Millis
-    ended: Millis
-    outcome: str
+    run: Run | None = None
+    """The run that it is or belongs to, as it was before the end."""
+    call: Call | None = None
+    """The call of a tool or a question."""
+    ended: Millis = Millis(0)
+    outcome: str = ""
     """route: accepted, rejected, unavailable, superseded, stopped. model: answered, refused, unavailable, timed_out,
     stopped. tool: ok, failed. ask: answered, closed. run and turn: finished, failed, timed_out, over_limit,
     stopped. Else empty."""
-    agent: Slug = Slug("")
-    tool: str = ""
     usage: Usage = NO_USAGE
-    ending: r.Record
+    ending: r.Record | None = None
     """The record that ended it."""
 
     @property
@@ -60,190 +67,148 @@ class Interval:
         """The duration; 0 if the clock was set back."""
         return max(0, self.ended - self.began) / 1000
 
+    @property
+    def agent(self) -> Slug:
+        """The agent that worked; empty for turns and the router."""
+        return Slug("") if self.run is None else self.run.agent
 
-class Started(NamedTuple):
-    """Something that has not ended."""
+    @property
+    def tool(self) -> str:
+        """The tool that was called."""
+        return "" if self.call is None else self.call.request.tool
 
-    stage: Stage
-    key: str
-    at: Millis
-    parent: str = ""
-    agent: Slug = Slug("")
-    tool: str = ""
-    usage: Usage = NO_USAGE
+
+Open = dict[tuple[Stage, str], Interval]
+"""What is open in a conversation, by stage and key, a parent before its parts."""
 
 
 class Intervals:
-    """Pairs the records of all conversations."""
+    """Follows all active conversations."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[ConversationId, _OpenWork] = OrderedDict()
+        self._followed: dict[ConversationId, tuple[Open, tuple[object, ...]]] = {}
 
     def __len__(self) -> int:
         """The number of conversations with open work."""
-        return len(self._open)
+        return len(self._followed)
 
-    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> list[Interval]:
-        """Return what ended with these records, in order; `conversation` is the state after them.
+    def on_records(self, c: Conversation, records: Sequence[r.Record]) -> list[Interval]:
+        """Return what ended with these records; `c` is the state after them.
 
-        In a conversation that was not followed, because of a restart or an eviction, only turns can end with the first.
+        Nothing can end with the first records of a conversation that was not followed (after a restart, an eviction).
         """
-        known = self._open.get(conversation.id)
-        if known is None:
-            known = self._open[conversation.id] = _OpenWork(conversation, records)
-            if len(self._open) > FOLLOWED:
-                self._open.popitem(last=False)
-        found = [interval for record in records for interval in known.follow(record, conversation)]
-        known.update(conversation, records)
-        if not known.started:
-            self._open.pop(conversation.id, None)
+        known, before = self._followed.pop(c.id, ({}, (None, None, None)))
+        found = list(_follow(known, c, records))
+        parts = c.runs, c.turn, c.question  # whatever changes in these is replaced by another value
+        if not all(map(is_, parts, before)):
+            now = _open_work(known, c, records)
+            gone = [known[name] for name in reversed(known) if name not in now]
+            found += filter(None, (_ended(interval, c, records) for interval in gone))
+            known = now
+        if known:
+            self._followed[c.id] = known, parts
+            if len(self._followed) > FOLLOWED:
+                del self._followed[next(iter(self._followed))]
         return found
 
 
-class _OpenWork:
-    """What is open in one conversation."""
-
-    def __init__(self, c: Conversation, records: Sequence[r.Record]) -> None:
-        self.cycle = c.cycle
-        self.phase = next((record.from_ for record in records if isinstance(record, r.PhaseTransition)), c.phase)
-        self.started: dict[str, Started] = {}
-        """By "routed", "reply" and "route"; a run's id; "model" and the run's id; the ids of a call's run and the call.
-        """
-
-    def follow(self, record: r.Record, c: Conversation) -> Iterator[Interval]:  # noqa: C901 one case a record: flat
-        """What a record ends; `c` is the state after the whole decision."""
+def _follow(known: Open, c: Conversation, records: Sequence[r.Record]) -> Iterator[Interval]:
+    """Begin and end waits of users, and begin repeated work again."""
+    for record in records:
+        answered: Stage | None = None
         match record:
-            case r.ProcessRestarted():
-                self._restart(record.at, ("route", "model", "tool"))
-            case r.ClockAdjusted():  # no duration mixes two clocks
-                self._restart(record.at, ("route", "model", "tool", "routed", "reply"))
-            case r.CycleStarted():
-                self.cycle, self.phase = record.cycle, record.phase
-            case r.PhaseTransition():
-                self.phase = record.to
-            case RolledBack():
-                self.cycle, self.phase = record.state.cycle, record.state.phase
-                self._discard("route", "routed", "reply")
-            case r.Waiting() | r.Ended():
-                self._discard("route", "routed", "reply")
+            case r.ProcessRestarted() | r.ClockAdjusted():  # no duration mixes two clocks
+                again = REPEATED if isinstance(record, r.ProcessRestarted) else REPEATED + WAITS
+                known |= {name: one._replace(began=record.at) for name, one in known.items() if one.stage in again}
             case r.MessageRecorded():
-                for stage in ("routed", "reply"):
-                    self.started.setdefault(stage, Started(stage, f"{stage} {record.seq}", record.at))
-            case r.MessageSent(purpose="completion" | "question" | "error"):
-                yield from self._end("reply", record, c)
+                for wait in WAITS:
+                    began = Interval(wait, f"{wait} {record.seq}", c.id, c.cycle, c.phase, record.at)
+                    known.setdefault((wait, ""), began)
+            case r.Waiting() | r.Ended() | RolledBack():
+                for name in [name for name in known if name[0] in WAITS]:
+                    del known[name]
             case r.Routed():
-                # a user who mentions an agent decides without the router, which may be in a call at that moment
-                is_answer = record.usage.calls or record.model
-                yield from self._end("route", record, c, "accepted" if is_answer else "superseded", record.usage)
-                yield from self._end("routed", record, c)
-            case r.RouteRejected():
-                yield from self._end("route", record, c, "rejected", record.usage)
-            case r.Stopped():
-                yield from self._end("route", record, c, "stopped")
-            case r.TurnOpened():
-                self._discard("route")
-            case r.RunStarted():
-                self._begin(record.run, _started_run(record, record.run, record.at, NO_USAGE))
-            case r.RetryScheduled(run=None, limit=""):
-                yield from self._end("route", record, c, "unavailable", record.usage)
-            case r.RetryScheduled(run=run, limit="") if run is not None:
-                yield from self._end_model(run, record, c, "unavailable", record.usage)
-            case r.RetryScheduled():  # no model was called
-                self._discard("route" if record.run is None else f"model {record.run}")
-            case r.ModelResponded():
-                yield from self._end_model(record.run, record, c, "answered", record.step.usage)
-            case r.ModelReprompted():
-                yield from self._end_model(record.run, record, c, "refused", record.usage)
-            case r.ToolCallRejected() | r.ToolCallCompleted() | r.QuestionAnswered():
-                name = f"{record.run} {record.call}"
-                outcome = "ok" if isinstance(record, r.ToolCallCompleted) and record.ok else "failed"
-                if (call := self.started.get(name)) is not None and call.stage == "ask":
-                    outcome = "closed" if isinstance(record, r.ToolCallCompleted) else "answered"
-                yield from self._end(name, record, c, outcome)
-            case r.RunEnded():
-                outcome = "refused" if record.outcome == "failed" else record.outcome
-                yield from self._end_model(record.run, record, c, outcome, record.usage)
-                yield from self._end(record.run, record, c, record.outcome)
-            case r.TurnClosed():
-                turn = next((turn for turn in reversed(c.turns) if turn.turn_id == record.turn_id), None)
-                if turn is not None:
-                    outcomes = {done.outcome for done in turn.completions}
-                    outcome = next((outcome for outcome in WORST if outcome in outcomes), "finished")
-                    self.started["turn"] = Started("turn", turn.turn_id, turn.timestamp)
-                    yield from self._end("turn", record, c, outcome)
-
-    def update(self, c: Conversation, records: Sequence[r.Record]) -> None:
-        """Add what the state shows as open and is not known yet, and drop what belongs to runs that are over."""
-        times = {record.seq: record.at for record in records}
-        for run in c.runs.values():
-            if run.id not in self.started:
-                began = c.turn.timestamp if c.turn is not None else c.updated_at
-                self._begin(run.id, _started_run(run, run.id, began, run.usage))
-            if run.wants is not None:
-                began = times.get(run.wants, c.updated_at)
-                self._begin(f"model {run.id}", _part(run, "model", f"{run.id} {run.wants}", began))
-            for call in run.open_calls:
-                if call.has_begun:
-                    is_ask = call.state is CallState.PARKED
-                    before = run.parked_at if is_ask and run.parked_at is not None else c.updated_at
-                    began, name = times.get(call.seq, before), f"{run.id} {call.request.id}"
-                    part = _part(run, "ask" if is_ask else "tool", name, began)
-                    self._begin(name, part._replace(tool=call.request.tool))
-        if c.question is not None and c.question.retry is None:
-            seq = c.question.seq
-            self._begin("route", Started("route", f"route {seq}", times.get(seq, c.updated_at)))
-        for name, one in list(self.started.items()):
-            owner = one.key if one.stage == "run" else one.parent
-            if owner and owner not in c.runs:
-                del self.started[name]
-
-    def _begin(self, name: str, started: Started) -> None:
-        known = self.started.get(name)
-        if known is None or known.key != started.key:
-            self.started[name] = started
-
-    def _discard(self, *names: str) -> None:
-        for name in names:
-            self.started.pop(name, None)
-
-    def _restart(self, at: Millis, stages: Collection[Stage]) -> None:
-        for name, one in self.started.items():
-            if one.stage in stages:
-                self.started[name] = one._replace(at=at)
-
-    def _end_model(
-        self, run: RunId, record: r.Record, c: Conversation, outcome: str, usage: Usage
-    ) -> Iterator[Interval]:
-        if usage.calls and (known := self.started.get(run)) is not None:
-            self.started[run] = known._replace(usage=known.usage + usage)
-        yield from self._end(f"model {run}", record, c, outcome, usage)
-
-    def _end(
-        self, name: str, record: r.Record, c: Conversation, outcome: str = "", usage: Usage = NO_USAGE
-    ) -> Iterator[Interval]:
-        one = self.started.pop(name, None)
-        if one is not None:
-            yield Interval(
-                stage=one.stage,
-                conversation=c.id,
-                cycle=self.cycle,
-                phase=self.phase,
-                key=one.key,
-                parent=one.parent,
-                began=one.at,
-                ended=max(one.at, record.at),
-                outcome=outcome,
-                agent=one.agent,
-                tool=one.tool,
-                usage=one.usage + usage,
-                ending=record,
-            )
+                answered = "routed"
+            case r.MessageSent(purpose="completion" | "question" | "error"):
+                answered = "reply"
+        if answered is not None and (answered, "") in known:
+            one = known.pop((answered, ""))
+            yield one._replace(ended=max(one.began, record.at), ending=record)
 
 
-def _started_run(run: Run | r.RunStarted, name: RunId, at: Millis, usage: Usage) -> Started:
-    parent = name.partition(".")[0] if run.parent is None else f"{run.parent} {run.call}"
-    return Started("run", name, at, parent, run.agent, usage=usage)
+def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Open:
+    """What is open in the state, and the waits; what is `known` keeps its beginning."""
+    times: dict[object, Millis] = {record.seq: record.at for record in records}
+    times |= {record.run: record.at for record in records if isinstance(record, r.RunStarted)}
+    now = {name: one for name, one in known.items() if one.stage in WAITS}
+
+    def add(stage: Stage, key: str, since: object, otherwise: Millis | None, parent: str = "", *of: Any) -> None:
+        """Add what began with the record `since`, or at `otherwise` if that was written earlier."""
+        before = known.get((stage, key))
+        began = times.get(since, otherwise or c.updated_at) if before is None else before.began
+        now[stage, key] = Interval(stage, key, c.id, c.cycle, c.phase, began, parent, *of)
+
+    opened = None
+    if c.turn is not None:
+        opened = c.turn.timestamp
+        add("turn", c.turn.turn_id, c.turn.seq, opened)
+    for run in c.runs.values():
+        parent = run.id.partition(".")[0] if run.parent is None else f"{run.parent} {run.call}"
+        add("run", run.id, run.id, opened, parent, run)
+        if run.wants is not None:
+            add("model", f"{run.id} {run.wants}", run.wants, None, run.id, run)
+        for call in run.open_calls:
+            if call.state is CallState.PARKED:
+                add("ask", f"{run.id} {call.request.id}", call.seq, run.parked_at, run.id, run, call)
+            elif call.has_begun:
+                add("tool", f"{run.id} {call.request.id}", call.seq, None, run.id, run, call)
+    if c.question is not None and c.question.retry is None:
+        add("route", f"route {c.question.seq}", c.question.seq, None)
+    return now
 
 
-def _part(run: Run, stage: Stage, key: str, at: Millis) -> Started:
-    return Started(stage, key, at, run.id, run.agent)
+def _ended(one: Interval, c: Conversation, records: Sequence[r.Record]) -> Interval | None:
+    """The interval with its end; None if no record ended it, as after a rollback."""
+    run, call = one.run and one.run.id, one.call and one.call.request.id
+    own = [rec for rec in records if getattr(rec, "run", None) == run and getattr(rec, "call", call) == call]
+    for record in own:
+        if (outcome := _outcome(one.stage, record, c)) is not None:
+            usage = cost_of(record)
+            if one.stage == "run" and one.run is not None:
+                paid = (cost_of(each) for each in own if not isinstance(each, r.ModelCallCancelled))
+                usage = sum(paid, one.run.usage)
+            return one._replace(ended=max(one.began, record.at), outcome=outcome, usage=usage, ending=record)
+    return None
+
+
+def _outcome(stage: Stage, record: r.Record, c: Conversation) -> str | None:  # noqa: C901 a table
+    """How a record ended work of this stage that it names; None if it did not."""
+    match stage, record:
+        case "route", r.Routed():
+            # a user who mentions an agent decides without the router, which may be in a call at that moment
+            return "accepted" if record.usage.calls or record.model else "superseded"
+        case "route", r.RouteRejected():
+            return "rejected"
+        case "route", r.Stopped():
+            return "stopped"
+        case "route" | "model", r.RetryScheduled(limit=""):
+            return "unavailable"
+        case "model", r.ModelResponded():
+            return "answered"
+        case "model", r.ModelReprompted() | r.RunEnded(outcome="failed"):
+            return "refused"
+        case "tool", r.ToolCallCompleted(ok=True):
+            return "ok"
+        case "tool", r.ToolCallCompleted() | r.ToolCallRejected():
+            return "failed"
+        case "ask", r.ToolCallCompleted() | r.ToolCallRejected():
+            return "closed"
+        case "ask", r.QuestionAnswered():
+            return "answered"
+        case "model" | "run", r.RunEnded():
+            return record.outcome
+        case "turn", r.TurnClosed():
+            turn = next((turn for turn in reversed(c.turns) if turn.turn_id == record.turn_id), None)
+            outcomes = {done.outcome for done in turn.completions} if turn is not None else ()
+            return next((outcome for outcome in WORST if outcome in outcomes), "finished")
+    return None

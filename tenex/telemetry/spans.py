@@ -1,11 +1,11 @@
 """Names and attributes of spans, by the OpenTelemetry semantic conventions for generative AI."""
 
 import json
+from itertools import takewhile
 from typing import Any, Final
 
 from tenex.core import records as r
-from tenex.core.conversation import Conversation
-from tenex.core.ids import RunId
+from tenex.core.costs import model_of
 from tenex.core.messages import Entry, ModelStep
 from tenex.core.state.run import Run
 
@@ -33,15 +33,16 @@ def _run(interval: Interval) -> tuple[str, Attributes]:
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": interval.agent,
         "tenex.outcome": interval.outcome,
-        **_usage(interval),
     }
 
 
 def _chat(interval: Interval) -> tuple[str, Attributes]:
-    ending = interval.ending
-    model = ending.step.model if isinstance(ending, r.ModelResponded) else getattr(ending, "model", "")
-    attributes = {"gen_ai.operation.name": "chat", "tenex.outcome": interval.outcome, **_usage(interval)}
-    attributes["gen_ai.agent.name"] = interval.agent or "orchestrator"
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.agent.name": interval.agent or "orchestrator",
+        "tenex.outcome": interval.outcome,
+    }
+    model = "" if interval.ending is None else model_of(interval.ending)
     if model:
         provider, _, name = model.rpartition(":")
         attributes |= {"gen_ai.response.model": name, "gen_ai.provider.name": provider or name}
@@ -61,52 +62,52 @@ def _tool(interval: Interval) -> tuple[str, Attributes]:
 DESCRIBE: Final = {"turn": _turn, "run": _run, "model": _chat, "route": _chat, "tool": _tool, "ask": _tool}
 
 
-def _usage(interval: Interval) -> Attributes:
+def usage(interval: Interval) -> Attributes:
+    """Tokens and cost, where models were called."""
     if not interval.usage.calls:
         return {}
-    usage: Attributes = {
+    found: Attributes = {
         "gen_ai.usage.input_tokens": interval.usage.input_tokens,
         "gen_ai.usage.output_tokens": interval.usage.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": interval.usage.cache_read_tokens,
         "gen_ai.usage.cache_creation.input_tokens": interval.usage.cache_write_tokens,
     }
-    return usage if interval.usage.cost_usd is None else {**usage, "tenex.cost_usd": interval.usage.cost_usd}
+    return found if interval.usage.cost_usd is None else {**found, "tenex.cost_usd": interval.usage.cost_usd}
 
 
 # ---- content of messages, only with traces.content ----
 
 
-def prompt(run: Run) -> Attributes:
-    """The prompt of a run, as attributes."""
+def content(interval: Interval) -> Attributes:
+    """The prompt, the messages, arguments and results of an interval."""
+    found: Attributes = {}
+    if interval.stage == "run" and interval.run is not None:
+        found = _prompt(interval.run)
+    match interval.ending:
+        case r.ModelResponded(step=step) if interval.stage == "model":
+            found["gen_ai.output.messages"] = _json([_message(step)])
+        case r.ToolCallCompleted(content=text) | r.QuestionAnswered(text=text) if interval.call is not None:
+            found["gen_ai.tool.call.arguments"] = _cut(_json(dict(interval.call.request.arguments)))
+            found["gen_ai.tool.call.result"] = _cut(text)
+        case r.RunEnded(text=text) | r.RouteRejected(answer=text) if text:
+            found["gen_ai.output.messages"] = _json([{"role": "assistant", "parts": [_part(text)]}])
+        case r.Routed(agents=agents, reason=reason):
+            found["tenex.decision"] = _cut(f"{', '.join(agents)}: {reason}")
+    return found
+
+
+def why(record: r.Record | None) -> str:
+    """The error text of a record."""
+    text = getattr(record, "error", "") or getattr(record, "message", "") or getattr(record, "sentence", "")
+    return _cut(str(text))
+
+
+def _prompt(run: Run) -> Attributes:
+    entries = takewhile(lambda entry: not isinstance(entry, ModelStep), run.entries)
     return {
         "gen_ai.system_instructions": _json([_part(run.system)]),
-        "gen_ai.input.messages": _json([_message(entry) for entry in run.entries]),
+        "gen_ai.input.messages": _json([_message(entry) for entry in entries]),
     }
-
-
-def content(interval: Interval, c: Conversation) -> Attributes:
-    """The messages, arguments and results of an interval."""
-    match interval.ending:
-        case r.ModelResponded(step=step):
-            return {"gen_ai.output.messages": _json([_message(step)])}
-        case r.ToolCallCompleted(content=content) | r.QuestionAnswered(text=content):
-            return {"gen_ai.tool.call.result": _cut(content), **_arguments(interval, c)}
-        case r.RunEnded(text=text) if text:
-            return {"gen_ai.output.messages": _json([{"role": "assistant", "parts": [_part(text)]}])}
-        case r.RouteRejected(answer=text):
-            return {"gen_ai.output.messages": _json([{"role": "assistant", "parts": [_part(text)]}])}
-        case r.Routed(agents=agents, reason=reason):
-            return {"tenex.decision": _cut(f"{', '.join(agents)}: {reason}")}
-    return {}
-
-
-def _arguments(interval: Interval, c: Conversation) -> Attributes:
-    run = c.runs.get(RunId(interval.parent))
-    call = getattr(interval.ending, "call", "")
-    steps = reversed(run.entries) if run is not None else ()
-    asked = (request for entry in steps if isinstance(entry, ModelStep) for request in entry.calls)
-    found = next((request for request in asked if request.id == call), None)
-    return {} if found is None else {"gen_ai.tool.call.arguments": _cut(_json(dict(found.arguments)))}
 
 
 def _message(entry: Entry) -> Attributes:
@@ -119,12 +120,6 @@ def _message(entry: Entry) -> Attributes:
 
 def _part(text: str) -> Attributes:
     return {"type": "text", "content": _cut(text)}
-
-
-def why(record: r.Record) -> str:
-    """The error text of a record."""
-    text = getattr(record, "error", "") or getattr(record, "message", "") or getattr(record, "sentence", "")
-    return _cut(str(text))
 
 
 def _cut(text: str) -> str:

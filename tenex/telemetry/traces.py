@@ -38,11 +38,11 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from tenex.core import records as r
 from tenex.core.conversation import Conversation
+from tenex.core.records import Record
 
 from .durations import Interval, Intervals
-from .spans import DESCRIBE, FAILED, Attributes, content, prompt, why
+from .spans import DESCRIBE, FAILED, content, usage, why
 
 log = structlog.get_logger(__name__)
 
@@ -57,9 +57,6 @@ SEND_TIMEOUT: Final = 5.0
 
 CLOSE_TIMEOUT: Final = 2.0
 """Seconds for the last export when the daemon stops."""
-
-PROMPTS: Final = 1_000
-"""Prompts of open runs kept for their spans; bounded, because the end of a run may never be seen."""
 
 
 def open_traces(endpoint: str, *, with_content: bool = False, version: str = "") -> "TraceExport":
@@ -78,57 +75,44 @@ def open_traces(endpoint: str, *, with_content: bool = False, version: str = "")
     return TraceExport(exporter, with_content=with_content, version=version)
 
 
-class PresetIds(IdGenerator):
-    """Returns preset ids; set `next`, and `trace` for a root span, before each span."""
+class _PresetIds(IdGenerator):
+    """Ids that are derived from keys; set before each span."""
 
-    def __init__(self) -> None:
-        self.next = 1
-        self.trace = 1
+    span = trace = 1
 
     def generate_span_id(self) -> int:
-        """The preset span id."""
-        return self.next
+        return self.span
 
     def generate_trace_id(self) -> int:
-        """The preset trace id."""
         return self.trace
 
 
-class LoggingExporter(SpanExporter):
-    """Wraps an exporter; logs when it starts to fail and when it works again."""
+class _LoggingExporter(SpanExporter):
+    """Wraps an exporter; logs when it starts to fail and when it works again. Its methods run in the SDK's thread."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
-        self._stopped = threading.Event()
-        self.lost = 0
+        self._lost = 0
         """Spans lost since it last worked."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send a batch; in the SDK's thread."""
         try:
             result = self._exporter.export(spans)
         except Exception as fault:  # noqa: BLE001 whatever is raised, the batch was not sent
             result = SpanExportResult.FAILURE
             log.debug("traces.export_failed", reason=type(fault).__name__)
         if result is SpanExportResult.SUCCESS:
-            if self.lost:
-                log.info("traces.sent_again", lost=self.lost)
-            self.lost = 0
+            if self._lost:
+                log.info("traces.sent_again", lost=self._lost)
+            self._lost = 0
         else:
-            if not self.lost:
+            if not self._lost:
                 log.warning("traces.not_sent", spans=len(spans), hint="is the collector at traces.endpoint reachable?")
-            self.lost += len(spans)
+            self._lost += len(spans)
         return result
 
     def shutdown(self) -> None:
-        """Shut the exporter down, once; during an export its wait between two tries is interrupted."""
-        if not self._stopped.is_set():
-            self._stopped.set()
-            self._exporter.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Wait for pending exports."""
-        return self._exporter.force_flush(timeout_millis)
+        self._exporter.shutdown()
 
 
 class TraceExport:
@@ -136,106 +120,79 @@ class TraceExport:
 
     def __init__(self, exporter: SpanExporter, *, with_content: bool = False, version: str = "") -> None:
         """Use an exporter of the SDK; see `open_traces`."""
-        # the SDK logs every batch; LoggingExporter logs once
+        # the SDK logs every batch; _LoggingExporter logs once
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
         self._content = with_content
         self._intervals = Intervals()
-        self._ids = PresetIds()
-        self._exporter = LoggingExporter(exporter)
+        self._ids = _PresetIds()
+        self._exporter = exporter
         self._processor = BatchSpanProcessor(
-            self._exporter, max_queue_size=QUEUE, schedule_delay_millis=EVERY_MS, max_export_batch_size=512
+            _LoggingExporter(exporter),
+            max_queue_size=QUEUE,
+            schedule_delay_millis=EVERY_MS,
+            max_export_batch_size=512,
         )
-        provider = TracerProvider(
-            resource=Resource.create({"service.name": "tenex", "service.version": version}),
-            id_generator=self._ids,
-            shutdown_on_exit=False,
-        )
+        resource = Resource.create({"service.name": "tenex", "service.version": version})
+        provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         provider.add_span_processor(self._processor)
         self._tracer = provider.get_tracer("tenex", version)
-        self._prompts: dict[tuple[str, str], Attributes] = {}
 
-    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
         """Build spans of what ended with these records."""
         try:
-            if self._content:
-                self._note_prompts(conversation, records)
             for interval in self._intervals.on_records(conversation, records):
-                self._make(conversation, interval)
+                if interval.stage in DESCRIBE:
+                    self._make(interval)
         except Exception:  # a span must not break a conversation
             log.exception("traces.failed", conversation=conversation.id)
 
     async def close(self) -> None:
         """Export queued spans for at most `CLOSE_TIMEOUT` seconds; a second call does nothing."""
-        loop = asyncio.get_running_loop()
-        done = asyncio.Event()
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def shut_down() -> None:
-            try:
-                self._processor.shutdown()  # type: ignore[no-untyped-call]
-            except Exception:  # nothing can be done about an error of the SDK at its end
-                log.exception("traces.close_failed")
+            self._processor.shutdown()  # type: ignore[no-untyped-call]
             with suppress(RuntimeError):  # close() timed out, and the loop is closed
                 loop.call_soon_threadsafe(done.set)
 
         # not the loop's executor: the loop waits for its threads when it closes
-        thread = threading.Thread(target=shut_down, name="tenex-traces-close", daemon=True)
-        thread.start()
+        threading.Thread(target=shut_down, name="tenex-traces-close", daemon=True).start()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await done.wait()
         except TimeoutError:
             log.warning("traces.not_flushed", seconds=CLOSE_TIMEOUT)
-            self._exporter.shutdown()
+            self._exporter.shutdown()  # interrupts its wait between two tries
 
-    def _note_prompts(self, c: Conversation, records: Sequence[r.Record]) -> None:
-        for record in records:
-            run = c.runs.get(record.run) if isinstance(record, r.RunStarted) else None
-            if run is not None:
-                if len(self._prompts) >= PROMPTS:
-                    self._prompts.clear()
-                self._prompts[c.id, run.id] = prompt(run)
-
-    def _make(self, c: Conversation, interval: Interval) -> None:
-        describe = DESCRIBE.get(interval.stage)
-        if describe is None:
-            return
-        name, attributes = describe(interval)
+    def _make(self, interval: Interval) -> None:
+        name, attributes = DESCRIBE[interval.stage](interval)
+        attributes |= usage(interval)
         attributes |= {
             "gen_ai.conversation.id": interval.conversation,
             "tenex.cycle": interval.cycle,
             "tenex.phase": str(interval.phase),
         }
-        if interval.stage == "run":
-            attributes |= self._prompts.pop((c.id, interval.key), {})
         if self._content:
-            attributes |= content(interval, c)
-        is_call = interval.stage in ("model", "route")
-        self._ids.next = _id(interval.conversation, interval.key, 8)
+            attributes |= content(interval)
+        self._ids.span = _id(interval.conversation, interval.key, 8)
+        self._ids.trace = _id(interval.conversation, f"cycle {interval.cycle}", 16)
+        context = Context()
+        if interval.parent:
+            parent = _id(interval.conversation, interval.parent, 8)
+            flags = TraceFlags(TraceFlags.SAMPLED)
+            known = SpanContext(self._ids.trace, parent, is_remote=False, trace_flags=flags)
+            context = set_span_in_context(NonRecordingSpan(known), context)
         span = self._tracer.start_span(
             name,
-            context=self._context(interval),
-            kind=SpanKind.CLIENT if is_call else SpanKind.INTERNAL,
+            context=context,
+            kind=SpanKind.CLIENT if interval.stage in ("model", "route") else SpanKind.INTERNAL,
             attributes=attributes,
             start_time=interval.began * 1_000_000,
         )
         if interval.outcome in FAILED:
             span.set_attribute("error.type", interval.outcome)
             span.set_status(Status(StatusCode.ERROR, why(interval.ending) if self._content else interval.outcome))
-        span.end(max(interval.began, interval.ended) * 1_000_000)
-
-    def _context(self, interval: Interval) -> Context:
-        """The parent span; a root span has only its trace."""
-        trace = _id(interval.conversation, f"cycle {interval.cycle}", 16)
-        if not interval.parent:
-            self._ids.trace = trace
-            return Context()
-        parent = SpanContext(
-            trace,
-            _id(interval.conversation, interval.parent, 8),
-            is_remote=False,
-            trace_flags=TraceFlags(TraceFlags.SAMPLED),
-        )
-        return set_span_in_context(NonRecordingSpan(parent), Context())
+        span.end(interval.ended * 1_000_000)
 
 
 def _id(conversation: str, what: str, size: int) -> int:
