@@ -1,6 +1,6 @@
 """Metrics, health endpoints and traces, if the settings ask for them; their libraries are loaded only then."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from tenex.core.installation import pip_install
 from tenex.core.messages import Usage
 from tenex.core.ports import Observer
 from tenex.nostr.pool import RelayPool
+from tenex.nostr.relay import RelayStatus
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.inbox import Inbox
 from tenex.settings import Settings
@@ -28,15 +29,11 @@ def make_meter(
     """The metrics if `metrics.port` is set; its sources are read at each scrape."""
     if settings.metrics.port is None:
         return None
-    from tenex.telemetry.gauges import Readings
     from tenex.telemetry.metrics import Meter
 
-    def queues() -> dict[str, int]:
-        return {"signals": sum(actor.waiting for actor in actors()), "relay_events": pool().waiting}
+    from .gauges import Gauges
 
-    return Meter(
-        Readings(relays=lambda: pool().status(), actors=actors, queues=queues, lines_dropped=lines_dropped, today=today)
-    )
+    return Meter(Gauges(pool, actors, lines_dropped, today))
 
 
 async def open_port(
@@ -56,14 +53,26 @@ async def open_port(
     from tenex.telemetry.http import StatusPort
 
     assert settings.metrics.port is not None
-    health = Health(
-        probe=probe,
-        relays=lambda: [status for status in pool.status() if not status.publish_only],
-        is_serving=lambda: not inbox.is_closed,
-    )
+    health = Health(probe=probe, unreachable=lambda: unreachable(pool.status(), is_serving=not inbox.is_closed))
     port = StatusPort(health, meter.text)
     await port.open(settings.metrics.host, settings.metrics.port)
     stack.push_async_callback(port.close)
+
+
+def unreachable(relays: Iterable[RelayStatus], *, is_serving: bool) -> list[str]:
+    """Why users cannot reach the daemon, as sentences; empty if a relay serves every subscription."""
+    faults = [] if is_serving else ["messages are not admitted: the daemon starts or stops"]
+    relays = [relay for relay in relays if not relay.publish_only]
+    if any(relay.serves for relay in relays):
+        return faults
+    for relay in relays:
+        if relay.refused:
+            faults.append(f"{relay.url} refuses: {'; '.join(relay.refused)}")
+        elif relay.connected:
+            faults.append(f"{relay.url} is connected and does not serve")
+        else:
+            faults.append(f"{relay.url} is not connected{f': {relay.fault}' if relay.fault else ''}")
+    return faults if relays else [*faults, "there is no relay in the settings"]
 
 
 def open_spans(stack: AsyncExitStack, settings: Settings) -> list[Observer]:

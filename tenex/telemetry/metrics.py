@@ -1,10 +1,9 @@
-"""Prometheus metrics: counters and histograms from appended records, gauges read at each scrape.
+"""Prometheus metrics: counters and histograms from appended records. The registry is the meter's own.
 
-Tokens and cost are counted from records too, each record once. The registry is the meter's own.
+Tokens and cost are counted from records too, each record once. Gauges are collectors that the caller adds.
 """
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, get_args
 
 import structlog
@@ -16,15 +15,14 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.registry import Collector
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.costs import ROUTER, run_agent
+from tenex.core.costs import cost_of, model_of, spender_of
 from tenex.core.ids import RunId
-from tenex.core.messages import Usage
 
 from .durations import Interval, Intervals, Stage
-from .gauges import Readings, RuntimeSnapshot
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +35,28 @@ _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 _DISK_SECONDS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 """From a flush into a disk's cache to one over a network."""
 
+_COUNTED: Final[dict[type[r.Record], tuple[str, str, tuple[str, ...]]]] = {
+    r.CycleStarted: ("cycles_started", "Cycles started.", ()),
+    r.Ended: ("cycles_ended", "Cycles that ended.", ()),
+    r.TurnOpened: ("turns_opened", "Turns opened.", ("phase",)),
+    r.ToolCallRejected: ("tool_refusals", "Tool calls the gate refused.", ()),
+    r.RouteRejected: ("router_rejections", "Answers of the router that were rejected.", ("counted",)),
+    r.Waiting: ("waits", "Times a conversation started to wait for a user.", ("reason",)),
+    r.LimitReached: ("limits_hit", "Limits that stopped a conversation until a user continues it.", ("limit",)),
+}
+"""Records of which only the number counts: name, description, and fields of the record as labels."""
+
+_OUTCOMES: Final[dict[type[r.Record], str]] = {
+    r.ModelResponded: "answered",
+    r.ModelReprompted: "refused",
+    r.RunEnded: "refused",
+    r.Routed: "accepted",
+    r.RouteRejected: "rejected",
+    r.RetryScheduled: "unavailable",
+    r.ModelCallCancelled: "cancelled",
+}
+"""Records of the end of a model call."""
+
 _END_OF_HOLD: Final = (r.ModelResponded, r.ModelReprompted, r.RunEnded, r.Routed, r.RouteRejected, r.Stopped)
 """Records that end a hold: an answer of any kind, or a stop."""
 
@@ -44,13 +64,8 @@ _END_OF_HOLD: Final = (r.ModelResponded, r.ModelReprompted, r.RunEnded, r.Routed
 class Meter:
     """Counts; an `Observer` of all conversations."""
 
-    def __init__(self, readings: Readings, *, now: Callable[[], float] = time.time) -> None:
-        """Begin at zero.
-
-        Args:
-            readings: sources of the gauges.
-            now: the wall clock, in seconds.
-        """
+    def __init__(self, *gauges: Collector) -> None:
+        """Begin at zero; `gauges` are read at each scrape."""
         # a second series per metric that nothing reads
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
@@ -61,10 +76,12 @@ class Meter:
         def counter(name: str, about: str, *labels: str) -> Counter:
             return Counter(f"tenex_{name}", about, labels, registry=registry)
 
+        def histogram(name: str, about: str, label: str, buckets: Sequence[float]) -> Histogram:
+            return Histogram(f"tenex_{name}", about, (label,), registry=registry, buckets=buckets)
+
         spender = ("model", "agent")
+        self._counted = {kind: counter(name, about, *labels) for kind, (name, about, labels) in _COUNTED.items()}
         self._messages = counter("messages", "Messages and commands admitted.", "kind")
-        self._cycles = counter("cycles_started", "Cycles started.")
-        self._opened = counter("turns_opened", "Turns opened.", "phase")
         self._closed = counter("turns_closed", "Turns closed; the outcome is its agents' worst.", "phase", "outcome")
         self._runs = counter("runs_ended", "Runs of agents that ended.", "agent", "outcome")
         self._calls = counter("model_calls", "Model calls that ended.", *spender, "outcome")
@@ -75,29 +92,14 @@ class Meter:
         self._cost = counter("model_cost_usd", "US dollars, where the price is known.", *spender)
         self._unpriced = counter("model_calls_unpriced", "Model calls whose price is not known.", "model")
         self._tool_calls = counter("tool_calls", "Tool calls that ran.", "tool", "ok")
-        self._tool_refusals = counter("tool_refusals", "Tool calls the gate refused.")
-        self._rejections = counter("router_rejections", "Answers of the router that were rejected.", "counted")
-        self._waits = counter("waits", "Times a conversation started to wait for a user.", "reason")
-        self._limits = counter("limits_hit", "Limits that stopped a conversation until a user continues it.", "limit")
         self._retries = counter("model_retries", "Model calls that failed and are retried.")
         self._holds = counter("model_holds", "Times work was put on hold because its model was unavailable.")
-        self._ended = counter("cycles_ended", "Cycles that ended.")
-        stages = Histogram(
-            "tenex_stage_seconds",
-            "Durations by stage (tenex.telemetry.durations).",
-            ("stage",),
-            registry=registry,
-            buckets=_SECONDS,
-        )
+        stages = histogram("stage_seconds", "Durations by stage (tenex.telemetry.durations).", "stage", _SECONDS)
         self._stages = {stage: stages.labels(stage) for stage in get_args(Stage)}
-        self._disk = Histogram(
-            "tenex_journal_seconds",
-            "Seconds of an append, including the wait for a thread, and of its flush.",
-            ("work",),
-            registry=registry,
-            buckets=_DISK_SECONDS,
-        )
-        registry.register(RuntimeSnapshot(readings, now))
+        about = "Seconds of an append, including the wait for a thread, and of its flush."
+        self._disk = histogram("journal_seconds", about, "work", _DISK_SECONDS)
+        for gauge in gauges:
+            registry.register(gauge)
         ProcessCollector(registry=registry)
 
     def text(self) -> bytes:
@@ -112,13 +114,13 @@ class Meter:
         """Count the records (`core.ports.Observer`)."""
         try:
             for interval in self._intervals.on_records(conversation, records):
-                self._ended_interval(interval)
+                self._time(interval)
             for record in records:
                 self._count(conversation, record)
         except Exception:  # a metric must not break a conversation
             log.exception("meter.failed", conversation=conversation.id)
 
-    def _ended_interval(self, interval: Interval) -> None:
+    def _time(self, interval: Interval) -> None:
         self._stages[interval.stage].observe(interval.seconds)
         match interval.stage:
             case "turn":
@@ -126,59 +128,35 @@ class Meter:
             case "run":
                 self._runs.labels(self._agents[interval.agent], interval.outcome).inc()
             case "tool":  # a known name: calls of unknown tools never start
-                self._tool_calls.labels(self._tools[interval.tool], _boolean_label(interval.outcome == "ok")).inc()
+                self._tool_calls.labels(self._tools[interval.tool], _label(interval.outcome == "ok")).inc()
 
-    def _count(self, c: Conversation, record: r.Record) -> None:  # noqa: C901 one case a record: flat
-        match record:
-            case r.ModelResponded():
-                self._spend(record.step.usage, record.step.model, run_agent(record.run), "answered")
-            case r.Routed():
-                self._spend(record.usage, record.model, ROUTER, "accepted")
-            case r.RouteRejected():
-                self._rejections.labels(_boolean_label(record.counted)).inc()
-                self._spend(record.usage, record.model, ROUTER, "rejected")
-            case r.ModelReprompted() | r.RunEnded():
-                self._spend(record.usage, record.model, run_agent(record.run), "refused")
-            case r.ModelCallCancelled():
-                agent = ROUTER if record.run is None else run_agent(record.run)
-                self._spend(record.usage, record.model, agent, "cancelled")
-            case r.RetryScheduled(limit=""):
-                self._retry(c, record)
-            case r.MessageRecorded():
-                self._messages.labels("message").inc()
-            case r.CommandGiven():
-                self._messages.labels("command").inc()
-            case r.CycleStarted():
-                self._cycles.inc()
-            case r.Ended():
-                self._ended.inc()
-            case r.Waiting():
-                self._waits.labels(record.reason).inc()
-            case r.LimitReached():
-                self._limits.labels(record.limit).inc()
-            case r.TurnOpened():
-                self._opened.labels(record.phase).inc()
-            case r.ToolCallRejected():
-                self._tool_refusals.inc()
-        if self._held and isinstance(record, _END_OF_HOLD):
+    def _count(self, c: Conversation, record: r.Record) -> None:
+        kind = type(record)
+        if (counter := self._counted.get(kind)) is not None:
+            labels = [_label(getattr(record, name)) for name in _COUNTED[kind][2]]
+            (counter.labels(*labels) if labels else counter).inc()
+        elif isinstance(record, r.MessageRecorded | r.CommandGiven):
+            self._messages.labels("message" if isinstance(record, r.MessageRecorded) else "command").inc()
+        if isinstance(record, r.RetryScheduled):
+            if record.limit:  # no model was called
+                return
+            self._retries.inc()
+            if record.on_hold and (c.id, record.run) not in self._held:
+                self._held.add((c.id, record.run))
+                self._holds.inc()
+        elif self._held and isinstance(record, _END_OF_HOLD):
             self._held.discard((c.id, getattr(record, "run", None)))
+        if kind in _OUTCOMES:
+            self._spend(record)
 
-    def _retry(self, c: Conversation, record: r.RetryScheduled) -> None:
-        self._retries.inc()
-        what = (c.id, record.run)
-        if record.on_hold and what not in self._held:
-            self._held.add(what)
-            self._holds.inc()
-        agent = ROUTER if record.run is None else run_agent(record.run)
+    def _spend(self, record: r.Record) -> None:
+        usage = cost_of(record)
         # a call that failed in transport has ended, charged or not
-        self._spend(record.usage, record.model, agent, "unavailable", calls=max(1, record.usage.calls))
-
-    def _spend(self, usage: Usage, model: str, agent: str, outcome: str, *, calls: int | None = None) -> None:
-        number = usage.calls if calls is None else calls
-        if not number:
+        calls = max(1, usage.calls) if isinstance(record, r.RetryScheduled) else usage.calls
+        if not calls:
             return
-        who = (self._models[model or "unknown"], self._agents[agent])
-        self._calls.labels(*who, outcome).inc(number)
+        who = (self._models[model_of(record) or "unknown"], self._agents[spender_of(record)])
+        self._calls.labels(*who, _OUTCOMES[type(record)]).inc(calls)
         self._tokens.labels(*who, "input").inc(max(0, usage.input_tokens))
         self._tokens.labels(*who, "output").inc(max(0, usage.output_tokens))
         for work, tokens in (("read", usage.cache_read_tokens), ("write", usage.cache_write_tokens)):
@@ -187,11 +165,11 @@ class Meter:
         if usage.cost_usd is not None and usage.cost_usd >= 0:  # a counter must not decrease
             self._cost.labels(*who).inc(usage.cost_usd)
         elif usage.input_tokens or usage.output_tokens:
-            self._unpriced.labels(who[0]).inc(number)
+            self._unpriced.labels(who[0]).inc(calls)
 
 
-def _boolean_label(is_so: bool) -> str:
-    return "true" if is_so else "false"
+def _label(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class _Names(dict[str, str]):

@@ -22,8 +22,8 @@ from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
 from tenex.settings import Settings
 from tenex.store.format import CONVERSATION
-from tenex.telemetry.gauges import Readings
 from tenex.telemetry.metrics import Meter
+from tests.telemetry.kit import gauges
 
 from .tree import ROOT, files, name_of, named, text_of
 
@@ -243,7 +243,7 @@ def test_every_module_the_architecture_names_exists() -> None:
 def test_every_metric_the_operations_guide_names_is_there() -> None:
     """A metric named in a document is one that `/metrics` gives."""
     reported = {name for path in DOCUMENTS for name in re.findall(r"`(tenex_[a-z_]+)", text_of(path))}
-    families = [family for family in Meter(Readings()).registry.collect() if family.name.startswith("tenex_")]
+    families = [family for family in Meter(gauges()).registry.collect() if family.name.startswith("tenex_")]
     given = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
     assert reported, "the table is gone"
     assert reported <= given, f"not given: {sorted(reported - given)}"

@@ -1,11 +1,14 @@
 """Conversations for the observers of telemetry."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+from tenex.app.gauges import Gauges
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import Millis
+from tenex.core.messages import NO_USAGE
 from tenex.core.ports import Observer
 from tenex.core.signals import ModelFailed, Opened
 from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
@@ -70,3 +73,9 @@ def feed(observer: Observer, scenario: Scenario, first: int = 0, last: int | Non
     """Have the observer follow these decisions."""
     for conversation, decision in decisions(scenario, first, last):
         observer.on_records(conversation, decision)
+
+
+def gauges(relays: Sequence[Any] = (), actors: Sequence[Any] = (), now: float = 0.0) -> Gauges:
+    """Gauges of these relays and actors; seven lines of the log were dropped, and four events wait."""
+    pool: Any = SimpleNamespace(status=lambda: relays, waiting=4)
+    return Gauges(lambda: pool, lambda: actors, lambda: 7, lambda: NO_USAGE, now=lambda: now)

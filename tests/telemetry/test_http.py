@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tenex.app.telemetry import unreachable
 from tenex.core.errors import ConfigurationError
 from tenex.telemetry import health as health_module
 from tenex.telemetry import http
@@ -40,7 +41,9 @@ class State:
 
 
 def relay(*, connected: bool = True, serves: bool = True, refused: tuple[str, ...] = (), fault: str = "") -> Any:
-    return SimpleNamespace(url="ws://one", connected=connected, serves=serves, refused=refused, fault=fault)
+    return SimpleNamespace(
+        url="ws://one", connected=connected, serves=serves, refused=refused, fault=fault, publish_only=False
+    )
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def state() -> State:
 
 @pytest.fixture
 async def port(state: State) -> AsyncIterator[StatusPort]:
-    health = Health(probe=state.probe, relays=lambda: state.relays, is_serving=lambda: state.is_serving)
+    health = Health(probe=state.probe, unreachable=lambda: unreachable(state.relays, is_serving=state.is_serving))
     port = StatusPort(health, lambda: state.numbers())
     await port.open(HOST, 0)
     yield port
@@ -217,7 +220,7 @@ async def test_a_port_in_use_is_reported_at_start() -> None:
         taken.bind((HOST, 0))
         taken.listen()
         number = taken.getsockname()[1]
-        health = Health(probe=well, relays=list, is_serving=lambda: True)
+        health = Health(probe=well, unreachable=list)
         with pytest.raises(ConfigurationError, match=rf"^metrics.port: {number} on 127.0.0.1 is in use"):
             await StatusPort(health, bytes).open(HOST, number)
         with pytest.raises(ConfigurationError, match=r"^metrics.host: cannot listen on 192.0.2.1"):

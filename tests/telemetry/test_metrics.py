@@ -15,11 +15,10 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.signals import ModelFailed
-from tenex.telemetry.gauges import Readings
 from tenex.telemetry.metrics import Meter
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 
-from .kit import REFUSED, answering, feed, go_through
+from .kit import REFUSED, answering, feed, gauges, go_through
 
 
 class Numbers:
@@ -39,14 +38,14 @@ class Numbers:
 
 
 def counted(scenario: Scenario) -> Numbers:
-    meter = Meter(Readings())
+    meter = Meter()
     feed(meter, scenario)
     return Numbers(meter)
 
 
 def with_answers(*answers: ModelStep) -> Numbers:
     """The numbers after these answers of models."""
-    meter = Meter(Readings())
+    meter = Meter()
     for number, step in enumerate(answers):
         record = r.ModelResponded(seq=number + 1, at=Millis(1), run=f"turn-1.agent-{number}", step=step)  # type: ignore[arg-type]
         meter.on_records(Conversation(id=ID, next_seq=99), [record])
@@ -147,7 +146,7 @@ def test_names_that_others_choose_get_a_bounded_number_of_labels(monkeypatch: py
 
 def test_no_label_bears_a_conversation_a_key_or_an_invented_tool() -> None:
     scenario = answering([reply("", ("rm_rf_invented", {})), reply("private")])
-    meter = Meter(Readings())
+    meter = Meter()
     feed(meter, scenario)
     text = meter.text().decode()
     assert not [secret for secret in (ID, "a" * 64, "rm_rf_invented", "private") if secret in text]
@@ -155,20 +154,19 @@ def test_no_label_bears_a_conversation_a_key_or_an_invented_tool() -> None:
 
 
 def test_gauges_are_read_at_each_scrape() -> None:
-    now, relays, queues = [1_000.0], list[Any](), {"signals": 0}
-    meter = Meter(Readings(relays=lambda: relays, queues=lambda: queues, lines_dropped=lambda: 7), now=lambda: now[0])
+    relays: list[Any] = []
+    meter = Meter(gauges(relays, now=1_010.0))
     for url, connected, since, counters in (
         ("ws://good", True, None, {"events": 3}),
         ("ws://deaf", True, 940.0, {}),
         ("ws://away", False, 1_000.0, {}),
     ):
         relays.append(SimpleNamespace(url=url, connected=connected, unresponsive_since=since, counters=counters))
-    now[0], queues["signals"] = 1_010.0, 4
     total = Numbers(meter).total
     assert [total("relay_unresponsive_seconds", relay=one.url) for one in relays] == [0, 70, 10]
     assert total("relay_connected") == 2
     assert total("relay_events_total", relay="ws://good", kind="events") == 3
-    assert (total("queue_length", queue="signals"), total("log_lines_dropped_total")) == (4, 7)
+    assert (total("queue_length", queue="relay_events"), total("log_lines_dropped_total")) == (4, 7)
     assert total("process_resident_memory_bytes") > 1_000_000
     assert total("process_open_fds") > 2
 
@@ -185,16 +183,17 @@ def test_conversations_in_memory_are_counted_by_state() -> None:
     held.settle(1)
     assert held.records(r.RetryScheduled)[0].on_hold
     found = (active, parked.conversation, held.conversation, None)
-    actors: list[Any] = [SimpleNamespace(conversation=one, is_suspended=False) for one in found]
-    actors.append(SimpleNamespace(conversation=None, is_suspended=True))
-    total = Numbers(Meter(Readings(actors=lambda: actors))).total
+    actors: list[Any] = [SimpleNamespace(conversation=one, is_suspended=False, waiting=1) for one in found]
+    actors.append(SimpleNamespace(conversation=None, is_suspended=True, waiting=1))
+    total = Numbers(Meter(gauges(actors=actors))).total
     states = {"active": 2, "parked": 1, "held": 1, "suspended": 1, "waiting": 0}
     assert {state: total("conversations", state=state) for state in states} == states
+    assert total("queue_length", queue="signals") == 5
     assert total("runs") == len(parked.conversation.runs) + len(held.conversation.runs)
 
 
 def test_the_disk_may_be_timed_and_two_meters_share_nothing() -> None:
-    one, other = Meter(Readings()), Meter(Readings())
+    one, other = Meter(), Meter()
     one.timed("append", 0.002)
     one.timed("flush", 0.001)
     assert Numbers(one).total("journal_seconds_count", work="append") == 1
@@ -203,7 +202,7 @@ def test_the_disk_may_be_timed_and_two_meters_share_nothing() -> None:
 
 
 def test_an_internal_error_is_logged_and_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    meter = Meter(Readings())
+    meter = Meter()
     monkeypatch.setattr(meter, "_count", lambda *_: 1 / 0)
     with capture_logs() as logged:
         meter.on_records(Conversation(id=ID, next_seq=9), [r.RouteRequested(seq=1, at=Millis(1), attempt=1)])

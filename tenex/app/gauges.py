@@ -1,0 +1,89 @@
+"""Gauges read at each scrape: relays, conversations in memory, queues, the usage of the day."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tenex.core.conversation import Conversation
+from tenex.core.messages import Usage
+from tenex.nostr.pool import RelayPool
+from tenex.runtime.actor import ConversationActor
+
+
+class Gauges(Collector):
+    """A Prometheus collector. Its sources are read on the event loop; they must not block."""
+
+    def __init__(
+        self,
+        pool: Callable[[], RelayPool],
+        actors: Callable[[], Iterable[ConversationActor]],
+        lines_dropped: Callable[[], int],
+        today: Callable[[], Usage],
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._pool = pool
+        self._actors = actors
+        self._lines_dropped = lines_dropped
+        self._today = today
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        """Read every gauge once."""
+        yield from self._relays()
+        actors = list(self._actors())
+        known = [c for actor in actors if (c := actor.conversation) is not None]
+        states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "limited": 0, "suspended": 0})
+        states.update("suspended" if actor.is_suspended else _state(actor.conversation) for actor in actors)
+        undelivered = sum(len(row.open) for c in known for row in c.outbox.values())
+        today = self._today()
+        yield _labelled("conversations", "Conversations in memory, by state.", "state", states)
+        yield _gauge("runs", "Open runs of agents.", sum(len(c.runs) for c in known))
+        yield _gauge("undelivered", "Events that no relay has accepted or refused.", undelivered)
+        yield _gauge("today_tokens", "Tokens used since 00:00 UTC.", today.tokens)
+        about = "Dollars spent since 00:00 UTC, as far as prices are known."
+        yield _gauge("today_cost_usd", about, today.cost_usd or 0.0)
+        queues = {"signals": sum(actor.waiting for actor in actors), "relay_events": self._pool().waiting}
+        yield _labelled("queue_length", "Length of a queue.", "queue", queues)
+        about = "Log lines lost because the stream was not read."
+        yield CounterMetricFamily("tenex_log_lines_dropped", about, value=self._lines_dropped())
+
+    def _relays(self) -> Iterator[Metric]:
+        relays, now = self._pool().status(), self._now()
+        unserved_since = {relay.url: relay.unresponsive_since or now for relay in relays}
+        about = "Seconds since a relay stopped serving every subscription; 0 if it serves."
+        yield _labelled(
+            "relay_connected", "Whether a relay is connected.", "relay", {one.url: one.connected for one in relays}
+        )
+        unresponsive = {url: max(0.0, now - since) for url, since in unserved_since.items()}
+        yield _labelled("relay_unresponsive_seconds", about, "relay", unresponsive)
+        counted = CounterMetricFamily("tenex_relay_events", "Events and faults by relay.", labels=("relay", "kind"))
+        for relay in relays:
+            for kind, number in relay.counters.items():
+                counted.add_metric((relay.url, kind), number)
+        yield counted
+
+
+def _state(c: Conversation | None) -> str:
+    if c is None:
+        return "active"  # being read
+    if c.is_parked:
+        return "parked"
+    retries = [run.retry for run in c.runs.values()] if c.runs else [c.question.retry] if c.question else []
+    if retries and all(retry is not None and retry.on_hold for retry in retries):
+        return "limited" if all(retry.limit for retry in retries if retry is not None) else "held"
+    return "active" if c.status == "active" else "waiting"
+
+
+def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"tenex_{name}", about, value=value)
+
+
+def _labelled(name: str, about: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"tenex_{name}", about, labels=(label,))
+    for key, value in values.items():
+        family.add_metric((key,), value)
+    return family
