@@ -7,9 +7,10 @@ number of clients are bounded.
 import asyncio
 import errno
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NamedTuple
+from http import HTTPStatus
+from typing import Final
 
 import structlog
 
@@ -27,13 +28,6 @@ HEAD: Final = 8 * 1024
 
 REQUEST_TIMEOUT: Final = 5.0
 """Seconds from connection to the end of the answer."""
-
-
-class _Answer(NamedTuple):
-    status: str
-    body: bytes
-    kind: str = "text/plain; charset=utf-8"
-    more: str = ""
 
 
 class StatusPort:
@@ -83,10 +77,10 @@ class StatusPort:
         self._clients.add(task)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                is_head, answer = await self._safe_answer(reader)
-                writer.write(_bytes(answer, is_head=is_head))
-                await writer.drain()
-        except (OSError, TimeoutError, asyncio.CancelledError):  # the client is gone or too slow, or we stop
+                if len(self._clients) <= CLIENTS:
+                    writer.write(await self._answer(reader))
+                    await writer.drain()
+        except (OSError, EOFError, TimeoutError, asyncio.CancelledError):  # the client is gone or too slow, or we stop
             writer.transport.abort()
         finally:
             self._clients.discard(task)
@@ -94,55 +88,43 @@ class StatusPort:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def _safe_answer(self, reader: asyncio.StreamReader) -> tuple[bool, _Answer]:
-        try:
-            return await self._answer(reader)
-        except OSError:
-            raise
-        except Exception:  # an internal error in a reading is not a dead daemon
-            log.exception("status_port.failed")
-            return False, _Answer("500 Internal Server Error", b"an internal error; see the log\n")
-
-    async def _answer(self, reader: asyncio.StreamReader) -> tuple[bool, _Answer]:
-        if len(self._clients) > CLIENTS:
-            raise ConnectionError("too many clients")
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError as fault:
-            raise ConnectionError from fault
         except asyncio.LimitOverrunError:
-            return False, _Answer("431 Request Header Fields Too Large", b"the request is too long\n")
+            return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the request is too long\n")
         words = head.partition(b"\r\n")[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-            return False, _Answer("400 Bad Request", b"this is not HTTP\n")
-        method, path = words[0], words[1].partition(b"?")[0]
-        if method not in (b"GET", b"HEAD"):
-            return False, _Answer("405 Method Not Allowed", b"GET only\n", more="Allow: GET, HEAD\r\n")
-        return method == b"HEAD", await self._route(path)
+            return _response(HTTPStatus.BAD_REQUEST, b"this is not HTTP\n")
+        if words[0] not in (b"GET", b"HEAD"):
+            return _response(HTTPStatus.METHOD_NOT_ALLOWED, b"GET only\n", more="Allow: GET, HEAD\r\n")
+        try:
+            answer = await self._page(words[1].partition(b"?")[0])
+        except Exception:  # an internal error in a reading is not a dead daemon
+            log.exception("status_port.failed")
+            answer = _response(HTTPStatus.INTERNAL_SERVER_ERROR, b"an internal error; see the log\n")
+        return answer if words[0] == b"GET" else b"".join(answer.partition(b"\r\n\r\n")[:2])
 
-    async def _route(self, path: bytes) -> _Answer:
+    async def _page(self, path: bytes) -> bytes:
         match path:
             case b"/metrics":
-                return _Answer("200 OK", self._metrics(), "text/plain; version=0.0.4; charset=utf-8")
+                return _response(HTTPStatus.OK, self._metrics(), "text/plain; version=0.0.4; charset=utf-8")
             case b"/healthz":
-                return await _health_answer(self._health.healthy)
+                faults = await self._health.healthy()
             case b"/readyz":
-                return await _health_answer(self._health.ready)
-        return _Answer("404 Not Found", b"/metrics /healthz /readyz\n")
+                faults = await self._health.ready()
+            case _:
+                return _response(HTTPStatus.NOT_FOUND, b"/metrics /healthz /readyz\n")
+        body = json.dumps({"ok": not faults, "faults": faults}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        return _response(HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK, body, "application/json")
 
 
-async def _health_answer(ask: Callable[[], Awaitable[list[str]]]) -> _Answer:
-    faults = await ask()
-    body = json.dumps({"ok": not faults, "faults": faults}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-    return _Answer("503 Service Unavailable" if faults else "200 OK", body, "application/json")
-
-
-def _bytes(answer: _Answer, *, is_head: bool) -> bytes:
+def _response(status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8", more: str = "") -> bytes:
     head = (
-        f"HTTP/1.1 {answer.status}\r\nContent-Type: {answer.kind}\r\nContent-Length: {len(answer.body)}\r\n"
-        f"{answer.more}Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+        f"HTTP/1.1 {status} {status.phrase}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+        f"{more}Cache-Control: no-store\r\nConnection: close\r\n\r\n"
     )
-    return head.encode("ascii") + (b"" if is_head else answer.body)
+    return head.encode("ascii") + body
 
 
 def _explain(host: str, port: int, fault: OSError) -> str:

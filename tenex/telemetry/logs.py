@@ -8,8 +8,9 @@ import logging
 import queue
 import re
 import sys
+import threading
 from collections.abc import Mapping
-from logging.handlers import QueueHandler, QueueListener
+from contextlib import suppress
 from typing import Any, Final, Literal, TextIO
 
 import structlog
@@ -36,29 +37,53 @@ _SECRET_TEXT: Final = re.compile(r"(?:nsec1|ncryptsec1)[a-z0-9]{6,}|\bsk-[A-Za-z
 _HIDDEN: Final = "[redacted]"
 
 
-class Telemetry:
-    """The configured logging; closing writes queued lines and restores the defaults."""
+class Telemetry(logging.Handler):
+    """The configured logging: formats lines where they are logged, and writes them in a thread of its own."""
 
-    def __init__(self, handler: "_Handler", listener: "_Listener") -> None:
-        self._handler = handler
-        self._listener = listener
-        self._is_open = True
-
-    @property
-    def dropped(self) -> int:
+    def __init__(self, stream: TextIO, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self.setFormatter(formatter)
+        self.dropped = 0
         """Lines dropped so far."""
-        return self._handler.dropped
+        self._unreported = 0
+        self._stream = stream
+        self._lines: queue.Queue[str | None] = queue.Queue(QUEUE_LINES)
+        self._thread = threading.Thread(target=self._write, name="tenex-log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue a line, or count it if the queue is full and log the number once there is room."""
+        try:
+            if self._unreported:
+                lost = f"log.dropped lines={self._unreported}"
+                note = logging.LogRecord("tenex.telemetry", logging.WARNING, "", 0, lost, None, None)
+                self._lines.put_nowait(self.format(note))
+                self._unreported = 0
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self.dropped += 1
+            self._unreported += 1
+        except Exception:  # noqa: BLE001 as `logging` does: a value that cannot be printed breaks no work
+            self.handleError(record)
 
     def close(self) -> None:
-        """Write queued lines for at most `CLOSE_TIMEOUT` seconds; a second call does nothing."""
-        if self._is_open:
-            self._is_open = False
-            root = logging.getLogger()
-            root.removeHandler(self._handler)
+        """Write queued lines for at most twice `CLOSE_TIMEOUT` seconds and restore the defaults; may be repeated."""
+        root = logging.getLogger()
+        if self in root.handlers:
+            root.removeHandler(self)
             root.setLevel(logging.WARNING)
             logging.getLogger("tenex").setLevel(logging.NOTSET)
-            self._listener.stop()
+            with suppress(queue.Full):
+                self._lines.put(None, timeout=CLOSE_TIMEOUT)
+            self._thread.join(CLOSE_TIMEOUT)  # one that is blocked by the stream is a daemon: it ends with the process
             structlog.reset_defaults()
+        super().close()
+
+    def _write(self) -> None:
+        for line in iter(self._lines.get, None):
+            with suppress(OSError, ValueError):  # the stream is closed
+                self._stream.write(f"{line}\n")
+                self._stream.flush()
 
 
 def configure(level: Level = "info", format: Format = "auto", stream: TextIO | None = None) -> Telemetry:  # noqa: A002
@@ -89,26 +114,17 @@ def configure(level: Level = "info", format: Format = "auto", stream: TextIO | N
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,  # a cached logger outlives `close`, and tests that capture logs never see it
     )
-    lines: queue.Queue[Any] = queue.Queue(maxsize=QUEUE_LINES)
-    handler = _Handler(lines)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *(_console(out.isatty()) if is_console else _json()),
-            ],
-        )
-    )
-    writer = logging.StreamHandler(out)
-    writer.setFormatter(logging.Formatter("%(message)s"))
-    listener = _Listener(lines, writer)
+    last: list[Processor] = [_in_order, structlog.processors.JSONRenderer(ensure_ascii=False)]
+    if is_console:
+        plain = structlog.dev.plain_traceback
+        last = [_visible, structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=plain)]
+    own = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    telemetry = Telemetry(out, structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[own, *last]))
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
-    root.addHandler(handler)
+    root.addHandler(telemetry)
     logging.getLogger("tenex").setLevel(number)
-    listener.start()
-    return Telemetry(handler, listener)
+    return telemetry
 
 
 def shorten_text(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -146,17 +162,6 @@ def _redacted(name: object, value: Any) -> Any:
     return redact(str(value))
 
 
-def _console(is_terminal: bool) -> list[Processor]:
-    return [
-        _visible,
-        structlog.dev.ConsoleRenderer(colors=is_terminal, exception_formatter=structlog.dev.plain_traceback),
-    ]
-
-
-def _json() -> list[Processor]:
-    return [_in_order, structlog.processors.JSONRenderer(ensure_ascii=False)]
-
-
 def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Put timestamp, level and event first."""
     first = {name: event[name] for name in ("timestamp", "level", "event") if name in event}
@@ -165,48 +170,3 @@ def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
 
 def _visible(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
-
-
-class _Handler(QueueHandler):
-    """Formats in the logger's thread and never blocks on a full queue."""
-
-    def __init__(self, lines: "queue.Queue[Any]") -> None:
-        super().__init__(lines)
-        self.dropped = 0
-        self._unreported = 0
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Queue a line, or count it if the queue is full and log the number once there is room."""
-        try:
-            if self._unreported:
-                lost = f"log.dropped lines={self._unreported}"
-                note = logging.LogRecord("tenex.telemetry", logging.WARNING, "", 0, lost, None, None)
-                self.queue.put_nowait(self.prepare(note))
-                self._unreported = 0
-            self.queue.put_nowait(record)
-        except queue.Full:
-            self.dropped += 1
-            self._unreported += 1
-
-
-class _Listener(QueueListener):
-    """Writes the lines; stopping takes bounded time."""
-
-    def __init__(self, lines: "queue.Queue[Any]", writer: logging.Handler) -> None:
-        super().__init__(lines, writer)
-        self._lines = lines
-
-    def enqueue_sentinel(self) -> None:
-        """Ask the thread to end after the queued lines."""
-        try:
-            self._lines.put(None, timeout=CLOSE_TIMEOUT)
-        except queue.Full:
-            return
-
-    def stop(self) -> None:
-        """End the thread; one that is blocked by the stream is a daemon and ends with the process."""
-        thread = self._thread
-        if thread is not None:
-            self._thread = None
-            self.enqueue_sentinel()
-            thread.join(CLOSE_TIMEOUT)

@@ -139,11 +139,12 @@ class StuckTerminal(Written):
 
     def __init__(self) -> None:
         super().__init__()
-        self.entered, self.free = threading.Event(), threading.Event()
+        self.entered, self.free, self.written = threading.Event(), threading.Event(), threading.Semaphore(0)
 
     def write(self, text: str) -> int:
         self.entered.set()
         self.free.wait(30)
+        self.written.release()
         return super().write(text)
 
 
@@ -157,7 +158,7 @@ def test_a_stuck_terminal_blocks_nothing_and_lost_lines_are_counted(monkeypatch:
         log.info("waits", number=number)
     assert running.dropped == 7
     stream.free.set()
-    running._listener._lines.join()
+    assert all(stream.written.acquire(timeout=10) for _ in range(4))
     log.info("after")
     running.close()
     events = [line["event"] for line in stream.lines]
