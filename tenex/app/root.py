@@ -228,7 +228,7 @@ class Application:
             self.sealer,
             self.clock,
             speaker=first.project.public,
-            status=lambda: project_status(self.current.now),
+            status=lambda at: project_status(self.current.now, at),
             mode=self.settings.relays.typing_indicators,
             relays=urls,
         )

@@ -9,16 +9,14 @@ both use one socket, so no indicator arrives after the message.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import wraps
-from typing import Final, Literal, ParamSpec, TypeVar
+from functools import partial, wraps
+from typing import Final, Generic, Literal, ParamSpec, TypeVar
 
 import structlog
 
 from tenex.configuration.build import Configuration
 from tenex.core.conversation import Conversation, Run
 from tenex.core.effects import ModelCall
-from tenex.core.errors import RelayUnavailable
 from tenex.core.ids import ConversationId, PublicKey, RunId, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import Clock, OnText, OutgoingMessage, Sealer, UnsignedEvent, ignore_text
@@ -26,7 +24,6 @@ from tenex.core.records import Record
 from tenex.core.state.run import CallState
 from tenex.nostr.ephemeral import (
     EphemeralPublisher,
-    ProjectStatus,
     is_public_address,
     operations_event,
     status_event,
@@ -78,7 +75,7 @@ class StatusChannel:
     """The relays that get a conversation's ephemeral events, and the keys that sign them."""
 
     def __init__(
-        self, sink: RelayPool, keys: Mapping[PublicKey, SecretKey], relays: Sequence[str], clock: Clock
+        self, sink: RelayPool, keys: Mapping[PublicKey, SecretKey], clock: Clock, relays: Sequence[str]
     ) -> None:
         self._sink = sink
         self._keys = keys
@@ -87,107 +84,119 @@ class StatusChannel:
         self._stamp = 0
         self.interval = LOCAL_INTERVAL if all(map(is_loopback, relays)) else REMOTE_INTERVAL
 
-    @property
-    def has_room(self) -> bool:
-        """Whether a relay would take an event now."""
-        return any(map(self._sink.has_room, self._relays))
-
-    def stamp(self, *, later: bool = False) -> int:
+    def stamp(self, *, later: bool = True) -> int:
         """The second it is; `later` than all such stamps before, so that clients keep the order."""
         now = self._clock.now() // 1000
         if later:
             self._stamp = min(max(now, self._stamp + 1), now + LEAD)
         return max(now, self._stamp)
 
-    def send(self, event: UnsignedEvent) -> bool:
-        """Sign and send; False if no relay took it or the key is no longer configured."""
+    def send(self, event_at: Callable[[int], UnsignedEvent], *, later: bool = True) -> bool:
+        """Make, sign and send an event; False if no relay took it or the key is no longer configured."""
+        if not any(map(self._sink.has_room, self._relays)):
+            return False
+        event = event_at(self.stamp(later=later))
         key = self._keys.get(event.pubkey)
-        if key is None or not self.has_room:
+        if key is None:
             return False
         signed = sign(event, key)
         taken = [self._sink.offer(signed, relay) for relay in self._relays]  # every relay, not only the first
         return any(taken)
 
 
-class RunIndicator:
-    """Publishes the activity and the newest text of one run, throttled; nothing once it is stopped."""
+class ThrottledPublisher(Generic[T]):
+    """Publishes the newest value: soon, at most once an interval, and again every `refresh` seconds."""
 
-    def __init__(self, who: EphemeralPublisher, channel: StatusChannel) -> None:
-        self._who = who
-        self._channel = channel
-        self._activity = self._sent_activity = ""
-        self._text = self._sent_text = ""
-        """The text being written, and as much of it as was published."""
-        self._number = 0
-        self._call: object = None
-        """Whose text counts; the call before it may still be ending."""
+    def __init__(self, value: T, publish: Callable[[T, T], T], interval: float, refresh: float | None = None) -> None:
+        """Start with a value that needs no event; `publish(value, sent)` returns what has been sent by then."""
+        self.value = self.sent = value
+        self._publish = publish
+        self._interval = interval
+        self._refresh = refresh
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._next = self._loop.time() + GRACE
 
+    def set(self, value: T) -> None:
+        """Set the value; it is published unless another one follows first."""
+        self.value = value
+        when = max(self._next, self._loop.time())
+        if value != self.sent and (self._timer is None or self._timer.when() > when):
+            self._publish_at(when)
+
+    def cancel(self) -> None:
+        """Publish nothing more, until a value is set."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _publish_at(self, when: float) -> None:
+        self.cancel()
+        self._timer = self._loop.call_at(when, self._run)
+
+    @suppress_errors
+    def _run(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        self._next = now + self._interval
+        if self._refresh is not None:
+            self._publish_at(now + self._refresh)
+        self.sent = self._publish(self.value, self.sent)
+        if self.sent != self.value:
+            self._publish_at(self._next)
+
+
+class RunIndicator:
+    """Publishes the activity and the newest text of one run; nothing once it is stopped."""
+
+    def __init__(self, who: EphemeralPublisher, channel: StatusChannel) -> None:
+        self._who = who
+        self._channel = channel
+        self._shown = ThrottledPublisher(("", ""), self._publish, channel.interval, REFRESH)
+        """The activity and the text being written."""
+        self._number = 0
+        self._call: object = None
+        """Whose text counts; the call before it may still be ending."""
+
     def set_activity(self, activity: str, *, is_writing: bool) -> None:
         """Set what the run does now; it is published soon."""
         if not is_writing:
-            self._call, self._text, self._sent_text = None, "", ""
-        if activity != self._activity:
-            self._activity = activity
-            self._publish_soon()
+            self._expect_text(None)
+        self._shown.set((activity, self._shown.value[1]))
 
     def open_text(self) -> OnText:
         """Return the callback for a model call that starts; text of earlier calls is ignored from now on."""
-        self._call = call = object()
-        self._text = self._sent_text = ""
+        self._expect_text(call := object())
 
         @suppress_errors
         def on_text(text: str) -> None:
-            if self._call is call and text != self._text:
-                self._text = text
-                self._publish_soon()
+            if self._call is call:
+                self._shown.set((self._shown.value[0], text))
 
         return on_text
 
     def stop(self) -> None:
         """Publish that the run stopped, if anything was published, and nothing after that."""
         self._call = None
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._sent_activity:
-            self._channel.send(typing_event(self._who, "", self._channel.stamp(later=True)))
-        self._activity = self._sent_activity = ""
+        self._shown.cancel()
+        if self._shown.sent[0]:
+            self._channel.send(partial(typing_event, self._who, ""))
 
-    def _publish_soon(self) -> None:
-        when = max(self._next, self._loop.time())
-        if self._timer is None or self._timer.when() > when:
-            self._publish_at(when)
+    def _expect_text(self, call: object) -> None:
+        self._call = call
+        self._shown.value, self._shown.sent = (self._shown.value[0], ""), (self._shown.sent[0], "")
 
-    def _publish_at(self, when: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._publish)
-
-    @suppress_errors
-    def _publish(self) -> None:
-        self._timer = None
-        now = self._loop.time()
-        self._next = now + self._channel.interval
-        is_pending = True
-        if self._channel.has_room:
-            if self._activity != self._sent_activity or not self._has_text:
-                event = typing_event(self._who, self._activity, self._channel.stamp(later=True))
-                if self._channel.send(event):
-                    self._sent_activity = self._activity
-            if self._has_text:
-                stamp = self._channel.stamp()
-                event = text_event(self._who, self._text, self._sent_text, self._number + 1, stamp)
-                if self._channel.send(event):
-                    self._sent_text = self._text
-                    self._number += 1
-            is_pending = self._activity != self._sent_activity or self._has_text
-        self._publish_at(self._next if is_pending else now + REFRESH)
-
-    @property
-    def _has_text(self) -> bool:
-        return bool(self._text) and self._text != self._sent_text
+    def _publish(self, value: tuple[str, str], sent: tuple[str, str]) -> tuple[str, str]:
+        (activity, text), (sent_activity, sent_text) = value, sent
+        has_text = text not in ("", sent_text)
+        typing_at = partial(typing_event, self._who, activity)
+        if (activity != sent_activity or not has_text) and self._channel.send(typing_at):
+            sent_activity = activity
+        text_at = partial(text_event, self._who, text, sent_text, self._number + 1)
+        if has_text and self._channel.send(text_at, later=False):
+            sent_text = text
+            self._number += 1
+        return sent_activity, sent_text
 
 
 class _ConversationIndicators:
@@ -198,70 +207,50 @@ class _ConversationIndicators:
         self._channel = channel
         self._who = who
         self._leave = leave
-        self._runs: dict[RunId | None, RunIndicator] = {}
+        self.runs: dict[RunId | None, RunIndicator] = {}
         """By run; None is the orchestrator's."""
-        self._active: tuple[PublicKey, ...] = ()
+        self._active = ThrottledPublisher[tuple[PublicKey, ...]]((), self._publish_active, channel.interval)
         self._users: tuple[PublicKey, ...] = ()
         self._status = ""
-        self._sent: tuple[PublicKey, ...] = ()
-        self._timer: asyncio.TimerHandle | None = None
 
     def update(self, conversation: Conversation) -> None:
         """Publish what has changed in the state."""
         question = conversation.question
-        is_routing = question is not None and not (question.retry is not None and question.retry.on_hold)
-        active = {run.id: activity for run in conversation.runs.values() if (activity := _activity_of(run))}
-        for gone in [known for known in self._runs if known not in active and not (known is None and is_routing)]:
-            self._runs.pop(gone).stop()
-        for id_, activity in active.items():
-            run = conversation.runs[id_]
-            self.indicator(conversation, run).set_activity(activity, is_writing=run.wants is not None)
-        if is_routing:
-            self.indicator(conversation, None).set_activity(ROUTING, is_writing=False)
-        agents = [self._who.speaker] if is_routing else []
-        agents += [conversation.runs[id_].pubkey for id_ in active]
-        self._active = tuple(dict.fromkeys(agents))
+        doing: dict[RunId | None, tuple[PublicKey, Phase, str, bool]] = {}
+        if question is not None and not (question.retry is not None and question.retry.on_hold):
+            doing[None] = (self._who.speaker, conversation.phase, ROUTING, False)
+        for run in conversation.runs.values():
+            if activity := _activity_of(run):
+                doing[run.id] = (run.pubkey, run.phase, activity, run.wants is not None)
+        for gone in [known for known in self.runs if known not in doing]:
+            self.runs.pop(gone).stop()
+        for id_, (speaker, phase, activity, is_writing) in doing.items():
+            if id_ not in self.runs:
+                address, origin = conversation.address, conversation.origin
+                who = EphemeralPublisher(speaker=speaker, address=address, origin=origin, phase=phase.value)
+                self.runs[id_] = RunIndicator(who, self._channel)
+            self.runs[id_].set_activity(activity, is_writing=is_writing)
         self._status = conversation.status
         author = PublicKey(str(conversation.origin.get("author", "")))
         self._users = tuple(dict.fromkeys(key for key in (conversation.starter, author) if key))
-        if self._active != self._sent and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(GRACE, self._send_operations)
-        self._leave_if_empty()
-
-    def indicator(self, conversation: Conversation, run: Run | None) -> RunIndicator:
-        """The indicator of a run; None is the orchestrator's."""
-        key = None if run is None else run.id
-        if key not in self._runs:
-            who = EphemeralPublisher(
-                speaker=self._who.speaker if run is None else run.pubkey,
-                address=conversation.address,
-                origin=conversation.origin,
-                phase=(conversation if run is None else run).phase.value,
-            )
-            self._runs[key] = RunIndicator(who, self._channel)
-        return self._runs[key]
+        self._active.set(tuple(dict.fromkeys(speaker for speaker, *_ in doing.values())))
+        if not (self.runs or self._active.sent):
+            self.close()
+            self._leave()
 
     def close(self) -> None:
         """Stop every indicator."""
-        for indicator in self._runs.values():
+        for indicator in self.runs.values():
             indicator.stop()
-        self._runs.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self.runs.clear()
+        self._active.cancel()
 
-    @suppress_errors
-    def _send_operations(self) -> None:
-        self._timer = None
-        active = self._active
-        if active != self._sent:
-            event = operations_event(self._who, active, self._users, self._channel.stamp(later=True), self._status)
-            self._channel.send(event)
-            self._sent = active  # also if no relay took it: the next change publishes everything again
-        self._leave_if_empty()
-
-    def _leave_if_empty(self) -> None:
-        if not (self._runs or self._active or self._sent or self._timer):
+    def _publish_active(self, active: tuple[PublicKey, ...], sent: object) -> tuple[PublicKey, ...]:
+        if active != sent:
+            self._channel.send(partial(operations_event, self._who, active, self._users, self._status))
+        if not (self.runs or active):
             self._leave()
+        return active  # also if no relay took it: the next change publishes everything again
 
 
 class TypingIndicators:
@@ -275,7 +264,7 @@ class TypingIndicators:
         clock: Clock,
         *,
         speaker: PublicKey,
-        status: Callable[[], ProjectStatus],
+        status: Callable[[int], UnsignedEvent],
         mode: Literal["auto", "on", "off"] = "auto",
         relays: Sequence[str] = (),
     ) -> None:
@@ -287,78 +276,70 @@ class TypingIndicators:
             sealer: names the relays of a conversation.
             clock: for dates.
             speaker: the project's key, which signs operations and status.
-            status: who works for the project, as configured now.
+            status: makes the event of the project's status (`status_event`), with its date.
             mode: "auto" publishes to relays on this machine only, "on" to all, "off" to none.
             relays: where the project's status goes.
         """
-        self._sink = sink
-        self._keys = keys
         self._sealer = sealer
-        self._clock = clock
         self._speaker = speaker
         self._status = status
         self._mode = mode
+        self._channel_to = partial(StatusChannel, sink, keys, clock)
         self._relays = self._permitted([normalise_url(relay) for relay in relays])
-        self._channel = StatusChannel(sink, keys, self._relays, clock)
-        """For what concerns the whole project."""
+        self._project: ThrottledPublisher[int] | None = None
+        """The project's status, as the number of its changes."""
         self._conversations: dict[ConversationId, _ConversationIndicators] = {}
-        self._has_changed = asyncio.Event()
 
     @suppress_errors
     def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:  # noqa: ARG002
         """Publish what the state after this append shows."""
-        if self._mode == "off":
-            return
-        shown = self._indicators_of(conversation) if conversation.runs or conversation.question else None
-        shown = shown or self._conversations.get(conversation.id)
-        if shown is not None:
+        if shown := self._indicators_of(conversation):
             shown.update(conversation)
 
     def on_text(self, conversation: Conversation, call: ModelCall) -> OnText:
         """Return the callback for the text of a model call; `ignore_text` if none is published."""
-        return (self._mode != "off" and self._open_text(conversation, call)) or ignore_text
+        return self._open_text(conversation, call) or ignore_text
 
     @suppress_errors
     def _open_text(self, conversation: Conversation, call: ModelCall) -> OnText | None:
-        run, shown = conversation.runs.get(call.run), self._indicators_of(conversation)
-        if run is None or shown is None:
+        shown = self._indicators_of(conversation)
+        if shown is None:
             return None
         shown.update(conversation)  # a conversation that was read again has had no append yet
-        return shown.indicator(conversation, run).open_text()
+        run = shown.runs.get(call.run)
+        return None if run is None else run.open_text()
 
     def changed(self) -> None:
         """Publish the project status soon: it has changed."""
-        self._has_changed.set()
+        if self._project is not None:
+            self._project.set(self._project.value + 1)
 
     async def run(self) -> None:
         """Publish the project status every 30 s and when it changes, until cancelled."""
         try:
-            while True:
-                self._has_changed.clear()
-                if self._relays:
-                    with suppress(RelayUnavailable):
-                        await self._sink.connected(PULSE)
-                        self._send_status()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(PULSE):
-                        await self._has_changed.wait()
+            if self._relays:
+                channel = self._channel_to(self._relays)
+                self._project = ThrottledPublisher(
+                    0, lambda value, sent: value if channel.send(self._status) else sent, channel.interval, PULSE
+                )
+                self.changed()
+            await asyncio.get_running_loop().create_future()
         finally:
+            if self._project is not None:
+                self._project.cancel()
             for shown in self._conversations.values():
                 shown.close()
             self._conversations.clear()
-
-    @suppress_errors
-    def _send_status(self) -> None:
-        self._channel.send(status_event(self._status(), self._channel.stamp(later=True)))
 
     def _permitted(self, relays: Sequence[str]) -> list[str]:
         return [relay for relay in relays if self._mode == "on" or (self._mode == "auto" and is_loopback(relay))]
 
     def _indicators_of(self, conversation: Conversation) -> _ConversationIndicators | None:
-        """The conversation's indicators, created if its address is public; else None."""
+        """The conversation's indicators, created if something is active and its address is public; else None."""
         id_ = conversation.id  # the callback must not keep the state alive
         known = self._conversations.get(id_)
-        if known is not None or not is_public_address(conversation.address):
+        is_active = self._mode != "off" and (conversation.runs or conversation.question)
+        if known is not None or not is_active or not is_public_address(conversation.address):
             return known
         draft = OutgoingMessage(
             speaker=self._speaker, text="", created_at=0, address=conversation.address, reply_to=conversation.origin
@@ -367,14 +348,13 @@ class TypingIndicators:
         if not relays:
             return None
         who = EphemeralPublisher(speaker=self._speaker, address=conversation.address)
-        channel = StatusChannel(self._sink, self._keys, relays, self._clock)
-        shown = _ConversationIndicators(channel, who, lambda: self._conversations.pop(id_, None))
+        shown = _ConversationIndicators(self._channel_to(relays), who, lambda: self._conversations.pop(id_, None))
         self._conversations[id_] = shown
         return shown
 
 
-def project_status(configuration: Configuration) -> ProjectStatus:
-    """The agents, models and tools of a configuration."""
+def project_status(configuration: Configuration, at: int) -> UnsignedEvent:
+    """Announce the agents, models and tools of a configuration."""
     rules, settings = configuration.rules, configuration.settings
     models: dict[str, list[Slug]] = {name: [rules.project.slug] for name in settings.models.for_router()[:1]}
     tools: dict[str, list[Slug]] = {}
@@ -383,13 +363,8 @@ def project_status(configuration: Configuration) -> ProjectStatus:
             models.setdefault(name, []).append(slug)
         for tool in configuration.tools.specs(None, slug):
             tools.setdefault(tool.name, []).append(slug)
-    return ProjectStatus(
-        speaker=rules.project.pubkey,
-        owners=tuple(sorted(configuration.people.owners)),
-        agents=((rules.project.pubkey, rules.project.slug), *((agent.pubkey, s) for s, agent in rules.roster.items())),
-        models={name: tuple(slugs) for name, slugs in models.items()},
-        tools={name: tuple(slugs) for name, slugs in tools.items()},
-    )
+    agents = {rules.project.slug: rules.project.pubkey} | {slug: agent.pubkey for slug, agent in rules.roster.items()}
+    return status_event(rules.project.pubkey, sorted(configuration.people.owners), agents, models, tools, at)
 
 
 def _activity_of(run: Run) -> str:

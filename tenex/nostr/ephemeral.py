@@ -47,22 +47,6 @@ class EphemeralPublisher:
     origin: Mapping[str, Any] = field(default_factory=dict)
     """The message being answered (`MessageRecorded.origin`)."""
     phase: str = ""
-    project: str | None = None
-    """The address of the project's event (`31933:<key>:<d>`), where there is one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectStatus:
-    """The agents, models and tools of a project; users write to the first agent."""
-
-    speaker: PublicKey
-    owners: tuple[PublicKey, ...]
-    agents: tuple[tuple[PublicKey, Slug], ...]
-    models: Mapping[str, tuple[Slug, ...]]
-    """Model -> the agents that use it."""
-    tools: Mapping[str, tuple[Slug, ...]]
-    """Tool -> the agents that have it."""
-    project: str | None = None
 
 
 def is_public_address(address: Mapping[str, Any]) -> bool:
@@ -106,30 +90,37 @@ def text_event(who: EphemeralPublisher, text: str, published: str, number: int, 
 
 
 def operations_event(
-    who: EphemeralPublisher, active: Iterable[PublicKey], people: Iterable[PublicKey], at: int, status: str = ""
+    who: EphemeralPublisher, active: Iterable[PublicKey], people: Iterable[PublicKey], status: str, at: int
 ) -> UnsignedEvent:
     """List the agents that work on a conversation; none means that it is idle. `people` are its users.
 
     `status` is the conversation's: active, waiting (for a person) or ended.
     """
     keys = (*(("P", key) for key in list(people)[:MAX_PEOPLE]), *(("p", key) for key in active))
-    stage = (("status", status),) if status else ()
-    return unsigned_event(who.speaker, at, OPERATIONS, [*_place(who), *keys, *stage], "")
+    return unsigned_event(who.speaker, at, OPERATIONS, [*_place(who), *keys, ("status", status)], "")
 
 
-def status_event(status: ProjectStatus, at: int) -> UnsignedEvent:
-    """Announce the project and its agents; clients look for it by the owner's key."""
-    tags: list[Tag] = [("a", status.project)] if status.project else []
-    tags += (("p", owner) for owner in status.owners[:MAX_PEOPLE])
-    tags += (("agent", key, slug) for key, slug in status.agents)
-    tags += (("model", clip(name), *slugs) for name, slugs in status.models.items())
-    tags += (("tool", clip(name), *slugs) for name, slugs in status.tools.items())
-    return unsigned_event(status.speaker, at, PROJECT_STATUS, tags, "")
+def status_event(
+    project: PublicKey,
+    owners: Iterable[PublicKey],
+    agents: Mapping[Slug, PublicKey],
+    models: Mapping[str, Iterable[Slug]],
+    tools: Mapping[str, Iterable[Slug]],
+    at: int,
+) -> UnsignedEvent:
+    """Announce the project and its agents; clients look for it by an owner's key and write to the first agent.
+
+    `models` and `tools` name the agents that use them.
+    """
+    tags: list[Tag] = [("p", owner) for owner in list(owners)[:MAX_PEOPLE]]
+    tags += (("agent", key, slug) for slug, key in agents.items())
+    tags += (("model", clip(name), *slugs) for name, slugs in models.items())
+    tags += (("tool", clip(name), *slugs) for name, slugs in tools.items())
+    return unsigned_event(project, at, PROJECT_STATUS, tags, "")
 
 
 def _place(who: EphemeralPublisher) -> tuple[Tag, ...]:
-    project = (("a", who.project),) if who.project else ()
-    return (short_tag("e", _root(who), str(who.address.get("root_relay", ""))), *project, *group_tags(who.address))
+    return (short_tag("e", _root(who), str(who.address.get("root_relay", ""))), *group_tags(who.address))
 
 
 def _root(who: EphemeralPublisher) -> str:

@@ -30,9 +30,9 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.pending import pending
-from tenex.core.ports import ignore_text
+from tenex.core.ports import UnsignedEvent, ignore_text
 from tenex.nostr.compose import NostrSealer
-from tenex.nostr.ephemeral import EphemeralPublisher, ProjectStatus
+from tenex.nostr.ephemeral import EphemeralPublisher, status_event
 from tenex.nostr.events import Event
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import load
@@ -89,7 +89,7 @@ def of_run(
     keys = options.get("keys", {EXECUTOR: KEYS["executor"]})
 
     async def main() -> None:
-        channel = StatusChannel(relays, keys, [relay], VirtualClock())
+        channel = StatusChannel(relays, keys, VirtualClock(), [relay])
         await scene(fake, RunIndicator(options.get("who", WHO), channel))
 
     run(main)
@@ -198,11 +198,11 @@ def test_dates_count_up_and_stay_near() -> None:
 
     async def main() -> None:
         relay: Any = FakeRelay()
-        channel = StatusChannel(relay, {}, [NEAR], VirtualClock())
+        channel = StatusChannel(relay, {}, VirtualClock(), [NEAR])
         now = VirtualClock().now() // 1000
-        assert [channel.stamp(later=True) for _ in range(3)] == [now, now + 1, now + 2]
-        assert channel.stamp() == now + 2
-        assert max(channel.stamp(later=True) for _ in range(200)) == now + LEAD
+        assert [channel.stamp() for _ in range(3)] == [now, now + 1, now + 2]
+        assert channel.stamp(later=False) == now + 2
+        assert max(channel.stamp() for _ in range(200)) == now + LEAD
 
     run(main)
 
@@ -273,10 +273,8 @@ def listening(
     )
 
 
-def status() -> ProjectStatus:
-    return ProjectStatus(
-        speaker=PROJECT, owners=(PublicKey("a" * 64),), agents=((PROJECT, Slug("orchestrator")),), models={}, tools={}
-    )
+def status(at: int) -> UnsignedEvent:
+    return status_event(PROJECT, [PublicKey("a" * 64)], {Slug("orchestrator"): PROJECT}, {}, {}, at)
 
 
 def asks_once(conversation: Conversation, call: ModelCall) -> ModelStep:
@@ -399,7 +397,8 @@ def test_the_project_status_is_published_at_an_interval_and_when_it_changes() ->
         assert len(scene.relay.received) == count, "no timer is left"
 
     run(main)
-    assert [at for at, event in scene.relay.received if event.kind == STATUS] == [0.0, 30.0, 60.0, 61.0]
+    times = [at for at, event in scene.relay.received if event.kind == STATUS]
+    assert times == [GRACE, GRACE + PULSE, GRACE + 2 * PULSE, 61.0]
     assert scene.relay.published(STARTS, STOPS)[-1] == (STOPS, "")
     assert silent.received == []
 
@@ -408,10 +407,13 @@ async def test_the_status_of_a_real_configuration(tmp_path: Path) -> None:
     """The project first, every agent by key and slug, each model and tool with those who have it."""
     made = prepare(tmp_path, None, [NEAR])
     async with open_application(load(made.config, tmp_path, env={}, parse_key=parse_public_key)) as app:
-        shown = project_status(app.current.now)
-    slugs = [slug for _, slug in shown.agents]
-    assert (shown.agents[0][0], shown.speaker, len(shown.owners)) == (app.project.public, app.project.public, 1)
+        event = project_status(app.current.now, 1)
+    tags = {tag[:2]: tag[2:] for tag in event.tags}
+    agents = [tag for tag in tags if tag[0] == "agent"]
+    slugs = [slug for tag in agents for slug in tags[tag]]
+    assert (event.pubkey, agents[0]) == (app.project.public, ("agent", app.project.public))
+    assert sum(tag[0] == "p" for tag in tags) == 1
     assert set(slugs[1:]) == set(app.rules.roster)
-    assert {model: set(agents) for model, agents in shown.models.items()} == {"offline": set(slugs)}
-    assert "executor" in shown.tools["write_file"]
-    assert "planner" not in shown.tools["write_file"]
+    assert [(tag[1], set(tags[tag])) for tag in tags if tag[0] == "model"] == [("offline", set(slugs))]
+    assert "executor" in tags["tool", "write_file"]
+    assert "planner" not in tags["tool", "write_file"]

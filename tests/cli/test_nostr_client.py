@@ -118,5 +118,5 @@ def test_status_events_count_only_from_the_project(talk: ChatClient) -> None:
     received: list[Activity] = []
     talk.on_activity = received.append
     for key, agents, status in ((PROJECT, AGENTS, "active"), (PROJECT, [], "ended"), (EXECUTOR, [], "waiting")):
-        talk._on_event(signed(operations_event(speaker(key), agents, [PERSON.public], 1, status), key), "")
+        talk._on_event(signed(operations_event(speaker(key), agents, [PERSON.public], status, 1), key), "")
     assert [(one.status, len(one.names)) for one in received] == [("active", 1), ("ended", 0)]

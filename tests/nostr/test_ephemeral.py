@@ -13,7 +13,6 @@ from tenex.core.ports import UnsignedEvent
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.ephemeral import (
     EphemeralPublisher,
-    ProjectStatus,
     is_public_address,
     operations_event,
     status_event,
@@ -32,7 +31,6 @@ from .kit import FAST, Received, note, running
 
 PERSON, PROJECT, EXECUTOR = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3))
 RELAY = "ws://127.0.0.1:7447"
-ADDRESS = f"31933:{PERSON.public}:demo"
 AT = 1_800_000_000
 
 
@@ -43,7 +41,7 @@ def asked(kind: int, *tags: list[str]) -> EphemeralPublisher:
     assert read is not None
     address: dict[str, Any] = json.loads(json.dumps(read.address))
     origin: dict[str, Any] = json.loads(json.dumps(read.origin))
-    return EphemeralPublisher(speaker=EXECUTOR.public, address=address, origin=origin, phase="execute", project=ADDRESS)
+    return EphemeralPublisher(speaker=EXECUTOR.public, address=address, origin=origin, phase="execute")
 
 
 def root(who: EphemeralPublisher) -> str:
@@ -51,12 +49,12 @@ def root(who: EphemeralPublisher) -> str:
 
 
 def test_typing_starts_with_words_and_stops_without() -> None:
-    """Kinds 24111 and 24112 on the conversation's root, with the phase and the project, by the agent itself."""
+    """Kinds 24111 and 24112 on the conversation's root, with the phase, by the agent itself."""
     who = asked(1)
     starts, stops = typing_event(who, "Executor is typing", AT), typing_event(who, "", AT)
     assert (starts.kind, starts.pubkey, starts.content) == (24111, EXECUTOR.public, "Executor is typing")
     assert (stops.kind, stops.content) == (24112, "")
-    assert starts.tags == stops.tags == (("e", root(who), RELAY), ("a", ADDRESS), ("phase", "execute"))
+    assert starts.tags == stops.tags == (("e", root(who), RELAY), ("phase", "execute"))
 
 
 def test_in_notes_each_event_holds_the_added_text() -> None:
@@ -84,7 +82,6 @@ def test_in_threads_each_event_holds_the_text_so_far() -> None:
     assert event.tags == (
         ("E", root(who), RELAY, PERSON.public),
         ("e", root(who), RELAY),
-        ("a", ADDRESS),
         ("p", EXECUTOR.public),
         ("phase", "execute"),
         ("streaming", "true"),
@@ -102,33 +99,30 @@ def test_a_note_in_another_thread_has_its_typing_indicator_there() -> None:
 def test_in_a_group_everything_carries_its_tag() -> None:
     """NIP-29: a group's relay takes nothing without `h`."""
     who = asked(1, ["h", "pirates"])
-    for event in (typing_event(who, "", AT), text_event(who, "x", "", 1, AT), operations_event(who, [], [], AT)):
+    for event in (
+        typing_event(who, "", AT),
+        text_event(who, "x", "", 1, AT),
+        operations_event(who, [], [], "active", AT),
+    ):
         assert ("h", "pirates") in event.tags
 
 
 def test_active_agents_are_listed_and_none_means_idle() -> None:
     """Kind 24133: `p` for those at work, `P` for the people; without `p` it is idle."""
     who = asked(1)
-    busy = operations_event(who, [EXECUTOR.public], [PERSON.public], AT)
+    busy = operations_event(who, [EXECUTOR.public], [PERSON.public], "waiting", AT)
     assert busy.kind == 24133
-    assert busy.tags == (("e", root(who), RELAY), ("a", ADDRESS), ("P", PERSON.public), ("p", EXECUTOR.public))
-    assert [tag for tag in operations_event(who, [], [PERSON.public], AT).tags if tag[0] == "p"] == []
+    assert busy.tags == (("e", root(who), RELAY), ("P", PERSON.public), ("p", EXECUTOR.public), ("status", "waiting"))
+    assert [tag for tag in operations_event(who, [], [PERSON.public], "ended", AT).tags if tag[0] == "p"] == []
 
 
 def test_the_project_names_owner_agents_models_and_tools() -> None:
     """Kind 24010: clients look for it by the owner's `p`, and take the first agent for the one to write to."""
-    status = ProjectStatus(
-        speaker=PROJECT.public,
-        owners=(PERSON.public,),
-        project=ADDRESS,
-        agents=((PROJECT.public, Slug("orchestrator")), (EXECUTOR.public, Slug("executor"))),
-        models={"offline": (Slug("orchestrator"), Slug("executor"))},
-        tools={"read_file": (Slug("executor"),)},
-    )
-    event = status_event(status, AT)
+    agents = {Slug("orchestrator"): PROJECT.public, Slug("executor"): EXECUTOR.public}
+    models = {"offline": [Slug("orchestrator"), Slug("executor")]}
+    event = status_event(PROJECT.public, [PERSON.public], agents, models, {"read_file": [Slug("executor")]}, AT)
     assert (event.kind, event.pubkey, event.content) == (24010, PROJECT.public, "")
     assert event.tags == (
-        ("a", ADDRESS),
         ("p", PERSON.public),
         ("agent", PROJECT.public, "orchestrator"),
         ("agent", EXECUTOR.public, "executor"),
