@@ -117,12 +117,18 @@ class ThrottledPublisher(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._next = self._loop.time() + GRACE
 
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether something will be published."""
+        return self._timer is not None
+
     def set(self, value: T) -> None:
         """Set the value; it is published unless another one follows first."""
-        self.value = value
-        when = max(self._next, self._loop.time())
-        if value != self.sent and (self._timer is None or self._timer.when() > when):
-            self._publish_at(when)
+        if value != self.value:
+            self.value = value
+            when = max(self._next, self._loop.time())
+            if self._timer is None or self._timer.when() > when:
+                self._publish_at(when)
 
     def cancel(self) -> None:
         """Publish nothing more, until a value is set."""
@@ -146,23 +152,23 @@ class ThrottledPublisher(Generic[T]):
             self._publish_at(self._next)
 
 
-class RunIndicator:
+class RunIndicator(ThrottledPublisher[tuple[str, str]]):
     """Publishes the activity and the newest text of one run; nothing once it is stopped."""
 
     def __init__(self, who: EphemeralPublisher, channel: StatusChannel) -> None:
+        super().__init__(("", ""), self._publish_newest, channel.interval, REFRESH)
         self._who = who
         self._channel = channel
-        self._shown = ThrottledPublisher(("", ""), self._publish, channel.interval, REFRESH)
-        """The activity and the text being written."""
         self._number = 0
         self._call: object = None
         """Whose text counts; the call before it may still be ending."""
 
     def set_activity(self, activity: str, *, is_writing: bool) -> None:
         """Set what the run does now; it is published soon."""
-        if not is_writing:
+        if not is_writing and self._call is not None:
             self._expect_text(None)
-        self._shown.set((activity, self._shown.value[1]))
+        if activity != self.value[0]:
+            self.set((activity, self.value[1]))
 
     def open_text(self) -> OnText:
         """Return the callback for a model call that starts; text of earlier calls is ignored from now on."""
@@ -171,22 +177,22 @@ class RunIndicator:
         @suppress_errors
         def on_text(text: str) -> None:
             if self._call is call:
-                self._shown.set((self._shown.value[0], text))
+                self.set((self.value[0], text))
 
         return on_text
 
     def stop(self) -> None:
         """Publish that the run stopped, if anything was published, and nothing after that."""
         self._call = None
-        self._shown.cancel()
-        if self._shown.sent[0]:
+        self.cancel()
+        if self.sent[0]:
             self._channel.send(partial(typing_event, self._who, ""))
 
     def _expect_text(self, call: object) -> None:
         self._call = call
-        self._shown.value, self._shown.sent = (self._shown.value[0], ""), (self._shown.sent[0], "")
+        self.value, self.sent = (self.value[0], ""), (self.sent[0], "")
 
-    def _publish(self, value: tuple[str, str], sent: tuple[str, str]) -> tuple[str, str]:
+    def _publish_newest(self, value: tuple[str, str], sent: tuple[str, str]) -> tuple[str, str]:
         (activity, text), (sent_activity, sent_text) = value, sent
         has_text = text not in ("", sent_text)
         typing_at = partial(typing_event, self._who, activity)
@@ -218,24 +224,23 @@ class _ConversationIndicators:
         question = conversation.question
         doing: dict[RunId | None, tuple[PublicKey, Phase, str, bool]] = {}
         if question is not None and not (question.retry is not None and question.retry.on_hold):
-            doing[None] = (self._who.speaker, conversation.phase, ROUTING, False)
+            doing[None] = self._who.speaker, conversation.phase, ROUTING, False
         for run in conversation.runs.values():
             if activity := _activity_of(run):
-                doing[run.id] = (run.pubkey, run.phase, activity, run.wants is not None)
+                doing[run.id] = run.pubkey, run.phase, activity, run.wants is not None
         for gone in [known for known in self.runs if known not in doing]:
             self.runs.pop(gone).stop()
         for id_, (speaker, phase, activity, is_writing) in doing.items():
-            if id_ not in self.runs:
+            if (indicator := self.runs.get(id_)) is None:
                 address, origin = conversation.address, conversation.origin
                 who = EphemeralPublisher(speaker=speaker, address=address, origin=origin, phase=phase.value)
-                self.runs[id_] = RunIndicator(who, self._channel)
-            self.runs[id_].set_activity(activity, is_writing=is_writing)
+                indicator = self.runs[id_] = RunIndicator(who, self._channel)
+            indicator.set_activity(activity, is_writing=is_writing)
         self._status = conversation.status
         author = PublicKey(str(conversation.origin.get("author", "")))
         self._users = tuple(dict.fromkeys(key for key in (conversation.starter, author) if key))
-        self._active.set(tuple(dict.fromkeys(speaker for speaker, *_ in doing.values())))
-        if not (self.runs or self._active.sent):
-            self.close()
+        self._active.set(tuple(dict.fromkeys([each[0] for each in doing.values()])))
+        if not (self.runs or self._active.sent or self._active.is_scheduled):
             self._leave()
 
     def close(self) -> None:
@@ -293,7 +298,7 @@ class TypingIndicators:
     @suppress_errors
     def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:  # noqa: ARG002
         """Publish what the state after this append shows."""
-        if shown := self._indicators_of(conversation):
+        if self._mode != "off" and (shown := self._indicators_of(conversation)) is not None:
             shown.update(conversation)
 
     def on_text(self, conversation: Conversation, call: ModelCall) -> OnText:
