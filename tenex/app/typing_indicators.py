@@ -325,7 +325,7 @@ class TypingIndicators:
             if self._relays:
                 channel = self._channel_to(self._relays)
                 self._project = ThrottledPublisher(
-                    0, lambda value, sent: value if channel.send(self._status) else sent, channel.interval, PULSE
+                    0, lambda number, _: number if channel.send(self._status) else -1, channel.interval, PULSE
                 )
                 self.changed()
             await asyncio.get_running_loop().create_future()

@@ -66,15 +66,10 @@ class WatchStream:
             self._transcripts.clear()
             return
         transcript = self._transcripts.setdefault(conversation.id, TranscriptRenderer())
-        lines = [asdict(line) for record in records for line in transcript.render(record)]
-        self._add(
-            {
-                "kind": "lines",
-                "conversation": conversation.id,
-                "lines": [{**line, "text": line["text"][:LINE_LENGTH]} for line in lines],
-                "status": status_with_usage(conversation, self._clock.now()),
-            }
-        )
+        lines = [line for record in records for line in transcript.render(record)]
+        shown = [{**asdict(line), "text": line.text[:LINE_LENGTH]} for line in lines]
+        status = status_with_usage(conversation, self._clock.now())
+        self._add({"kind": "lines", "conversation": conversation.id, "lines": shown, "status": status})
         if conversation.status != "active":
             del self._transcripts[conversation.id]
 

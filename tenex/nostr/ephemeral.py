@@ -61,26 +61,15 @@ def typing_event(who: EphemeralPublisher, doing: str, at: int) -> UnsignedEvent:
 
 
 def text_event(who: EphemeralPublisher, text: str, published: str, number: int, at: int) -> UnsignedEvent:
-    """Publish the text an agent is writing.
+    """Publish the text an agent is writing; `published` is the part that the event before covered, "" for a new text.
 
-    Args:
-        who: the agent.
-        text: the text so far.
-        published: the part of it that the previous event covered; "" for the first event of a text.
-        number: counts these events from 1, over all texts of one turn of the agent.
-        at: seconds.
+    `number` counts these events from 1, over all texts of one turn of the agent.
     """
     text, published = clean_text(text), clean_text(published)
     if who.address.get("form") == THREADS.name:
-        root = _root(who)
-        tags = (
-            short_tag("E", root, str(who.address.get("root_relay", "")), str(who.address.get("root_author", ""))),
-            *_place(who),
-            ("p", who.speaker),
-            *_phase(who),
-            ("streaming", "true"),
-            ("sequence", str(number)),
-        )
+        root = short_tag("E", *_root(who), str(who.address.get("root_author", "")))
+        order = (("streaming", "true"), ("sequence", str(number)))
+        tags = (root, *_place(who), ("p", who.speaker), *_phase(who), *order)
         return unsigned_event(who.speaker, at, TEXT_SO_FAR, tags, _newest(text))
     is_continued = bool(published) and text.startswith(published)
     # clients append in order until the agent's message is there, so a new text goes below the one before it
@@ -96,8 +85,8 @@ def operations_event(
 
     `status` is the conversation's: active, waiting (for a person) or ended.
     """
-    keys = (*(("P", key) for key in list(people)[:MAX_PEOPLE]), *(("p", key) for key in active))
-    return unsigned_event(who.speaker, at, OPERATIONS, [*_place(who), *keys, ("status", status)], "")
+    users, agents = (("P", key) for key in list(people)[:MAX_PEOPLE]), (("p", key) for key in active)
+    return unsigned_event(who.speaker, at, OPERATIONS, [*_place(who), *users, *agents, ("status", status)], "")
 
 
 def status_event(
@@ -120,12 +109,12 @@ def status_event(
 
 
 def _place(who: EphemeralPublisher) -> tuple[Tag, ...]:
-    return (short_tag("e", _root(who), str(who.address.get("root_relay", ""))), *group_tags(who.address))
+    return (short_tag("e", *_root(who)), *group_tags(who.address))
 
 
-def _root(who: EphemeralPublisher) -> str:
-    """The root of the thread the answer goes to: notes are answered in the thread they were written in."""
-    return str(who.origin.get("root") or who.address["root"])
+def _root(who: EphemeralPublisher) -> tuple[str, str]:
+    """The root of the thread the answer goes to, with its relay: notes are answered where they were written."""
+    return str(who.origin.get("root") or who.address["root"]), str(who.address.get("root_relay", ""))
 
 
 def _phase(who: EphemeralPublisher) -> tuple[Tag, ...]:

@@ -403,6 +403,27 @@ def test_the_project_status_is_published_at_an_interval_and_when_it_changes() ->
     assert silent.received == []
 
 
+def test_a_project_status_that_no_relay_took_is_published_once_there_is_room() -> None:
+    """At the start and at an interval: a client must not take the project for gone because a relay was away."""
+    relay = FakeRelay()
+
+    async def main() -> None:
+        running = asyncio.create_task(listening(relay).run())
+        for until_full, until_room in ((0, 5), (20, 10)):
+            await asyncio.sleep(until_full)
+            relay.is_full = True
+            await asyncio.sleep(until_room)
+            relay.is_full = False
+        await asyncio.sleep(5)
+        running.cancel()
+        await asyncio.wait([running])
+
+    run(main)
+    first, second = (at for at, _ in relay.received)
+    assert 5 < first < 5 + LOCAL_INTERVAL
+    assert 35 < second < 35 + LOCAL_INTERVAL
+
+
 async def test_the_status_of_a_real_configuration(tmp_path: Path) -> None:
     """The project first, every agent by key and slug, each model and tool with those who have it."""
     made = prepare(tmp_path, None, [NEAR])
