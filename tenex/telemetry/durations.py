@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.costs import cost_of
-from tenex.core.ids import ConversationId, Millis, Slug
+from tenex.core.ids import ConversationId, Millis, RunId, Slug
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
 from tenex.core.state.rollback import RolledBack
@@ -31,7 +31,7 @@ REPEATED: Final[tuple[Stage, ...]] = ("route", "model", "tool")
 """What a process begins again after a restart."""
 
 FOLLOWED: Final = 10_000
-"""Conversations followed at a time, about 100 MB; the oldest is evicted."""
+"""Conversations followed at a time, about 100 MB; the one without a record for longest is evicted."""
 
 WORST: Final = ("stopped", "over_limit", "timed_out", "failed")
 """Outcomes of runs, the one that names the outcome of their turn first."""
@@ -49,8 +49,14 @@ class Interval(NamedTuple):
     began: Millis
     parent: str = ""
     """The key of its parent: a turn for a run, a run for its calls, a call for a sub-agent's run."""
+    agent: Slug = Slug("")
+    """Whose run it is or belongs to; empty for turns and the router."""
+    owner: RunId | None = None
+    """That run."""
+    usage: Usage = NO_USAGE
+    """Of model calls, and of runs."""
     run: Run | None = None
-    """The run that it is or belongs to, as it was before the end."""
+    """Of a run, what it was before its end, if that is in memory."""
     call: Call | None = None
     """The call of a tool or a question."""
     ended: Millis = Millis(0)
@@ -58,7 +64,6 @@ class Interval(NamedTuple):
     """route: accepted, rejected, unavailable, superseded, stopped. model: answered, refused, unavailable, timed_out,
     stopped. tool: ok, failed. ask: answered, closed. run and turn: finished, failed, timed_out, over_limit,
     stopped. Else empty."""
-    usage: Usage = NO_USAGE
     ending: r.Record | None = None
     """The record that ended it."""
 
@@ -66,11 +71,6 @@ class Interval(NamedTuple):
     def seconds(self) -> float:
         """The duration; 0 if the clock was set back."""
         return max(0, self.ended - self.began) / 1000
-
-    @property
-    def agent(self) -> Slug:
-        """The agent that worked; empty for turns and the router."""
-        return Slug("") if self.run is None else self.run.agent
 
     @property
     def tool(self) -> str:
@@ -81,12 +81,20 @@ class Interval(NamedTuple):
 Open = dict[tuple[Stage, str], Interval]
 """What is open in a conversation, by stage and key, a parent before its parts."""
 
+Parts = tuple[object, object, object]
+"""The parts of the state that show what is open: if none has been replaced, nothing has changed."""
+
+_OF_RUNS: Final = frozenset({r.ModelResponded, r.ToolCallStarted, r.ToolCallCompleted, r.RunStarted, r.RunEnded})
+"""The most frequent records, which are about no message of a user: they are skipped early."""
+
+UNKNOWN: Final[Parts] = (None, None, None)
+
 
 class Intervals:
     """Follows all active conversations."""
 
     def __init__(self) -> None:
-        self._followed: dict[ConversationId, tuple[Open, tuple[object, ...]]] = {}
+        self._followed: dict[ConversationId, tuple[Open, Parts]] = {}
 
     def __len__(self) -> int:
         """The number of conversations with open work."""
@@ -97,14 +105,16 @@ class Intervals:
 
         Nothing can end with the first records of a conversation that was not followed (after a restart, an eviction).
         """
-        known, before = self._followed.pop(c.id, ({}, (None, None, None)))
+        known, before = self._followed.pop(c.id, ({}, UNKNOWN))
         found = list(_follow(known, c, records))
-        parts = c.runs, c.turn, c.question  # whatever changes in these is replaced by another value
+        parts: Parts = c.runs, c.turn, c.question  # whatever changes in these is replaced by another value
         if not all(map(is_, parts, before)):
             now = _open_work(known, c, records)
             gone = [known[name] for name in reversed(known) if name not in now]
             found += filter(None, (_ended(interval, c, records) for interval in gone))
             known = now
+            if c.asks and c.is_parked:  # its state may leave memory: keep none of it
+                known, parts = {name: one._replace(run=None) for name, one in now.items()}, UNKNOWN
         if known:
             self._followed[c.id] = known, parts
             if len(self._followed) > FOLLOWED:
@@ -115,6 +125,8 @@ class Intervals:
 def _follow(known: Open, c: Conversation, records: Sequence[r.Record]) -> Iterator[Interval]:
     """Begin and end waits of users, and begin repeated work again."""
     for record in records:
+        if type(record) in _OF_RUNS:
+            continue
         answered: Stage | None = None
         match record:
             case r.ProcessRestarted() | r.ClockAdjusted():  # no duration mixes two clocks
@@ -138,15 +150,18 @@ def _follow(known: Open, c: Conversation, records: Sequence[r.Record]) -> Iterat
 
 def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Open:
     """What is open in the state, and the waits; what is `known` keeps its beginning."""
-    times: dict[object, Millis] = {record.seq: record.at for record in records}
-    times |= {record.run: record.at for record in records if isinstance(record, r.RunStarted)}
-    now = {name: one for name, one in known.items() if one.stage in WAITS}
+    times: dict[object, Millis] = {}
+    for record in records:
+        times[record.seq] = record.at
+        if isinstance(record, r.RunStarted):
+            times[record.run] = record.at
+    now = {name: one for name, one in known.items() if name[0] in WAITS}
 
-    def add(stage: Stage, key: str, since: object, otherwise: Millis | None, parent: str = "", *of: Any) -> None:
+    def add(stage: Stage, key: str, since: object, otherwise: Millis | None, parent: str = "", *run: Any) -> None:
         """Add what began with the record `since`, or at `otherwise` if that was written earlier."""
         before = known.get((stage, key))
         began = times.get(since, otherwise or c.updated_at) if before is None else before.began
-        now[stage, key] = Interval(stage, key, c.id, c.cycle, c.phase, began, parent, *of)
+        now[stage, key] = Interval(stage, key, c.id, c.cycle, c.phase, began, parent, *run)
 
     opened = None
     if c.turn is not None:
@@ -154,14 +169,15 @@ def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Ope
         add("turn", c.turn.turn_id, c.turn.seq, opened)
     for run in c.runs.values():
         parent = run.id.partition(".")[0] if run.parent is None else f"{run.parent} {run.call}"
-        add("run", run.id, run.id, opened, parent, run)
+        who = run.agent, run.id
+        add("run", run.id, run.id, opened, parent, *who, run.usage, run)
         if run.wants is not None:
-            add("model", f"{run.id} {run.wants}", run.wants, None, run.id, run)
+            add("model", f"{run.id} {run.wants}", run.wants, None, run.id, *who)
         for call in run.open_calls:
             if call.state is CallState.PARKED:
-                add("ask", f"{run.id} {call.request.id}", call.seq, run.parked_at, run.id, run, call)
+                add("ask", f"{run.id} {call.request.id}", call.seq, run.parked_at, run.id, *who, NO_USAGE, None, call)
             elif call.has_begun:
-                add("tool", f"{run.id} {call.request.id}", call.seq, None, run.id, run, call)
+                add("tool", f"{run.id} {call.request.id}", call.seq, None, run.id, *who, NO_USAGE, None, call)
     if c.question is not None and c.question.retry is None:
         add("route", f"route {c.question.seq}", c.question.seq, None)
     return now
@@ -169,14 +185,14 @@ def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Ope
 
 def _ended(one: Interval, c: Conversation, records: Sequence[r.Record]) -> Interval | None:
     """The interval with its end; None if no record ended it, as after a rollback."""
-    run, call = one.run and one.run.id, one.call and one.call.request.id
+    run, call = one.owner, one.call and one.call.request.id
     own = [rec for rec in records if getattr(rec, "run", None) == run and getattr(rec, "call", call) == call]
     for record in own:
         if (outcome := _outcome(one.stage, record, c)) is not None:
             usage = cost_of(record)
-            if one.stage == "run" and one.run is not None:
+            if one.stage == "run":
                 paid = (cost_of(each) for each in own if not isinstance(each, r.ModelCallCancelled))
-                usage = sum(paid, one.run.usage)
+                usage = sum(paid, one.usage)
             return one._replace(ended=max(one.began, record.at), outcome=outcome, usage=usage, ending=record)
     return None
 

@@ -81,7 +81,8 @@ class Meter:
 
         spender = ("model", "agent")
         self._counted = {kind: counter(name, about, *labels) for kind, (name, about, labels) in _COUNTED.items()}
-        self._messages = counter("messages", "Messages and commands admitted.", "kind")
+        messages = counter("messages", "Messages and commands admitted.", "kind")
+        self._messages = {r.MessageRecorded: messages.labels("message"), r.CommandGiven: messages.labels("command")}
         self._closed = counter("turns_closed", "Turns closed; the outcome is its agents' worst.", "phase", "outcome")
         self._runs = counter("runs_ended", "Runs of agents that ended.", "agent", "outcome")
         self._calls = counter("model_calls", "Model calls that ended.", *spender, "outcome")
@@ -135,8 +136,8 @@ class Meter:
         if (counter := self._counted.get(kind)) is not None:
             labels = [_label(getattr(record, name)) for name in _COUNTED[kind][2]]
             (counter.labels(*labels) if labels else counter).inc()
-        elif isinstance(record, r.MessageRecorded | r.CommandGiven):
-            self._messages.labels("message" if isinstance(record, r.MessageRecorded) else "command").inc()
+        elif (counter := self._messages.get(kind)) is not None:
+            counter.inc()
         if isinstance(record, r.RetryScheduled):
             if record.limit:  # no model was called
                 return

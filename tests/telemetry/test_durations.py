@@ -160,6 +160,19 @@ def test_it_forgets_the_oldest_of_too_many_conversations(monkeypatch: Any) -> No
     assert len(intervals) == 3
 
 
+def test_a_conversation_that_waits_for_a_user_holds_no_prompt() -> None:
+    """It leaves the memory of the daemon, and there may be thousands."""
+    scenario, intervals = answering([reply("", ("ask", {"question": "Which?"}))]), Intervals()
+    of(scenario, intervals=intervals)
+    assert scenario.conversation.is_parked
+    kept = [one for work, _ in intervals._followed.values() for one in work.values()]
+    assert {one.stage for one in kept} >= {"turn", "run", "ask"}
+    assert not any(one.run for one in kept)
+    scenario.user_writes("Green", reply_to=next(iter(scenario.conversation.asks)))
+    scenario.user_writes("/stop")
+    assert [one.agent for one in by_stage(of(scenario, intervals=Intervals()), "run")] == ["project-manager"]
+
+
 # ---- sub-agents ----
 
 
