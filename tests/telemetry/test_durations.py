@@ -168,9 +168,10 @@ def test_a_conversation_that_waits_for_a_user_holds_no_prompt() -> None:
     kept = [one for work, _ in intervals._followed.values() for one in work.values()]
     assert {one.stage for one in kept} >= {"turn", "run", "ask"}
     assert not any(one.run for one in kept)
-    scenario.user_writes("Green", reply_to=next(iter(scenario.conversation.asks)))
+    spent, before = next(iter(scenario.conversation.runs.values())).usage, len(scenario.journal)
     scenario.user_writes("/stop")
-    assert [one.agent for one in by_stage(of(scenario, intervals=Intervals()), "run")] == ["project-manager"]
+    (run,) = by_stage(of(scenario, before, intervals=intervals), "run")
+    assert (run.agent, run.outcome, run.usage) == ("project-manager", "stopped", spent)
 
 
 # ---- sub-agents ----
