@@ -191,7 +191,8 @@ class FlowMachine(RuleBasedStateMachine):
         """The user, whose answer may be long in coming; or a sub-agent, who has a model of its own."""
         agent = sorted(self.model.thinking)[which % len(self.model.thinking)]
         if is_subagent and "executor" in self.model.thinking and self.model.phase != "reflection":
-            self.world.asked["executor"].set_result(reply("", *calls_to(CALLED)))
+            self.count += 1  # of the same calls with the same results the run would be ended
+            self.world.asked["executor"].set_result(reply("", *calls_to(CALLED, message=f"look into {self.count}")))
             self.model.called("executor", CALLED)
         elif self.model.phase != "reflection":
             self.world.asked[agent].set_result(reply("", ("ask", {"question": f"What does {agent} do?"})))
