@@ -212,6 +212,16 @@ def test_a_user_takes_part_opens_with_the_first_round_and_is_waited_for() -> Non
     assert (speakers(one), closed(one)) == (["person", "writer", "person", "writer", "person"], "agreed")
 
 
+def test_a_user_who_takes_part_names_the_next_speaker_by_a_mention_of_a_participant() -> None:
+    rules = [Transition(FromSpeaker("person"), AgentTarget("writer"))]
+    graph = TransitionGraph("person", rules, default_target=RevertToInitiatorTarget())
+    one = started(graph, {slug: ["one", "two"] for slug in TRIO}, "person", "writer", "checker")
+    one.settle()
+    one.converse("what do you say?", addressed=("editor", "checker"))
+    one.converse("go on", addressed=("editor",))
+    assert speakers(one) == ["person", "writer", "person", "checker", "person", "writer"]
+
+
 def test_a_speaker_who_left_the_roster_is_waited_for_and_comes_back() -> None:
     one = started(LINE)
     without = {slug: known for slug, known in one.rules.roster.items() if slug != "editor"}
