@@ -23,7 +23,7 @@ SWEEP = [
     ("fdatasync", JOURNAL, EIO, 1),
     ("write", JOURNAL, ENOSPC, 1),
     ("write", JOURNAL, EIO, 5),
-    ("fsync", "", EIO, 1),
+    ("fsync", "<id>", EIO, 1),
     ("rename", "", ENOSPC, 1),
     ("mkdir", "<id>", ENOSPC, 1),
     ("fdatasync", WAL, EIO, 1),
