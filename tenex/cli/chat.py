@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 WAIT: Final = 10.0
-"""Seconds without an answer after which a user is told where to look."""
+"""Seconds without an answer after which a user is shown where to look."""
 REPORT_DELAY: Final = 1.0
 """Seconds a message waits for the daemon's report of what came before it."""
 _ID: Final = re.compile(r"[0-9a-f]{64}")
