@@ -248,7 +248,7 @@ class FlowMachine(RuleBasedStateMachine):
             case "process":
                 self.the_process_ends_and_starts_again(away, kill=kill)
             case "clock":
-                self.world.clock.epoch += by
+                self.world.clock.epoch = max(0, self.world.clock.epoch + by)  # no date is before 1970
             case "disk":
                 self.the_disk_fails(times, kept=int(by > 0), dies=kill)
             case "ours":
