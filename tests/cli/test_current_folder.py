@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenex.nostr.keys import KeyRing
+from tests.fakes.forkserver import run
 from tests.service.kit import environment
 
 from .conftest import Done
@@ -24,6 +25,12 @@ output: {plan: [thoughts.py:Thought], act: [tool_call]}
 ---
 You spy.
 """
+
+
+@pytest.fixture
+def forked(cwd: Path) -> Tenex:
+    """The program in a fork of a process that has loaded it."""
+    return lambda *words, **env: run(["tenex.cli.main", *map(str, words)], environment(**env), cwd)
 
 
 @pytest.fixture
@@ -95,14 +102,14 @@ def test_a_module_that_the_current_folder_names_and_holds_is_not_imported(hostil
     assert "spying:workflow: no code runs" in done.stderr
 
 
-@pytest.mark.parametrize("setting", ['shell.sandbox = "none"', 'check = "on"'])
-def test_a_folder_that_was_not_named_cannot_turn_the_sandbox_off(forked: Tenex, cwd: Path, setting: str) -> None:
+def test_a_folder_that_was_not_named_cannot_turn_the_sandbox_off(forked: Tenex, cwd: Path) -> None:
     assert forked("init", "--dir", cwd, "--model", "offline").returncode == 0
     with (cwd / "tenex.toml").open("a") as file:
-        file.write(f"\n[tools]\n{setting}\n")
+        file.write('\n[tools]\nshell.sandbox = "none"\ncheck = "on"\n')
     done = forked("run")
     assert done.returncode == 3
-    assert f"{cwd}/tenex.toml: tools.{setting.split()[0]}: no code runs" in done.stderr
+    for setting in ("shell.sandbox", "check"):
+        assert f"{cwd}/tenex.toml: tools.{setting}: no code runs" in done.stderr
 
 
 @pytest.mark.parametrize("is_configured", [True, False])

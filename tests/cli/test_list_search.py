@@ -4,9 +4,8 @@ import asyncio
 import errno
 import json
 import os
-import time
-from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -110,20 +109,11 @@ def test_filters_name_what_they_let_through(data: Path, tenex: Tenex, has_index:
     assert row == {"id": ONE, **same, "created": view["createdAt"], "updated": view["updatedAt"]}
 
 
-@pytest.fixture
-def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
-        yield
-    time.tzset()
-
-
-@pytest.mark.usefixtures("utc")
 def test_the_text_shows_where_each_match_is(data: Path, tenex: Tenex) -> None:
     head, line = tenex("conversations search bibliothèque").out.splitlines()
-    assert head.startswith(f"{TWO[:12]}  waiting in chat  1970-01-01 00:16  I want something nice")
-    assert line == "    1970-01-01 00:16  alice: Où est la «bibliothèque»? [31m数据库"
+    at = datetime.fromtimestamp(1_000).astimezone().strftime("%Y-%m-%d %H:%M")
+    assert head.startswith(f"{TWO[:12]}  waiting in chat  {at}  I want something nice")
+    assert line == f"    {at}  alice: Où est la «bibliothèque»? [31m数据库"
     (found,) = json.loads(tenex("conversations search bibliothèque --json").out)
     assert found["matches"] == 1
     assert set(ids(tenex, "search", '"something nice"')) == {ONE, TWO}  # the titles
@@ -192,9 +182,7 @@ def test_an_empty_id_never_means_the_newest_where_something_is_changed(data: Pat
 def test_nothing_found_is_reported(data: Path, tenex: Tenex) -> None:
     assert tenex("conversations search unfindable") == ("", "Nothing was found.\n")
     assert tenex("conversations search unfindable --json") == ("[]\n", "")
-    out, err = tenex("conversations list --phase plan")
-    assert out == ""
-    assert "no conversations of that kind" in err
+    assert "no conversations of that kind" in tenex("conversations list --phase plan").err
 
 
 def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_filters(data: Path, tenex: Tenex) -> None:
@@ -214,8 +202,9 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_filters(da
     assert rows[TWO]["title"] == rows[THREE]["title"] == "I want something nice"  # as in conversation.json
     assert ids(tenex, "list --status quarantined") == [THREE]
     assert ids(tenex, "list --status unread") == [TWO]
-    (data / "conversations" / THREE / "conversation.json").write_text("{")
+    (data / "conversations" / THREE / "conversation.json").write_text("[" * 100_000)  # nested without end
     assert ids(tenex, "list --status quarantined") == [THREE]
+    assert "QUARANTINED" in tenex("status", code=1).out
     out, err = tenex("conversations list --phase chat --json")
     assert json.loads(out) == []
     assert "skipped 2 unreadable" in err
