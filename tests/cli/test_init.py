@@ -72,25 +72,6 @@ def test_an_owner_of_ones_own_and_relays_are_written(tenex: Tenex, data: Path) -
     assert json.loads(tenex("init --json").out)["created"] == [str(data / "keys" / "critic.nsec")]
 
 
-SECRET = SecretKey(bytes([7]) * 32).nsec
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ("--owner npub1wrong", "people.owners[0]: this npub is mistyped"),
-        (f"--owner {SECRET}", "secret key"),
-        ("--relay http://x", "relays.urls[0]: must be the address of a relay"),
-        ("--dir here --data /elsewhere", "name different folders"),
-    ],
-)
-def test_wrong_options_are_usage_errors_and_make_nothing(tenex: Tenex, data: Path, options: str, sentence: str) -> None:
-    err = tenex(f"init {options}", code=2).err
-    assert sentence in err
-    assert SECRET not in err
-    assert not data.exists()
-
-
 @pytest.mark.parametrize(
     "wish", [f"--owner {SecretKey(bytes([8]) * 32).npub}", "--relay wss://new.example", "--model openai:gpt-5-mini"]
 )

@@ -22,7 +22,7 @@ from tenex.cli.init import prepare
 from tenex.cli.main import ALIASES, COMMANDS, load_command, main
 from tenex.cli.options import Globals
 from tenex.cli.run import DEFERRED, _serve, run
-from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked, TenexError, UsageError
+from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 from tests.service.kit import environment
@@ -62,24 +62,6 @@ def test_every_command_in_the_table_exists_and_its_help_fits_a_terminal_uncut(na
         assert max(map(len, text.splitlines())) <= 80, words
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("statu", "Did you mean 'status'?"),
-        ("conversations lst", "Did you mean 'list'?"),
-        ("graph chekc", "Did you mean 'check'?"),
-        ("--nonsense", "No such option"),
-        ("init --relay", "requires an argument"),
-        ("agents show", "Missing argument"),
-        ("", "Usage: tenex"),
-    ],
-)
-def test_wrong_usage_ends_with_2_and_a_message_on_stderr(tenex: Tenex, line: str, sentence: str) -> None:
-    out, err = tenex(line, code=2)
-    assert out == ""
-    assert sentence in err
-
-
 SECRET = "nsec1vl029mgpspedva04g90vltkh6fvh240zq"
 UNEXPECTED = """\
 tenex: unexpected RuntimeError: lost [redacted] \\x1b[31m
@@ -90,11 +72,9 @@ tenex: this is an internal error; `tenex --debug ...` shows where it happened
 @pytest.mark.parametrize(
     ("fault", "code", "stderr"),
     [
-        (UsageError("use it so"), 2, "tenex: use it so\n"),
         (ConfigurationError(["a: b"]), 3, "tenex: a: b\n"),
         (ConfigurationError(["a", "b"]), 3, "tenex: 2 faults in the configuration:\n  - a\n  - b\n"),
         (StoreLocked("held by 7"), 4, "tenex: held by 7\n"),
-        (TenexError("hm"), 1, "tenex: hm\n"),
         (ExceptionGroup("tasks", [ExceptionGroup("inner", [RelayUnavailable("away")])]), 1, "tenex: away\n"),
         (KeyboardInterrupt(), 130, "tenex: interrupted\n"),
         (typer.Exit(6), 6, ""),

@@ -111,33 +111,6 @@ async def test_a_key_that_exists_is_used_and_not_replaced(server: ModelServer, t
     assert str(tmp_path / "other" / "keys" / "mine.api-key") in made["created"]
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "sentence"),
-    [
-        ("--model gpt-5", 2, "names no provider"),
-        ("--provider openai", 2, "needs a key"),
-        ("--provider local --model x", 2, "--base-url"),
-        ("--provider ollama", 2, "Name a model of ollama"),
-        ("--model unknown:x", 3, "no provider that is known"),
-        ("--model deepseek:x", 3, "deepseek: no key. Give it by --api-key-file FILE, or set the variable DEEPSEEK_"),
-        ("--model offline --base-url http://x", 2, "no server and no key"),
-        ("--model UPPER:x", 2, "cannot name a provider"),
-        ("--model local:x --base-url ftp://x", 2, "must be an address"),
-        ("--model local:x --base-url http://[x", 2, "must be an address"),
-        ("--model local:x --base-url http://u:p@x/v1", 2, "without a user or a password"),
-        ("--model openai:x --api-key-file /nonexistent", 2, "cannot be read"),
-        ("--model ollama:x --owner npub1wrong", 2, "people.owners[0]"),
-    ],
-)
-def test_wishes_that_cannot_be_met_make_nothing(
-    tmp_path: Path, tenex: Tenex, options: str, code: int, sentence: str
-) -> None:
-    err = tenex(f"init --dir {tmp_path / 'new'} --no-check {options}", code=code).err
-    assert sentence in err
-    assert "models.providers" not in err  # there is no file of settings yet
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_key_is_in_no_repr_and_one_of_the_environment_is_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
