@@ -24,8 +24,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def chosen(data: Path, name: str | None = None, *, in_terminal: bool = True) -> tuple[str | None, str]:
     """The name of the model in the settings, where one is set, and the announcement."""
-    found = demo_model(load(None, data, env={}), data / "keys", name, in_terminal=in_terminal)
-    return found.overrides.get("models", {}).get("default"), found.announcement
+    models, announcement = demo_model(load(None, data, env={}), data / "keys", name, in_terminal=in_terminal)
+    return models["default"] if models else None, announcement
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "192.0.2.7:11434", "ollama.example.com"])
