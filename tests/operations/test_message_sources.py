@@ -63,23 +63,18 @@ def test_a_thread_is_read_in_its_order_with_its_phase_and_its_gates_open() -> No
     assert [([part.id for part in one.events], one.relays) for one in sent] == [([first.id], ()), ([second.id], ())]
 
 
-def test_a_question_is_before_the_answer_of_the_same_second() -> None:
-    for n in range(8):
-        question = event(ALICE, f"and {n}?", 200, E)
-        texts = [m.text for m in read(ROOT, done(f"answer {n}", 200, "chat"), question).messages if m.at >= 200_000]  # type: ignore[union-attr]
-        assert texts == [f"and {n}?", f"answer {n}"]
-
-
 @pytest.mark.parametrize("at", [99, 100, 200])
-def test_the_root_is_first_whatever_its_date(at: int) -> None:
+def test_the_root_is_first_whatever_its_date_and_a_question_before_the_answer_of_its_second(at: int) -> None:
     """Its author's clock may be fast."""
     root = event(ALICE, "the beginning", at, ("p", PROJECT.public))
-    replies = [event(ALICE, f"and {n}", 100, ("e", root.id, RELAY, "root")) for n in range(8)]
-    events = [(one, RELAY) for one in (*replies, root)]
+    under = ("e", root.id, RELAY, "root")
+    talk = [event(key, text, 100 + n, under) for n in range(8) for key, text in ((EXECUTOR, "so"), (ALICE, f"{n}?"))]
+    events = [(one, RELAY) for one in (*talk, root)]
     found = messages_of_thread(ConversationId(root.id), events, PARTICIPANTS)
     address = found.address
     assert (found.title, address["root"], address["root_author"]) == ("the beginning", root.id, ALICE.public)
-    assert len(found.messages) == 9
+    questions = [part for n in range(8) for part in (f"{n}?", "so")]
+    assert [one.text for one in found.messages if not isinstance(one, r.CommandGiven)] == ["the beginning", *questions]
 
 
 def test_the_purpose_of_a_message_follows_from_its_author_and_tags() -> None:
