@@ -37,7 +37,7 @@ from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
 from tests.histories.record import ROOT, whole
 from tests.service import person
-from tests.store.kit import StillClock, going_on, started
+from tests.store.kit import StillClock, going_on
 
 UNREACHABLE = "ws://127.0.0.1:9"
 """The discard port: nothing listens there."""
@@ -311,16 +311,9 @@ async def test_a_file_that_is_imported_moves_into_its_folder(home: Home) -> None
     state = fold(OLD, await home.folder.read(OLD))
     assert (state.phase.value, state.status, state.title) == ("plan", "waiting", "Login")
     assert state.address == {**address, "relays": []}
-
-
-async def test_a_file_of_a_conversation_that_exists_is_not_imported(home: Home) -> None:
-    file = put(home, {"id": OLD, "phase": "PLAN"})
-    journal, _ = await home.folder.open(OLD)
-    await journal.append([[started(OLD)]])
-    await home.folder.close()
-    with pytest.raises(StoreError, match="cannot be made"):
-        await home.recovery.import_file(file, OLD)
-    assert len(await home.folder.read(OLD)) == 1
+    with pytest.raises(StoreError, match="cannot be made"):  # it exists
+        await home.recovery.import_file(put(home, {"id": OLD, "phase": "CHAT"}), OLD)
+    assert fold(OLD, await home.folder.read(OLD)) == state
 
 
 @pytest.mark.parametrize("name", ["history", "phaseTransitions", "orchestratorTurns"])
