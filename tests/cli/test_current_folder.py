@@ -15,6 +15,9 @@ from tests.service.kit import environment
 from .conftest import Done
 
 Tenex = Callable[..., Done]
+NEED_AGENTS = (
+    "agents list, agents show spy, config check, doctor, graph check, graph show spy, init, run, demo --message hi"
+)
 STATES = 'from pathlib import Path\nPath(__file__).with_name("ran").touch()\n'
 AGENT = STATES + "from tenex.workflows.agents import BaseAgent\nclass Spy(BaseAgent):\n    'A spy.'\n"
 MARKDOWN = """---
@@ -50,28 +53,13 @@ def ran(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in folder.rglob("ran")]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "agents list",
-        "agents show spy",
-        "config check",
-        "doctor",
-        "graph check",
-        "graph show spy",
-        "init",
-        "run",
-        "demo --message hello",
-        "status",
-        "conversations list",
-    ],
-)
+@pytest.mark.parametrize("command", [*NEED_AGENTS.split(", "), "status", "conversations list"])
 def test_no_command_runs_python_of_a_folder_that_was_only_the_current_one(
     forked: Tenex, hostile: Path, command: str
 ) -> None:
     done = forked(*command.split())
     assert ran(hostile) == []
-    if command.split()[0] not in ("status", "conversations"):  # these need no agents
+    if command in NEED_AGENTS:
         assert "no code runs from a data folder that was not named" in done.stdout + done.stderr
         assert f"tenex --data {hostile} ..." in done.stdout + done.stderr
         assert done.returncode != 0
