@@ -88,6 +88,8 @@ def test_path_prints_the_file_in_use_or_where_one_would_be_read(tenex: Tenex, da
     file = write(data)
     assert tenex("config path") == (f"{file}\n", "")
     found = json.loads(tenex("config path --json").out)
-    assert (found["config"], found["workspace"]) == (str(file), str(data / "workspace"))
+    assert [found[name] for name in ("data", "config", "workspace")] == [str(data), str(file), str(data / "workspace")]
     assert Path(found["example"]).is_file()
     assert tenex(f"--config {file} --data {tmp_path / 'other'} config path").out == f"{file}\n"
+    assert tenex(f"--data {tmp_path} config path --data {data}").out == f"{file}\n"
+    assert tenex(f"--data {tmp_path} config path").out == f"{tmp_path / 'tenex.toml'}\n"

@@ -1,7 +1,6 @@
 """How the program starts and ends: help, exit codes, errors, pipes, and what it does not import."""
 
 import asyncio
-import json
 import os
 import re
 import signal
@@ -27,7 +26,7 @@ from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 from tests.service.kit import environment
 
-from .conftest import Tenex, command
+from .conftest import command
 
 Captured = pytest.CaptureFixture[str]
 LIBRARIES = {"pydantic_settings", "structlog", "rich", "coincurve", "pynostr", "websockets", "jinja2", "cryptography"}
@@ -137,11 +136,7 @@ def test_a_closed_stdout_and_one_of_few_characters_are_no_errors(data: Path) -> 
         assert shown in done.stdout
 
 
-def test_the_data_folder_may_be_named_before_or_after_the_command(tenex: Tenex, data: Path, tmp_path: Path) -> None:
-    by_variable = tenex("config path --json").out
-    assert json.loads(by_variable)["data"] == str(data)
-    assert tenex(f"--data {tmp_path} config path --json --data {data}").out == by_variable
-    assert json.loads(tenex(f"--data {tmp_path} config path --json").out)["data"] == str(tmp_path)
+def test_the_module_is_the_program() -> None:
     line = [sys.executable, "-m", "tenex", "--version"]
     assert subprocess.run(line, capture_output=True, check=True).stdout.decode() == f"tenex {__version__}\n"
 
