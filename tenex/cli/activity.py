@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -163,41 +163,28 @@ def _start(text: str, cells: int) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
 class DaemonWatch:
     """Follows one conversation over the control socket of a daemon on this machine; idle where there is none."""
 
-    def __init__(
-        self,
-        socket: Path,
-        screen: Screen,
-        conversation: Callable[[], str | None],
-        on_lines: Callable[[Sequence[Line], Mapping[str, Any]], None],
-        on_gone: Callable[[], None],
-    ) -> None:
-        """Prepare.
-
-        Args:
-            socket: the daemon's control socket.
-            screen: shows what agents write for themselves.
-            conversation: gives the id of the conversation that is shown.
-            on_lines: called with what has become durable in it, and its status.
-            on_gone: called when the daemon no longer answers.
-        """
-        self._socket = socket
-        self._screen = screen
-        self._conversation = conversation
-        self.writing: dict[str, ActivityView] = {}
-        """What agents are writing for themselves."""
-        self._on_lines, self._on_gone = on_lines, on_gone
+    socket: Path
+    screen: Screen
+    """Shows what agents write for themselves."""
+    conversation: Callable[[], str | None]
+    """Gives the id of the conversation that is shown."""
+    on_lines: Callable[[Sequence[Line], Mapping[str, Any]], None]
+    """Called with what has become durable in it, and its status."""
+    on_gone: Callable[[], None]
+    """Called when the daemon no longer answers."""
+    writing: dict[str, ActivityView] = field(init=False, default_factory=dict)
+    """What agents are writing for themselves."""
 
     async def run(self) -> None:
         """Poll the daemon until cancelled."""
         after: int | None = None
         while True:
             try:
-                answer = await ask(
-                    self._socket, "watch", patience=ANSWER, **({} if after is None else {"after": after})
-                )
+                answer = await ask(self.socket, "watch", patience=ANSWER, **({} if after is None else {"after": after}))
                 if after is None:
                     await self._fetch_status()
                 reports, after = answer["entries"], int(answer["after"])
@@ -205,23 +192,23 @@ class DaemonWatch:
                     self.on_report(report)
             except (OSError, TenexError, LookupError, TypeError, ValueError):  # no daemon, or of another version
                 self.writing.clear()
-                self._on_gone()
+                self.on_gone()
                 after = None
                 await asyncio.sleep(RETRY)
 
     async def _fetch_status(self) -> None:
         """Fetch the status of a conversation that began before the first poll."""
-        name = self._conversation()
+        name = self.conversation()
         if name is not None:
             with suppress(TenexError):  # it is not in this daemon
-                self._on_lines([], await ask(self._socket, "conversation", id=name))
+                self.on_lines([], await ask(self.socket, "conversation", id=name))
 
     def on_report(self, report: Mapping[str, Any]) -> None:
         """Handle one entry of the daemon's answer to `watch`."""
-        if report["conversation"] != self._conversation():
+        if report["conversation"] != self.conversation():
             return
         if report["kind"] == "lines":
-            self._on_lines([Line(**line) for line in report["lines"]], report["status"])
+            self.on_lines([Line(**line) for line in report["lines"]], report["status"])
             return
         agent, text = str(report["agent"]), str(report["text"])
         known = self.writing.pop(agent, None)
@@ -233,9 +220,9 @@ class DaemonWatch:
                 self.writing[agent] = ActivityView(head, "", (begun + text)[-KEPT:], 0.0, style)
             case "closed":
                 head = f"{report['emoji']} {str(report['readable_name']).title()}"
-                self._screen.show_thought(head, agent, text, str(report["color"]))
+                self.screen.show_thought(head, agent, text, str(report["color"]))
             case "refused":
-                self._screen.show_thought("✗ asked again", agent, text, "red")
+                self.screen.show_thought("✗ asked again", agent, text, "red")
 
 
 def _style(color: str) -> str:

@@ -272,6 +272,11 @@ def _row(agent: "AgentDefinition", settings: Settings, npubs: dict[str, str]) ->
     chains = [", then ".join(chain) for chain in named.values()]
     usual = max(chains, key=chains.count)
     others = [f"{chain} in {phase}" for phase, chain in zip(named, chains, strict=True) if chain != usual]
+    own: dict[str, Any] = {}
+    if (program := agent.program) is not None:  # its own phases, state and sub-agents
+        own["phases"] = list(program.graph.nodes) if program.graph is not None else []
+        own["state"] = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in program.defaults.items()]
+        own["agents"] = [str(link.agent) for link in program.links.values()]
     return {
         "slug": slug,
         "name": agent.name,
@@ -279,23 +284,11 @@ def _row(agent: "AgentDefinition", settings: Settings, npubs: dict[str, str]) ->
         "role": agent.role,
         "use_when": agent.use_when,
         "in_phases": [str(phase) for phase in agent.phases],
-        **_own(agent),
+        **own,
         "tools": sorted({*agent.tools, *agent.methods}),
         "model": "; ".join([usual, *others]),
         "models": named,
         "npub": npubs.get(slug),
-    }
-
-
-def _own(agent: "AgentDefinition") -> dict[str, Any]:
-    """Its own phases, state and sub-agents, where it has any."""
-    program = agent.program
-    if program is None:
-        return {}
-    return {
-        "phases": list(program.graph.nodes) if program.graph is not None else [],
-        "state": [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in program.defaults.items()],
-        "agents": [str(link.agent) for link in program.links.values()],
     }
 
 

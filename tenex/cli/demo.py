@@ -75,8 +75,8 @@ def demo(
     from .demo_model import demo_model
 
     settings = given.settings()
-    chosen = demo_model(settings, resolve_paths(settings).keys, model, in_terminal=sys.stdin.isatty())
-    hold(given, message, port=port, overrides=chosen.overrides, announcement=chosen.announcement)
+    models, announcement = demo_model(settings, resolve_paths(settings).keys, model, in_terminal=sys.stdin.isatty())
+    hold(given, message, port=port, overrides={"models": models} if models else {}, announcement=announcement)
 
 
 def _piped() -> str | None:

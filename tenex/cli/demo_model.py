@@ -1,8 +1,6 @@
 """Which model `tenex demo` uses: the named or configured one; in a terminal one that is available; else offline."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -30,18 +28,13 @@ OLLAMA_TIMEOUT: Final = 0.3
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoModel:
-    """A model for the demo: the settings that select it, and the sentence that announces it."""
-
-    announcement: str
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-
-
-def demo_model(settings: "Settings", keys: Path, name: str | None, *, in_terminal: bool) -> DemoModel:
+def demo_model(
+    settings: "Settings", keys: Path, name: str | None, *, in_terminal: bool
+) -> tuple[dict[str, Any] | None, str]:
     """The model named by `--model`, configured, or available: a vendor's key, or Ollama on its loopback port.
 
-    Without a terminal no one sees what an available one costs, and the offline one is used.
+    Returns the table `models` that selects it, None where the settings do, and the sentence that announces it. Without
+    a terminal no one sees what an available one costs, and the offline one is used.
 
     Raises:
         UsageError: the named model cannot be used.
@@ -49,24 +42,18 @@ def demo_model(settings: "Settings", keys: Path, name: str | None, *, in_termina
     other = "Choose another with --model, such as --model offline, which is free."
     models = settings.models
     if name is not None and name.partition(":")[0] in models.providers:
-        return DemoModel(announcement=f"Model: {name}, as configured. {other}", overrides={"models": {"default": name}})
+        return {"default": name}, f"Model: {name}, as configured. {other}"
     if name is None and models.model_fields_set & {"default", "router", "phases", "agents"}:
         names = ", ".join(dict.fromkeys(one for chain in models.named().values() for one in chain))
-        return DemoModel(announcement=f"Model: {names}, as configured.{'' if names == OFFLINE else f' {other}'}")
+        return None, f"Model: {names}, as configured.{'' if names == OFFLINE else f' {other}'}"
     if name is None and not in_terminal:
-        return DemoModel(
-            announcement="Model: offline, fixed rules, free, because this is no terminal. For a real one use --model.",
-            overrides={"models": {"default": OFFLINE}},
-        )
+        why = "because this is no terminal. For a real one use --model."
+        return {"default": OFFLINE}, f"Model: offline, fixed rules, free, {why}"
     chosen, source = (from_options(Options(model=name), keys), "--model") if name else _available(keys)
     if chosen is None:
-        return DemoModel(
-            announcement="Model: offline, fixed rules, free. For a real one set a vendor's key, such as "
-            "OPENAI_API_KEY, start Ollama, or use --model.",
-            overrides={"models": {"default": OFFLINE}},
-        )
-    announcement = f"Model: {chosen.name} ({source}); {request_cost(chosen)}. {other}"
-    return DemoModel(announcement=announcement, overrides={"models": chosen.settings()})
+        how = "set a vendor's key, such as OPENAI_API_KEY, start Ollama, or use --model."
+        return {"default": OFFLINE}, f"Model: offline, fixed rules, free. For a real one {how}"
+    return chosen.settings(), f"Model: {chosen.name} ({source}); {request_cost(chosen)}. {other}"
 
 
 def _available(keys: Path) -> tuple[Chosen | None, str]:

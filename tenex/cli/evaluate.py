@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tenex.settings import Settings
     from tenex.settings.sections import Models
 
-    from .scenario_run import Result
-
 FAILED: Final = 1
 _HEAD: Final = ("scenario", "model", "result", "calls", "sequential", "prompt", "cached", "cost", "seconds")
 _FIGURES: Final = {
@@ -73,7 +71,7 @@ def evaluate(
     chosen = {name: _models(settings, name) for name in models or ()}
     with output.without_logs():
         results = [
-            _as_json(_run(scenario, chosen.get(name), name, settings, keep))
+            _run(scenario, chosen.get(name), name, settings, keep)
             for scenario in scenarios
             for name in chosen or [scenario.answered_by]
         ]
@@ -93,7 +91,8 @@ def _models(settings: "Settings", name: str) -> "Models":
 
     from .demo_model import demo_model
 
-    given = demo_model(settings, resolve_paths(settings).keys, name, in_terminal=False).overrides["models"]
+    given, _ = demo_model(settings, resolve_paths(settings).keys, name, in_terminal=False)
+    assert given is not None, "one is named"
     own = {provider: Provider(**table) for provider, table in given.get("providers", {}).items()}
     return settings.models.model_copy(
         update={
@@ -106,7 +105,9 @@ def _models(settings: "Settings", name: str) -> "Models":
     )
 
 
-def _run(scenario: "Scenario", models: "Models | None", name: str, settings: "Settings", keep: Path | None) -> "Result":
+def _run(
+    scenario: "Scenario", models: "Models | None", name: str, settings: "Settings", keep: Path | None
+) -> dict[str, Any]:
     from .scenario_run import run_scenario
 
     output.message(f"{scenario.name} ({name}) ...")
@@ -139,19 +140,3 @@ def _as_text(results: list[dict[str, Any]]) -> str:
             f"{len(results) - failed:,} passed, {failed} failed",
         ]
     )
-
-
-def _as_json(result: "Result") -> dict[str, Any]:
-    figures = result.figures
-    return {
-        "scenario": result.scenario,
-        "model": result.model,
-        "passed": not result.failures,
-        "failures": list(result.failures),
-        "calls": figures.calls,
-        "sequentialCalls": figures.sequential_calls,
-        "promptTokens": figures.prompt_tokens,
-        "cached": figures.cached,
-        "costUsd": figures.cost,
-        "seconds": round(result.seconds, 2),
-    }

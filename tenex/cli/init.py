@@ -93,7 +93,7 @@ def init(
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
     chosen = _choose(here, options, owner, relay or [], may_ask=not given.as_json, is_checked=check_key)
     made = prepare(here, owner, relay or [], chosen, code_refusal=given.code_refusal())
-    if options.is_given and chosen is None and made.models != [OFFLINE]:
+    if options != Options() and chosen is None and made.models != [OFFLINE]:
         raise UsageError(f'{made.config} exists and was not changed; set models.default = "offline" in it.')
     if given.as_json:
         shown = asdict(made)
@@ -107,7 +107,7 @@ def _choose(
 ) -> Chosen | None:
     """The model to set up; None for the offline one, and where a configuration exists and none was named."""
     is_new = find_config(None, data) is None
-    if options.is_given:
+    if options != Options():
         chosen = from_options(options, data / "keys", is_new=is_new)
         if chosen is not None and is_new:
             _validate(data, owner, relays, chosen)

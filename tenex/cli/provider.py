@@ -118,11 +118,6 @@ class Options:
     base_url: str | None = None
     key_file: Path | None = None
 
-    @property
-    def is_given(self) -> bool:
-        """Whether any is given."""
-        return any(value is not None for value in (self.model, self.provider, self.base_url, self.key_file))
-
 
 def from_options(options: Options, keys: Path, *, is_new: bool = True) -> Chosen | None:
     """The model the options name; None for the offline one.

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tenex.app import open_application
 from tenex.core import records as r
@@ -17,7 +17,7 @@ from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
 from tenex.operations.conversation_status import is_idle
 from tenex.operations.evaluation.expectations import Run, failures
-from tenex.operations.evaluation.figures import CallRecorder, Figures, figures_of
+from tenex.operations.evaluation.figures import CallRecorder, figures_of
 from tenex.operations.evaluation.scenario import Scenario, Script
 from tenex.operations.evaluation.scripted import Paced, ScriptedModel
 from tenex.settings import Settings, resolve_paths
@@ -27,19 +27,10 @@ from .nostr_client import ChatClient, connected_client
 from .provider import KEY_SUFFIX
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """How a scenario went with a model; without failures it has passed."""
-
-    scenario: str
-    model: str
-    failures: tuple[str, ...]
-    figures: Figures
-    seconds: float
-
-
-async def run_scenario(scenario: Scenario, settings: Settings, models: Models | None, name: str, data: Path) -> Result:
-    """Run a scenario to its end.
+async def run_scenario(
+    scenario: Scenario, settings: Settings, models: Models | None, name: str, data: Path
+) -> dict[str, Any]:
+    """Run a scenario to its end; returns how it went, as the command prints it for programs.
 
     Args:
         scenario: what to run.
@@ -72,13 +63,18 @@ async def run_scenario(scenario: Scenario, settings: Settings, models: Models | 
                 watch.fault = str(errors.exceptions[0])
     figures = figures_of(watch.recorder.calls)
     found = watch.faults() or failures(scenario.expect, watch.run, figures, places.workspace)
-    return Result(
-        scenario=scenario.name,
-        model=name,
-        failures=tuple(found),
-        figures=figures,
-        seconds=time.monotonic() - began,
-    )
+    return {
+        "scenario": scenario.name,
+        "model": name,
+        "passed": not found,
+        "failures": found,
+        "calls": figures.calls,
+        "sequentialCalls": figures.sequential_calls,
+        "promptTokens": figures.prompt_tokens,
+        "cached": figures.cached,
+        "costUsd": figures.cost,
+        "seconds": round(time.monotonic() - began, 2),
+    }
 
 
 async def _converse(scenario: Scenario, client: ChatClient, watch: "_Watch") -> None:

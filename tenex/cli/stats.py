@@ -1,8 +1,6 @@
 """`tenex conversations stats`: the figures of one conversation, or the totals of all."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
 
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
@@ -17,33 +15,6 @@ from .output import count
 from .times import duration
 
 
-@dataclass(slots=True)
-class AllStats:
-    """The figures of every conversation in the order of the ids, and what could not be read."""
-
-    each: dict[ConversationId, Stats] = field(default_factory=dict)
-    unreadable: dict[ConversationId, str] = field(default_factory=dict)
-    """Id -> why."""
-    incomplete: dict[ConversationId, str] = field(default_factory=dict)
-    """Id -> what is missing; the figures are those of the rest."""
-
-
-async def gather(folder: ConversationFolder) -> AllStats:
-    """Read every journal as it is at that moment."""
-    found = AllStats(unreadable=await folder.quarantined())
-    for name in output.progress(sorted(await folder.lengths())):
-        if name in found.unreadable:
-            continue
-        try:
-            records, missing = await folder.read_left(name)
-            found.each[name] = Stats.of(name, records)
-            if missing:
-                found.incomplete[name] = missing
-        except (StoreDamaged, UsageError) as error:
-            found.unreadable[name] = str(error)
-    return found
-
-
 async def stats(given: Globals, folder: ConversationFolder, id: AllIdArgument = "") -> None:  # noqa: A002
     """Add up time, turns, tokens and costs of one conversation or of all, by phase, model and agent."""
     if id:
@@ -51,24 +22,30 @@ async def stats(given: Globals, folder: ConversationFolder, id: AllIdArgument = 
         figures = Stats.of(name, await read_records(folder, name))
         given.show({"id": name, **as_json(figures)}, f"{name}\n{as_text(figures)}")
         return
-    found = await gather(folder)
-    for name, why in sorted(found.unreadable.items()):
+    each: dict[ConversationId, Stats] = {}
+    unreadable, incomplete = await folder.quarantined(), dict[ConversationId, str]()
+    for name in output.progress(sorted(await folder.lengths())):
+        if name not in unreadable:
+            try:
+                records, missing = await folder.read_left(name)
+                each[name] = Stats.of(name, records)
+                incomplete.update({name: missing} if missing else {})
+            except (StoreDamaged, UsageError) as error:
+                unreadable[name] = str(error)
+    for name, why in sorted(unreadable.items()):
         output.message(f"tenex: skipped {name[:12]}: {why}")
-    for name, why in sorted(found.incomplete.items()):
+    for name, why in sorted(incomplete.items()):
         output.message(f"tenex: {name[:12]} is incomplete: {why}")
-    sums = total(found.each.values())
-    none = f"There are no {'readable ' if found.unreadable else ''}conversations in {folder.root}."
-    given.show(_all_as_json(found, sums), *((as_text(sums),) if found.each else ("", none)))
-
-
-def _all_as_json(found: AllStats, sums: Stats) -> dict[str, Any]:
-    each = []
-    for name, figures in found.each.items():
-        row = as_json(figures)
-        each.append({"id": name, **{key: row[key] for key in ("cycles", "turns", "workingMs", "usage")}})
-    left_out = [{"id": name, "fault": why} for name, why in sorted(found.unreadable.items())]
-    in_part = [{"id": name, "fault": why} for name, why in sorted(found.incomplete.items())]
-    return {"total": as_json(sums), "conversations": each, "leftOut": left_out, "inPart": in_part}
+    sums = total(each.values())
+    rows = [{"id": name, **as_json(figures)} for name, figures in each.items()]
+    found = {
+        "total": as_json(sums),
+        "conversations": [{key: row[key] for key in ("id", "cycles", "turns", "workingMs", "usage")} for row in rows],
+        "leftOut": [{"id": name, "fault": why} for name, why in sorted(unreadable.items())],
+        "inPart": [{"id": name, "fault": why} for name, why in sorted(incomplete.items())],
+    }
+    none = f"There are no {'readable ' if unreadable else ''}conversations in {folder.root}."
+    given.show(found, as_text(sums) if each else "", "" if each else none)
 
 
 def as_text(stats: Stats) -> str:

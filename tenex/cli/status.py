@@ -205,7 +205,8 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
     for one in found["suspended"]:
         yield f"  {_mark('suspended')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
-        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{_turn(one)}  {one['title']}"
+        turn = f", turn open for {duration(one['turn']['seconds'])}" if "turn" in one else ""
+        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{turn}  {one['title']}"
         yield from (f"      {part}" for part in _parts(one, now))
     for one in found["waiting"]:
         reason = one.get("waitingFor", "you")
@@ -219,10 +220,6 @@ def _place(one: dict[str, Any]) -> str:
         return f"{workflow['name']}: {workflow['speaker']}"
     mission = one.get("mission")
     return f"{mission['workflow']}: {mission['node']}" if mission else str(one.get("place") or one["phase"])
-
-
-def _turn(one: dict[str, Any]) -> str:
-    return f", turn open for {duration(one['turn']['seconds'])}" if "turn" in one else ""
 
 
 def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:

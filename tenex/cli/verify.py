@@ -73,28 +73,25 @@ async def replay(
         state.apply(record)
         at = record
         if each:
-            steps.append(_step(state, record))
-    if at is None and records:
-        raise UsageError(f"The journal in {folder.path(name)} begins with record {records[0].seq}; choose a later one.")
+            steps.append(
+                {
+                    "seq": record.seq,
+                    "time": local_time(record.at, seconds=True),
+                    "record": type(record).__name__,
+                    "status": state.status,
+                    "phase": state.phase.value if state.has_phases else None,
+                    "inFlight": len(pending(state)),
+                }
+            )
     if at is None:
-        raise UsageError(f"The journal in {folder.path(name)} is empty.")
+        fault = f"begins with record {records[0].seq}; choose a later one" if records else "is empty"
+        raise UsageError(f"The journal in {folder.path(name)} {fault}.")
     result = _state(state, at, last)
     head = ("seq", "time", "record", "status", "phase", "inFlight")
     cells = [["-" if step[name] is None else str(step[name]) for name in head] for step in steps]
     table = f"{output.table(head, cells)}\n\n" if steps else ""
     text = table + "\n".join(_as_text(result, folder.path(name)))
     given.show({**result, "steps": steps} if each else result, text)
-
-
-def _step(state: Conversation, record: Record) -> dict[str, Any]:
-    return {
-        "seq": record.seq,
-        "time": local_time(record.at, seconds=True),
-        "record": type(record).__name__,
-        "status": state.status,
-        "phase": state.phase.value if state.has_phases else None,
-        "inFlight": len(pending(state)),
-    }
 
 
 def _state(state: Conversation, record: Record, last: int) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from tenex.core.state.mission import Mission
 from tenex.core.state.run import Call, CallState, Retry, Run
 from tenex.store.view_json import iso, usage_json
 
+from .transcript import shorten
+
 TITLE_CHARACTERS: Final = 80
 QUESTION_CHARACTERS: Final = 300
 """Of a question to a user: enough to recognise it."""
@@ -36,7 +38,7 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
     shown: dict[str, Any] = {
         "id": c.id,
         "kind": kind,
-        "title": _short(c.title, TITLE_CHARACTERS),
+        "title": shorten(c.title, TITLE_CHARACTERS),
         "status": c.status,
         "phase": c.phase if c.has_phases else None,
         "place": c.place,
@@ -115,7 +117,7 @@ def _mission(mission: Mission) -> dict[str, Any]:
         "node": mission.node,
         "state": state,
         "steps": [step.id for step in mission.open_steps],
-        **({"why": _short(reason, QUESTION_CHARACTERS)} if reason else {}),
+        **({"why": shorten(reason, QUESTION_CHARACTERS)} if reason else {}),
     }
 
 
@@ -140,9 +142,4 @@ def _retry(retry: Retry, now: Millis) -> dict[str, Any]:
 
 
 def _question(call: Call) -> str:
-    return _short(str(call.request.arguments.get("question", "")), QUESTION_CHARACTERS)
-
-
-def _short(text: str, limit: int) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= limit else words[: limit - 1] + "…"
+    return shorten(str(call.request.arguments.get("question", "")), QUESTION_CHARACTERS)

@@ -93,17 +93,15 @@ class RebuildResult:
     """Where the damaged files are."""
 
 
+@dataclass(frozen=True, slots=True)
 class Recovery:
     """Rebuilds journals from what a folder, its keys and its relays still have."""
 
-    def __init__(
-        self, settings: Settings, where: ProjectPaths, folder: ConversationFolder, disk: Disk, clock: Clock
-    ) -> None:
-        self._settings = settings
-        self._where = where
-        self._folder = folder
-        self._disk = disk
-        self._clock = clock
+    settings: Settings
+    where: ProjectPaths
+    folder: ConversationFolder
+    disk: Disk
+    clock: Clock
 
     async def rebuild(self, conversation: ConversationId, source: Source, *, force: bool = False) -> RebuildResult:
         """Replace the journal of a conversation by its good records and the messages that a source adds.
@@ -117,11 +115,11 @@ class Recovery:
             RelayUnavailable: no relay answered.
             StoreError: the disk did not take it.
         """
-        path = self._folder.path(conversation)
-        await self._disk.run(put_back, path)
+        path = self.folder.path(conversation)
+        await self.disk.run(put_back, path)
         if not force and (why := await self._why_not(conversation)):
             raise UsageError(f"{why} `--force` replaces it all the same; it is kept beside.")
-        left = await self._disk.run(salvage, path)
+        left = await self.disk.run(salvage, path)
         if source == "relay":
             found = await self._from_relays(conversation)
             if force:
@@ -134,11 +132,11 @@ class Recovery:
         else:
             if not path.exists():
                 raise UsageError(
-                    f"There is no conversation {conversation} in {self._folder.root}. `tenex conversations list` shows "
+                    f"There is no conversation {conversation} in {self.folder.root}. `tenex conversations list` shows "
                     "them; where its whole folder is lost, `--from relay` recovers what the relays keep."
                 )
             try:
-                view = await self._disk.run(read_view, path / VIEW)
+                view = await self.disk.run(read_view, path / VIEW)
                 found = messages_of_view(view, conversation, VIEW)
             except StoreDamaged as fault:
                 if not left.records:
@@ -146,9 +144,9 @@ class Recovery:
                         f"{fault} `tenex conversations rebuild {conversation} --from relay` needs no file."
                     ) from fault
                 found = RecoveredMessages(source=source, messages=(), lost=[str(fault)])
-        known = await self._disk.run(indexed_events, path)
-        records, lost = rebuilt_records(conversation, left, found, known, self._clock.now())
-        aside = await self._disk.run(renew, path, [[record] for record in records], stamp(self._clock.now()))
+        known = await self.disk.run(indexed_events, path)
+        records, lost = rebuilt_records(conversation, left, found, known, self.clock.now())
+        aside = await self.disk.run(renew, path, [[record] for record in records], stamp(self.clock.now()))
         return _result(conversation, records, lost, aside)
 
     async def import_file(self, file: Path, conversation: ConversationId) -> RebuildResult:
@@ -158,19 +156,19 @@ class Recovery:
             StoreDamaged: it holds no conversation, or another one.
             StoreError: the conversation is here already, or the disk did not take it.
         """
-        view = await self._disk.run(read_view, file)
-        cast = await self._disk.run(participants_of, self._settings, self._where)
+        view = await self.disk.run(read_view, file)
+        cast = await self.disk.run(participants_of, self.settings, self.where)
         found = messages_of_view(view, conversation, file.name, cast)
         # nothing is sent to a relay that only a file names
         found = replace(found, address={**(found.address or _thread_address(conversation)), "relays": []})
-        records, lost = rebuilt_records(conversation, Salvaged(), found, (), self._clock.now())
-        path = self._folder.path(conversation)
-        await self._disk.run(create, path, [[record] for record in records])
+        records, lost = rebuilt_records(conversation, Salvaged(), found, (), self.clock.now())
+        path = self.folder.path(conversation)
+        await self.disk.run(create, path, [[record] for record in records])
         if file.parent.resolve() == path.parent.resolve():
             with suppress(OSError):  # a file that is left there is not read again
                 await asyncio.to_thread(file.rename, path / file.name)
         try:
-            await Views(self._folder, self._disk).show(fold(conversation, records))
+            await Views(self.folder, self.disk).show(fold(conversation, records))
         except OSError as fault:  # the next start writes it
             log.warning("view.failed", conversation=conversation, reason=str(fault))
         return _result(conversation, records, lost, None)
@@ -180,7 +178,7 @@ class Recovery:
         damage = ""
         for since in (0, NEWEST):
             try:
-                records = await self._folder.read(conversation, since)
+                records = await self.folder.read(conversation, since)
             except UsageError:
                 return ""
             except StoreError as fault:
@@ -196,9 +194,9 @@ class Recovery:
         return ""
 
     async def _from_relays(self, conversation: ConversationId) -> RecoveredMessages:
-        cast = participants_of(self._settings, self._where)
-        identity = KeyRing(self._where.keys).get(PROJECT)
-        urls = self._settings.relays.urls
+        cast = participants_of(self.settings, self.where)
+        identity = KeyRing(self.where.keys).get(PROJECT)
+        urls = self.settings.relays.urls
         answers = await asyncio.gather(*(_thread_on(url, conversation, cast, identity) for url in urls))
         if all(answer is None for answer in answers):
             raise RelayUnavailable(f"None of the relays answered: {', '.join(urls)}. Look at `relays.urls`; try again.")

@@ -8,7 +8,7 @@ The files are restored first: if the conversation then cannot be rolled back, a 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
@@ -88,28 +88,19 @@ class ForkResult:
     origin: ConversationId
 
 
+@dataclass(frozen=True, slots=True)
 class RollbackService:
     """Rolls back and forks conversations of one folder, whose lock this process must hold."""
 
-    def __init__(
-        self,
-        folder: ConversationFolder,
-        disk: Disk,
-        clock: Clock,
-        sealer: NostrSealer,
-        project: Agent,
-        workspace: Workspace,
-        checkpoints: Callable[[], Checkpoints | None],
-    ) -> None:
-        """Take what is needed; `checkpoints` gives None where they are off."""
-        self._folder = folder
-        self._disk = disk
-        self._clock = clock
-        self._sealer = sealer
-        self._project = project
-        self._workspace = workspace
-        self._checkpoints = checkpoints
-        self._one = asyncio.Lock()
+    folder: ConversationFolder
+    disk: Disk
+    clock: Clock
+    sealer: NostrSealer
+    project: Agent
+    workspace: Workspace
+    checkpoints: Callable[[], Checkpoints | None]
+    """Gives None where they are off."""
+    _one: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     async def roll_back(
         self, conversation: ConversationId, to: int, by: str, reason: str, apply: Apply, *, files: bool
@@ -122,18 +113,18 @@ class RollbackService:
             TenexError: a tool changes the workspace, git failed, or the conversation could not be rolled back.
         """
         async with self._one:
-            plan = await plan_of(self._folder, conversation, to)
+            plan = await plan_of(self.folder, conversation, to)
             signal = RollBack(to=plan.to, then=plan.then, by=by, reason=reason)
             if not files:
                 return RollbackResult(plan=plan, record=await apply(conversation, signal), files=None)
-            checkpoints = self._checkpoints()
+            checkpoints = self.checkpoints()
             if checkpoints is None:
                 raise UsageError("No earlier files are known: `tools.checkpoints` is off, or git is missing.")
             await self._acquire_workspace()
             try:
                 tree = await run_uncancellable(lambda: tree_after(checkpoints, conversation, plan.records, plan.to))
                 reason_text = f"back to record {plan.to}"
-                root = self._workspace.root
+                root = self.workspace.root
                 done = await run_uncancellable(lambda: put_back(checkpoints, root, conversation, tree, reason_text))
                 signal = replace(signal, tree=done.tree, was=done.was, files=_restored_text(done))
                 try:
@@ -144,7 +135,7 @@ class RollbackService:
                     ) from fault
                 return RollbackResult(plan=plan, record=record, files=done)
             finally:
-                self._workspace.turn.release()
+                self.workspace.turn.release()
 
     async def fork(self, conversation: ConversationId, at: int) -> ForkResult:
         """Begin a conversation from the state after a record; it is on disk, and its first event is undelivered.
@@ -154,12 +145,12 @@ class RollbackService:
             StoreDamaged: its journal cannot be read.
             StoreError: the disk did not take the new one; nothing was changed.
         """
-        _, then = await _state_of(self._folder, conversation, at)
+        _, then = await _state_of(self.folder, conversation, at)
         if not then.address.get("form") or not then.address.get("root"):
             raise UsageError(f"The thread of conversation {conversation[:12]} is not known, so it cannot be forked.")
-        records = self._records_of_fork(then, self._clock.now())
+        records = self._records_of_fork(then, self.clock.now())
         state = fold(records[0].id, records)
-        await self._disk.run(create, self._folder.path(state.id), [records])
+        await self.disk.run(create, self.folder.path(state.id), [records])
         await self._show(state)
         return ForkResult(state=state, records=records, at=then.next_seq - 1, origin=conversation)
 
@@ -169,15 +160,15 @@ class RollbackService:
         Raises:
             StoreError: the journal is damaged, or the disk did not take it.
         """
-        journal, records = await self._folder.open(conversation)
+        journal, records = await self.folder.open(conversation)
         try:
             state = fold(conversation, records)
-            rules = Policy(roster={}, tools={}, project=self._project)
+            rules = Policy(roster={}, tools={}, project=self.project)
 
             def seal(state: Conversation, record: r.Record) -> r.Record:
-                return sealed(state, record, self._sealer) if isinstance(record, r.MessageSent) else record
+                return sealed(state, record, self.sealer) if isinstance(record, r.MessageSent) else record
 
-            decided = decide_and_apply(state, signal, rules, self._clock.now(), seal)
+            decided = decide_and_apply(state, signal, rules, self.clock.now(), seal)
             await journal.append([decided])
         finally:
             await journal.close()
@@ -186,14 +177,14 @@ class RollbackService:
 
     async def _show(self, state: Conversation) -> None:
         try:
-            await Views(self._folder, self._disk).show(state)
+            await Views(self.folder, self.disk).show(state)
         except OSError as fault:  # it is done all the same, and the next start writes the view
             log.warning("view.failed", conversation=state.id, reason=str(fault))
 
     async def _acquire_workspace(self) -> None:
         try:
             async with asyncio.timeout(TOOL_TIMEOUT):
-                await self._workspace.turn.acquire()
+                await self.workspace.turn.acquire()
         except TimeoutError as fault:
             raise TenexError(
                 f"A tool has used the workspace for {TOOL_TIMEOUT:g} s, so no file was changed. Write `/stop` in its "
@@ -210,25 +201,25 @@ class RollbackService:
             "Reply here to continue; the other one is unchanged."
         )
         draft = OutgoingMessage(
-            speaker=self._project.pubkey,
+            speaker=self.project.pubkey,
             text=text,
             tags=tags,
             created_at=now // 1000,
             address=then.address,
             reply_to={},
         )
-        event, address = self._sealer.begin(draft, title, [then.starter])
-        while self._folder.path(event.id).exists():  # a fork with the same text was made in this second
+        event, address = self.sealer.begin(draft, title, [then.starter])
+        while self.folder.path(event.id).exists():  # a fork with the same text was made in this second
             draft = replace(draft, created_at=draft.created_at + 1)
-            event, address = self._sealer.begin(draft, title, [then.starter])
+            event, address = self.sealer.begin(draft, title, [then.starter])
         name = ConversationId(event.id)
         state = of_fork(then, now, id=name, address=address, title=title)
-        relays = self._sealer.relays(replace(draft, address=address))
+        relays = self.sealer.relays(replace(draft, address=address))
         message = r.MessageSent(
             seq=2,
             at=now,
             speaker=draft.speaker,
-            name=self._project.name,
+            name=self.project.name,
             text=event.content,
             purpose="notice",
             phase=then.phase,

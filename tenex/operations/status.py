@@ -73,42 +73,31 @@ class Reloaded:
     needs_restart: tuple[str, ...] = ()
 
 
+@dataclass(kw_only=True, eq=False)
 class Reporter:
     """Reports the state of a daemon; observes its records for failures, which no state holds."""
 
-    def __init__(
-        self,
-        *,
-        places: ProjectPaths,
-        runtime: Runtime,
-        pool: RelayPool,
-        folder: ConversationFolder,
-        index: Index,
-        clock: Clock,
-        address: str = "",
-        models: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
-        reloaded: Callable[[], Reloaded | None] = lambda: None,
-        disabled: Callable[[], Mapping[Slug, tuple[str, ...]]] = dict,
-        today: Callable[[], Sequence[DayUse]] = tuple,
-    ) -> None:
-        """Take what is reported; `models` are providers, `disabled` are workflows with their faults."""
-        self._places = places
-        self._runtime = runtime
-        self._pool = pool
-        self._folder = folder
-        self._index = index
-        self._clock = clock
-        self._address = address
-        self._models = models
-        self._reloaded = reloaded
-        self._today = today
-        self._disabled = disabled
-        self._started_at = clock.now()
+    places: ProjectPaths
+    runtime: Runtime
+    pool: RelayPool
+    folder: ConversationFolder
+    index: Index
+    clock: Clock
+    address: str
+    models: Callable[[], Sequence[Mapping[str, Any]]]
+    """The providers."""
+    reloaded: Callable[[], Reloaded | None]
+    disabled: Callable[[], Mapping[Slug, tuple[str, ...]]]
+    """The workflows that are disabled, with their faults."""
+    today: Callable[[], Sequence[DayUse]]
+
+    def __post_init__(self) -> None:
+        self._started_at = self.clock.now()
         self._failure: dict[str, Any] = {}
         """The last model call that failed, as it is reported."""
         self._refused: dict[str, dict[str, Any]] = {}
         """By the relay how many events it refused for good since the start, and the last of them."""
-        self._stored = StoredConversations(folder)
+        self._stored = StoredConversations(self.folder)
         self._disk = LastRead()
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
@@ -134,29 +123,29 @@ class Reporter:
 
     async def status(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Everything that the module's docstring shows; answers `{"do": "status"}`."""
-        now = self._clock.now()
+        now = self.clock.now()
         conversations, undelivered_to = await self._conversations(now)
         return {
-            "state": "stopping" if self._runtime.inbox.is_closed else "running",
+            "state": "stopping" if self.runtime.inbox.is_closed else "running",
             "at": iso(now),
             "process": {
                 "pid": os.getpid(),
                 "version": __version__,
                 "startedAt": iso(self._started_at),
                 "seconds": max(0, now - self._started_at) // 1000,
-                "address": self._address,
+                "address": self.address,
             },
             "configuration": self._configuration(),
             "disk": await self._disk_status(),
-            "clock": {} if (ahead := self._pool.clock_ahead) is None else {"aheadSeconds": round(ahead)},
-            "relays": [_relay(status, undelivered_to) for status in self._pool.status()],
+            "clock": {} if (ahead := self.pool.clock_ahead) is None else {"aheadSeconds": round(ahead)},
+            "relays": [_relay(status, undelivered_to) for status in self.pool.status()],
             "refusals": list(self._refused.values()),
             "models": {
-                "providers": [dict(provider) for provider in self._models()],
+                "providers": [dict(provider) for provider in self.models()],
                 "held": conversations["counts"].get("held", 0),
                 **({"lastFailure": self._failure} if self._failure else {}),
             },
-            "today": spending(self._today(), now),
+            "today": spending(self.today(), now),
             "conversations": conversations,
         }
 
@@ -168,35 +157,35 @@ class Reporter:
             StoreError: it cannot be read.
         """
         name = ConversationId(str(asked.get("id")))
-        state = self._runtime.coordinator.conversation(name)
+        state = self.runtime.coordinator.conversation(name)
         if state is None:
-            if name not in await self._folder.lengths():
+            if name not in await self.folder.lengths():
                 raise UsageError(f"There is no conversation {name[:70]}.")
-            state = fold(name, await self._folder.read(name, NEWEST))
-        return status_with_usage(state, self._clock.now())
+            state = fold(name, await self.folder.read(name, NEWEST))
+        return status_with_usage(state, self.clock.now())
 
     async def _disk_status(self) -> dict[str, Any]:
-        read = partial(asyncio.to_thread, disk, self._places.conversations)
+        read = partial(asyncio.to_thread, disk, self.places.conversations)
         status: dict[str, Any] = await self._disk.read("disk", read, {})
         fault = self._disk.fault
         return {"fault": fault} if fault else status  # an old value would look as if all were well
 
     def _configuration(self) -> dict[str, Any]:
-        shown = folders(self._places)
-        last = self._reloaded()
+        shown = folders(self.places)
+        last = self.reloaded()
         if last is not None:
             shown |= {"readAgainAt": iso(last.at), "refused": list(last.faults), "needsRestart": [*last.needs_restart]}
-        if faults := self._disabled():
+        if faults := self.disabled():
             shown["disabledWorkflows"] = {slug: list(sentences) for slug, sentences in faults.items()}
         return shown
 
     async def _conversations(self, now: Millis) -> tuple[dict[str, Any], Counter[str]]:
         """Those in memory as they are, the others from the index; and how many events are undelivered to each relay."""
-        known: list[Row] = await self._disk.read("index", partial(self._index.rows), [])
-        marks: Mapping[ConversationId, str] = await self._disk.read("marks", self._folder.quarantined, {})
+        known: list[Row] = await self._disk.read("index", partial(self.index.rows), [])
+        marks: Mapping[ConversationId, str] = await self._disk.read("marks", self.folder.quarantined, {})
         rows = {row.id: row for row in known}
         found = _ByKind(marks)
-        for actor in self._runtime.coordinator:
+        for actor in self.runtime.coordinator:
             if actor.is_suspended:  # it has no state until its journal is read again
                 found.add_suspended({"id": actor.id, "since": iso(actor.suspended_since), "why": actor.suspended_why})
                 rows.pop(actor.id, None)

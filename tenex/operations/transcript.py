@@ -58,7 +58,7 @@ class TranscriptRenderer:
     def __init__(self, *, thoughts: bool = False) -> None:
         """Begin; with `thoughts` what agents wrote for themselves is shown too."""
         self._thoughts = thoughts
-        self._calls: dict[tuple[str, str], tuple[str, str]] = {}
+        self._calls: dict[tuple[str, str], str] = {}
         self._workflow = ""
         self._node = ""
 
@@ -75,11 +75,9 @@ class TranscriptRenderer:
                 self._workflow = record.workflow
                 yield "phase", f"🗣 {record.name}", f"{', '.join(record.participants)}"
             case r.ContextSet():
-                changes = [
-                    *(f"{key} = {value!r}" for key, value in record.set_.items()),
-                    *(f"no {key}" for key in record.delete),
-                ]
-                yield "dim", "variable", f"{', '.join(changes)} (by {record.by})"
+                given = [f"{key} = {value!r}" for key, value in record.set_.items()]
+                changes = ", ".join([*given, *(f"no {key}" for key in record.delete)])
+                yield "dim", "variable", f"{changes} (by {record.by})"
             case r.MissionOpened():
                 self._workflow = record.workflow
                 yield "phase", f"🧭 {record.workflow}", f"begun by {record.by}"
@@ -89,7 +87,8 @@ class TranscriptRenderer:
                 self._node = record.node
                 yield "turn", f"{self._workflow} · {record.node}", _fields(record.data)
             case r.StepCompleted():
-                yield self._stepped(record)
+                shown = _value(record.result) if record.ok else f"{record.kind}: {record.message}"
+                yield "tool" if record.ok else "refused", f"{self._node} · {record.step}", shown
             case r.NodeRetryScheduled(limit=""):
                 yield "dim", self._node, f"is tried again: {record.kind}: {record.message}"
             case r.NodeCompleted() if record.kind:
@@ -111,11 +110,8 @@ class TranscriptRenderer:
             case r.PhaseTransition():
                 yield "phase", f"{ICONS[record.to]} {record.from_} → {record.to}", record.reason
             case r.TurnOpened():
-                yield (
-                    "turn",
-                    f"{record.turn_id} · {self._workflow or record.phase}",
-                    f"{', '.join(record.agents)} — {record.reason}",
-                )
+                agents = ", ".join(record.agents)
+                yield "turn", f"{record.turn_id} · {self._workflow or record.phase}", f"{agents} — {record.reason}"
             case r.RunStarted():
                 if record.parent is not None:
                     yield "tool", f"{run_agent(record.parent)} calls {record.agent}", ""
@@ -125,7 +121,7 @@ class TranscriptRenderer:
                 edge = f"{record.source} → {record.target or 'any'}"
                 yield "error", record.agent, f"a condition of {edge} failed: {record.error}"
             case r.ModelResponded():
-                self._remember(record.run, record.step)
+                self._calls.update({(record.run, one.id): _fields(one.arguments) for one in record.step.calls})
                 if self._thoughts:
                     yield from _thought(run_agent(record.run), record.step)
             case r.ToolCallCompleted():
@@ -157,11 +153,8 @@ class TranscriptRenderer:
             case ConversationForked():
                 yield "turn", f"fork of {record.origin[:12]}", f"as of its record {record.at_seq}"
             case r.JournalRebuilt():
-                yield (
-                    "notice",
-                    f"recovered from {record.source}",
-                    f"Lost: {'; '.join(record.missing) or 'nothing known'}",
-                )
+                lost = "; ".join(record.missing) or "nothing known"
+                yield "notice", f"recovered from {record.source}", f"Lost: {lost}"
             case r.ConversationImported():
                 yield "notice", "imported", "from another folder; what was open there is over"
             case r.Waiting():
@@ -171,18 +164,10 @@ class TranscriptRenderer:
             case _:
                 pass
 
-    def _stepped(self, record: r.StepCompleted) -> tuple[Any, ...]:
-        shown = _value(record.result) if record.ok else f"{record.kind}: {record.message}"
-        return "tool" if record.ok else "refused", f"{self._node} · {record.step}", shown
-
-    def _remember(self, run: str, step: ModelStep) -> None:
-        for call in step.calls:
-            self._calls[run, call.id] = (call.tool, _fields(call.arguments))
-
     def _called(self, run: RunId, call: str, tool: str, content: str, *, ok: bool) -> tuple[Any, ...]:
-        _, arguments = self._calls.pop((run, call), (tool, ""))
-        head = f"{run_agent(run)} · {tool}({_short(arguments, 2 * ARGUMENT_CHARACTERS)})"
-        return ("tool" if ok else "refused"), head, _short(content, RESULT_CHARACTERS)
+        arguments = shorten(self._calls.pop((run, call), ""), 2 * ARGUMENT_CHARACTERS)
+        head = f"{run_agent(run)} · {tool}({arguments})"
+        return ("tool" if ok else "refused"), head, shorten(content)
 
 
 def _thought(agent: str, step: ModelStep) -> Iterator[tuple[Any, ...]]:
@@ -194,13 +179,14 @@ def _thought(agent: str, step: ModelStep) -> Iterator[tuple[Any, ...]]:
 
 
 def _value(value: Any) -> str:
-    return "" if value is None else _short(value if isinstance(value, str) else _json(value), RESULT_CHARACTERS)
+    return "" if value is None else shorten(value if isinstance(value, str) else _json(value))
 
 
 def _fields(data: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_short(value, ARGUMENT_CHARACTERS)}" for name, value in data.items())
+    return ", ".join(f"{name}={shorten(value, ARGUMENT_CHARACTERS)}" for name, value in data.items())
 
 
-def _short(value: object, limit: int) -> str:
+def shorten(value: object, limit: int = RESULT_CHARACTERS) -> str:
+    """A value as text on one line, cut to fit."""
     words = " ".join(str(value).split())
     return words if len(words) <= limit else words[: limit - 1] + "…"

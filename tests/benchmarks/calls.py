@@ -65,7 +65,7 @@ async def _figures(data: Path, team: Team, messages: list[str]) -> tuple[Figures
     async with model_server(thinks) as server:
         scenario = Scenario(name=data.name, messages=messages, models="settings", timeout=PATIENCE)
         result = await run_scenario(scenario, _settings(data, server), None, "test", data / "run")
-        assert not result.failures, result.failures
+        assert result["passed"], result["failures"]
         calls = [_call(exchange) for exchange in server.delivered()]
     return figures_of(calls), sum(len(call.sent) for call in calls) // 4
 

@@ -1,16 +1,14 @@
-"""Runs the real program: in this process, in a fork of one that has loaded it, or as a process of its own."""
+"""Runs the program in this process."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pytest
 
 from tenex.cli.main import main
-from tests.fakes.forkserver import run
 from tests.service.kit import environment
 
 SCRIPT = Path(sys.executable).with_name("tenex")
@@ -49,7 +47,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tenex(tmp_path: Path, cwd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tenex:
-    """The program in this process, in an empty folder; the data folder is `data`."""
+    """The program in an empty folder; the data folder is `data`."""
     for name in [name for name in os.environ if name.startswith("TENEX_") or name.endswith("_API_KEY")]:
         monkeypatch.delenv(name)
     for name, value in environment(TENEX_DATA=str(tmp_path / "data")).items():
@@ -66,26 +64,3 @@ def tenex(tmp_path: Path, cwd: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         return printed
 
     return call
-
-
-@pytest.fixture
-def installed(cwd: Path) -> Callable[..., Done]:
-    """`installed("config", "show", TENEX_X="1")` starts the program as an operator does."""
-
-    def start(*arguments: str | Path, **env: str) -> Done:
-        words = [*command(), *map(str, arguments)]
-        return subprocess.run(
-            words, env=environment(**env), cwd=cwd, capture_output=True, text=True, timeout=60, check=False
-        )
-
-    return start
-
-
-@pytest.fixture
-def forked(cwd: Path) -> Callable[..., Done]:
-    """The same in a fork of a process that has loaded it."""
-
-    def fork(*arguments: str | Path, **env: str) -> Done:
-        return run(["tenex.cli.main", *map(str, arguments)], environment(**env), cwd)
-
-    return fork

@@ -41,25 +41,17 @@ def rows(tenex: Tenex) -> dict[str, Any]:
     return {row["slug"]: row for row in json.loads(tenex("agents list --json").out)}
 
 
-def test_list_names_the_built_in_agents_and_makes_no_key(tenex: Tenex, data: Path) -> None:
+def test_the_built_in_agents_are_listed_with_their_addresses_and_no_key_is_made(tenex: Tenex, data: Path) -> None:
     out, err = tenex("agents list")
     head, *lines = out.splitlines()
     assert head.split() == ["SLUG", "KIND", "MODEL", "IN_PHASES", "NPUB"]
     assert [line.split()[0] for line in lines] == BUILT_IN
     assert " init` makes it" in err
     assert list(data.iterdir()) == []
-    assert f"Choose from {', '.join(BUILT_IN)}" in tenex("agents show unknown", code=2).err
-
-
-def test_json_holds_kind_phases_tools_and_the_address(tenex: Tenex, data: Path) -> None:
     keys = KeyRing(data / "keys")
-    project, executor = keys.get_or_create("project"), keys.get_or_create("executor")
+    npubs = {"orchestrator": keys.get_or_create("project").npub, "executor": keys.get_or_create("executor").npub}
     found = rows(tenex)
-    assert [found[slug]["npub"] for slug in ("orchestrator", "executor", "planner")] == [
-        project.npub,
-        executor.npub,
-        None,
-    ]
+    assert {slug: row["npub"] for slug, row in found.items()} == {**dict.fromkeys(BUILT_IN), **npubs}
     assert found["executor"]["kind"] == "worker"
     assert "execute" in found["executor"]["in_phases"]
     assert "write_file" in found["executor"]["tools"]
@@ -68,12 +60,9 @@ def test_json_holds_kind_phases_tools_and_the_address(tenex: Tenex, data: Path) 
     assert "others may read this key" in tenex("agents list", code=3).err
 
 
-def test_an_agent_of_ones_own_is_listed_and_shown(tenex: Tenex, data: Path) -> None:
+def test_an_agent_of_ones_own_is_shown_and_its_faults_are_named(tenex: Tenex, data: Path) -> None:
     write(data, MINE)
-    assert "critic" in tenex("agents list").out
-    shown = tenex("agents show critic").out
-    assert "You read and object." in shown
-    assert "## In plan\n\nName the weakest step." in shown
+    assert "You read and object.\n\n## In plan\n\nName the weakest step." in tenex("agents show critic").out
     found = json.loads(tenex("agents show critic --json").out)
     facts = {"name": "Critic", "kind": "expert", "in_phases": ["plan"], "model": "offline"}
     assert facts.items() <= found.items()
@@ -100,9 +89,8 @@ def test_the_models_in_use_are_listed_by_phase(tenex: Tenex, data: Path) -> None
 def test_a_prompt_is_printed_whole_as_it_would_be_sent(tenex: Tenex, data: Path) -> None:
     out, err = tenex("agents show executor --prompt --phase Execute --message", "Write <b> & x")
     parts = re.split(r"^===== (.+) =====$", out, flags=re.MULTILINE)
-    names, texts = parts[1::2], parts[2::2]
-    found = dict(zip(names, texts, strict=True))
-    assert (names[0], names[-1]) == ("system", "message")
+    found = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert (parts[1], parts[-2]) == ("system", "message")
     assert '<note title="The phase: execute">' in found["message"]
     assert json.loads(found["tool read_file"].strip().splitlines()[-1])["type"] == "object"
     sent = '<message from="you" role="owner" key="npub1qqqqqqq" kind="person">\nWrite <b> & x\n</message>'
@@ -110,28 +98,12 @@ def test_a_prompt_is_printed_whole_as_it_would_be_sent(tenex: Tenex, data: Path)
     assert '<note title="Your part">' in found["message"]
     assert re.fullmatch(r"In execute, to offline; about [\d,]+ tokens\.\n", err)
     assert list(data.iterdir()) == []
-
-
-def test_a_prompt_is_printed_for_programs(tenex: Tenex) -> None:
-    found = json.loads(tenex("agents show orchestrator --prompt --json").out)
+    asked = json.loads(tenex("agents show orchestrator --prompt --json").out)
     expected = {"agent": "orchestrator", "phase": "chat", "models": ["offline"], "tools": []}
-    assert expected.items() <= found.items()
-    question = json.loads(found["entries"][0]["text"])
+    assert expected.items() <= asked.items()
+    question = json.loads(asked["entries"][0]["text"])
     assert [member["slug"] for member in question["roster"]] == [s for s in BUILT_IN if s != "orchestrator"]
-    assert found["output_schema"]["required"] == ["agents", "reason"]
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ("--phase plan", "need --prompt"),
-        ("--prompt --phase planing", "'planing' is not a phase. Choose from chat, brainstorm"),
-        ("--prompt --conversation ab", "No conversation begins with ab"),
-        ("--prompt --conversation ab --message x", "cannot be used with --conversation"),
-    ],
-)
-def test_wrong_options_for_a_prompt_are_refused(tenex: Tenex, options: str, sentence: str) -> None:
-    assert sentence in tenex(f"agents show executor {options}", code=2).err
+    assert asked["output_schema"]["required"] == ["agents", "reason"]
 
 
 @pytest.mark.parametrize("kind", ["worker", "expert"])
@@ -139,10 +111,9 @@ def test_an_agent_that_was_added_is_whole_and_at_once_in_the_list(tenex: Tenex, 
     out, err = tenex(f"agents add data-wizard --kind {kind}")
     assert out == f"{data / 'agents' / 'data-wizard.md'}\n"
     assert " config check`" in err
-    found = json.loads(tenex("agents show data-wizard --json").out)
-    assert (found["name"], found["kind"], found["npub"]) == ("Data Wizard", kind, None)
+    found = rows(tenex)["data-wizard"]
+    assert (found["name"], found["kind"]) == ("Data Wizard", kind)
     assert ("write_file" in found["tools"]) is (kind == "worker")
-    assert "verification" in found["in_phases"]
     prompt = tenex("agents show data-wizard --prompt --phase verification").out
     assert "Write rules for a single phase under a heading like this one." in prompt
 
@@ -155,20 +126,6 @@ def test_a_file_that_exists_is_never_replaced(tenex: Tenex, data: Path) -> None:
     assert (data / "agents/planner.md").read_text() == (builtin_prompts() / "agents/planner.md").read_text()
     assert " agents add --like fact-checker`." in tenex("agents add fact-checker").err
     assert "--like" not in tenex("agents add writer").err
-
-
-@pytest.mark.parametrize(
-    ("slug", "sentence"),
-    [
-        ("Data Wizard", "Did you mean data-wizard?"),
-        ("../x", "Did you mean x?"),
-        ("é", "is not a name for an agent"),
-        *((slug, "reserved word") for slug in ("end", "user", "owner", "project")),
-    ],
-)
-def test_a_name_that_cannot_be_a_slug_is_refused(tenex: Tenex, data: Path, slug: str, sentence: str) -> None:
-    assert sentence in tenex("agents add", slug, code=2).err
-    assert not (data / "agents").exists()
 
 
 def test_an_agents_own_phases_are_drawn_and_its_prompt_is_filled_in(tenex: Tenex, data: Path) -> None:

@@ -21,11 +21,8 @@ def write(data: Path, text: str = "") -> Path:
 
 
 def test_show_prints_toml_that_means_the_same(tenex: Tenex, data: Path) -> None:
-    write(
-        data,
-        "[models.agents.'odd name']\nmodel = 'a\"b'\n[project]\nname='Ünï'\n"
-        "[limits.expectations.plan]\nwarn_after = 2.5\n",
-    )
+    odd = "[models.agents.'odd name']\nmodel = 'a\"b'\n[project]\nname='Ünï'\n"
+    write(data, f"{odd}[limits.expectations.plan]\nwarn_after = 2.5\n")
     again = load(None, Path("/nowhere"), env={}, overrides=tomllib.loads(tenex("config show").out))
     assert again.model_dump() == load(None, data, env={}).model_dump()
 
@@ -52,7 +49,6 @@ def test_show_hides_keys_in_the_addresses_of_relays(tenex: Tenex, data: Path) ->
 
 
 def test_check_accepts_a_good_folder_and_remarks_on_settings_without_effect(tenex: Tenex, data: Path) -> None:
-    KeyRing(data / "keys").get_or_create("project")
     file = write(data)
     assert tenex("config check") == (f"ok: {file}\n", "")
     write(data, "[models.agents.executer]\nmodel = 'offline'\n")
@@ -61,33 +57,28 @@ def test_check_accepts_a_good_folder_and_remarks_on_settings_without_effect(tene
     assert "models.agents.executer: there is no such agent, so this does nothing; did you mean `executor`?" in err
 
 
+MODELS = "[models]\ndefault = 'gpt-5'\nrouter = 'opnai:gpt-5'\n"
+REFUSED_MODELS = ('models.default: "gpt-5" names no model', "models.providers.opnai")
+
+
 @pytest.mark.parametrize(
-    ("files", "faults"),
+    ("settings", "file", "faults"),
     [
-        (
-            {"tenex.toml": "[paths]\nworkspace = 'keys/w'\n", "agents/mine.md": "no front matter"},
-            ["no one may talk here", "is in the keys folder", "mine.md", "others may read this key"],
-        ),
-        (
-            {
-                "tenex.toml": "[people]\nopen = true\n[models]\ndefault = 'gpt-5'\nrouter = 'opnai:gpt-5'\n",
-                "config/workflows/rounds.toml": "",
-            },
-            ['models.default: "gpt-5" names no model', "models.providers.opnai", "rounds.toml"],
-        ),
+        ("[paths]\nworkspace = 'keys/w'\n", "agents/mine.md", ("no one may talk here", "is in the keys folder")),
+        (f"[people]\nopen = true\n{MODELS}", "config/workflows/rounds.toml", REFUSED_MODELS),
     ],
 )
 def test_check_names_every_fault_that_a_daemon_would_refuse(
-    tenex: Tenex, data: Path, files: dict[str, str], faults: list[str]
+    tenex: Tenex, data: Path, settings: str, file: str, faults: tuple[str, ...]
 ) -> None:
     KeyRing(data / "keys").get_or_create("project")
     (data / "keys" / "project.nsec").chmod(0o644)
-    for name, text in files.items():
-        (data / name).parent.mkdir(parents=True, exist_ok=True)
-        (data / name).write_text(text)
-    out, err = tenex("config check", code=3)
-    assert out == ""
-    assert [fault for fault in faults if fault not in err] == []
+    (data / "tenex.toml").write_text(settings)
+    (data / file).parent.mkdir(parents=True)
+    (data / file).touch()
+    err = tenex("config check", code=3).err
+    for fault in (*faults, Path(file).name, "others may read this key"):
+        assert fault in err
 
 
 def test_path_prints_the_file_in_use_or_where_one_would_be_read(tenex: Tenex, data: Path, tmp_path: Path) -> None:
@@ -97,6 +88,8 @@ def test_path_prints_the_file_in_use_or_where_one_would_be_read(tenex: Tenex, da
     file = write(data)
     assert tenex("config path") == (f"{file}\n", "")
     found = json.loads(tenex("config path --json").out)
-    assert (found["config"], found["workspace"]) == (str(file), str(data / "workspace"))
+    assert [found[name] for name in ("data", "config", "workspace")] == [str(data), str(file), str(data / "workspace")]
     assert Path(found["example"]).is_file()
     assert tenex(f"--config {file} --data {tmp_path / 'other'} config path").out == f"{file}\n"
+    assert tenex(f"--data {tmp_path} config path --data {data}").out == f"{file}\n"
+    assert tenex(f"--data {tmp_path} config path").out == f"{tmp_path / 'tenex.toml'}\n"

@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from tenex.nostr.keys import KeyRing
+from tests.fakes.forkserver import run
 from tests.service.kit import environment
 
 from .conftest import Done
 
 Tenex = Callable[..., Done]
+NEED_AGENTS = (
+    "agents list, agents show spy, config check, doctor, graph check, graph show spy, init, run, demo --message hi"
+)
 STATES = 'from pathlib import Path\nPath(__file__).with_name("ran").touch()\n'
 AGENT = STATES + "from tenex.workflows.agents import BaseAgent\nclass Spy(BaseAgent):\n    'A spy.'\n"
 MARKDOWN = """---
@@ -24,6 +28,12 @@ output: {plan: [thoughts.py:Thought], act: [tool_call]}
 ---
 You spy.
 """
+
+
+@pytest.fixture
+def forked(cwd: Path) -> Tenex:
+    """The program in a fork of a process that has loaded it."""
+    return lambda *words, **env: run(["tenex.cli.main", *map(str, words)], environment(**env), cwd)
 
 
 @pytest.fixture
@@ -43,28 +53,13 @@ def ran(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in folder.rglob("ran")]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "agents list",
-        "agents show spy",
-        "config check",
-        "doctor",
-        "graph check",
-        "graph show spy",
-        "init",
-        "run",
-        "demo --message hello",
-        "status",
-        "conversations list",
-    ],
-)
+@pytest.mark.parametrize("command", [*NEED_AGENTS.split(", "), "status", "conversations list"])
 def test_no_command_runs_python_of_a_folder_that_was_only_the_current_one(
     forked: Tenex, hostile: Path, command: str
 ) -> None:
     done = forked(*command.split())
     assert ran(hostile) == []
-    if command.split()[0] not in ("status", "conversations"):  # these need no agents
+    if command in NEED_AGENTS:
         assert "no code runs from a data folder that was not named" in done.stdout + done.stderr
         assert f"tenex --data {hostile} ..." in done.stdout + done.stderr
         assert done.returncode != 0
@@ -95,14 +90,14 @@ def test_a_module_that_the_current_folder_names_and_holds_is_not_imported(hostil
     assert "spying:workflow: no code runs" in done.stderr
 
 
-@pytest.mark.parametrize("setting", ['shell.sandbox = "none"', 'check = "on"'])
-def test_a_folder_that_was_not_named_cannot_turn_the_sandbox_off(forked: Tenex, cwd: Path, setting: str) -> None:
+def test_a_folder_that_was_not_named_cannot_turn_the_sandbox_off(forked: Tenex, cwd: Path) -> None:
     assert forked("init", "--dir", cwd, "--model", "offline").returncode == 0
     with (cwd / "tenex.toml").open("a") as file:
-        file.write(f"\n[tools]\n{setting}\n")
+        file.write('\n[tools]\nshell.sandbox = "none"\ncheck = "on"\n')
     done = forked("run")
     assert done.returncode == 3
-    assert f"{cwd}/tenex.toml: tools.{setting.split()[0]}: no code runs" in done.stderr
+    for setting in ("shell.sandbox", "check"):
+        assert f"{cwd}/tenex.toml: tools.{setting}: no code runs" in done.stderr
 
 
 @pytest.mark.parametrize("is_configured", [True, False])

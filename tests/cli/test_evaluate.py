@@ -28,25 +28,18 @@ def test_every_shipped_scenario_holds(tenex: Tenex, data: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "failure"),
     [
-        (
-            "messages: [Create hello.py that prints hello]\nmodels: offline\nturns: 1\nexpect: {phases: [plan]}\n",
-            "phases were execute, not plan",
-        ),
-        (
-            "messages: [Hello]\nscript: {orchestrator: [execute: executor]}\n",
-            "the script has no further answer of executor in execute",
-        ),
-        ("messages: [Hello]\nmodels: offline\ntimeout: 0.000001\n", "not finished within 1e-06 s"),
+        ("[Create a.py that prints b]\nmodels: offline\nturns: 1\nexpect: {phases: [plan]}", "phases were execute"),
+        ("[Hello]\nscript: {orchestrator: [execute: executor]}", "the script has no further answer of executor in ex"),
+        ("[Hello]\nmodels: offline\ntimeout: 0.000001", "not finished within 1e-06 s"),
     ],
 )
 def test_a_scenario_that_fails_is_named_with_what_failed(text: str, failure: str, tenex: Tenex, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(text)
+    file.write_text(f"messages: {text}\n")
     out = tenex(f"eval {file} --keep {tmp_path / 'kept'}", code=1).out
     head, row = out.splitlines()[:2]
     assert head.split()[:6] == ["SCENARIO", "MODEL", "RESULT", "CALLS", "SEQUENTIAL", "PROMPT"]
-    assert row.split()[0] == "mine"
-    assert "FAILED" in row
+    assert (row.split()[0], row.split()[2]) == ("mine", "FAILED")
     assert f": {failure}" in out
     assert out.endswith("0 passed, 1 failed\n")
     (kept,) = (tmp_path / "kept").iterdir()
@@ -68,9 +61,8 @@ def test_without_a_sandbox_only_shipped_scripts_run_programs(
 def test_a_wrong_file_is_refused_before_anything_runs(tenex: Tenex, tmp_path: Path) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text("message: hi\n")
-    out, err = tenex(f"eval {file}", code=3)
+    err = tenex(f"eval {file}", code=3).err
     assert f"{file}:1: message: there is no such key. Did you mean `messages`?" in err
-    assert not out
 
 
 async def test_models_are_compared_on_the_same_file(tmp_path: Path, data: Path) -> None:

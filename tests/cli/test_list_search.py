@@ -4,9 +4,8 @@ import asyncio
 import errno
 import json
 import os
-import time
-from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,6 @@ from .conftest import Tenex
 from .journals import ONE, THREE, TWO, Decisions, changed, damage, renamed, worked, write_conversations
 
 KEY = SecretKey.generate().public
-SECRET = SecretKey(bytes([7]) * 32).nsec
 
 
 def talked() -> Decisions:
@@ -110,20 +108,11 @@ def test_filters_name_what_they_let_through(data: Path, tenex: Tenex, has_index:
     assert row == {"id": ONE, **same, "created": view["createdAt"], "updated": view["updatedAt"]}
 
 
-@pytest.fixture
-def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
-        yield
-    time.tzset()
-
-
-@pytest.mark.usefixtures("utc")
 def test_the_text_shows_where_each_match_is(data: Path, tenex: Tenex) -> None:
     head, line = tenex("conversations search bibliothèque").out.splitlines()
-    assert head.startswith(f"{TWO[:12]}  waiting in chat  1970-01-01 00:16  I want something nice")
-    assert line == "    1970-01-01 00:16  alice: Où est la «bibliothèque»? [31m数据库"
+    at = datetime.fromtimestamp(1_000).astimezone().strftime("%Y-%m-%d %H:%M")
+    assert head.startswith(f"{TWO[:12]}  waiting in chat  {at}  I want something nice")
+    assert line == f"    {at}  alice: Où est la «bibliothèque»? [31m数据库"
     (found,) = json.loads(tenex("conversations search bibliothèque --json").out)
     assert found["matches"] == 1
     assert set(ids(tenex, "search", '"something nice"')) == {ONE, TWO}  # the titles
@@ -132,28 +121,6 @@ def test_the_text_shows_where_each_match_is(data: Path, tenex: Tenex) -> None:
         assert ids(tenex, f"search zebra {other}") == []
     (message,) = found["messages"]
     assert (message["from"], message["excerpt"]) == ("alice", "Où est la bibliothèque?  [31m数据库")
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("search !!!", "no word"),
-        (f"search {'x' * 2000}", "2,000 characters"),
-        (f"search {'a ' * 40}", "40 words"),
-        ("search", "Missing argument"),
-        ("search x --limit 0", "greater than or equal to 1"),
-        ("list --phase sleep", "'sleep' is not a phase. Choose from chat, brainstorm"),
-        ("list --status gone", "'gone' is not a status. Choose from new, active"),
-        ("list --since 11/21", "'11/21' is not a point in time. Examples: 2026-11-21"),
-        ("list --agent npub1nonsense", "--agent needs a slug or a key"),
-        (f"list --agent {SECRET}", "secret key"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_in_a_sentence(tenex: Tenex, line: str, sentence: str) -> None:
-    out, err = tenex(f"conversations {line}", code=2)
-    assert out == ""
-    assert sentence in err
-    assert SECRET not in err
 
 
 def test_a_folder_of_another_user_is_explained(data: Path, tenex: Tenex, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,19 +149,10 @@ def test_broken_settings_do_not_hide_what_is_there(data: Path, tenex: Tenex) -> 
     tenex("conversations fork 1 --at 3", code=3)
 
 
-@pytest.mark.parametrize("line", ["rollback --to 3 --yes", "fork --at 3", "rebuild --from relay"])
-def test_an_empty_id_never_means_the_newest_where_something_is_changed(data: Path, tenex: Tenex, line: str) -> None:
-    before = {path: path.read_bytes() for path in data.rglob("*.jsonl")}
-    assert "the id is empty" in tenex(f"conversations {line}", "", code=2).err
-    assert {path: path.read_bytes() for path in data.rglob("*.jsonl")} == before
-
-
 def test_nothing_found_is_reported(data: Path, tenex: Tenex) -> None:
     assert tenex("conversations search unfindable") == ("", "Nothing was found.\n")
     assert tenex("conversations search unfindable --json") == ("[]\n", "")
-    out, err = tenex("conversations list --phase plan")
-    assert out == ""
-    assert "no conversations of that kind" in err
+    assert "no conversations of that kind" in tenex("conversations list --phase plan").err
 
 
 def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_filters(data: Path, tenex: Tenex) -> None:
@@ -214,8 +172,9 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_filters(da
     assert rows[TWO]["title"] == rows[THREE]["title"] == "I want something nice"  # as in conversation.json
     assert ids(tenex, "list --status quarantined") == [THREE]
     assert ids(tenex, "list --status unread") == [TWO]
-    (data / "conversations" / THREE / "conversation.json").write_text("{")
+    (data / "conversations" / THREE / "conversation.json").write_text("[" * 100_000)  # nested without end
     assert ids(tenex, "list --status quarantined") == [THREE]
+    assert "QUARANTINED" in tenex("status", code=1).out
     out, err = tenex("conversations list --phase chat --json")
     assert json.loads(out) == []
     assert "skipped 2 unreadable" in err

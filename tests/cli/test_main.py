@@ -1,7 +1,6 @@
 """How the program starts and ends: help, exit codes, errors, pipes, and what it does not import."""
 
 import asyncio
-import json
 import os
 import re
 import signal
@@ -22,22 +21,27 @@ from tenex.cli.init import prepare
 from tenex.cli.main import ALIASES, COMMANDS, load_command, main
 from tenex.cli.options import Globals
 from tenex.cli.run import DEFERRED, _serve, run
-from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked, TenexError, UsageError
+from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 from tests.service.kit import environment
 
-from .conftest import Done, Tenex, command
+from .conftest import command
 
-Installed = Callable[..., Done]
 Captured = pytest.CaptureFixture[str]
+LIBRARIES = {"pydantic_settings", "structlog", "rich", "coincurve", "pynostr", "websockets", "jinja2", "cryptography"}
+OURS = {"cli", "cli.main", "cli.options", "cli.output", "core", "core.errors", "core.ids", "core.messages", "core.text"}
 
 
-def test_help_lists_every_command_with_its_line(installed: Installed) -> None:
-    done = installed("--help", COLUMNS="80")
-    assert (done.returncode, done.stderr) == (0, "")
+def test_help_lists_every_command_and_imports_neither_commands_nor_heavy_libraries() -> None:
+    code = "import sys; from tenex.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    line = [sys.executable, "-c", code]
+    done = subprocess.run(line, env=environment(COLUMNS="80"), capture_output=True, text=True, timeout=60, check=True)
     listed = dict(line.strip().split(maxsplit=1) for line in done.stdout.split("Commands:\n")[1].splitlines())
     assert listed == {name: line for name, (_, line) in COMMANDS.items() if name not in ALIASES}
+    loaded = done.stderr.split()
+    assert LIBRARIES.isdisjoint(loaded)
+    assert {name for name in loaded if name.startswith("tenex.")} == {f"tenex.{name}" for name in OURS}
 
 
 def helps(command: Any, words: str) -> list[tuple[str, str]]:
@@ -57,40 +61,6 @@ def test_every_command_in_the_table_exists_and_its_help_fits_a_terminal_uncut(na
         assert max(map(len, text.splitlines())) <= 80, words
 
 
-def test_help_imports_neither_commands_nor_heavy_libraries() -> None:
-    code = (
-        "import sys; from tenex.cli.main import main; main(['--help']); "
-        "print(sorted(m for m in sys.modules if m.split('.')[0] in "
-        "{'pydantic_settings', 'structlog', 'rich', 'coincurve', 'pynostr', 'websockets', 'jinja2', 'cryptography'} "
-        "or m.startswith(('tenex.cli.', 'tenex.')) and m not in "
-        "{'tenex.cli', 'tenex.cli.main', 'tenex.cli.options', 'tenex.cli.output', 'tenex.core', 'tenex.core.errors', "
-        "'tenex.core.ids', 'tenex.core.messages', 'tenex.core.text'}), "
-        "file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stderr.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("statu", "Did you mean 'status'?"),
-        ("conversations lst", "Did you mean 'list'?"),
-        ("graph chekc", "Did you mean 'check'?"),
-        ("--nonsense", "No such option"),
-        ("init --relay", "requires an argument"),
-        ("agents show", "Missing argument"),
-        ("", "Usage: tenex"),
-    ],
-)
-def test_wrong_usage_ends_with_2_and_a_message_on_stderr(tenex: Tenex, line: str, sentence: str) -> None:
-    out, err = tenex(line, code=2)
-    assert out == ""
-    assert sentence in err
-
-
 SECRET = "nsec1vl029mgpspedva04g90vltkh6fvh240zq"
 UNEXPECTED = """\
 tenex: unexpected RuntimeError: lost [redacted] \\x1b[31m
@@ -101,20 +71,14 @@ tenex: this is an internal error; `tenex --debug ...` shows where it happened
 @pytest.mark.parametrize(
     ("fault", "code", "stderr"),
     [
-        (UsageError("use it so"), 2, "tenex: use it so\n"),
         (ConfigurationError(["a: b"]), 3, "tenex: a: b\n"),
         (ConfigurationError(["a", "b"]), 3, "tenex: 2 faults in the configuration:\n  - a\n  - b\n"),
         (StoreLocked("held by 7"), 4, "tenex: held by 7\n"),
-        (TenexError("hm"), 1, "tenex: hm\n"),
         (ExceptionGroup("tasks", [ExceptionGroup("inner", [RelayUnavailable("away")])]), 1, "tenex: away\n"),
         (KeyboardInterrupt(), 130, "tenex: interrupted\n"),
         (typer.Exit(6), 6, ""),
         (typer.Abort(), 130, "tenex: interrupted\n"),
-        (
-            RuntimeError(f"lost {SECRET} \x1b[31m\nsecond line"),
-            1,
-            UNEXPECTED,
-        ),
+        (RuntimeError(f"lost {SECRET} \x1b[31m\nsecond line"), 1, UNEXPECTED),
     ],
 )
 def test_every_error_is_one_message_and_its_exit_code(
@@ -172,45 +136,30 @@ def test_a_closed_stdout_and_one_of_few_characters_are_no_errors(data: Path) -> 
         assert shown in done.stdout
 
 
-def test_the_data_folder_may_be_named_before_or_after_the_command(tenex: Tenex, data: Path, tmp_path: Path) -> None:
-    by_variable = tenex("config path --json").out
-    assert json.loads(by_variable)["data"] == str(data)
-    assert tenex(f"--data {tmp_path} config path --json --data {data}").out == by_variable
-    assert json.loads(tenex(f"--data {tmp_path} config path --json").out)["data"] == str(tmp_path)
+def test_the_module_is_the_program() -> None:
     line = [sys.executable, "-m", "tenex", "--version"]
     assert subprocess.run(line, capture_output=True, check=True).stdout.decode() == f"tenex {__version__}\n"
 
 
-def test_dropped_log_lines_are_counted_for_the_metrics(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
-
-    def refuses(_: object, *, lines_dropped: Callable[[], int], **__: Any) -> None:
-        counted.append(lines_dropped())
-        raise ConfigurationError(["enough has been seen"])
-
-    monkeypatch.setattr("tenex.app.open_application", refuses)
-    prepare(data, None, ["ws://127.0.0.1:1"])
-    settings = load(None, data, env={}, parse_key=parse_public_key)
-    with pytest.raises(ConfigurationError):
-        asyncio.run(_serve(settings, None, lambda: 7))
-    assert counted == [7]
-
-
 def test_a_stop_while_libraries_are_loaded_ends_the_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon was given what counts dropped log lines, for its metrics."""
     prepare(data, None, ["ws://127.0.0.1:1"])
     settings = load(None, data, env={}, parse_key=parse_public_key)
+    counted: list[int] = []
 
     def loading(_: Globals) -> Any:
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         return settings
 
     @asynccontextmanager
-    async def opening(*_: object, **__: object) -> AsyncIterator[None]:
+    async def opening(_: object, *, lines_dropped: Callable[[], int], **__: object) -> AsyncIterator[None]:
+        counted.append(lines_dropped())
         await asyncio.wait_for(asyncio.Event().wait(), 20)
         yield
 
     monkeypatch.setattr(Globals, "settings", loading)
     monkeypatch.setattr("tenex.app.open_application", opening)
-    monkeypatch.setattr("tenex.cli.run.serve", lambda settings: asyncio.run(_serve(settings, None, lambda: 0)))
+    monkeypatch.setattr("tenex.cli.run.serve", lambda settings: asyncio.run(_serve(settings, None, lambda: 7)))
     run(Globals())
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()).isdisjoint(DEFERRED)
+    assert counted == [7]

@@ -2,13 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from tenex.cli.nostr_client import Activity, ChatClient, connected_client
+from tenex.cli.nostr_client import INDICATORS, Activity, ChatClient, connected_client
 from tenex.core.ports import PublishOutcome
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.ephemeral import EphemeralPublisher, operations_event, text_event, typing_event
@@ -17,6 +15,7 @@ from tenex.nostr.events import sign as signed
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import Identity, profile_events
+from tests.fakes.faultrelay import FaultRelay
 from tests.nostr.kit import FAST, Received, note, running
 
 PERSON, PROJECT, EXECUTOR, STRANGER = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
@@ -53,21 +52,15 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
     clock = SimpleNamespace(time=lambda: 1_800_000_000.5, monotonic=time.monotonic)
     monkeypatch.setattr("tenex.cli.nostr_client.time", clock)
     roots: set[str | None] = set()
-    asked: list[str] = []
-    async with embedded_relay() as url:
+    async with FaultRelay() as relay:
         for _ in range(2):
-            async with connected_client(url, PERSON, PROJECT.public) as talk:
-                subscribe = talk._pool.subscribe
-
-                def noted(name: str, *filters: Any, on: Callable[..., None] = subscribe) -> None:
-                    asked.append(name)
-                    on(name, *filters)
-
-                monkeypatch.setattr(talk._pool, "subscribe", noted)
+            async with connected_client(relay.url, PERSON, PROJECT.public) as talk:
                 assert (await talk.send("Create hello.py")).accepted
                 roots.add(talk.root)
+        await relay.until(lambda: any("#e" in wanted for request in relay.reqs() for wanted in request[2:]))
+        asked = {kind for request in relay.reqs() for wanted in request[2:] for kind in wanted.get("kinds", ())}
     assert len(roots) == 2
-    assert asked == ["thread", "thread"]  # without `indicators` the relay is not asked for them
+    assert asked.isdisjoint(INDICATORS)  # the relay is asked for them only with `indicators`
 
 
 async def test_agents_are_known_by_the_project_s_profile_only() -> None:

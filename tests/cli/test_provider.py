@@ -83,17 +83,15 @@ async def test_a_model_that_does_not_answer_is_set_up_only_without_the_check(
     assert (data / "keys" / "local.api-key").read_text() == KEY + "\n"
 
 
-def test_a_second_run_changes_nothing_and_explains_how_to(tenex: Tenex, data: Path) -> None:
+def test_a_second_run_explains_how_to_change_the_model(tenex: Tenex, data: Path) -> None:
     tenex("init --model offline")
-    before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
+    tenex("init --model offline")
     err = tenex("init --model openai:gpt-5-mini", code=2).err
     assert f"{data / 'tenex.toml'} exists and was not changed" in err
     shown = re.search(r"(    \[models\]\n.*?)\n\n?The key", err, re.DOTALL)
     assert shown is not None
     assert tomllib.loads(shown.group(1))["models"]["default"] == "openai:gpt-5-mini"
     assert str(data / "keys" / "openai.api-key") in err
-    assert before == {path: path.stat().st_mtime_ns for path in data.rglob("*")}
-    tenex("init --model offline")
 
 
 async def test_a_key_that_exists_is_used_and_not_replaced(server: ModelServer, tmp_path: Path) -> None:
@@ -111,33 +109,6 @@ async def test_a_key_that_exists_is_used_and_not_replaced(server: ModelServer, t
     made = json.loads((await init(tmp_path / "other", line))[0])
     assert made["models"] == ["mine:test"]
     assert str(tmp_path / "other" / "keys" / "mine.api-key") in made["created"]
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "sentence"),
-    [
-        ("--model gpt-5", 2, "names no provider"),
-        ("--provider openai", 2, "needs a key"),
-        ("--provider local --model x", 2, "--base-url"),
-        ("--provider ollama", 2, "Name a model of ollama"),
-        ("--model unknown:x", 3, "no provider that is known"),
-        ("--model deepseek:x", 3, "deepseek: no key. Give it by --api-key-file FILE, or set the variable DEEPSEEK_"),
-        ("--model offline --base-url http://x", 2, "no server and no key"),
-        ("--model UPPER:x", 2, "cannot name a provider"),
-        ("--model local:x --base-url ftp://x", 2, "must be an address"),
-        ("--model local:x --base-url http://[x", 2, "must be an address"),
-        ("--model local:x --base-url http://u:p@x/v1", 2, "without a user or a password"),
-        ("--model openai:x --api-key-file /nonexistent", 2, "cannot be read"),
-        ("--model ollama:x --owner npub1wrong", 2, "people.owners[0]"),
-    ],
-)
-def test_wishes_that_cannot_be_met_make_nothing(
-    tmp_path: Path, tenex: Tenex, options: str, code: int, sentence: str
-) -> None:
-    err = tenex(f"init --dir {tmp_path / 'new'} --no-check {options}", code=code).err
-    assert sentence in err
-    assert "models.providers" not in err  # there is no file of settings yet
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_key_is_in_no_repr_and_one_of_the_environment_is_not_stored(

@@ -44,7 +44,6 @@ class Keyboard:
         ("^C", 130, "Nothing was done."),
         ("", 130, "Nothing was done."),
     ],
-    ids=["yes", "nonsense, then yes", "no", "Enter", "Ctrl-C", "end of input"],
 )
 def test_only_a_yes_goes_back(
     data: Path, tenex: Tenex, monkeypatch: pytest.MonkeyPatch, types: str, code: int, expected: str
@@ -55,9 +54,7 @@ def test_only_a_yes_goes_back(
     before = journal.read_bytes()
     monkeypatch.setattr("sys.stdin", Keyboard(types))
     shown = "".join(tenex("conversations rollback 1 --to 5", code=code))
-    assert "Go back? [y/N]:" in shown
-    assert "undone: turn-1" in shown
-    assert expected in shown
+    for words in ("Go back? [y/N]:", "undone: turn-1", expected):
+        assert words in shown
     is_back = any(isinstance(record, RolledBack) for record in peek(journal, CONVERSATION))
-    assert is_back == (code == 0)
-    assert code == 0 or journal.read_bytes() == before
+    assert is_back == (journal.read_bytes() != before) == (code == 0)

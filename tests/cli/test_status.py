@@ -54,10 +54,7 @@ STOPPED = {"process": None, "relays": None, "models": None, "fault": "process 9 
         ({}, "data           /data (5.0 of 20 GB free)\nsettings       /data/tenex.toml\n"),
         ({}, "relays         0 of 0 connected\nmodels         no conversation on hold\n"),
         ({"disk": {"fault": "/data: gone"}}, "(/data: gone)"),
-        (
-            {"clock": {"aheadSeconds": 10_800}},
-            "clock          WRONG: 3 h ahead of the relays' clocks. Set it: timedatectl",
-        ),
+        ({"clock": {"aheadSeconds": 10_800}}, "clock          WRONG: 3 h ahead of the relays' clocks. Set it: timed"),
         ({"clock": {"aheadSeconds": -7_200}}, "2 h behind the relays'"),
         ({"configuration": {**HERE, "refused": ["a fault"]}}, "REJECTED, the old ones stay\n  - a fault"),
         ({"configuration": {**HERE, "needsRestart": ["[relays] has changed"]}}, f"{NOW}\n  - [relays] has changed"),
@@ -69,7 +66,7 @@ STOPPED = {"process": None, "relays": None, "models": None, "fault": "process 9 
         ({"conversations": {"open": [conversation(workflow=DRAFT)]}}, "  Draft: critic  Make it so"),
         (
             {"conversations": {"open": [conversation(mission=DIGEST)]}},
-            "  digest: Write  Make it so\n      mission running: write",
+            ": Write  Make it so\n      mission running: write",
         ),
         ({"models": MODELS}, "models         1 conversation on hold"),
         ({"models": MODELS}, "openai      3 calls, 2 queued, paused for 12 s at its request"),
@@ -112,7 +109,6 @@ def test_strangers_cannot_steer_the_terminal() -> None:
 def test_a_missing_data_folder_is_named_with_what_to_do(tmp_path: Path, tenex: Tenex, line: str, code: int) -> None:
     missing = tmp_path / "missing"
     shown = "".join(tenex(f"{line} --data {missing}", code=code))
-    assert f"{missing}" in shown
-    assert "no such folder" in shown
-    assert f"tenex --data {missing} init" in shown
+    for words in (f"{missing}", "no such folder", f"tenex --data {missing} init"):
+        assert words in shown
     assert not missing.exists()

@@ -38,15 +38,9 @@ def data(data: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("conversations show 1111", 0),
-        ("conversations show 1111 --json", 0),
-        ("conversations list", 0),
-        ("conversations search title", 0),
-        ("conversations replay 1111 --each", 0),
-        ("conversations stats --json", 0),
-        ("agents list", 0),
-        ("agents show spy", 0),
-        ("agents show spy --prompt --conversation 1111", 0),
+        *((f"conversations {words}", 0) for words in ("show 1111", "list", "search title", "replay 1111 --each")),
+        *((f"agents {words}", 0) for words in ("list", "show spy", "show spy --prompt --conversation 1111")),
+        *((f"conversations {words} --json", 0) for words in ("show 1111", "stats")),
         ("agents show spy --prompt --json", 0),
         ("config check", 3),
         ("config show", 0),

@@ -29,10 +29,9 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def exported(data: Path, tenex: Tenex) -> Path:
     """The first of them in a file."""
-    out, err = tenex(f"conversations export 1111 --out {data / 'one.jsonl'}")
-    assert out == ""
-    assert f" conversations import {data / 'one.jsonl'}` reads it" in err
-    return data / "one.jsonl"
+    file = data / "one.jsonl"
+    assert f" conversations import {file}` reads it" in tenex(f"conversations export 1111 --out {file}").err
+    return file
 
 
 def names(data: Path) -> list[str]:
@@ -40,8 +39,7 @@ def names(data: Path) -> list[str]:
 
 
 def test_verify_names_what_is_damaged_and_reads_the_others(data: Path, tenex: Tenex, tmp_path: Path) -> None:
-    out, err = tenex("conversations verify")
-    assert (err, out.startswith("2 of 2 conversations intact, ")) == ("", True)
+    assert tenex("conversations verify").out.startswith("2 of 2 conversations intact, ")
     assert tenex("conversations verify 1111").out.startswith("1 of 1 ")
     assert tenex(f"conversations verify --data {tmp_path}").out == "0 of 0 conversations intact, 0 records\n"
     journal = damage(data, ONE)
@@ -62,12 +60,12 @@ def test_replay_lists_every_step_to_a_record_and_shows_the_state_there(tenex: Te
     assert [step["seq"] for step in shown["steps"]] == list(range(1, 10))
     assert (shown["lastSeq"], shown["record"]) == (len(records), type(records[8]).__name__)
     assert len(shown["pending"]) == len(pending(fold(ONE, records[:9])))
-    head, *rows = tenex("conversations replay 1111 --each --to 9").out.splitlines()
-    assert head.split() == ["SEQ", "TIME", "RECORD", "STATUS", "PHASE", "INFLIGHT"]
-    assert [row.split()[0] for row in rows[:9]] == [str(seq) for seq in range(1, 10)]
-    assert f"after record 9 of {len(records)}" in "\n".join(rows)
-    out, err = tenex("conversations replay 1111 --to 100000", code=2)
-    assert (out, "There is no record 100000; the journal ends with" in err) == ("", True)
+    shown = tenex("conversations replay 1111 --each --to 9").out
+    assert shown.split()[:6] == ["SEQ", "TIME", "RECORD", "STATUS", "PHASE", "INFLIGHT"]
+    assert [row.split()[0] for row in shown.splitlines()[1:10]] == [str(seq) for seq in range(1, 10)]
+    assert f"after record 9 of {len(records)}" in shown
+    err = tenex("conversations replay 1111 --to 100000", code=2).err
+    assert "There is no record 100000; the journal ends with" in err
 
 
 def test_a_conversation_comes_back_as_it_was(data: Path, exported: Path, tenex: Tenex) -> None:
@@ -106,23 +104,19 @@ def test_what_was_at_work_is_over_after_an_import(tmp_path: Path, tenex: Tenex) 
     assert "nothing runs and nothing is sent until someone writes" in tenex(f"conversations import {file}").err
     shown = json.loads(tenex("conversations show --json").out)
     assert (shown["status"], shown["openTurn"], shown["running"], shown["undelivered"]) == ("waiting", None, [], 0)
-
-
-def test_the_file_of_an_older_program_is_imported_too(tmp_path: Path, tenex: Tenex) -> None:
     tenex("init")
-    file = tmp_path / f"{'d' * 64}.json"
+    file = tmp_path / f"{'d' * 64}.json"  # of an older program
     file.write_text(json.dumps({"title": "Login", "phase": "EXECUTE", "history": []}))
     assert json.loads(tenex(f"conversations import {file} --json").out)["result"] == "imported"
-    assert file.exists()
-    (row,) = json.loads(tenex("conversations list --json").out)
-    assert (row["id"], row["title"], row["phase"], row["status"]) == ("d" * 64, "Login", "execute", "waiting")
+    row = next(row for row in json.loads(tenex("conversations list --json").out) if row["id"] == "d" * 64)
+    assert (row["title"], row["phase"], row["status"]) == ("Login", "execute", "waiting")
 
 
 @pytest.mark.parametrize(
     ("content", "code", "sentence"),
     [
         (None, 2, "cannot be read: No such file"),
-        (b"", 4, "cannot be read: it is not JSON"),
+        (b"", 4, "some.json cannot be read: it is not JSON"),
         (b'{"format":"tenex.conversation","version":1}\n', 4, "its checksum does not hold"),
         (b'{"id":"../../etc","phase":"CHAT"}', 2, "is not a conversation's id"),
         (b"[]", 4, "tenex: "),
@@ -140,25 +134,7 @@ def test_a_file_that_is_no_conversation_is_refused_and_nothing_is_made(
     assert sentence in err
     assert "--from relay" not in err
     assert names(data) == before
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("1111 --from conversation.json", "is whole"),
-        ("1111", "is whole"),
-        ("1111 --from memory", "Choose conversation.json or relay"),
-        ("e" * 64, "There is no conversation eeee"),
-        (f"{'e' * 64} --data mistyped", "mistyped: no such folder"),
-    ],
-)
-def test_a_rebuild_without_a_reason_makes_nothing(
-    data: Path, cwd: Path, tenex: Tenex, line: str, sentence: str
-) -> None:
-    before = names(data)
-    assert sentence in tenex(f"conversations rebuild {line}", code=2).err
-    assert names(data) == before
-    assert list(cwd.iterdir()) == []
+    assert content is None or file.read_bytes() == content
 
 
 def test_rebuild_reports_what_is_lost_and_where_the_backup_is(data: Path, tenex: Tenex) -> None:
@@ -168,17 +144,7 @@ def test_rebuild_reports_what_is_lost_and_where_the_backup_is(data: Path, tenex:
     assert [line for line in lines if line.startswith("  lost: ")]
     aside = Path(lines[-1].removeprefix("The old files are in ").partition(". Write")[0])
     assert (aside / JOURNAL).exists()
-    tenex("conversations verify")
     assert "recovered from conversation.json" in tenex("conversations show 1111").out
-
-
-def test_a_view_nested_without_end_stops_no_list(data: Path, tenex: Tenex) -> None:
-    """It is one file of one conversation, and somebody else's program may have written it."""
-    damage(data, ONE)
-    (data / "conversations" / ONE / "conversation.json").write_text("[" * 100_000)
-    listed = tenex("conversations list").out
-    assert (f"{ONE[:12]}  unread" in listed, TWO[:12] in listed) == (True, True)
-    assert "QUARANTINED" in tenex("status", code=1).out
 
 
 def test_a_disk_that_takes_the_records_and_not_the_view_has_the_conversation(

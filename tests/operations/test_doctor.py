@@ -83,11 +83,10 @@ def test_the_exit_code_is_the_highest_of_the_faults_branches() -> None:
 
 async def test_a_repair_that_needs_the_lock_is_not_done_beside_a_daemon(data: Path) -> None:
     done: list[str] = []
-
-    def repair(name: str, *, needs_lock: bool) -> Repair:
-        return Repair(lambda: done.append(name), name, needs_lock=needs_lock)
-
-    repairs = [repair("any", needs_lock=False), repair("rest", needs_lock=True)]
+    repairs = [
+        Repair(lambda: done.append("any"), "any"),
+        Repair(lambda: done.append("rest"), "rest", needs_lock=True),
+    ]
     findings = [warning("x", "y", "z", one) for one in repairs]
     with FolderLock(data / "conversations"):
         busy = await repair_all(data / "conversations", findings)
@@ -99,26 +98,24 @@ async def test_a_repair_that_needs_the_lock_is_not_done_beside_a_daemon(data: Pa
 
 async def test_no_check_breaks_on_odd_files(tmp_path: Path) -> None:
     """Folders for files, files for folders, pipes, links in circles, bytes that are not text."""
-    data = tmp_path / "data"
-    for name in (
-        "tenex.toml",
-        "config/tenex.toml",
-        "conversations/.lock",
-        "conversations/index.sqlite",
-        "conversations/_daemon/journal.jsonl",
-        f"conversations/{'a' * 64}/journal.jsonl/x",
-        f"conversations/{'a' * 64}/conversation.json",
-        f"conversations/{'b' * 64}",
-        "keys/project.nsec",
-        "keys/openai.api-key",
-        "agents/planner.md",
-        "checkpoints",
-    ):
+    data, stored = tmp_path / "data", tmp_path / "data" / "conversations"
+    one, other, third = (letter * 64 for letter in "abc")
+    for name in ("tenex.toml", "config/tenex.toml", "keys/project.nsec", "keys/openai.api-key", "agents/planner.md"):
         (data / name).mkdir(parents=True)
+    for name in (
+        ".lock",
+        "index.sqlite",
+        "_daemon/journal.jsonl",
+        f"{one}/journal.jsonl/x",
+        f"{one}/conversation.json",
+    ):
+        (stored / name).mkdir(parents=True)
+    (data / "checkpoints").mkdir()
+    (stored / other).mkdir()
     os.mkfifo(data / "keys" / "executor.nsec")
-    os.mkfifo(data / "conversations" / ("b" * 64) / "journal.jsonl")
-    (data / "conversations" / ("c" * 64)).symlink_to("c" * 64)
-    (data / "conversations" / os.fsdecode(b"\xff\xfe")).write_bytes(b"\xff")
+    os.mkfifo(stored / other / "journal.jsonl")
+    (stored / third).symlink_to(third)
+    (stored / os.fsdecode(b"\xff\xfe")).write_bytes(b"\xff")
     (data / "tenex.sock").symlink_to("tenex.sock")
     (data / "workspace").write_bytes(b"\x00")
     checks = [check for check in CHECKS if check.name not in ("sandbox", "relays")]
@@ -159,18 +156,13 @@ async def test_all_faults_of_the_settings_are_reported_with_their_place(
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
-        ('[paths]\nworkspace = "."', "paths.workspace", "contains the"),
         ('[paths]\nworkspace = "keys/w"', "paths.workspace", "is in the keys folder"),
         ("[limits]\ncost_per_day_usd = 0", "limits.cost_per_day_usd", "no limit"),
         ("[limits]\ntokens_per_day = 0", "limits.tokens_per_day", "no limit"),
         ("[limits]\ntokens_per_member_day = 5000", "limits.tokens_per_member_day", "one call may take more"),
         ("[limits]\nturns_per_message = 3", "limits.turns_per_message", "too few"),
         ("[limits]\ntokens_per_cycle = 5000", "limits.tokens_per_cycle", "one call may take more"),
-        (
-            "[limits.expectations.default]\nwarn_after = 5\nclose_after = 10",
-            "expectations.default",
-            "before models.timeout",
-        ),
+        ("[limits.expectations.plan]\nwarn_after = 5\nclose_after = 10", "expectations.plan", "before models.timeout"),
         ("[shutdown]\ndeadline = 200", "shutdown.deadline", "after 90 s"),
         ('[relays]\nurls = ["ws://relay.example"]', "relays.urls", "not encrypted"),
         ('[relays]\nurls = ["wss://R.example", "wss://r.example/"]', "relays.urls", "listed twice"),
@@ -178,30 +170,24 @@ async def test_all_faults_of_the_settings_are_reported_with_their_place(
         ("[models.providers.mine]\nconcurrency = 1", "models.providers.mine", "no setting names a model"),
         ('[metrics]\nhost = "0.0.0.0"\nport = 1', "metrics.host", "others can reach"),
         ('[people]\nopen = true\n[models]\ndefault = "openai:gpt-5"', "people.open", "cost money"),
-        ("[people]\nowners = []", "tenex.toml", "no one may talk here"),
         ("[models.agents.exector]\nmodel = 'offline'", "models.agents.exector", "did you mean `executor`?"),
-        ('[models]\ndefault = "what:x"', "models.default", '"what" is no provider'),
     ],
 )
 def test_settings_that_contradict_each_other_are_reported(data: Path, text: str, where: str, what: str) -> None:
-    file = data / "tenex.toml"
-    replaces = text.startswith(("[relays]", "[people]", "[models]"))
-    file.write_text(text if replaces else f"{file.read_text()}\n{text}\n")
+    (data / "tenex.toml").write_text(text)
     found = bad(configuration, case_of(data))
     named = [f for f in found if where in f.location and what in f.message]
     assert named, text_of(found)
     assert all(f.fix for f in named)
 
 
-def test_a_fault_of_an_agent_is_reported_with_its_file(data: Path) -> None:
-    (data / "agents" / "critic.md").write_text("---\nname: Critic\n---\n")
-    found = bad(configuration, case_of(data))
-    assert found
-    assert all(str(data / "agents" / "critic.md") in f.location for f in found)
-
-
 def test_a_key_is_used_and_not_shown_and_the_offline_model_needs_none(data: Path) -> None:
     assert not bad(configuration, case_of(data)), "what `tenex init` writes gives no warning"
+    (data / "agents" / "critic.md").write_text("---\nname: Critic\n---\n")
+    faults = bad(configuration, case_of(data))
+    assert faults
+    assert all(str(data / "agents" / "critic.md") in f.location for f in faults)
+    (data / "agents" / "critic.md").unlink()
     (found,) = models(case_of(data))
     assert (found.level, "only the offline model" in found.message) == (Level.OK, True)
     key = data / "keys" / "openai.api-key"
@@ -232,15 +218,11 @@ def test_the_holder_is_found_without_taking_the_lock(data: Path) -> None:
         case = case_of(data)
         assert not bad(daemon, case)
         assert case.daemon
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.ftruncate(descriptor, 0)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with path.open("w") as held, path.open() as second:
+        fcntl.flock(held, fcntl.LOCK_EX)
         assert lock_holder(folder)
-        with pytest.raises(BlockingIOError), path.open() as second:
+        with pytest.raises(BlockingIOError):
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    finally:
-        os.close(descriptor)
     assert lock_holder(folder) == ""
 
 
@@ -301,17 +283,17 @@ async def test_a_file_in_the_place_of_the_socket_and_a_socket_without_answers(
 async def test_the_daemon_is_asked_for_its_problems(data: Path) -> None:
     """A status of another shape gives no finding."""
     away = {"state": "unresponsive", "unresponsiveSince": "then", "refused": [], "fault": "x"}
+    conversations = {
+        "open": [{"id": "h", "kind": "held"}, {"id": "p", "kind": "parked"}],
+        "suspended": [{"id": "f", "since": "then", "why": "disk full"}],
+        "quarantined": [{"id": "q", "why": "line 3"}],
+    }
     problems = {
         "configuration": {"file": "/x/tenex.toml", "refused": ["a", "b"], "needsRestart": ["relays.urls"]},
         "relays": [{"url": "wss://a.example?key=1", **away}, {"url": "wss://b.example", "state": "connected"}],
         "models": {"lastFailure": {"why": "no credit left"}},
-        "conversations": {
-            "open": [{"id": "h", "kind": "held"}, {"id": "p", "kind": "parked"}],
-            "suspended": [{"id": "f", "since": "then", "why": "disk full"}],
-            "quarantined": [{"id": "q", "why": "line 3"}],
-        },
+        "conversations": conversations,
     }
-
     answers: list[Any] = [problems, None, 5, [], {"relays": 5, "conversations": [1], "configuration": 1}]
 
     async def status(_: Any) -> Any:

@@ -54,35 +54,27 @@ def of_view(view: dict[str, Any]) -> RecoveredMessages:
 def test_a_thread_is_read_in_its_order_with_its_phase_and_its_gates_open() -> None:
     first, second = done("wrote poem.txt", 101, "execute"), done("it rings", 102, "VERIFICATION")
     found = read(event(ALICE, "make it longer", 103, E), second, first, ROOT)
-    assert [(type(one).__name__, one.at) for one in found.messages] == [
-        ("MessageRecorded", 100_000),
-        ("MessageSent", 101_002),
-        ("MessageSent", 102_002),
-        ("MessageRecorded", 103_000),
-    ]
+    kinds = [r.MessageRecorded, r.MessageSent, r.MessageSent, r.MessageRecorded]
+    assert [type(one) for one in found.messages] == kinds
+    assert [one.at for one in found.messages] == [100_000, 101_002, 102_002, 103_000]
     assert (found.title, found.address["root"]) == ("Please write a poem", ROOT.id)
     assert (found.phase, found.open_gates, found.turns) == (Phase.VERIFICATION, QUALITY_PHASES, 2)
     sent = [one for one in found.messages if isinstance(one, r.MessageSent)]
     assert [([part.id for part in one.events], one.relays) for one in sent] == [([first.id], ()), ([second.id], ())]
 
 
-def test_a_question_is_before_the_answer_of_the_same_second() -> None:
-    for n in range(8):
-        question = event(ALICE, f"and {n}?", 200, E)
-        texts = [m.text for m in read(ROOT, done(f"answer {n}", 200, "chat"), question).messages if m.at >= 200_000]  # type: ignore[union-attr]
-        assert texts == [f"and {n}?", f"answer {n}"]
-
-
 @pytest.mark.parametrize("at", [99, 100, 200])
-def test_the_root_is_first_whatever_its_date(at: int) -> None:
+def test_the_root_is_first_whatever_its_date_and_a_question_before_the_answer_of_its_second(at: int) -> None:
     """Its author's clock may be fast."""
     root = event(ALICE, "the beginning", at, ("p", PROJECT.public))
-    replies = [event(ALICE, f"and {n}", 100, ("e", root.id, RELAY, "root")) for n in range(8)]
-    events = [(one, RELAY) for one in (*replies, root)]
+    under = ("e", root.id, RELAY, "root")
+    talk = [event(key, text, 100 + n, under) for n in range(8) for key, text in ((EXECUTOR, "so"), (ALICE, f"{n}?"))]
+    events = [(one, RELAY) for one in (*talk, root)]
     found = messages_of_thread(ConversationId(root.id), events, PARTICIPANTS)
     address = found.address
     assert (found.title, address["root"], address["root_author"]) == ("the beginning", root.id, ALICE.public)
-    assert len(found.messages) == 9
+    questions = [part for n in range(8) for part in (f"{n}?", "so")]
+    assert [one.text for one in found.messages if not isinstance(one, r.CommandGiven)] == ["the beginning", *questions]
 
 
 def test_the_purpose_of_a_message_follows_from_its_author_and_tags() -> None:
@@ -93,13 +85,8 @@ def test_the_purpose_of_a_message_follows_from_its_author_and_tags() -> None:
         event(EXECUTOR, "I could not finish: no disk", 103, E, ("phase", "execute"), ("error", "agent")),
         done("done", 104, ""),
     )
-    sent = [(m.purpose, m.phase) for m in found.messages if isinstance(m, r.MessageSent)]
-    assert sent == [
-        ("notice", Phase.CHAT),
-        ("question", Phase.CHAT),
-        ("error", Phase.EXECUTE),
-        ("completion", Phase.EXECUTE),
-    ]
+    sent = [f"{m.purpose} in {m.phase}" for m in found.messages if isinstance(m, r.MessageSent)]
+    assert sent == ["notice in chat", "question in chat", "error in execute", "completion in execute"]
 
 
 def test_commands_mentions_and_replies_are_read_and_unauthorized_users_and_programs_left_out() -> None:
@@ -118,29 +105,14 @@ def test_commands_mentions_and_replies_are_read_and_unauthorized_users_and_progr
 
 
 def test_a_readable_file_gives_its_messages_and_the_completions_of_older_turns() -> None:
-    turn = {
-        "turnId": "turn-7",
-        "timestamp": 1_700_000_000_000,
-        "phase": "plan",
-        "agents": ["planner"],
-        "completions": [
-            {"agent": "planner", "text": "planned", "time": "2023-11-14T22:13:21Z"},
-            {"agent": "planner", "text": "ho"},
-        ],
-    }
-    found = of_view(
-        {
-            "title": "t",
-            "phase": "EXECUTE",
-            "cycle": 3,
-            "openGates": ["chores"],
-            "orchestratorTurns": [turn],
-            "messages": [
-                {"time": "2023-11-14T23:00:00.250Z", "from": "a", "role": "owner", "text": "hi", "eventId": "e" * 64},
-                {"time": "2023-11-14T23:00:01Z", "from": "Executor", "role": "agent", "text": "ho", "phase": "execute"},
-            ],
-        }
-    )
+    said = [{"agent": "planner", "text": "planned", "time": "2023-11-14T22:13:21Z"}, {"agent": "planner", "text": "ho"}]
+    turn = {"turnId": "turn-7", "timestamp": 1_700_000_000_000, "phase": "plan", "completions": said}
+    messages = [
+        {"time": "2023-11-14T23:00:00.250Z", "from": "a", "role": "owner", "text": "hi", "eventId": "e" * 64},
+        {"time": "2023-11-14T23:00:01Z", "from": "Executor", "role": "agent", "text": "ho", "phase": "execute"},
+    ]
+    place = {"phase": "EXECUTE", "cycle": 3, "openGates": ["chores"]}
+    found = of_view({**place, "orchestratorTurns": [turn], "messages": messages})
     assert [(type(m).__name__, m.at, m.text) for m in found.messages] == [  # type: ignore[union-attr]
         ("MessageSent", 1_700_000_001_000, "planned"),
         ("MessageRecorded", 1_700_002_800_250, "hi"),

@@ -37,7 +37,7 @@ from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
 from tests.histories.record import ROOT, whole
 from tests.service import person
-from tests.store.kit import StillClock, going_on, started
+from tests.store.kit import StillClock, going_on
 
 UNREACHABLE = "ws://127.0.0.1:9"
 """The discard port: nothing listens there."""
@@ -107,30 +107,17 @@ async def test_an_id_that_began_no_conversation_with_a_user_is_refused(tmp_path:
     assert await home.folder.lengths() == {}
 
 
-async def test_a_relay_that_is_away_is_named_among_what_is_lost(
-    tmp_path: Path, relay: str, monkeypatch: pytest.MonkeyPatch
+async def test_relays_that_are_away_or_break_off_are_named_among_what_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The project's own mention is left out of texts. A second rebuild needs `force` and keeps the first."""
+    """What one had sent until then is recovered, without the project's own mention.
+
+    A second rebuild needs `force` and keeps the first.
+    """
     monkeypatch.setattr(module, "RELAY_TIMEOUT", 2.0)
-    home = Home(tmp_path / "data", relay, UNREACHABLE)
-    (root,) = thread(home, relay, text=f"nostr:{npub(home.ring.get('project').public)}, build it")
-    await person.publish(relay, root)
-    made = await home.recovery.rebuild(ConversationId(root["id"]), "relay")
-    assert f"what only {UNREACHABLE} keeps: it did not answer" in made.lost
-    state = fold(made.id, await home.folder.read(made.id))
-    assert (state.title, texts(state)) == ("build it", ["build it"])
-    with pytest.raises(UsageError, match="is whole"):
-        await home.recovery.rebuild(made.id, "relay")
-    again = await home.recovery.rebuild(made.id, "relay", force=True)
-    assert again.aside is not None
-    assert (again.aside / JOURNAL).exists()
-
-
-async def test_a_relay_that_breaks_off_is_named_among_what_is_lost(tmp_path: Path) -> None:
-    """What it had sent until then is recovered."""
     async with FaultRelay(clamp=4) as relay:
-        home = Home(tmp_path / "data", relay.url)
-        events = thread(home, relay.url, 12)
+        home = Home(tmp_path / "data", relay.url, UNREACHABLE)
+        events = thread(home, relay.url, 12, text=f"nostr:{npub(home.ring.get('project').public)}, build it")
         relay.stored += events
 
         async def breaks_off(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
@@ -142,7 +129,15 @@ async def test_a_relay_that_breaks_off_is_named_among_what_is_lost(tmp_path: Pat
         relay.on_req = breaks_off
         made = await home.recovery.rebuild(ConversationId(events[0]["id"]), "relay")
         assert made.messages == 5
+        assert f"what only {UNREACHABLE} keeps: it did not answer" in made.lost
         assert [sentence for sentence in made.lost if f"what else {relay.url} keeps" in sentence]
+        state = fold(made.id, await home.folder.read(made.id))
+        assert (state.title, texts(state)[0]) == ("build it", "build it")
+        with pytest.raises(UsageError, match="is whole"):
+            await home.recovery.rebuild(made.id, "relay")
+        again = await home.recovery.rebuild(made.id, "relay", force=True)
+        assert again.aside is not None
+        assert (again.aside / JOURNAL).exists()
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -298,10 +293,10 @@ async def test_without_a_readable_file_nothing_is_changed(home: Home) -> None:
     assert [entry.name for entry in path.iterdir()] == [JOURNAL]
 
 
-def put(home: Home, content: Any) -> Path:
+def put(home: Home, content: dict[str, Any]) -> Path:
     file = home.root / f"{OLD}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    file.write_text(json.dumps(content))
     return file
 
 
@@ -316,25 +311,9 @@ async def test_a_file_that_is_imported_moves_into_its_folder(home: Home) -> None
     state = fold(OLD, await home.folder.read(OLD))
     assert (state.phase.value, state.status, state.title) == ("plan", "waiting", "Login")
     assert state.address == {**address, "relays": []}
-
-
-async def test_a_file_of_a_conversation_that_exists_is_not_imported(home: Home) -> None:
-    file = put(home, {"id": OLD, "phase": "PLAN"})
-    journal, _ = await home.folder.open(OLD)
-    await journal.append([[started(OLD)]])
-    await home.folder.close()
-    with pytest.raises(StoreError, match="cannot be made"):
-        await home.recovery.import_file(file, OLD)
-    assert len(await home.folder.read(OLD)) == 1
-
-
-async def test_an_old_file_that_cannot_be_read_stays_and_is_named(home: Home) -> None:
-    for content in ("", "{", "[]", json.dumps({"id": "e" * 64})):
-        file = put(home, content)
-        with pytest.raises(StoreDamaged, match=file.name[:20]):
-            await home.recovery.import_file(file, OLD)
-        assert file.read_text() == content
-        assert not home.folder.path(OLD).exists()
+    with pytest.raises(StoreError, match="cannot be made"):  # it exists
+        await home.recovery.import_file(put(home, {"id": OLD, "phase": "CHAT"}), OLD)
+    assert fold(OLD, await home.folder.read(OLD)) == state
 
 
 @pytest.mark.parametrize("name", ["history", "phaseTransitions", "orchestratorTurns"])

@@ -1,11 +1,12 @@
 """A conversation rendered line by line."""
 
-from tenex.core.ids import Millis, PublicKey, RunId, Slug
+from tenex.core.ids import Millis, RunId
 from tenex.core.messages import ModelStep
-from tenex.core.records import ModelResponded, RunStarted
+from tenex.core.records import ModelResponded
 from tenex.operations.transcript import TranscriptRenderer
 from tests.fakes.scenario import Scenario, reply, rules
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
+from tests.store.kit import records_of
 
 
 def test_calls_of_sub_agents_are_shown_with_their_results() -> None:
@@ -19,12 +20,7 @@ def test_calls_of_sub_agents_are_shown_with_their_results() -> None:
     scenario.user_writes("hello")
     scenario.settle()
     renderer = TranscriptRenderer()
-    lines = [
-        (line.head, line.text)
-        for decision in scenario.journal
-        for record in decision
-        for line in renderer.render(record)
-    ]
+    lines = [(line.head, line.text) for record in records_of(scenario) for line in renderer.render(record)]
     assert lines.index(("executor calls helper", "")) < lines.index(("executor · to_helper(message=which?)", "green"))
     assert [text for _, text in lines].count("green") == 1
 
@@ -34,28 +30,14 @@ def test_thoughts_are_shown_only_on_request() -> None:
     plan = "thinking:\nfirst\nlook\n\nscratchpad:\nx"
     planned = ModelStep(thinking=plan, vendor={"states": [["thinking", 10], ["scratchpad", 1]]})
     steps = [planned, ModelStep(thinking="just so"), ModelStep(text="done")]
-    begun = RunStarted(
-        seq=1,
-        at=Millis(1),
-        run=RunId("turn-1.executor"),
-        agent=Slug("executor"),
-        agent_name="Executor",
-        pubkey=PublicKey(""),
-        warn_at=Millis(0),
-        close_at=Millis(0),
-    )
-    records = [
-        begun,
-        *(ModelResponded(seq=n, at=Millis(n), run=begun.run, step=step) for n, step in enumerate(steps, 2)),
-    ]
+    run = RunId("turn-1.executor")
+    records = [ModelResponded(seq=n, at=Millis(n), run=run, step=step) for n, step in enumerate(steps, 1)]
 
     def lines(*, thoughts: bool) -> list[tuple[str, str]]:
         renderer = TranscriptRenderer(thoughts=thoughts)
         return [(line.head, line.text) for record in records for line in renderer.render(record)]
 
-    assert lines(thoughts=True) == [
-        ("executor · thinking", "first\nlook"),
-        ("executor · scratchpad", "x"),
-        ("executor · reasoning", "just so"),
-    ]
+    heads, texts = zip(*lines(thoughts=True), strict=True)
+    assert heads == ("executor · thinking", "executor · scratchpad", "executor · reasoning")
+    assert texts == ("first\nlook", "x", "just so")
     assert lines(thoughts=False) == []

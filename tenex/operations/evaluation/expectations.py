@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tenex.core import records as r
+from tenex.operations.transcript import shorten
 
 from .figures import Figures
 from .scenario import REST, Expectations
@@ -65,10 +66,10 @@ def _course(expect: Expectations, run: Run) -> Iterator[str]:
             yield f"{tool} was called without success" if tool in run.results else f"{tool} was not called"
     for tool, text in expect.results.items():
         if text not in run.results.get(tool, ""):
-            yield f"the last result of {tool} does not contain {text!r}: {_short(run.results.get(tool, 'none'))}"
+            yield f"the last result of {tool} does not contain {text!r}: {shorten(run.results.get(tool, 'none'))}"
     for text in expect.replies:
         if not any(text in reply for reply in run.replies):
-            yield f"no reply contains {text!r}; the last: {_short(next(reversed(run.replies), 'none'))}"
+            yield f"no reply contains {text!r}; the last: {shorten(next(reversed(run.replies), 'none'))}"
 
 
 def _matches(wanted: Sequence[str], phases: Sequence[str]) -> bool:
@@ -85,7 +86,7 @@ def _files(wanted: Mapping[str, str | None], workspace: Path) -> Iterator[str]:
         elif text is not None and content is None:
             yield f"{name} does not exist"
         elif text is not None and content is not None and text not in content:
-            yield f"{name} does not contain {text!r}: {_short(content)}"
+            yield f"{name} does not contain {text!r}: {shorten(content)}"
 
 
 def _bounds(expect: Expectations, figures: Figures) -> Iterator[str]:
@@ -99,8 +100,3 @@ def _bounds(expect: Expectations, figures: Figures) -> Iterator[str]:
 
 def _listed(words: Sequence[str]) -> str:
     return ", ".join(words) or "none"
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 100 else f"{flat[:99]}…"

@@ -169,14 +169,9 @@ class Scenario(Table):
         return self.models or ("scripted" if self.script else "settings")
 
 
-def shipped() -> list[Path]:
-    """The files of the scenarios that come with the program."""
-    return sorted(SHIPPED.glob("*.yaml"))
-
-
 def find(names: Iterable[str]) -> list[Path]:
     """The files that are named, as paths or as names of shipped scenarios; all shipped ones where none is."""
-    own = {path.stem: path for path in shipped()}
+    own = {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
     return [own.get(name, Path(name)) for name in names] or list(own.values())
 
 
