@@ -19,7 +19,7 @@ from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
 from tenex.core.state.conversation import BLOCK, READ_FILES, SEEN, SYSTEMS, History, Kept, Reset, Restored, State
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.state.snapshot import StateSnapshot
-from tests.fakes.scenario import ID, Scenario, check_invariants, diligent, in_flight, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, in_flight, seven_phases
 
 EXPIRY = (Work.TIMER, "expire")
 OTHER = ConversationId("f" * 64)
@@ -110,19 +110,11 @@ def test_after_going_back_nothing_is_pending_and_the_end_is_reached_again(to: in
     assert state.status == ("ended" if then.status in ("new", "ended") else "waiting")
     assert (state.phase, state.cycle, state.executed) == (then.phase, then.cycle, then.executed)
     assert (state.usage, state.turn_count, dict(state.seen)) == (before.usage, before.turn_count, dict(before.seen))
-    check_keys(scenario)
     scenario.settle()
     lead_to_end(scenario)
-    check_invariants(scenario)
-    check_keys(scenario)
     turns = [record.turn_id for record in scenario.records(r.TurnOpened)]
     assert len(turns) == len(set(turns)), "a turn's name is used once"
     assert max(scenario.ran.values()) == 1, "no call that was done is done again under its key"
-
-
-def check_keys(scenario: Scenario) -> None:
-    """No two records are of the same seq, so no key means two things."""
-    assert [record.seq for record in scenario.records()] == list(range(1, scenario.conversation.next_seq))
 
 
 @pytest.mark.parametrize("at", spread(1, LAST, 4))
@@ -225,7 +217,6 @@ def test_a_fork_from_every_record_is_at_rest_and_comes_to_its_own_end(at: int) -
     assert state.forked_from is not None
     assert (state.forked_from.id, state.forked_from.seq) == (ID, then.next_seq - 1)
     lead_to_end(scenario)
-    check_invariants(scenario)
     assert scenario.conversation.history is not None
     assert scenario.conversation.history.turns_before == 0
     assert all(key.startswith(OTHER) for key in scenario.ran), "no key of the other conversation is used"
