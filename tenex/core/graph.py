@@ -25,7 +25,6 @@ class Condition(Protocol):
 
     def holds(self, facts: Any) -> bool:
         """Whether the edge is open."""
-        ...
 
 
 class Target(Protocol):
@@ -36,11 +35,9 @@ class Target(Protocol):
 
     def resolve(self, node: str, facts: Any) -> "Choice":
         """The node that follows, or an end with a reason."""
-        ...
 
     def reaches(self, node: str, nodes: Sequence[str]) -> Iterable[str]:
         """All it may name when asked at `node`, END included: what `faults` and the diagram go by."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
