@@ -221,12 +221,8 @@ def test_of_a_cycle_the_request_and_the_last_word_on_each_phase_are_remembered()
         turn(8, Phase.REFLECTION, summary="executor: I learned"),
     ]
     (past,) = remembered((), 1, [message(2, "Build it"), message(3, "in Python")], turns)
-    assert past == PastCycle(
-        cycle=1,
-        since=2,
-        request="Build it",
-        done=("execute: executor: wrote a.py", "verification: executor [verified]: works"),
-    )
+    done = ("execute: executor: wrote a.py", "verification: executor [verified]: works")
+    assert past == PastCycle(cycle=1, since=2, request="Build it", done=done)
 
 
 def test_a_cycle_in_which_no_one_worked_leaves_nothing() -> None:

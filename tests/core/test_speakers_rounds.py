@@ -64,11 +64,8 @@ def test_a_mention_opens_it_everybody_acknowledges_and_the_first_round_begins_in
     one = started(LINE)
     (append,) = one.journal
     begun = (r.ConversationStarted, r.CycleStarted, r.WorkflowOpened)
-    assert [type(record) for record in append] == [
-        *begun,
-        *[r.InviteAcknowledged] * 3,
-        *(r.MessageRecorded, r.TurnOpened, r.RunStarted),
-    ]
+    first = (r.MessageRecorded, r.TurnOpened, r.RunStarted)
+    assert [type(record) for record in append] == [*begun, *[r.InviteAcknowledged] * 3, *first]
     assert one.conversation.turn is not None
     assert one.conversation.turn.agents == ("writer",)
 
@@ -117,10 +114,8 @@ def test_1_3_e_a_crash_at_any_append_resumes_the_round_and_repeats_no_effect(whe
         assert closed(one) == "done"
         assert all(count == 1 for key, count in one.ran.items()), "a call that may not be repeated ran once"
         assert session(one).speakers.context_vars == {"draft": 1}
-        assert [text for text in one.sent_texts() if "spoken" in text or text == "written"] == [
-            "written",
-            "checker has spoken",
-        ]
+        words = [text for text in one.sent_texts() if "spoken" in text or text == "written"]
+        assert words == ["written", "checker has spoken"]
     assert at == whole.appends + 1
 
 
@@ -176,10 +171,8 @@ def test_variables_hold_at_once_whatever_sets_them_and_the_rules_of_the_same_rou
     }
     one = started(graph, lines, context={"tries": 0}).settle()
     assert (speakers(one), closed(one)) == (["writer", "checker"], "unset")
-    assert [(record.set_, record.delete) for record in one.records(r.ContextSet)] == [
-        ({"route": "b"}, ()),
-        ({}, ("route",)),
-    ]
+    changes = [(record.set_, record.delete) for record in one.records(r.ContextSet)]
+    assert changes == [({"route": "b"}, ()), ({}, ("route",))]
     assert session(one).speakers.context_vars == {"tries": 0}
 
 

@@ -85,11 +85,8 @@ def test_a_call_of_a_sub_agent_is_a_run_whose_text_is_the_result_and_no_part_of_
     asks = reply("", *calls_to("helper", message="which colour?"))
     scenario = at_work(executor=[reply("", ("write_file", {"path": "a"})), asks, "built"], helper=["use green"])
     (spec,) = link_specs(scenario.conversation, of(scenario, "executor"), scenario.rules)
-    assert (spec.name, spec.description, spec.parameters["required"]) == (
-        "to_helper",
-        "helper looks into it",
-        ["message"],
-    )
+    assert (spec.name, spec.description) == ("to_helper", "helper looks into it")
+    assert spec.parameters["required"] == ["message"]
     child = step_until_called(scenario)
     assert child.parent == "turn-2.executor"
     note, words = child.entries
@@ -101,9 +98,8 @@ def test_a_call_of_a_sub_agent_is_a_run_whose_text_is_the_result_and_no_part_of_
     scenario.settle()
     assert results(scenario)[1:] == [(child.call, True, "use green")]
     assert outcomes(scenario) == {"executor": "finished", "helper": "finished"}
-    turn = scenario.conversation.last_turn
-    assert turn is not None
-    assert [done.agent for done in turn.completions] == ["executor"]
+    assert scenario.conversation.last_turn is not None
+    assert [done.agent for done in scenario.conversation.last_turn.completions] == ["executor"]
     assert "helper" not in scenario.conversation.participants
     assert scenario.sent_texts()[-1] == "built"
     assert "use green" not in scenario.sent_texts()

@@ -18,7 +18,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.decide.rollback import state_at
 from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, Millis, RunId, Slug, TurnId
-from tenex.core.messages import AgentText, Entry, ModelRequest, ModelStep, Note, Shown, ShownBefore, UserText, cut
+from tenex.core.messages import AgentText, Entry, ModelStep, Note, Shown, ShownBefore, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.ports import Handoff
 from tenex.core.records import RunStarted
@@ -119,10 +119,8 @@ class Talk:
         """A turn opens, its agents speak, it closes."""
         self.seq += 1
         how: dict[str, Any] = {"outcome": "failed" if failed else "finished", "error": failed, "at": Millis(self.seq)}
-        done = tuple(
-            Completion(agent=Slug(f"agent-{n}"), text=text, summary="", verdict="", **how)
-            for n, text in enumerate(texts)
-        )
+        how |= {"summary": "", "verdict": ""}
+        done = tuple(Completion(agent=Slug(f"agent-{n}"), text=text, **how) for n, text in enumerate(texts))
         opened = turn(self.seq, phase, agents=tuple(one.agent for one in done))
         for text in texts if not failed else ():
             self.sent_texts(text, phase=phase, by="agent", after=opened.turn_id)
@@ -303,20 +301,13 @@ class Chat:
     """A person and the project manager, who write to each other in one cycle that does not end."""
 
     def __init__(self, budget: int) -> None:
-        self.requests: list[ModelRequest] = []
+        self.requests: list[tuple[Entry, ...]] = []
         self.answer = sentence
         self.scenario = Scenario(Router(WAITS), self._model, config=rules(limits=Limits(same_route=10**6)))
         self.scenario.budget = budget
 
     def _model(self, conversation: Conversation, call: ModelCall) -> ModelStep:
-        request = ModelRequest(
-            purpose="work",
-            agent=conversation.runs[call.run].agent,
-            phase=conversation.phase,
-            system=call.system,
-            entries=fitted(call.system, call.entries, (), self.scenario.budget),
-        )
-        self.requests.append(request)
+        self.requests.append(fitted(call.system, call.entries, (), self.scenario.budget))
         return reply(self.answer(len(self.requests)))
 
     def writes(self, text: str, then: Any = WAITS) -> None:
@@ -330,12 +321,12 @@ class Chat:
             self.writes(f"message-{number} {sentence(number)}", then)
 
 
-def sent(request: ModelRequest) -> str:
+def sent(request: tuple[Entry, ...]) -> str:
     """What a model reads of the first request of a run."""
-    return "\n\n".join(marked(one) for one in request.entries if isinstance(one, (UserText, AgentText, Note)))
+    return "\n\n".join(marked(one) for one in request if isinstance(one, (UserText, AgentText, Note)))
 
 
-def shared(requests: list[ModelRequest]) -> float:
+def shared(requests: list[tuple[Entry, ...]]) -> float:
     """The part of all bytes of the requests that the request before begins with, too."""
     texts = [sent(request) for request in requests]
     same = sum(len(os.path.commonprefix(pair)) for pair in pairwise(texts))  # noqa: RUF071 - no paths
@@ -356,7 +347,7 @@ def test_a_fact_of_the_third_message_is_known_at_the_three_hundredth(budget: int
     if budget == 100_000:
         assert all(f"message-{number} {sentence(number)}" in sent(last) for number in range(3, 300)), "word for word"
     else:
-        earlier = note(last.entries, "Earlier")
+        earlier = note(last, "Earlier")
         assert "alice gave up chores: “/skip chores”" in earlier
         assert f"alice: message-1 {sentence(1)}" in earlier
 
