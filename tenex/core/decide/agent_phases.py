@@ -43,13 +43,8 @@ def offered(
     """All a run is offered, in a stable order: what its agent has, then the tools of the kind of conversation.
 
     A sub-agent's run takes no part in the kind. What depends on a function is offered by its recorded verdict
-    (`ask_what_is_offered`); without one, as after a reload, it is offered after the next decision.
-
-    Args:
-        state: The conversation.
-        run: Who is offered something.
-        rules: The policy.
-        specs: Gives the tools of an agent in a phase, for None those of all phases.
+    (`ask_what_is_offered`); without one, as after a reload, it is offered after the next decision. `specs` gives the
+    tools of an agent in a phase, for None those of all phases.
     """
     own = () if run.parent is not None else mode_of(state).tool_specs(state, run, rules)
     tools = specs(None if is_same_in_all_phases(state, run, rules) else run.phase, run.agent)
