@@ -168,6 +168,10 @@ def test_the_deadline_counts_work_and_neither_waits_nor_pauses_nor_time_without_
     scenario.handle(Opened())
     scenario.handle(GO_ON)
     assert scenario.missions_timers()["node-close"].due - again.due == pytest.approx(3_600_000, abs=10)
+    left = scenario.left()
+    scenario.now = Millis(scenario.now + 3_600_000)
+    scenario.handle(Opened())
+    assert scenario.left() == pytest.approx(left, abs=10)
 
 
 def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
