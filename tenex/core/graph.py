@@ -25,7 +25,6 @@ class Condition(Protocol):
 
     def holds(self, facts: Any) -> bool:
         """Whether the edge is open."""
-        ...
 
 
 class Target(Protocol):
@@ -36,11 +35,9 @@ class Target(Protocol):
 
     def resolve(self, node: str, facts: Any) -> "Choice":
         """The node that follows, or an end with a reason."""
-        ...
 
     def reaches(self, node: str, nodes: Sequence[str]) -> Iterable[str]:
         """All it may name when asked at `node`, END included: what `faults` and the diagram go by."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,8 @@ class TransitionGraph(Mapping[str, tuple[str, ...]]):
         """
         given = _given(facts)
         target = next((edge.target for edge in self.outgoing(node) if is_open(edge, node, given)), self.default)
-        return self.bounded(self._resolve(target, node, given) if target is not None else None, turns)
+        choice = Choice(target) if isinstance(target, str) else target.resolve(node, given) if target else None
+        return self.bounded(choice, turns)
 
     def bounded(self, choice: Choice | None, turns: int) -> Choice | None:
         """The choice, or the end where `turns` have used up `max_turns`; an end of its own keeps its reason."""
@@ -151,9 +149,6 @@ class TransitionGraph(Mapping[str, tuple[str, ...]]):
             return None
         allowed = [*self.permitted(node, facts), *([END] if self.permits(node, END, facts) else [])]
         return f"{node} cannot be followed by {chosen}; it may be followed by: {', '.join(allowed) or 'nothing'}."
-
-    def _resolve(self, target: "str | Target", node: str, facts: Any) -> Choice:
-        return Choice(target) if isinstance(target, str) else target.resolve(node, facts)
 
     def faults(self, *, by_rules: bool = False) -> tuple[str, ...]:
         """Everything wrong with the graph, each as a sentence; empty if it may be used.
@@ -270,30 +265,12 @@ def _closure(start: Iterable[str], ways: Mapping[str, Iterable[str]]) -> set[str
 # ---- the diagram ----------------------------------------------------------------------------------------------------
 
 _PLAIN = re.compile(r"(?!s\d+$)[A-Za-z_][A-Za-z0-9_]*")
-_KEYWORDS = frozenset(
-    {
-        "accdescr",
-        "acctitle",
-        "any",
-        "as",
-        "class",
-        "classdef",
-        "click",
-        "default",
-        "direction",
-        "end",
-        "fork",
-        "hide",
-        "href",
-        "note",
-        "root",
-        "scale",
-        "state",
-        "statediagram",
-        "style",
-    }
+_KEYWORDS = re.compile(
+    "accdescr|acctitle|any|as|class|classdef|click|default|direction|end|fork|hide|href|note|root|scale|state|"
+    "statediagram|style",
+    re.IGNORECASE,
 )
-"""Words that mean something to Mermaid or to us at the place of a name, in lower case."""
+"""Words that mean something to Mermaid or to us at the place of a name."""
 
 
 def _mermaid(graph: TransitionGraph) -> str:
@@ -303,7 +280,7 @@ def _mermaid(graph: TransitionGraph) -> str:
     lines = []
     for number, key in enumerate(dict.fromkeys([*((n, True) for n in graph.nodes), *((n, False) for n in moving)])):
         name, is_node = key
-        plain = is_node and _PLAIN.fullmatch(name) and name.lower() not in _KEYWORDS
+        plain = is_node and _PLAIN.fullmatch(name) and not _KEYWORDS.fullmatch(name)
         names[key] = name if plain else f"s{number}"
         if not plain:
             lines.append(f'    state "{_escaped(name)}" as s{number}')

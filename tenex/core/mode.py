@@ -61,14 +61,7 @@ class Mode:
         """Decide what follows from a turn whose last run has just ended; `next` is called afterwards."""
 
     def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
-        """The question that the kind's router is asked, in `budget` estimated tokens.
-
-        Args:
-            conversation: which wants its router.
-            policy: what is configured.
-            budget: estimated tokens.
-            lessons: the router's, from other conversations.
-        """
+        """The question that the kind's router is asked, in `budget` estimated tokens, with its lessons of elsewhere."""
         raise NotImplementedError
 
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:

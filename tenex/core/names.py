@@ -28,12 +28,10 @@ class Named(Protocol):
     @property
     def name(self) -> str:
         """The name users are shown."""
-        ...
 
     @property
     def pubkey(self) -> PublicKey:
         """The key it signs with."""
-        ...
 
 
 Found = TypeVar("Found", bound=str)

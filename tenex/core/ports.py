@@ -19,11 +19,9 @@ class Clock(Protocol):
 
     def now(self) -> Millis:
         """Milliseconds since the epoch."""
-        ...
 
     async def sleep_until(self, due: Millis) -> None:
         """Return once `now() >= due`; at once if that has passed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +45,12 @@ class Sealer(Protocol):
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """One event, or several in order where the text is too long for one; created_at counts up."""
-        ...
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """Where the events of a draft are to be published."""
-        ...
 
     def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """Where they are published too if one of those relays refuses them for good."""
-        ...
 
 
 class Publisher(Protocol):
@@ -63,7 +58,6 @@ class Publisher(Protocol):
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
         """Send until the relay has answered for good; the same bytes each time. Cancelling is safe."""
-        ...
 
 
 OnText = Callable[[str], None]
@@ -84,7 +78,6 @@ class Model(Protocol):
             ModelUnavailable: in transport; may be tried again.
             ModelRefused: the answer is of no use (refused, not parsable); trying the same again is no help.
         """
-        ...
 
 
 class Tools(Protocol):
@@ -92,11 +85,9 @@ class Tools(Protocol):
 
     def specs(self, phase: Phase | None, agent: Slug) -> tuple[ToolSpec, ...]:
         """What an agent is offered in a phase; None: all that it may use in any of them."""
-        ...
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Check the gate once more, then do it. Never raises for what a model can do wrong."""
-        ...
 
 
 @runtime_checkable
@@ -105,20 +96,16 @@ class NodeTask(Protocol):
 
     async def __call__(self) -> Signal:
         """Run the node; whatever happens, end in `NodeReturned` or `NodeFailed`."""
-        ...
 
     def see(self, effect: NodeRun) -> None:
         """Receive what has become durable of its steps since."""
-        ...
 
     def rest(self) -> None:
         """Want no more steps: the process is about to stop, and those under way may return."""
-        ...
 
     @property
     def is_busy(self) -> bool:
         """Whether a step is under way, from when it was asked for until it is known to be durable."""
-        ...
 
 
 class Missions(Protocol):
@@ -126,7 +113,6 @@ class Missions(Protocol):
 
     def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTask:
         """The run of a node, to be begun later or never; it posts signals about its steps while it runs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +128,9 @@ class Prompter(Protocol):
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """The prompt of an agent at the start of its run."""
-        ...
 
     def route(self, conversation: Conversation) -> ModelRequest:
         """The question the router is asked now."""
-        ...
 
 
 class Journal(Protocol):
@@ -155,7 +139,6 @@ class Journal(Protocol):
     @property
     def next_seq(self) -> int:
         """The seq the next record must have."""
-        ...
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
         """Make the records durable, each decision whole or not at all, in order.
@@ -163,11 +146,9 @@ class Journal(Protocol):
         Raises:
             AppendFailed: nothing may be assumed about what is on disk; open the journal again.
         """
-        ...
 
     async def close(self) -> None:
         """Close the file; a second call does nothing."""
-        ...
 
 
 class Journals(Protocol):
@@ -179,14 +160,12 @@ class Journals(Protocol):
         Raises:
             StoreDamaged: the file holds what we did not write; it is quarantined, and the sentence names the path.
         """
-        ...
 
     async def show(self, conversation: Conversation) -> None:
         """Write the readable view (`conversation.json`), atomically, and put away what the journal need not read again.
 
         Called with a state that is wholly durable, at a moment when no one waits.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +192,6 @@ class Notices(Protocol):
 
     def open_notices(self) -> Iterable[Notice]:
         """The notices of every failure that is not cleared."""
-        ...
 
     async def add_notice(self, notice: Notice) -> None:
         """Persist a notice before it is sent.
@@ -222,11 +200,9 @@ class Notices(Protocol):
             AppendFailed: the disk did not take it.
             StoreDamaged: the persisted notices cannot be read.
         """
-        ...
 
     async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget the notices of a conversation that works again. Raises as `add_notice` does."""
-        ...
 
 
 class Directory(Protocol):
@@ -234,11 +210,9 @@ class Directory(Protocol):
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
         """The conversation that received or sent this event; None if none is known."""
-        ...
 
     def exists(self, conversation: ConversationId) -> bool:
         """Whether there is such a conversation on disk."""
-        ...
 
 
 class Observer(Protocol):
@@ -246,4 +220,3 @@ class Observer(Protocol):
 
     def on_records(self, conversation: "Conversation", records: "Sequence[Record]") -> None:
         """Handle the records of one append, which are durable; `conversation` is the state after them."""
-        ...

@@ -4,17 +4,16 @@ import re
 
 from tests.repository.tree import ROOT, named, text_of
 
-HERE = ROOT / "tests" / "bugs"
-README = (HERE / "README.md").read_text()
+README = text_of(ROOT / "tests" / "bugs" / "README.md")
 ENTRIES = {f"B{number:02}" for number in range(1, 31)}
 MEASURED = {*(f"1.1 {letter}" for letter in "abcdef"), "1.2", *(f"1.3 {letter}" for letter in "abcdefgh"), "1.4"}
 
 
 def test_every_entry_is_a_test_or_has_a_reason() -> None:
     tested = {
-        number
-        for path in HERE.glob("test_*.py")
-        for name in re.findall(r"^(?:async )?def test((?:_B\d\d)+)_", path.read_text(), re.MULTILINE)
+        number.upper()
+        for path in (*named(".py", "tests", "bugs"), *named(".py", "tests", "core"))
+        for name in re.findall(r"^(?:async )?def test((?:_b\d\d)+)_", text_of(path), re.MULTILINE)
         for number in name.strip("_").split("_")
     }
     reasons = dict(re.findall(r"^\| (B\d\d) \| (.+) \|$", README, re.MULTILINE))

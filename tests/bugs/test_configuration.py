@@ -1,7 +1,5 @@
 """What went wrong between what was configured, or came from strangers, and what ran (B17, B24, B27)."""
 
-# ruff: noqa: N802 (the numbers of the catalogue are written B1)
-
 import ast
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from tests.service.kit import tenex
 from tests.service.loopback import folder_with_model, serving, settled
 
 
-async def test_B17_what_is_configured_is_what_live_conversations_meet(tmp_path: Path) -> None:
+async def test_b17_what_is_configured_is_what_live_conversations_meet(tmp_path: Path) -> None:
     """The queue was tied to another object than the one that served, so it never held anything back."""
     async with embedded_relay() as url, model_server(lambda request: Answer(text="no decision")) as server:
         folder = folder_with_model(tmp_path / "data", url, server, "[limits]\nrouting_attempts = 2\n")
@@ -24,7 +22,7 @@ async def test_B17_what_is_configured_is_what_live_conversations_meet(tmp_path: 
         assert len(server.exchanges) == 2
 
 
-async def test_B24_a_model_that_is_none_stops_the_start_and_is_not_replaced(tmp_path: Path) -> None:
+async def test_b24_a_model_that_is_none_stops_the_start_and_is_not_replaced(tmp_path: Path) -> None:
     """A name no one knew was answered by whatever model came first."""
     code, _, _ = await tenex("init", "--dir", tmp_path, "--json")
     assert code == 0
@@ -35,7 +33,7 @@ async def test_B24_a_model_that_is_none_stops_the_start_and_is_not_replaced(tmp_
     assert "Traceback" not in message
 
 
-def test_B27_no_word_of_a_stranger_reaches_a_shell() -> None:
+def test_b27_no_word_of_a_stranger_reaches_a_shell() -> None:
     """A repository's address was put into a shell's command line; programs here are started from lists of words."""
     found: list[str] = []
     for path in named(".py", "tenex"):

@@ -1,7 +1,5 @@
 """What went wrong between relays and conversations (B15, B16, B18, B29, B30)."""
 
-# ruff: noqa: N802 (the numbers of the catalogue are written B1)
-
 import json
 from random import Random
 
@@ -16,7 +14,7 @@ from tenex.nostr.threading import read_event
 from tenex.store.format import CONVERSATION
 from tests.fakes.faultrelay import FaultRelay
 from tests.fakes.runtime import World, converse, worker
-from tests.fakes.scenario import ALICE, ENDS, WAITS, reply, route, seven_phases
+from tests.fakes.scenario import ALICE, WAITS, one_turn, reply, seven_phases
 from tests.fakes.virtual import virtual_time
 from tests.nostr.kit import BOB, FAST, NOW, Received, note, running
 from tests.nostr.test_compose import ADDRESS, draft
@@ -24,7 +22,7 @@ from tests.nostr.test_compose import ADDRESS, draft
 STRANGER = PublicKey("9" * 64)
 
 
-async def test_B15_all_that_was_written_while_we_were_away_is_received() -> None:
+async def test_b15_all_that_was_written_while_we_were_away_is_received() -> None:
     """Subscriptions asked for one event, or for none, and the rest was lost."""
     received = Received()
     async with FaultRelay(clamp=3) as relay:
@@ -40,7 +38,7 @@ async def test_B15_all_that_was_written_while_we_were_away_is_received() -> None
 
 
 @virtual_time
-async def test_B16_a_stranger_changes_nothing_and_receives_nothing() -> None:
+async def test_b16_a_stranger_changes_nothing_and_receives_nothing() -> None:
     """Anyone who tagged the project could talk to agents and change their models."""
     world = World(lambda question: WAITS, lambda request: reply("done"))
 
@@ -56,7 +54,7 @@ async def test_B16_a_stranger_changes_nothing_and_receives_nothing() -> None:
 
 
 @virtual_time
-async def test_B18_whatever_is_sent_is_published_and_names_the_project() -> None:
+async def test_b18_whatever_is_sent_is_published_and_names_the_project() -> None:
     """Events were built with the address of another kind, and handed to a publisher that was not there."""
     world = World(seven_phases, worker)
     await converse(world, "hello", "think", "plan")
@@ -69,19 +67,16 @@ async def test_B18_whatever_is_sent_is_published_and_names_the_project() -> None
 
 
 @virtual_time
-async def test_B29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_taken_in() -> None:
+async def test_b29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_taken_in() -> None:
     """A conversation was made of it, and then no one was asked."""
-    world = World(
-        lambda question: WAITS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
-    )
-
+    world = World(one_turn(), lambda q: reply("done"))
     async with world.daemon() as daemon:
         assert daemon.write("build it", mentions=(STRANGER,)) == "admitted"
         await daemon.until("waiting")
     assert any(isinstance(record, r.TurnClosed) for record in world.observed)
 
 
-def test_B29_a_message_to_others_begins_nothing() -> None:
+def test_b29_a_message_to_others_begins_nothing() -> None:
     """The other half of it: what names none of our keys is no conversation of ours."""
     key, other = SecretKey.generate(), SecretKey.generate()
     event = sign(unsigned_event(key.public, NOW, 1, [["p", other.public]], "hi"), key)
@@ -90,19 +85,15 @@ def test_B29_a_message_to_others_begins_nothing() -> None:
 
 
 @virtual_time
-async def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -> None:
+async def test_b30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -> None:
     """What replaced the missing root was no event, and its users failed later."""
     key = SecretKey.generate()
     tags = [["e", "d" * 64, "", "root"], ["e", "e" * 64, "", "reply"], ["p", BOB.public]]
     incoming = read_event(sign(unsigned_event(key.public, NOW, 1, tags, "go on"), key), [BOB.public], {}, "", None)
     assert incoming is not None
-    world = World(
-        lambda question: ENDS if question["turns"] else route(None, "project-manager"), lambda q: reply("done")
-    )
-
+    world = World(one_turn(then="END"), lambda q: reply("done"))
     async with world.daemon() as daemon:
         daemon.write(incoming.text, conversation=incoming.conversation, address=incoming.address)
         await daemon.until("ended", incoming.conversation)
-    decisions = world.books[incoming.conversation]
-    lines = CONVERSATION.encode_decisions(decisions)
-    assert [json.loads(line)["seq"] for line in lines.splitlines()] == list(range(1, len(lines.splitlines()) + 1))
+    lines = CONVERSATION.encode_decisions(world.books[incoming.conversation]).splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(1, len(lines) + 1))

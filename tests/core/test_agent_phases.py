@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.conversation import fold
 from tenex.core.effects import ToolCall
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.messages import ModelStep
@@ -21,12 +20,10 @@ from tenex.store.format import CONVERSATION
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflows.speakers import TransitionGraph as Rounds
 from tests.fakes.agent_phases import program, with_program
-from tests.fakes.scenario import ID, WAITS, Router, Scenario, reply, route
+from tests.fakes.scenario import Scenario, one_turn, reply
 from tests.fakes.subagents import link, model_by_agent
 from tests.fakes.workflows import NAME
 from tests.fakes.workflows import workflow_scenario as of_rounds
-
-ENDS = {"agents": ["USER"], "reason": "the person is next"}
 
 
 def scenario(*steps: Any, of: Program | None = None) -> Scenario:
@@ -36,11 +33,7 @@ def scenario(*steps: Any, of: Program | None = None) -> Scenario:
     def worker(conversation: Any, call: Any) -> ModelStep:
         return script.pop(0) if script else reply("done")
 
-    one = Scenario(
-        lambda question: ENDS if question["turns"] else route("execute", "executor"),
-        worker,
-        config=with_program(of or program()),
-    )
+    one = Scenario(one_turn("executor", "execute"), worker, config=with_program(of or program()))
     one.user_writes("research it")
     return one
 
@@ -65,7 +58,6 @@ def test_it_is_at_its_beginning_at_its_first_run_and_keeps_its_state_over_turns_
     assert state_of(one).phase == "research"
     assert state_of(one).values == {"plan": "read", "data": []}
     assert [move.trigger for move in state_of(one).history] == ["planning_to_research"]
-    one.router = lambda question: ENDS if len(question["turns"]) > 1 else route(None, "executor")
     one.converse("go on")
     assert len(one.records(r.AgentStateInitialized)) == 1
     assert state_of(one).phase == "research"
@@ -83,7 +75,6 @@ def test_one_step_an_evaluation_and_only_edges_of_the_phase_are_asked() -> None:
 
     chain = program((("a", "b", ask("ab")), ("b", "c", ask("bc")), ("c", "d", ask("cd"))))
     one = scenario(reply("", ("read_file", {})), of=chain)
-    one.step()
     while not one.records(r.ModelResponded):
         one.step()
     assert moves(one) == [("a", "b")], "the answer"
@@ -95,21 +86,25 @@ def test_one_step_an_evaluation_and_only_edges_of_the_phase_are_asked() -> None:
     assert moves(one)[2:] == [("c", "d")], "the second answer"
 
 
-def test_the_first_true_edge_in_the_order_of_the_list_is_taken() -> None:
-    one = scenario(
-        of=program((("a", "b", lambda me: False), ("a", "c", None), ("a", "d", None), ("b", "a", None)))
-    ).settle()
-    assert moves(one) == [("a", "c")]
-
-
-def test_a_call_after_one_that_changed_the_phase_is_held_to_the_new_phase() -> None:
-    one = scenario(reply("", ("check", {}), sets("plan", "p"), ("send", {}), ("check", {}))).settle()
-    assert [record.tool for record in one.records(r.ToolCallStarted)] == ["check", "send"]
+@pytest.mark.parametrize(
+    ("calls", "started", "rejected"),
+    [
+        ([("check", {}), sets("plan", "p"), ("send", {}), ("check", {})], ["check", "send"], "check"),
+        ([("read_file", {}), ("send", {}), sets("plan", "p")], ["read_file"], "send"),
+    ],
+    ids=["held to the new phase", "not permitted by a later call"],
+)
+def test_a_call_is_held_to_the_phase_that_those_before_it_lead_to(
+    calls: list[Any], started: list[str], rejected: str
+) -> None:
+    one = scenario(reply("", *calls)).settle()
+    assert [record.tool for record in one.records(r.ToolCallStarted)] == started
     (refused,) = one.records(r.ToolCallRejected)
-    assert refused.tool == "check"
-    _, here, offer = refused.sentence.partition("You are in your phase research. You may use: ")
-    assert here
-    assert ("send" in offer, "check" in offer) == (True, False)
+    assert refused.tool == rejected
+    _, phase, offer = refused.sentence.partition(" You are in your phase ")
+    assert phase
+    assert (rejected in offer) is False
+    assert moves(one) == [("planning", "research")]
 
 
 def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
@@ -193,14 +188,9 @@ def test_what_a_tool_may_not_change_makes_its_result_a_failure_that_reports_it(v
 def test_a_changed_program_keeps_what_fits() -> None:
     one = scenario(reply("", sets("plan", "p"), sets("data", [1]))).settle()
     text = {"type": "string"}
-    one.rules = with_program(
-        program(
-            (("start", "end", lambda me: False),),
-            defaults={"plan": "", "data": "none", "new": 0},
-            schema={"plan": text, "data": text, "new": {"type": "integer"}},
-        )
-    )
-    one.router = lambda question: ENDS if len(question["turns"]) > 1 else route(None, "executor")
+    schema = {"plan": text, "data": text, "new": {"type": "integer"}}
+    changed = {"plan": "", "data": "none", "new": 0}
+    one.rules = with_program(program((("start", "end", lambda me: False),), defaults=changed, schema=schema))
     one.converse("go on")
     assert state_of(one).phase == "start"
     assert state_of(one).values == {"plan": "p", "data": "none", "new": 0}
@@ -213,28 +203,11 @@ def test_a_schema_of_several_types_is_not_looked_at() -> None:
     assert fits(1, {"type": ["string", "null"]})
 
 
-def test_the_state_is_written_and_read_whole_and_a_fork_takes_it_along() -> None:
-    one = scenario(
-        reply("", sets("plan", "p"), ("send", {})),
-        of=program(
-            (("planning", "research", lambda me: me.plan), ("planning", "lost", lambda me: me.no)),
-            defaults={"plan": "", "none": 0, "no": False},
-            scopes={},
-        ),
-    )
-    while not one.records(r.AgentPhaseChanged):
-        one.step()
-    encoded = CONVERSATION.encode_decisions(one.journal)
-    read, length, fault = CONVERSATION.decode_lines(encoded)
-    assert (length, fault) == (len(encoded), None)
-    assert fold(ID, read) == one.conversation
-    checkpoint = StateSnapshot.of(one.conversation)
-    again, _, _ = CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[checkpoint]]))
-    assert again == [checkpoint]
+def test_a_fork_takes_the_state_along() -> None:
+    one = scenario(reply("", sets("plan", "p"))).settle()
     forked = of_fork(one.conversation, one.now, id=ConversationId("d" * 64), address={}, title="other")
     assert forked.agent_states == one.conversation.agent_states
-    assert forked.agent_states["executor"].values == {"plan": "p", "none": 0, "no": False}
-    one.settle()
+    assert forked.agent_states["executor"].values == {"plan": "p", "data": []}
 
 
 def test_a_call_that_one_before_it_makes_room_for_waits_for_that() -> None:
@@ -272,18 +245,9 @@ def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_i
     reported = dataclasses.replace(writer, program=program(edges, scopes={}, has_triggers=True))
     one.rules = dataclasses.replace(one.rules, roster={**one.rules.roster, writer.slug: reported})
     one.converse("Make it good", addressed=(NAME,))
-    assert [record.content for record in one.records(r.ToolCallCompleted)] in (
-        ["plan is set."],
-        ["You are in planning now."],
-    )
+    (done,) = one.records(r.ToolCallCompleted)
+    assert done.content == ("plan is set." if call[0] == "set_state" else "You are in planning now.")
     assert [record.speaker for record in one.records(r.RoundClosed)][:2] == ["writer", "checker"]
-
-
-def test_a_call_is_not_permitted_by_a_later_call() -> None:
-    scopes = {"send": Scope(phases=frozenset({"research"}))}
-    one = scenario(reply("", ("read_file", {}), ("send", {}), sets("plan", "p")), of=program(scopes=scopes)).settle()
-    assert [record.tool for record in one.records(r.ToolCallRejected)] == ["send"]
-    assert moves(one) == [("planning", "research")]
 
 
 def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpoint_larger() -> None:
@@ -292,27 +256,19 @@ def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpo
     own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
     known = with_program(program(edges, links={"to_helper": link("helper")}, **own))
     helper = dataclasses.replace(known.roster[Slug("helper")], program=program(edges, **own))
-    models = model_by_agent(
-        executor=[reply("", sets("n", 1), ("to_helper", {"message": "look"})), reply("", sets("n", 0))],
-        helper=[reply("", sets("n", 1))],
-    )
-    one = Scenario(
-        Router(WAITS), models, config=dataclasses.replace(known, roster={**known.roster, helper.slug: helper})
-    )
+    steps = [reply("", sets("n", 1), ("to_helper", {"message": "look"})), reply("", sets("n", 0))]
+    models = model_by_agent(executor=steps, helper=[reply("", sets("n", 1))])
+    config = dataclasses.replace(known, roster={**known.roster, helper.slug: helper})
+    one = Scenario(one_turn("executor", "execute"), models, config=config)
     records, checkpoints = [], []
     for _ in range(2):
         for _ in range(40):
-            one.router, before = (
-                Router(route("execute" if not one.journal else None, "executor"), WAITS),
-                len(one.journal),
-            )
+            before = len(one.journal)
             one.converse("again")
         records.append(len(CONVERSATION.encode_decisions(one.journal[before:])))
-        state = dataclasses.replace(
-            StateSnapshot.of(one.conversation).state, seen={}, history=None, recent=(), window=Window()
-        )
-        taken = dataclasses.replace(StateSnapshot.of(one.conversation), state=state)
-        checkpoints.append(len(CONVERSATION.encode_decisions([[taken]])))
+        whole = StateSnapshot.of(one.conversation)
+        state = dataclasses.replace(whole.state, seen={}, history=None, recent=(), window=Window())
+        checkpoints.append(len(CONVERSATION.encode_decisions([[dataclasses.replace(whole, state=state)]])))
     assert len(one.records(r.AgentPhaseChanged)) == 80 * 3
     assert {*one.conversation.agent_states} == {"executor"}
     assert len(state_of(one).history) == HISTORY

@@ -1,13 +1,20 @@
-"""Slugs match exactly, then without case, then kebab-cased; who is who in the circle."""
+"""Agents by name, users by role; what records state that something cost, and for whom work is done."""
 
 import dataclasses
 
 import pytest
 
-from tenex.core.config import Expectation, Limits, PeerGroup, Policy, Role
-from tenex.core.ids import PublicKey, Slug
+from tenex.core import records as r
+from tenex.core.config import Expectation, Limits, PeerGroup, Role
+from tenex.core.conversation import Conversation
+from tenex.core.costs import ROUTER, cost_of, model_of, spender_of
+from tenex.core.ids import ConversationId, Millis, PublicKey, RunId, Slug
+from tenex.core.messages import NO_USAGE, ModelStep, Usage
 from tenex.core.phases import Phase
+from tenex.core.trust import least_trusted, may_reach
 from tests.fakes.scenario import agent, rules
+
+from .kit import message
 
 KEY = str(agent("executor").pubkey)
 NPUB = "npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"
@@ -38,14 +45,9 @@ def test_an_agent_is_found_by_the_name_that_is_shown_unless_two_have_it() -> Non
     assert one.find("ada lovelace") == ada
     other = dataclasses.replace(agent("tester"), name="Ada Lovelace")
     assert dataclasses.replace(one, roster={**one.roster, Slug("tester"): other}).find("Ada Lovelace") is None
-
-
-def test_an_exact_slug_goes_before_one_that_only_looks_like_it() -> None:
-    base = rules()
     both = {Slug("Executor"): agent("Executor"), Slug("executor"): agent("executor")}
-    config = Policy(roster=both, tools=base.tools, project=base.project)
-    assert config.find("Executor") == both[Slug("Executor")]
-    assert config.find("executor") == both[Slug("executor")]
+    exact = dataclasses.replace(base, roster=both)
+    assert [exact.find(slug) for slug in both] == list(both.values()), "an exact slug goes before one like it"
 
 
 def test_roles_in_the_circle() -> None:
@@ -60,3 +62,79 @@ def test_an_expectation_of_a_phase_goes_before_the_default() -> None:
     limits = Limits(expectations={Phase.CHORES: short})
     assert limits.expectation(Phase.CHORES) is short
     assert limits.expectation(Phase.EXECUTE) is limits.default_expectation
+
+
+PAID = Usage(input_tokens=7, output_tokens=3, cost_usd=0.5)
+AT = Millis(1)
+RUN = RunId("turn-2.security-expert")
+
+
+def paid(kind: type[r.Record]) -> r.Record:
+    """A record of that kind that cost something; its other fields hold nothing."""
+    lacking = [field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]
+    given = dict.fromkeys(lacking, "") | {"seq": 1, "at": AT, "usage": PAID, "model": "big"}
+    return kind(**given | ({"run": RUN} if "run" in lacking else {}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [r.ModelReprompted, r.RetryScheduled, r.RunEnded, r.RouteRejected, r.Routed])
+def test_every_record_of_a_cost_states_how_much_which_model_and_for_whom(kind: type[r.Record]) -> None:
+    record = paid(kind)
+    assert (cost_of(record), model_of(record)) == (PAID, "big")
+    assert spender_of(record) == ("security-expert" if hasattr(record, "run") else ROUTER)
+    fields = {name: {field.name for field in dataclasses.fields(known)} for name, known in r.RECORDS.items()}
+    assert [name for name, have in fields.items() if "usage" in have and "model" not in have] == []
+
+
+def test_a_step_holds_its_cost_and_other_records_none() -> None:
+    step = r.ModelResponded(seq=1, at=AT, run=RUN, step=ModelStep(model="small", usage=PAID))
+    assert (cost_of(step), model_of(step), spender_of(step)) == (PAID, "small", "security-expert")
+    due = r.RetryDue(seq=1, at=AT, run=None)
+    assert (cost_of(due), model_of(due), spender_of(due)) == (NO_USAGE, "", ROUTER)
+
+
+OWNER, MEMBER, GUEST = Role.OWNER, Role.MEMBER, Role.GUEST
+
+
+def talked(*roles: Role | None) -> Conversation:
+    """A conversation in which users with these roles have written, the last but the first two long ago."""
+    conversation = Conversation(ConversationId("c" * 64))
+    wrote = [message(seq, author=PublicKey(f"{role}"), role=role) for seq, role in enumerate(roles)]
+    conversation.messages, conversation.recent = tuple(wrote[:2]), tuple(wrote[1:])
+    return conversation
+
+
+@pytest.mark.parametrize(
+    ("roles", "least"),
+    [
+        ([], None),
+        ([None], None),
+        ([OWNER], OWNER),
+        ([OWNER, MEMBER], MEMBER),
+        ([MEMBER, OWNER], MEMBER),
+        ([GUEST, None, OWNER, MEMBER], GUEST),
+    ],
+)
+def test_work_is_done_on_behalf_of_the_least_privileged_user(roles: list[Role | None], least: Role | None) -> None:
+    person = least_trusted(talked(*roles))
+    assert (person.role if person else None) == least
+
+
+@pytest.mark.parametrize(
+    ("lesson", "roles", "reaches"),
+    [
+        (OWNER, [OWNER], True),
+        (OWNER, [MEMBER], True),
+        (MEMBER, [MEMBER], True),
+        (MEMBER, [GUEST], True),
+        (MEMBER, [OWNER], False),
+        (MEMBER, [MEMBER, OWNER], False),
+        (GUEST, [MEMBER], False),
+        (GUEST, [GUEST], True),
+        (MEMBER, [], False),
+        (None, [OWNER], True),
+    ],
+)
+def test_a_lesson_reaches_no_one_who_may_do_more_than_its_source(
+    lesson: Role | None, roles: list[Role], reaches: bool
+) -> None:
+    assert may_reach(lesson, talked(*roles)) is reaches

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.config import Role
 from tenex.core.context.window import (
     LEAST,
     PAST_CHARACTERS,
@@ -25,10 +24,11 @@ from tenex.core.context.window import (
     tokens,
     weight,
 )
-from tenex.core.ids import CallId, EventId, Millis, PublicKey, Slug, TurnId
+from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, UserText
 from tenex.core.phases import Phase
-from tenex.core.state.run import Message, OrchestratorTurn
+
+from .kit import message, turn
 
 REQUEST = UserText(author="alice", text="build it " + "r" * 2_000)
 PART = Note(title="Your part", text="build")
@@ -212,59 +212,29 @@ def test_a_text_cut_in_bytes_is_whole_or_keeps_to_them(text: str, limit: int) ->
     assert short == text if weight(text) <= limit else weight(short) <= max(limit, 64)
 
 
-def message(seq: int, text: str) -> Message:
-    return Message(
-        seq=seq,
-        at=Millis(seq),
-        event_id=EventId(f"{seq:064x}"),
-        author=PublicKey("a" * 64),
-        name="alice",
-        text=text,
-        phase=Phase.CHAT,
-        role=Role.OWNER,
-    )
-
-
-def turn(seq: int, phase: Phase, summary: str) -> OrchestratorTurn:
-    return OrchestratorTurn(
-        turn_id=TurnId(f"turn-{seq}"),
-        seq=seq,
-        timestamp=Millis(seq),
-        phase=phase,
-        agents=(Slug("executor"),),
-        reason="",
-        summary=summary,
-        is_completed=True,
-    )
-
-
 def test_of_a_cycle_the_request_and_the_last_word_on_each_phase_are_remembered() -> None:
     turns = [
-        turn(4, Phase.EXECUTE, "executor: first try"),
-        turn(5, Phase.VERIFICATION, "executor [issues]: broken"),
-        turn(6, Phase.EXECUTE, "executor: wrote\n a.py"),
-        turn(7, Phase.VERIFICATION, "executor [verified]: works"),
-        turn(8, Phase.REFLECTION, "executor: I learned"),
+        turn(4, Phase.EXECUTE, summary="executor: first try"),
+        turn(5, Phase.VERIFICATION, summary="executor [issues]: broken"),
+        turn(6, Phase.EXECUTE, summary="executor: wrote\n a.py"),
+        turn(7, Phase.VERIFICATION, summary="executor [verified]: works"),
+        turn(8, Phase.REFLECTION, summary="executor: I learned"),
     ]
     (past,) = remembered((), 1, [message(2, "Build it"), message(3, "in Python")], turns)
-    assert past == PastCycle(
-        cycle=1,
-        since=2,
-        request="Build it",
-        done=("execute: executor: wrote a.py", "verification: executor [verified]: works"),
-    )
+    done = ("execute: executor: wrote a.py", "verification: executor [verified]: works")
+    assert past == PastCycle(cycle=1, since=2, request="Build it", done=done)
 
 
 def test_a_cycle_in_which_no_one_worked_leaves_nothing() -> None:
-    known = remembered((), 1, [message(1, "x")], [turn(2, Phase.CHAT, "pm: hello")])
+    known = remembered((), 1, [message(1, "x")], [turn(2, Phase.CHAT, summary="pm: hello")])
     assert remembered(known, 2, [message(3, "y")], []) is known
-    assert remembered((), 2, [message(3, "y")], [turn(4, Phase.REFLECTION, "pm: learned")]) == ()
+    assert remembered((), 2, [message(3, "y")], [turn(4, Phase.REFLECTION, summary="pm: learned")]) == ()
 
 
 def test_what_is_remembered_is_bounded() -> None:
     past: tuple[PastCycle, ...] = ()
     for cycle in range(1, 100):
-        turns = [turn(n, phase, "s" * 100_000) for n, phase in enumerate(Phase)]
+        turns = [turn(n, phase, summary="s" * 100_000) for n, phase in enumerate(Phase)]
         past = remembered(past, cycle, [message(1, "\n" * 10_000 + "r" * 100_000)], turns)
     assert [reported.cycle for reported in past] == list(range(100 - PAST_CYCLES, 100))
     assert all(len(reported.request) <= PAST_CHARACTERS for reported in past)

@@ -1,4 +1,4 @@
-"""Missions in the core: what each signal leads to, whatever comes when; and going on, going back, giving up."""
+"""Missions: what each signal leads to, whatever comes when; begun by a mention, continued, taken back, given up."""
 
 import dataclasses
 from typing import Any
@@ -13,9 +13,10 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.decide.rollback import state_at
 from tenex.core.effects import Key, ModelCall, NodeRun, Route, Timer, Work
+from tenex.core.errors import UsageError
 from tenex.core.graph import END, Edge, TransitionGraph
-from tenex.core.ids import ConversationId, Millis
-from tenex.core.mission_config import MissionRule, NodeRule
+from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.mission_config import Beginning, MissionRule, NodeRule
 from tenex.core.pending import pending
 from tenex.core.signals import (
     ClockJumped,
@@ -34,20 +35,14 @@ from tenex.core.signals import (
 from tenex.core.state.mission import Mission
 from tenex.core.state.rollback import of_fork
 from tenex.store.format import CONVERSATION
+from tenex.workflows.missions.decide import ANNOUNCED
+from tenex.workflows.speakers import TransitionGraph as Rounds
 from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
+from tests.fakes.workflows import TRIO, workflow, workflow_policy
 
-GRAPH = TransitionGraph(
-    nodes=("First", "Second", "Repair"),
-    initial="First",
-    edges=(
-        Edge("First", "Second"),
-        Edge("First", END),
-        Edge("First", "Repair"),
-        Edge("Second", "First"),
-        Edge("Second", END),
-        Edge("Repair", "Second"),
-    ),
-)
+WAYS = {"First": ("Second", END, "Repair"), "Second": ("First", END), "Repair": ("Second",)}
+EDGES = tuple(Edge(source, target) for source, targets in WAYS.items() for target in targets)
+GRAPH = TransitionGraph(nodes=tuple(WAYS), initial="First", edges=EDGES)
 RULE = MissionRule(
     graph=GRAPH,
     nodes={
@@ -58,10 +53,15 @@ RULE = MissionRule(
     tracked=frozenset({"current_phase", "phases_completed"}),
 )
 STATE = {"n": 0, "current_phase": "", "phases_completed": []}
+PAUSE, GO_ON = PauseRequested(by="bob", reason="lunch"), ContinueRequested(by="bob")
 
 
 def config(**limits: Any) -> Policy:
     return dataclasses.replace(rules(limits=Limits(**limits)), missions={"m": RULE})
+
+
+def requested(workflow: str = "m", node: str = "First") -> MissionRequested:
+    return MissionRequested(workflow=workflow, node=node, data={"x": 1}, state=STATE, by="alice")
 
 
 class MissionScenario(Scenario):
@@ -72,7 +72,7 @@ class MissionScenario(Scenario):
 
     def begin(self) -> "MissionScenario":
         """Open the mission at its first node."""
-        self.handle(MissionRequested(workflow="m", node="First", data={"x": 1}, state=STATE, by="alice"))
+        self.handle(requested())
         return self
 
     @property
@@ -109,19 +109,15 @@ class MissionScenario(Scenario):
     def status(self) -> str:
         return self.conversation.status
 
-    def last_message(self) -> str:
-        """The text of the last message sent."""
-        return str(self.records(r.MessageSent)[-1].text)
+    def left(self, part: str = "node-close") -> int:
+        """The time until the timer of that part fires."""
+        return self.missions_timers()[part].due - self.now
 
 
-def test_a_mission_that_is_open_is_not_begun_again() -> None:
-    scenario = MissionScenario().begin()
-    assert scenario.handle(MissionRequested(workflow="m", node="First", data={}, state=STATE, by="bob")) == []
-    for workflow, node in (("other", "First"), ("m", "Ghost")):
-        assert (
-            MissionScenario().handle(MissionRequested(workflow=workflow, node=node, data={}, state=STATE, by="bob"))
-            == []
-        )
+def test_a_mission_that_is_open_is_not_begun_again_and_none_that_is_not_configured() -> None:
+    assert MissionScenario().begin().handle(requested()) == []
+    for signal in (requested("other"), requested(node="Ghost")):
+        assert MissionScenario().handle(signal) == []
 
 
 def test_an_undeclared_edge_is_the_nodes_failure_and_names_what_is_permitted() -> None:
@@ -130,7 +126,7 @@ def test_an_undeclared_edge_is_the_nodes_failure_and_names_what_is_permitted() -
     scenario.handle(NodeReturned(key=scenario.run.key, to="Repair", state=scenario.mission.state))
     assert scenario.mission.outcome == "failed"
     assert scenario.mission.kind == "UndeclaredEdge"
-    assert "Second cannot be followed by Repair; it may be followed by: First, END." in scenario.last_message()
+    assert "Second cannot be followed by Repair; it may be followed by: First, END." in scenario.sent_texts()[-1]
 
 
 def test_a_failure_for_good_takes_the_error_edge_with_the_reason() -> None:
@@ -145,76 +141,64 @@ def test_a_failure_for_good_takes_the_error_edge_with_the_reason() -> None:
 
 def test_a_transient_failure_is_retried_with_the_configured_delays_and_then_final() -> None:
     scenario = MissionScenario().begin()
-    waits = []
-    for attempt in (1, 2):
+    for attempt, delay in ((1, 1_000), (2, 4_000)):
         before = scenario.run.key
         scenario.fails("world")
         assert before not in pending(scenario.conversation)
-        timer = scenario.missions_timers()["node-retry"]
-        waits.append(timer.due - scenario.now)
-        scenario.now = timer.due
-        scenario.handle(TimerFired(key=timer.key))
+        assert scenario.left("node-retry") == delay
+        scenario.fire("node-retry")
         assert (scenario.run.attempt, scenario.run.node) == (attempt, "First")
-    assert waits == [1_000, 4_000]
     scenario.fails("world")
     assert scenario.run.node == "Repair"
 
 
-def test_the_deadline_counts_work_and_neither_waits_nor_pauses() -> None:
+def test_the_deadline_counts_work_and_neither_waits_nor_pauses_nor_time_without_a_process() -> None:
     scenario = MissionScenario().begin()
     first = scenario.missions_timers()["node-close"]
     assert first.due == scenario.now + 60_000
     scenario.fails("world")
     assert "node-close" not in scenario.missions_timers()
     scenario.now = Millis(scenario.now + 500_000)
-    scenario.handle(TimerFired(key=scenario.missions_timers()["node-retry"].key))
+    scenario.fire("node-retry")
     again = scenario.missions_timers()["node-close"]
     assert again.due - first.due == pytest.approx(500_000, abs=10)
     assert again.key != first.key, "the old timer waits for the old time"
-    scenario.handle(PauseRequested(by="bob", reason="lunch"))
+    scenario.handle(PAUSE)
     scenario.now = Millis(scenario.now + 3_600_000)
-    scenario.handle(ContinueRequested(by="bob"))
+    scenario.handle(Opened())
+    scenario.handle(GO_ON)
     assert scenario.missions_timers()["node-close"].due - again.due == pytest.approx(3_600_000, abs=10)
+    left = scenario.left()
+    scenario.now = Millis(scenario.now + 3_600_000)
+    scenario.handle(Opened())
+    assert scenario.left() == pytest.approx(left, abs=10)
 
 
 def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
     scenario = MissionScenario().begin()
     scenario.ask("pay")
-    close = scenario.missions_timers()["node-close"]
-    scenario.handle(TimerFired(key=close.key))
-    returned = scenario.records(r.StepCompleted)[0]
+    scenario.fire("node-close")
+    (returned,) = scenario.records(r.StepCompleted)
     assert (returned.ok, returned.kind) == (False, "OutcomeUnknown")
     assert (scenario.run.node, scenario.run.data["error"]["kind"]) == ("Repair", "TimedOut")
-
-
-def test_time_without_a_process_in_a_pause_is_given_back_once() -> None:
-    scenario = MissionScenario().begin()
-    left = scenario.missions_timers()["node-close"].due - scenario.now
-    scenario.handle(PauseRequested(by="alice", reason="lunch"))
-    scenario.now = Millis(scenario.now + 50_000_000)
-    scenario.handle(Opened())
-    scenario.handle(ContinueRequested(by="alice"))
-    assert scenario.missions_timers()["node-close"].due - scenario.now == pytest.approx(left, abs=10)
 
 
 @pytest.mark.parametrize("by", [3_600_000, -3_600_000])
 def test_a_clock_that_is_set_in_a_pause_or_a_wait_gives_and_takes_no_time(by: int) -> None:
     scenario = MissionScenario().begin()
-    left = scenario.missions_timers()["node-close"].due - scenario.now
-    scenario.handle(PauseRequested(by="alice", reason="lunch"))
+    left = scenario.left()
+    scenario.handle(PAUSE)
     scenario.now = Millis(scenario.now + by)
     scenario.handle(ClockJumped(by=by))
-    scenario.handle(ContinueRequested(by="alice"))
-    assert scenario.missions_timers()["node-close"].due - scenario.now == pytest.approx(left, abs=10)
+    scenario.handle(GO_ON)
+    assert scenario.left() == pytest.approx(left, abs=10)
     scenario.fails("world")
-    before = scenario.missions_timers()["node-retry"].due - scenario.now
+    before = scenario.left("node-retry")
     scenario.now = Millis(scenario.now + by)
     scenario.handle(ClockJumped(by=by))
-    again = scenario.missions_timers()["node-retry"]
-    assert again.due - scenario.now == pytest.approx(before, abs=10)
-    scenario.now = again.due
-    scenario.handle(TimerFired(key=again.key))
-    assert scenario.missions_timers()["node-close"].due - scenario.now == pytest.approx(left, abs=20)
+    assert scenario.left("node-retry") == pytest.approx(before, abs=10)
+    scenario.fire("node-retry")
+    assert scenario.left() == pytest.approx(left, abs=20)
 
 
 def test_a_process_that_goes_on_knows_nothing_of_a_step_that_may_not_run_twice() -> None:
@@ -222,12 +206,9 @@ def test_a_process_that_goes_on_knows_nothing_of_a_step_that_may_not_run_twice()
     for step, replay in (("look", Replay.READ), ("put", Replay.IDEMPOTENT), ("pay", Replay.ONCE)):
         scenario.ask(step, replay)
     scenario.crash()
-    steps = scenario.run.steps
-    assert [(step.id, step.is_done, step.kind) for step in steps.values()] == [
-        ("pay", True, "OutcomeUnknown"),
-        ("look", False, ""),
-        ("put", False, ""),
-    ]
+    pay, *others = scenario.run.steps.values()
+    assert (pay.id, pay.is_done, pay.kind) == ("pay", True, "OutcomeUnknown")
+    assert [(step.id, step.is_done) for step in others] == [("look", False), ("put", False)]
 
 
 @pytest.mark.parametrize("reason", ["lunch", ""])
@@ -242,42 +223,39 @@ def test_a_pause_lets_a_step_return_and_begins_no_other(reason: str) -> None:
     assert not [effect for effect in pending(scenario.conversation).values() if isinstance(effect, NodeRun | Timer)]
     scenario.crash()
     assert scenario.is_paused(), "a restart does not continue it"
-    scenario.handle(ContinueRequested(by="bob"))
+    scenario.handle(GO_ON)
     assert scenario.run.steps["a"].result == 5
 
 
-def test_a_step_asked_for_after_the_pause_was_wanted_makes_it_begin() -> None:
+def test_a_step_asked_for_after_the_pause_was_wanted_makes_it_begin_and_one_of_the_nodes_own_is_passed() -> None:
     scenario = MissionScenario().begin()
     scenario.ask("a", Replay.READ)
-    scenario.handle(PauseRequested(by="bob", reason="lunch"))
+    scenario.handle(PAUSE)
     scenario.ask("b")
     assert not scenario.is_paused(), "a is still under way"
     scenario.done("a")
     assert scenario.is_paused()
     assert list(scenario.mission.steps) == ["a"]
+    scenario.handle(GO_ON)
+    scenario.handle(PauseRequested(by="node", reason="look at it", node=scenario.run.key, step="pause"))
+    assert scenario.is_paused()
+    scenario.handle(GO_ON)
+    assert scenario.run.steps["pause"].ok
 
 
 def test_a_pause_that_was_wanted_is_kept_through_a_crash_and_a_failure() -> None:
     scenario = MissionScenario().begin()
     scenario.ask("pay")
-    scenario.handle(PauseRequested(by="bob", reason="lunch"))
+    scenario.handle(PAUSE)
     scenario.crash()
     assert scenario.is_paused(), "what was under way is over"
     for who in ("world", "author"):
         scenario = MissionScenario().begin()
         scenario.ask("look", Replay.READ)
-        scenario.handle(PauseRequested(by="bob", reason="lunch"))
+        scenario.handle(PAUSE)
         scenario.fails(who)
         assert scenario.is_paused()
         assert scenario.records(r.MissionPaused)[0].by == "bob"
-
-
-def test_a_pause_of_the_nodes_own_is_passed_when_it_goes_on() -> None:
-    scenario = MissionScenario().begin()
-    scenario.handle(PauseRequested(by="node", reason="look at it", node=scenario.run.key, step="pause"))
-    assert scenario.is_paused()
-    scenario.handle(ContinueRequested(by="bob"))
-    assert scenario.run.steps["pause"].ok
 
 
 def test_stop_pauses_continue_resumes_new_ends_it_and_messages_are_kept() -> None:
@@ -286,21 +264,21 @@ def test_stop_pauses_continue_resumes_new_ends_it_and_messages_are_kept() -> Non
     run = scenario.run
     scenario.user_writes("how is it going?")
     assert scenario.run.key == run.key
-    assert "is at work in First" in scenario.last_message()
+    assert "is at work in First" in scenario.sent_texts()[-1]
     scenario.user_writes("/quick")
-    assert "no quality gates" in scenario.last_message()
+    assert "no quality gates" in scenario.sent_texts()[-1]
     scenario.user_writes("/stop")
     assert scenario.is_paused()
-    assert "Stopped: the mission m" in scenario.last_message()
+    assert scenario.sent_texts()[-1] == "Stopped: the mission m. `/continue` goes on, `/new` ends it."
     assert scenario.mission.steps["pay"].kind == "OutcomeUnknown"
     scenario.user_writes("hello?")
-    assert "is paused at First" in scenario.last_message()
+    assert "is paused at First" in scenario.sent_texts()[-1]
     assert scenario.status() == "waiting"
     assert not any(isinstance(effect, Route | ModelCall) for effect in pending(scenario.conversation).values())
     scenario.user_writes("/continue")
     assert scenario.run.node == "First"
     scenario.user_writes("/status")
-    assert "is at work in First" in scenario.last_message()
+    assert "is at work in First" in scenario.sent_texts()[-1]
     scenario.user_writes("/new")
     assert scenario.mission.outcome == "stopped"
     assert scenario.status() == "ended"
@@ -321,16 +299,13 @@ def test_the_limit_of_nodes_asks_first_and_counts_from_zero_when_continued() -> 
     assert not scenario.is_paused()
 
 
-def test_a_node_that_takes_too_many_steps_fails() -> None:
+def test_a_node_that_takes_too_many_steps_or_returns_while_one_is_under_way_fails() -> None:
     scenario = MissionScenario(config(steps_per_node=2)).begin()
     for step in ("a", "b"):
         scenario.ask(step)
         scenario.done(step)
     scenario.ask("c")
     assert scenario.run.data["error"]["kind"] == "TooManySteps"
-
-
-def test_a_node_that_returns_while_a_step_is_under_way_fails() -> None:
     scenario = MissionScenario().begin()
     scenario.ask("forgotten")
     scenario.returns("Second")
@@ -348,18 +323,18 @@ def test_a_mission_whose_workflow_or_node_is_gone_waits_for_it_and_loses_nothing
         scenario.crash()
         assert scenario.is_paused()
         scenario.rules = known
-        scenario.handle(ContinueRequested(by="bob"))
+        scenario.handle(GO_ON)
         assert scenario.run.steps["a"].result == 1
     scenario.fails("operator")
     assert scenario.is_paused()
-    scenario.handle(ContinueRequested(by="bob"))
+    scenario.handle(GO_ON)
     scenario.rules = dataclasses.replace(known, missions={"m": less})
     scenario.returns("Second")
     assert scenario.is_paused(), "a node that is not known any more has no edges to check"
     scenario.rules = known
-    scenario.handle(ContinueRequested(by="bob"))
+    scenario.handle(GO_ON)
     scenario.rules = dataclasses.replace(known, missions={})
-    scenario.handle(TimerFired(key=scenario.missions_timers()["node-close"].key))
+    scenario.fire("node-close")
     assert scenario.is_paused()
 
 
@@ -389,9 +364,7 @@ def test_a_rollback_to_every_record_continues_to_the_end() -> None:
         then = state_at(ID, whole, to)
         again = MissionScenario()
         again.journal, again.conversation = [tuple(whole)], fold(ID, whole)
-        if not again.handle(RollBack(to=then.next_seq - 1, then=then, by="bob")):
-            continue
-        if not then.has_mission:
+        if not again.handle(RollBack(to=then.next_seq - 1, then=then, by="bob")) or not then.has_mission:
             continue
         assert again.mission.is_paused
         assert again.mission.node == then.mission.node  # type: ignore[union-attr]
@@ -401,11 +374,9 @@ def test_a_rollback_to_every_record_continues_to_the_end() -> None:
         assert again.mission.state["n"] == then.mission.state["n"]  # type: ignore[union-attr]
         while again.mission.is_open:
             again.returns("Second" if again.run.node == "Repair" else END)
-        assert again.refold() == again.conversation
 
 
-# ---- any order of signals --------------------------------------------------------------------------------------------
-
+SIGNALS: list[Signal] = [PAUSE, GO_ON, Opened(), requested()]
 _names = st.sampled_from(["a", "b", "c"])
 _state = st.fixed_dictionaries({"n": st.integers(0, 3)}).map(lambda n: {**STATE, **n})
 
@@ -421,25 +392,11 @@ def signals(draw: st.DrawFn, conversation: Conversation) -> Signal:
         st.builds(StepRequested, node=st.just(key), step=_names, replay=st.sampled_from(Replay)),
         st.builds(StepFinished, node=st.just(key), step=_names, ok=st.booleans(), state=_state),
         st.builds(NodeReturned, key=st.just(key), to=st.sampled_from([*GRAPH.nodes, END, "Ghost"]), state=_state),
-        st.builds(
-            NodeFailed,
-            key=st.just(key),
-            who=st.sampled_from(["world", "author", "operator"]),
-            kind=st.just("E"),
-            message=st.just("e"),
+        st.sampled_from(
+            [NodeFailed(key=key, who=who, kind="E", message="e") for who in ("world", "author", "operator")]
         ),
-        st.builds(PauseRequested, by=st.just("bob"), reason=st.just("r")),
         st.builds(PauseRequested, by=st.just("n"), reason=st.just("r"), node=st.just(key), step=_names),
-        st.builds(ContinueRequested, by=st.just("bob")),
-        st.just(Opened()),
-        st.builds(
-            MissionRequested,
-            workflow=st.just("m"),
-            node=st.just("First"),
-            data=st.just({}),
-            state=_state,
-            by=st.just("x"),
-        ),
+        *[st.sampled_from(SIGNALS)] * 3,
     ]
     if timers:
         kinds.append(st.builds(TimerFired, key=st.sampled_from(timers)))
@@ -487,3 +444,169 @@ def test_any_order_of_signals_keeps_the_state_sound(data: st.DataObject) -> None
 @settings(max_examples=800)
 def test_any_long_order_of_signals_keeps_the_state_sound(data: st.DataObject) -> None:
     check_drawn_signals(data)
+
+
+KEY = PublicKey("e" * 64)
+
+
+def beginning(text: str) -> Beginning:
+    """A message that states no more than `@m` is of no use."""
+    if text == "@m":
+        raise UsageError("Say more.")
+    return Beginning(node="First", data={"x": len(text)}, state=STATE)
+
+
+MINE = dataclasses.replace(RULE, pubkey=KEY, begin=beginning)
+
+
+def mine(**limits: Any) -> Policy:
+    """The usual roster, with one mission that users can begin."""
+    return dataclasses.replace(config(**limits), missions={"m": MINE})
+
+
+def begun(rules: Policy | None = None) -> MissionScenario:
+    scenario = MissionScenario(rules or mine())
+    scenario.user_writes("@m count", addressed=("m",))
+    return scenario
+
+
+def tags(record: r.MessageSent) -> dict[str, str]:
+    return {tag[0]: tag[1] for tag in record.tags}
+
+
+def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
+    scenario = begun()
+    assert (scenario.mission.by, scenario.mission.is_alone, scenario.run.data) == ("alice", True, {"x": 8})
+    scenario.returns("Second")
+    scenario.returns(END, {"ok": True})
+    ended = 'The mission m has ended. Its result: {"ok": true}'
+    assert scenario.sent_texts() == ["Now in first", "Now in second", ended]
+    assert {record.speaker for record in scenario.records(r.MessageSent)} == {KEY}
+    *others, last = [tags(record) for record in scenario.records(r.MessageSent)]
+    assert (others, last) == ([{"workflow": "m"}] * 2, {"workflow": "m", "close-reason": "finished"})
+    assert (scenario.status(), scenario.records(r.Ended)[-1].reason) == ("ended", "the mission m finished")
+    assert not scenario.records(r.RouteRequested), "no model was asked"
+
+
+@pytest.mark.parametrize(("last", "where"), [(0, "m at First."), (1, "m at Second, finished.")])
+def test_who_goes_back_is_notified_where_the_mission_was(last: int, where: str) -> None:
+    scenario = begun()
+    ends = [scenario.conversation.next_seq - 1]
+    scenario.returns("Second")
+    scenario.returns(END)
+    ends.append(scenario.conversation.next_seq - 1)
+    scenario.user_writes("and now?")
+    then = state_at(ID, scenario.records(), ends[last])
+    scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="bob"))
+    assert f"we are {where} Nothing that a turn did is undone." in scenario.sent_texts()[-1]
+
+
+@pytest.mark.parametrize("between", ["", "crash", "/new", "/continue"])
+def test_what_is_written_after_a_refusal_begins_it_and_no_router_is_asked(between: str) -> None:
+    scenario = MissionScenario(mine())
+    for _ in range(2):
+        scenario.user_writes("@m", addressed=("m",))
+        assert scenario.sent_texts()[-1] == "The mission m cannot begin: Say more. Correct it and write it here again."
+    if between == "crash":
+        scenario.crash()
+    elif between:
+        scenario.user_writes(between)
+        assert scenario.sent_texts()[-1].startswith("The mission m has not begun.")
+    scenario.user_writes("count")
+    assert (scenario.mission.by, scenario.run.data, scenario.status()) == ("alice", {"x": 5}, "active")
+    assert len(scenario.records(r.MissionRefused)) == 2
+    assert not scenario.records(r.RouteRequested)
+    scenario.returns(END)
+    scenario.user_writes("once more")
+    assert "To run it again, mention @m in a new note" in scenario.sent_texts()[-1]
+
+
+def test_pause_lets_the_step_return_continue_goes_on_and_new_ends_it() -> None:
+    scenario = begun()
+    scenario.ask("a")
+    scenario.user_writes("/pause")
+    assert "as soon as the step under way has returned" in scenario.sent_texts()[-1]
+    scenario.user_writes("/continue")
+    assert "is at work" in scenario.sent_texts()[-1]
+    scenario.done("a")
+    assert scenario.is_paused()
+    assert (
+        scenario.sent_texts()[-1] == "The mission m is paused at First: alice asks for it. `/continue` lets it go on."
+    )
+    sent = len(scenario.sent_texts())
+    scenario.user_writes("/pause")
+    assert scenario.sent_texts()[sent:] == ["The mission m is paused at First: alice asks for it."]
+    scenario.user_writes("/continue")
+    assert (scenario.is_paused(), scenario.sent_texts()[-1]) == (False, "The mission goes on.")
+    sent = len(scenario.sent_texts())
+    scenario.user_writes("/pause")
+    assert scenario.is_paused(), "with nothing under way it pauses at once"
+    assert len(scenario.sent_texts()) == sent + 1, "and no one is notified to wait for it"
+    scenario.user_writes("/new")
+    assert scenario.sent_texts()[-1] == "The mission m has ended: alice ended it."
+    assert tags(scenario.records(r.MessageSent)[-1])["close-reason"] == "stopped"
+
+
+@pytest.mark.parametrize("text", ["again, please", "@m again", "/continue", "/retry", "/new"])
+def test_who_writes_after_the_end_is_notified_how_to_run_it_again(text: str) -> None:
+    scenario = begun()
+    scenario.returns(END, 1)
+    scenario.user_writes(text, addressed=("m",) if "@m" in text else ())
+    assert scenario.sent_texts()[-1] == "The mission m has ended (finished). To run it again, mention @m in a new note."
+    assert scenario.status() == "ended"
+    scenario.user_writes("/status")
+    assert scenario.sent_texts()[-1].startswith("The mission m has ended (finished).")
+    assert (scenario.records(r.RouteRequested), len(scenario.records(r.MissionOpened))) == ([], 1)
+
+
+def test_a_mission_and_a_workflow_of_speakers_do_not_begin_each_other() -> None:
+    graph = Rounds.sequence(list(TRIO))
+    both = dataclasses.replace(workflow_policy(workflow(graph), config=mine()))
+    scenario = MissionScenario(both)
+    scenario.user_writes("@review @m", addressed=("review", "m"))
+    assert scenario.conversation.workflow is not None
+    assert scenario.conversation.mission is None
+    other = MissionScenario(both)
+    other.user_writes("@m @review", addressed=("m", "review"))
+    assert (other.mission.workflow, other.conversation.workflow) == ("m", None)
+
+
+@pytest.mark.parametrize(
+    ("who", "kind", "remedy"),
+    [
+        ("author", "ValueError", "The author of its code has to fix that; then mention @m in a new note."),
+        ("world", "ConnectionError", "That may pass by itself; to try again, mention @m in a new note."),
+        ("author", "OutcomeUnknown", "Somebody has to look at what that step did; then mention @m in a new note."),
+    ],
+)
+def test_a_failure_states_who_has_to_do_what(who: Any, kind: str, remedy: str) -> None:
+    scenario = begun()
+    scenario.returns("Second")  # which is not tried again, and has no node that follows its failure
+    scenario.handle(NodeFailed(key=scenario.run.key, who=who, kind=kind, message="it broke"))
+    assert scenario.sent_texts()[-1] == f"The mission m has failed: Second: it broke. {remedy}"
+    last = tags(scenario.records(r.MessageSent)[-1])
+    assert (last["close-reason"], last["error"]) == ("failed", "mission")
+
+
+def test_a_mission_whose_node_is_gone_waits_for_the_operator() -> None:
+    scenario = begun()
+    scenario.rules = dataclasses.replace(scenario.rules, missions={})
+    scenario.crash()
+    scenario.handle(Opened())
+    assert scenario.is_paused()
+    assert "Once the operator has fixed that, `/continue` lets it go on." in scenario.sent_texts()[-1]
+    scenario.user_writes("/continue")
+    assert "no workflow m is configured any more" in scenario.sent_texts()[-1], "and not that it goes on"
+    scenario.rules = mine()
+    scenario.user_writes("/continue")
+    assert (scenario.is_paused(), scenario.run.node) == (False, "First")
+
+
+def test_a_long_search_is_not_reported_node_by_node() -> None:
+    scenario = begun()
+    for _ in range(ANNOUNCED):
+        scenario.returns("Second")
+        scenario.returns("First")
+    reported = [record.text for record in scenario.records(r.MessageSent) if record.purpose == "announcement"]
+    assert len(reported) == ANNOUNCED
+    assert "`/status` shows the current one" in reported[-1]

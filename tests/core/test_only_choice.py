@@ -214,4 +214,3 @@ def test_without_the_setting_the_router_is_asked_each_time_and_there_is_no_such_
     scenario = Scenario(router, model_by_phase(chat=[hand_over(), reply("well")]), config=config).converse("hello")
     assert "There is no tool hand_over" in scenario.records(r.ToolCallRejected)[0].sentence
     assert len(router.asked) == 2
-    assert Slug("executor") in config.roster

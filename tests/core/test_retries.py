@@ -1,4 +1,4 @@
-"""Faults of transport: tried again after the delays of the table, then held, and the user is notified once."""
+"""Faults of transport are tried again and reported once; agents that repeat themselves are stopped."""
 
 from typing import Any
 
@@ -6,12 +6,13 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.conversation import Conversation
-from tenex.core.effects import Key, ModelCall, Route, Work
+from tenex.core.effects import Effect, Key, ModelCall, Route, ToolCall, Work
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.phases import Phase
-from tenex.core.signals import ModelFailed
+from tenex.core.ports import ToolResult
+from tenex.core.signals import ModelFailed, Signal, ToolReturned
+from tenex.workflows.speakers import Always, StayTarget, Transition, TransitionGraph
 from tests.fakes.scenario import (
     WAITS,
     Router,
@@ -19,6 +20,7 @@ from tests.fakes.scenario import (
     check_idle,
     in_flight,
     model_by_phase,
+    one_turn,
     remove_agent,
     reply,
     route,
@@ -26,6 +28,7 @@ from tests.fakes.scenario import (
     scenario_at,
     step_until,
 )
+from tests.fakes.workflows import started
 
 DELAYS = Limits().retry_delays
 HOLD = Limits().hold_for
@@ -131,21 +134,9 @@ def failed(message: str = "The answer was filtered.", *, retryable: bool = False
 
 def answering(*answers: ModelStep | ModelFailed, limits: Limits | None = None) -> Scenario:
     """A scenario in which the executor's model has given these answers, the last one again and again."""
-    left = list(answers)
-
-    def router(question: dict[str, Any]) -> Any:
-        return WAITS if question["turns"] else route("execute", "executor")
-
-    def worker(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return Scenario(router, worker, config=rules(limits=limits)).converse("build it")
-
-
-def retry(scenario: Scenario) -> Scenario:
-    """The next try is due."""
-    scenario.fire("retry")
-    return scenario.settle()
+    worker = Router(*answers)
+    config = rules(limits=limits)
+    return Scenario(one_turn("executor", "execute"), lambda *_: worker({}), config=config).converse("build it")
 
 
 def test_an_agent_whose_answers_stay_useless_fails_with_the_reason_and_all_calls_are_paid() -> None:
@@ -166,7 +157,7 @@ def test_what_is_sent_carries_all_that_the_run_cost_and_each_record_its_model(la
     """The tags of an answer, or of a failure, are what was paid for it, failed and refused calls included."""
     gone = failed("cut off", retryable=True, usage=COST, model="small")
     refused = failed(usage=COST, model="big")
-    scenario = retry(answering(gone, refused, refused, last))
+    scenario = fire(answering(gone, refused, refused, last), "retry")
     (sent,) = [record for record in scenario.records(r.MessageSent) if record.text.startswith(words)]
     assert dict(tag for tag in sent.tags if len(tag) == 2)["llm-total-tokens"] == str(300 + cost)
     kinds = (r.RetryScheduled, r.ModelReprompted, r.RunEnded)
@@ -187,11 +178,8 @@ def test_a_call_whose_arguments_cannot_be_used_is_refused_with_the_reason(tool: 
 
 def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_user_is_asked() -> None:
     """A run of fifty steps must not spend many times what a cycle may."""
-    scenario = Scenario(
-        lambda question: route("execute", "executor"),
-        lambda conversation, call: reply("", ("read_file", {"path": "a"})),
-        config=rules(limits=Limits(tokens_per_cycle=60)),
-    ).converse("build it")
+    config, reads = rules(limits=Limits(tokens_per_cycle=60)), reply("", ("read_file", {"path": "a"}))
+    scenario = Scenario(Router(route("execute", "executor")), lambda *_: reads, config=config).converse("build it")
     assert len(scenario.records(r.ModelResponded)) == 4
     assert [limit.limit for limit in scenario.records(r.LimitReached)] == ["tokens_per_cycle"]
     assert sum("This cycle has used" in text for text in scenario.sent_texts()) == 1
@@ -204,8 +192,7 @@ def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_user_is_asked() 
 def test_a_model_that_was_reached_ends_the_count_of_tries(reached: ModelStep | ModelFailed) -> None:
     gone = failed("gone", retryable=True)
     scenario = answering(gone, gone, gone, reached, gone, reply("done"))
-    for _ in range(4):
-        retry(scenario)
+    fire(scenario, "retry", times=4)
     assert [(attempt, held) for attempt, _, held in retries(scenario)][2:] == [(3, False), (1, False)]
     assert scenario.records(r.RunEnded)[-1].outcome == "finished"
 
@@ -221,3 +208,131 @@ def test_agents_of_one_turn_that_share_a_dead_provider_are_reported_once_and_sta
     assert "no server listens at 127.0.0.1:9" in reported
     scenario.user_writes("/status")
     assert "Executor: its model cannot be reached; the next try is in 300 s" in scenario.sent_texts()[-1]
+
+
+READS = reply("", ("read_file", {"path": "a"}))
+READS_B = reply("", ("read_file", {"path": "b"}))
+REFUSED = reply("", ("deploy", {"to": "production"}))
+WRITES = reply("", ("write_file", {"path": "a"}))
+CHECKS = reply("", ("check", {}))
+DONE = reply("done")
+
+
+class WithResults(Scenario):
+    """A scenario whose tools give these results: one for each turn in execute, or a new one for each call."""
+
+    results: tuple[str, ...] = ()
+
+    def perform(self, effect: Effect) -> Signal:
+        if not isinstance(effect, ToolCall):
+            return super().perform(effect)
+        if not self.results:
+            return ToolReturned(key=effect.key, result=ToolResult(ok=True, content=f"seen at {effect.key.seq}"))
+        turns = sum(record.phase is Phase.EXECUTE for record in self.records(r.TurnOpened))
+        content = self.results[(turns - 1) % len(self.results)]
+        return ToolReturned(key=effect.key, result=ToolResult(ok=False, content=content))
+
+
+def worked(*steps: Any, scenario: type[Scenario] = Scenario) -> Scenario:
+    """A scenario in which the executor has answered with these steps in execute, until all came to rest."""
+    held = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=list(steps)))
+    held.__class__ = scenario
+    held.settle()
+    check_idle(held)
+    return held
+
+
+def outcome(scenario: Scenario) -> tuple[str, int]:
+    """How the executor's part in execute ended, and after how many steps of its model."""
+    ended = next(record for record in scenario.records(r.RunEnded) if record.run == "turn-2.executor")
+    return ended.outcome, sum(record.run == ended.run for record in scenario.records(r.ModelResponded))
+
+
+@pytest.mark.parametrize(
+    ("steps", "after"),
+    [
+        ([READS], 3),
+        ([REFUSED], 3),
+        ([WRITES], 3),
+        ([READS, READS_B] * 3, 5),
+        ([REFUSED, READS, REFUSED, READS_B, REFUSED, CHECKS], 5),
+    ],
+)
+def test_the_third_call_with_the_same_result_ends_the_run(steps: list[Any], after: int) -> None:
+    assert outcome(worked(*steps, DONE) if len(steps) > 1 else worked(*steps)) == ("failed", after)
+
+
+EDITS = [("write_file", {"path": "a", "content": str(number)}) for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [step for edit in EDITS for step in (reply("", edit), CHECKS)],
+        [reply("", edit, ("check", {})) for edit in EDITS],
+        [reply("", *[("read_file", {"path": "a"})] * 5)],
+    ],
+    ids=["a test that still fails after each edit", "an edit and its test in one answer", "one answer"],
+)
+def test_what_follows_a_change_or_is_in_one_answer_is_no_loop(steps: list[Any]) -> None:
+    assert outcome(worked(*steps, DONE))[0] == "finished"
+
+
+def test_a_call_whose_result_changes_is_no_loop() -> None:
+    assert outcome(worked(*[READS] * 5, DONE, scenario=WithResults))[0] == "finished"
+
+
+def test_the_same_question_answered_the_same_way_by_a_user_is_no_loop() -> None:
+    asks = reply("", ("ask", {"question": "Rock, paper or scissors?"}))
+    scenario = scenario_at(
+        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[*[asks] * 4, DONE])
+    )
+    for _ in range(4):
+        scenario.settle()
+        scenario.user_writes("rock")
+    assert outcome(scenario.settle())[0] == "finished"
+
+
+def failing(*results: str) -> Scenario:
+    """A scenario whose router always names the executor, and whose executor loops on calls with such results."""
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor")), model_by_phase(execute=[READS]))
+    scenario.__class__ = type("Failing", (WithResults,), {"results": results})
+    return scenario.settle()
+
+
+def failed_runs(scenario: Scenario) -> list[r.RunEnded]:
+    return [record for record in scenario.records(r.RunEnded) if record.outcome == "failed"]
+
+
+def test_the_same_failure_twice_stops_and_a_user_who_goes_on_gives_it_two_more_tries() -> None:
+    scenario = failing("no such file")
+    assert len(failed_runs(scenario)) == 2
+    assert [record.limit for record in scenario.records(r.LimitReached)] == ["same_failure"]
+    assert scenario.conversation.waiting_for == "limit"
+    assert scenario.sent_texts()[-1] == (
+        "Executor failed 2 times for the same reason, so I have stopped: it called read_file 3 times with the same "
+        "arguments and got the same result each time: no such file. Remove the cause, or ask for it in another way. "
+        "Write `/continue` to go on."
+    )
+    check_idle(scenario)
+    assert len(failed_runs(scenario.converse("/continue"))) == 4
+    assert len(failed_runs(scenario.converse("try the other folder"))) == 6
+
+
+@pytest.mark.parametrize(
+    ("results", "failed"),
+    [
+        (("error 500 in request req_1a2", "error 502 in request req_9f3"), 2),
+        (("no such file", "permission denied", "disk full"), 4),  # the first comes again with the fourth
+    ],
+)
+def test_numbers_and_ids_do_not_make_another_failure_and_other_words_do(results: tuple[str, ...], failed: int) -> None:
+    assert len(failed_runs(failing(*results))) == failed
+
+
+def test_a_workflow_stops_at_the_same_failure_too() -> None:
+    scenario = started(TransitionGraph("writer", [Transition(Always(), StayTarget())], max_turns=20))
+    scenario.worker = lambda _conversation, _call: READS
+    scenario.settle()
+    assert len(failed_runs(scenario)) == 2
+    assert scenario.conversation.waiting_for == "limit"

@@ -1,7 +1,9 @@
-"""A bad orchestrator: whatever it answers, code holds the rules, nothing crashes, and the user gets an answer."""
+"""The router: all it may go by; whatever it answers, code holds the rules and the user gets an answer."""
 
+import functools
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +12,22 @@ from hypothesis import strategies as st
 
 from tenex.core import records as r
 from tenex.core.config import Limits
+from tenex.core.context.window import tokens
 from tenex.core.effects import Key, Route, Timer, Work
-from tenex.core.ids import Millis
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
-from tenex.core.routing import REASON_CHARACTERS, RoutingDecision, parse
+from tenex.core.routing import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, parse
 from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
+from tenex.core.state.conversation import CYCLE_MESSAGES
+from tenex.workflows.phases.router_prompt import (
+    COMPLETIONS,
+    MESSAGES,
+    PER_VALUE,
+    Written,
+    _whole_messages,
+    _whole_turns,
+    question_for,
+)
 from tests.fakes.scenario import (
     ENDS,
     WAITS,
@@ -111,13 +124,18 @@ JARGON = re.compile(r"JSON|object|slug|roster|\bEND\b|\bUSER\b|`agents`|`phase`|
         (Phase.CHAT, {"agents": ["END", "executor"]}, "it named agents and an end of the work at the same time."),
         (Phase.EXECUTE, {**WAITS, "waive": ["plan"]}, "it wanted to skip 'plan', which is no check."),
         (Phase.CHAT, BREAKS, "it gave no usable answer (no such model)."),
+        (Phase.CHAT, {"agents": []}, "it did not"),
     ],
 )
-def test_three_refusals_lead_to_plain_words_and_a_wait_and_the_next_message_works(
+def test_b02_three_refusals_lead_to_plain_words_and_a_wait_and_the_next_message_works(
     phase: Phase, answer: Any, expected: str
 ) -> None:
+    """Agents of a rejected decision ran as if the phase had changed."""
     router = Router(answer)
-    scenario = scenario_at(phase, router).settle()
+    scenario = scenario_at(phase, router)
+    turns = scenario.conversation.turn_count
+    scenario.settle()
+    assert scenario.conversation.turn_count == turns
     assert [record.attempt for record in scenario.records(r.RouteRequested)][-3:] == [1, 2, 3]
     assert [question["rejections"] for question in router.asked] == [refusals(scenario)[:n] for n in range(3)]
     assert scenario.conversation.phase is phase
@@ -127,14 +145,14 @@ def test_three_refusals_lead_to_plain_words_and_a_wait_and_the_next_message_work
     assert f"the last time {expected}" in sent
     assert not JARGON.search(sent)
     assert ("error", "routing") in scenario.records(r.MessageSent)[-1].tags
-    turns = scenario.conversation.turn_count
     router = scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.converse("try again")
     assert router.asked[0]["rejections"] == []
     assert (scenario.conversation.turn_count, scenario.conversation.waiting_for) == (turns + 1, "user")
 
 
-def test_a_corrected_name_is_kept_as_a_lesson_and_shown_in_later_questions_and_no_other_refusal_is() -> None:
+def test_b08_a_corrected_name_is_kept_as_a_lesson_and_shown_in_later_questions_and_no_other_refusal_is() -> None:
+    """A corrected decision opened no turn, knew no END, and what was to be learned of it was only logged."""
     answers = ["hm", route("chores", "executor"), route(None, "project-manager")]
     for number in range(10):
         answers += [route(None, f"wizard{number}"), route(f"deploy{number}", "executor"), route(None, "planner")]
@@ -148,6 +166,10 @@ def test_a_corrected_name_is_kept_as_a_lesson_and_shown_in_later_questions_and_n
     assert all(slug in lessons[0] for slug in scenario.rules.roster)
     assert all(phase in lessons[1] for phase in Phase)
     assert router.asked[-1]["lessons"] == lessons[-10:], "the newest"
+    opened = [record.agents for record in scenario.records(r.TurnOpened)]
+    assert opened[1:] == [("project-manager",), *[("planner",)] * 10]
+    corrected = scenario_at(Phase.CHAT, Router(route("execute", "wizard"), ENDS)).settle()
+    assert corrected.conversation.status == "ended"
 
 
 def silent() -> tuple[Scenario, Key]:
@@ -224,18 +246,7 @@ def test_an_object_is_found_whatever_text_is_around_it(text: str) -> None:
     assert parse(text) == RoutingDecision(agents=("executor",), phase="execute", reason="clear enough")
 
 
-NONSENSE = [
-    "",
-    "executor",
-    "[]",
-    "null",
-    "}{",
-    OBJECT[:-1],
-    "```json\n```",
-    "{" * 100_000,
-    '{"a":' * 50_000,
-    "{\ud800}",
-]
+NONSENSE = ["", "executor", "null", "}{", OBJECT[:-1], "```json\n```", "{" * 100_000, '{"a":' * 50_000, "{\ud800}"]
 
 
 @pytest.mark.parametrize("text", [*NONSENSE, '{"agents": ' + "9" * 10_000 + "}"], ids=lambda text: repr(text[:20]))
@@ -257,7 +268,9 @@ GATES = "`waive` must be a list of quality gates: verification, chores, reflecti
         ("waive", [7, True, [7], {"phase": "chores"}], GATES),
     ],
 )
-def test_a_field_of_a_wrong_type_is_refused(field: str, values: list[Any], sentence: str) -> None:
+def test_b05_a_field_of_a_wrong_type_is_refused(field: str, values: list[Any], sentence: str) -> None:
+    """The prompt demanded an empty list of agents, the schema forbade it, and the user read an error."""
+    assert DECISION_SCHEMA["properties"]["agents"]["minItems"] == 1
     for value in values:
         answer = parse(json.dumps({**GOOD, field: value}))
         assert isinstance(answer, str)
@@ -296,3 +309,137 @@ def test_anything_at_all_is_a_decision_or_a_sentence(answer: Any) -> None:
         assert verdict.reason
     else:
         assert verdict.endswith(".")
+
+
+def question(scenario: Scenario, **more: Any) -> dict[str, Any]:
+    """What the router is asked now."""
+    asked: dict[str, Any] = json.loads(question_for(scenario.conversation, scenario.rules, **more).text)
+    return asked
+
+
+def test_the_question_holds_all_the_router_may_go_by() -> None:
+    scenario = scenario_at(Phase.EXECUTE, text="build it")
+    asked = question(scenario)
+    assert (asked["phase"], asked["cycle"], asked["can_end"]) == ("execute", 1, False)
+    assert asked["permitted"] == ["verification", "chat"]
+    assert asked["open_gates"] == ["verification", "chores", "reflection"]
+    assert [message["text"] for message in asked["messages"]] == ["build it"]
+    assert [(turn["phase"], turn["agents"]) for turn in asked["turns"]] == [
+        ("chat", ["executor"]),
+        ("execute", ["executor"]),
+    ]
+    assert asked["turns"][1]["completions"][0]["text"] == "executor has done its part of execute"
+    assert asked["participants"] == ["executor"] == asked["still_to_reflect"]
+    assert [member["slug"] for member in asked["roster"]] == list(scenario.rules.roster)
+    assert "orchestrator" not in json.dumps(asked["roster"])
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("waived", ["", "/skip verification", "/skip reflection", "/quick"])
+def test_b01_what_the_question_permits_is_what_is_then_accepted(phase: Phase, waived: str) -> None:
+    """For every target and END; the function that had to ask the table always returned true, or nothing called it."""
+    for target in (*(other for other in Phase if other is not phase), None):
+        scenario = scenario_at(phase)
+        if waived:
+            scenario.user_writes(waived)
+        asked = question(scenario)
+        who = asked["still_to_reflect"] if target is Phase.REFLECTION else ["executor"]
+        scenario.router = Router(route(target, *(who or ["executor"])) if target else ENDS, WAITS)
+        scenario.settle()
+        if target is None:
+            assert bool(scenario.records(r.Ended)) is asked["can_end"]
+            continue
+        accepted = scenario.records(r.TurnOpened)[-1].phase is target and scenario.phases()[-1] is target
+        assert accepted is (target in asked["permitted"]), target
+
+
+@functools.cache
+def long_cycle(turns: int = CYCLE_MESSAGES + 5, written: int = 9_000, done: int = 9_000) -> Scenario:
+    """A cycle in which much was sent and much was done; the same to all, who only look at it."""
+    config = rules(limits=Limits(same_route=10**6))
+    scenario = Scenario(Router(), lambda _, call: reply("done " + "é" * done + f" by {call.run}"), config=config)
+    for n in range(turns):
+        scenario.router = Router(route(None, "executor", "helper"), WAITS)
+        scenario.converse(f'message {n} "' + "\n" * written)
+    return scenario
+
+
+@pytest.mark.parametrize("budget", [8_000, 20_000, 60_000, 1_000_000])
+def test_b06_the_question_keeps_to_its_budget_with_every_message_and_every_turn(budget: int) -> None:
+    """The router saw the first message only, so what a user added was never routed."""
+    scenario = long_cycle()
+    note = question_for(scenario.conversation, scenario.rules, budget)
+    assert tokens(note.text) <= budget
+    asked = json.loads(note.text)
+    kept = scenario.conversation.messages
+    assert len(kept) <= CYCLE_MESSAGES
+    assert kept[0].text.startswith("message 0 "), "what began the cycle stays"
+    assert [message["id"] for message in asked["messages"]] == [message.event_id for message in kept]
+    assert all(f"message {m.text.split()[1]} " in sent["text"] for m, sent in zip(kept, asked["messages"], strict=True))
+    assert all(len(message["text"]) < MESSAGES[0] + 100 for message in asked["messages"])
+    assert [turn["turn"] for turn in asked["turns"]] == [turn.turn_id for turn in scenario.conversation.turns]
+    assert {done["outcome"] for turn in asked["turns"] for done in turn["completions"]} == {"finished"}
+    if budget == 20_000:
+        sizes = [len(turn["completions"][0]["text"]) for turn in asked["turns"]]
+        assert sizes == sorted(sizes), "the oldest are cut first"
+        assert sizes[0] < COMPLETIONS[0] <= sizes[-1]
+
+
+def test_cycles_that_are_over_are_shown_in_short() -> None:
+    scenario = scenario_at(Phase.CHAT, Router(ENDS))
+    assert question(scenario)["earlier"] == []
+    scenario.settle()
+    scenario.router = Router(WAITS)
+    scenario.user_writes("and now a poem")
+    done = ["chat: executor: executor has done its part of chat"]
+    assert question(scenario)["earlier"] == [{"cycle": 1, "request": "build it", "done": done}]
+
+
+def test_the_question_is_one_document_written_as_json_is_whatever_is_sent_in_it() -> None:
+    """Its parts are written one by one: together they are what the whole would be."""
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model).converse(
+        'a "quote", ä line\nend and "messages": [], "turns": [] of the question itself'
+    )
+    scenario.router = Router(route(None, "project-manager"), route(None, "project-manager"), WAITS)
+    scenario.converse('"messages": [], "turns": []')
+    for budget in (100_000, 1_000, 1):
+        text = question_for(scenario.conversation, scenario.rules, budget, ['"messages": [], "turns": []']).text
+        assert text == json.dumps(json.loads(text), ensure_ascii=False)
+        assert json.loads(text)["messages"][-1]["text"] == '"messages": [], "turns": []'
+        assert len(json.loads(text)["turns"]) == len(scenario.conversation.turns) > 1
+
+
+def test_what_was_written_before_changes_no_question() -> None:
+    """A turn is written once, while it is the same: what is added to it later is in the next question."""
+    scenario = long_cycle(turns=4)
+    first = question_for(scenario.conversation, scenario.rules, 9_000).text
+    for written in (_whole_messages, _whole_turns):
+        written.forget()
+    assert question_for(scenario.refold(), scenario.rules, 9_000).text == first
+    later = scenario.conversation.fork()
+    later.turns = (*later.turns[:-1], replace(later.turns[-1], reason="another"))
+    assert json.loads(question_for(later, scenario.rules).text)["turns"][-1]["reason"] == "another"
+
+
+def test_what_is_remembered_as_json_is_the_last_question_of_those_who_asked_last() -> None:
+    wrote: list[int] = []
+
+    def write(value: tuple[int]) -> str:
+        wrote.append(value[0])
+        return str(value[0]) * 1_000
+
+    written = Written[tuple[int]](write, room=10 * (1_000 + PER_VALUE))
+    one, other, third = (ConversationId(name * 64) for name in "123")
+    values = [(number % 10,) for number in range(50)]
+    for last in range(3, 50):  # a talk that goes on and on, of which a question holds the newest
+        assert written.of(one, values[last - 3 : last]) == [str(value[0]) * 1_000 for value in values[last - 3 : last]]
+    written.of(other, values[:7])
+    written.of(one, values[46:49])
+    assert (len(wrote), len(written)) == (56, 10)
+    written.of(third, values[:1])
+    assert len(written) == 4, "who asked longest ago is forgotten, and no one else"
+    assert len(written.of(other, values[:12])) == 12, "who has more than there is room for gets it"
+    assert (len(wrote), len(written)) == (69, 0)
+    written.of(one, values[:3])
+    written.forget()
+    assert len(written) == 0

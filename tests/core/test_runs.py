@@ -35,12 +35,8 @@ def at_work(
     *steps: Any, phase: str = "execute", agents: tuple[str, ...] = ("executor",), limits: Limits | None = None
 ) -> Scenario:
     """A scenario in which a turn in execute has just been opened, with these answers of the agents' models to come."""
-    scenario = scenario_at(
-        Phase.CHAT,
-        Router(route(phase, *agents), WAITS),
-        model_by_phase(**{phase: list(steps)}),
-        config=rules(limits=limits),
-    )
+    router, models = Router(route(phase, *agents), WAITS), model_by_phase(**{phase: list(steps)})
+    scenario = scenario_at(Phase.CHAT, router, models, config=rules(limits=limits))
     step_until(scenario, lambda it: it.conversation.turn is not None)
     return scenario
 
@@ -52,14 +48,11 @@ def ended(scenario: Scenario) -> list[r.RunEnded]:
 
 def results(scenario: Scenario) -> list[tuple[str, bool, str]]:
     """What the calls gave back, refusals included, in order."""
-    found: list[tuple[str, bool, str]] = []
-    for decision in scenario.journal:
-        for record in decision:
-            if isinstance(record, r.ToolCallCompleted):
-                found.append((record.call, record.ok, record.content))
-            elif isinstance(record, r.ToolCallRejected):
-                found.append((record.call, False, record.sentence))
-    return found
+    back = (record for record in scenario.records() if isinstance(record, (r.ToolCallCompleted, r.ToolCallRejected)))
+    return [
+        (one.call, False, one.sentence) if isinstance(one, r.ToolCallRejected) else (one.call, one.ok, one.content)
+        for one in back
+    ]
 
 
 def finish(scenario: Scenario, key: Key) -> list[r.Record]:
@@ -191,11 +184,9 @@ def test_a_verdict_that_is_none_is_refused_and_an_answer_without_one_is_at_last_
 
 
 def test_duplicate_call_ids_are_distinguished_within_and_across_answers() -> None:
-    steps = []
-    for names in (("x", "x", ""), ("x", "")):
-        calls = (CallRequest(id=CallId(name), tool="read_file", arguments={"path": "a"}) for name in names)
-        steps.append(dataclasses.replace(reply(""), calls=tuple(calls)))
-    scenario = at_work(*steps, reply("done")).settle()
+    known = {name: CallRequest(id=CallId(name), tool="read_file", arguments={"path": "a"}) for name in ("x", "")}
+    first, second = (ModelStep(calls=tuple(known[name] for name in names)) for names in (("x", "x", ""), ("x", "")))
+    scenario = at_work(first, second, reply("done")).settle()
     ids = [record.call for record in scenario.records(r.ToolCallStarted)]
     assert len(ids) == 5 == len(set(ids))
     assert [name for name, *_ in results(scenario)] == ids
@@ -203,9 +194,8 @@ def test_duplicate_call_ids_are_distinguished_within_and_across_answers() -> Non
 
 
 def test_of_hundreds_of_calls_in_one_answer_the_first_are_carried_out() -> None:
-    scenario = at_work(
-        reply("", *[("read_file", {"path": f"f{n}"}) for n in range(CALLS + 30)]), reply("done")
-    ).settle()
+    reads = [("read_file", {"path": f"f{n}"}) for n in range(CALLS + 30)]
+    scenario = at_work(reply("", *reads), reply("done")).settle()
     assert len(scenario.records(r.ToolCallStarted)) == CALLS
     assert {record.sentence for record in scenario.records(r.ToolCallRejected)} == {
         f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
@@ -271,16 +261,21 @@ def test_complete_beside_other_calls_ends_the_run_after_them() -> None:
 @pytest.mark.parametrize(
     ("step", "text"),
     [
+        (reply("said"), "said"),
         (reply("said", ("complete", {})), "said"),
         (reply("said", ("complete", {"response": "written"})), "written"),
         (reply("", ("complete", {"summary": "short"})), "short"),
         (reply("said", ("complete", {"issues": "and this"})), "said\n\nand this"),
     ],
 )
-def test_what_a_user_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
+def test_b10_b20_what_a_user_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
+    """Completions made up by the program were seen by no one, and the clock of a run went on after it."""
     scenario = at_work(step).settle()
-    assert ended(scenario)[0].text == text
-    assert text in scenario.sent_texts()
+    assert scenario.conversation.last_turn is not None
+    assert [done.text for done in scenario.conversation.last_turn.completions] == [text]
+    assert [sent.text for sent in scenario.records(r.MessageSent) if sent.purpose == "completion"][-1] == text
+    assert not timers(scenario).keys() & {"warn", "close"}
+    check_idle(scenario)
 
 
 def test_results_are_shown_in_the_order_of_the_calls_and_then_what_users_wrote() -> None:

@@ -14,11 +14,9 @@ from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.signals import RollBack
 from tenex.core.state.rollback import of_fork
-from tests.fakes.scenario import ID, Scenario, check_idle, check_invariants, remove_agent, reply, route, rules
-
-
-def unused(question: dict[str, Any]) -> Any:
-    raise AssertionError(f"the router was asked: {question}")
+from tests.fakes.scenario import ID, Scenario, check_idle, remove_agent, reply, route, rules
+from tests.fakes.subagents import model_by_agent
+from tests.fakes.workflows import unused_router
 
 
 def alone(limits: Limits | None = None) -> Policy:
@@ -30,10 +28,9 @@ def answering(conversation: Conversation, call: ModelCall) -> ModelStep:
 
 
 def talk(*texts: str, worker: Any = answering, config: Policy | None = None) -> Scenario:
-    scenario = Scenario(unused, worker, config=config or alone())
+    scenario = Scenario(unused_router, worker, config=config or alone())
     for text in texts:
-        scenario.user_writes(text)
-        scenario.settle()
+        scenario.converse(text)
     return scenario
 
 
@@ -52,16 +49,11 @@ def test_each_message_is_one_model_call_of_the_agent() -> None:
     tags = {name for record in scenario.records(r.MessageSent) for name, *_ in record.tags}
     assert not tags & {"phase", "workflow"}
     check_idle(scenario)
-    check_invariants(scenario)
 
 
 def test_the_agent_has_the_tools_of_its_definition() -> None:
-    def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
-        if conversation.runs[call.run].steps:
-            return reply("done")
-        return reply("", ("write_file", {"path": "a"}), ("learn", {"lesson": "x"}))
-
-    scenario = talk("write a", worker=worker)
+    asks = reply("", ("write_file", {"path": "a"}), ("learn", {"lesson": "x"}))
+    scenario = talk("write a", worker=model_by_agent(executor=[asks]))
     assert [record.ok for record in scenario.records(r.ToolCallCompleted)] == [True]
     assert "may not be used" in scenario.records(r.ToolCallRejected)[0].sentence
     assert scenario.conversation.touched == frozenset({"a"})
@@ -112,10 +104,8 @@ def test_stop_ends_the_run_and_retry_runs_it_again() -> None:
 
 
 def test_a_limit_asks_once_and_continue_goes_on() -> None:
-    def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
-        return reply("", ("read_file", {"path": str(conversation.next_seq)}))
-
-    scenario = talk("hello", worker=worker, config=alone(Limits(tokens_per_cycle=30)))
+    reads = [reply("", ("read_file", {"path": str(number)})) for number in range(9)]
+    scenario = talk("hello", worker=model_by_agent(executor=reads), config=alone(Limits(tokens_per_cycle=30)))
     assert scenario.conversation.waiting_for == "limit"
     assert scenario.sent_texts()[-1].endswith("Write `/continue` to go on.")
     scenario.worker = answering

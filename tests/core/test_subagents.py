@@ -28,6 +28,7 @@ from tests.fakes.scenario import (
     Scenario,
     check_idle,
     in_flight,
+    remove_agent,
     reply,
     route,
     rules,
@@ -80,20 +81,12 @@ def step_until_tool(scenario: Scenario) -> ToolCall:
     return next(effect for effect in scenario.running.values() if isinstance(effect, ToolCall))
 
 
-def most_at_once(scenario: Scenario) -> int:
-    """Run to rest; how many runs of the helper there were at one time."""
-    most = 0
-    while scenario.step():
-        most = max(most, sum(run.agent == "helper" for run in scenario.conversation.runs.values()))
-    return most
-
-
-# ---- a call, and what comes of it ---------------------------------------------------------------------------------
-
-
 def test_a_call_of_a_sub_agent_is_a_run_whose_text_is_the_result_and_no_part_of_the_turn() -> None:
     asks = reply("", *calls_to("helper", message="which colour?"))
     scenario = at_work(executor=[reply("", ("write_file", {"path": "a"})), asks, "built"], helper=["use green"])
+    (spec,) = link_specs(scenario.conversation, of(scenario, "executor"), scenario.rules)
+    assert (spec.name, spec.description) == ("to_helper", "helper looks into it")
+    assert spec.parameters["required"] == ["message"]
     child = step_until_called(scenario)
     assert child.parent == "turn-2.executor"
     note, words = child.entries
@@ -105,27 +98,21 @@ def test_a_call_of_a_sub_agent_is_a_run_whose_text_is_the_result_and_no_part_of_
     scenario.settle()
     assert results(scenario)[1:] == [(child.call, True, "use green")]
     assert outcomes(scenario) == {"executor": "finished", "helper": "finished"}
-    check_idle(scenario)
-    turn = scenario.conversation.last_turn
-    assert turn is not None
-    assert [done.agent for done in turn.completions] == ["executor"]
+    assert scenario.conversation.last_turn is not None
+    assert [done.agent for done in scenario.conversation.last_turn.completions] == ["executor"]
     assert "helper" not in scenario.conversation.participants
+    assert scenario.sent_texts()[-1] == "built"
     assert "use green" not in scenario.sent_texts()
-    assert "built" in scenario.sent_texts()
+    check_idle(scenario)
 
 
-def test_what_a_user_writes_meanwhile_reaches_it_as_it_reaches_everybody_at_work() -> None:
-    scenario = at_work(executor=[LEAD, "built"], helper=[reply("", ("read_file", {"path": "a"})), "use green"])
-    step_until_called(scenario)
-    scenario.user_writes("make it green")
-    step_until(scenario, lambda it: of(it, "helper").steps == 1 and of(it, "helper").wants is not None)
-    assert "make it green" in [one.text for one in of(scenario, "helper").entries if isinstance(one, UserText)]
-
-
-def test_its_tools_run_like_anybody_s_and_what_it_costs_counts() -> None:
+def test_its_tools_run_like_anybody_s_what_it_costs_counts_and_it_reads_what_a_user_writes() -> None:
     scenario = at_work(executor=[LEAD, "built"], helper=[reply("", ("send", {"path": "m"})), "sent"])
     before = scenario.conversation.cycle_usage.calls
     assert step_until_tool(scenario).context.agent == "helper"
+    scenario.user_writes("make it green")
+    step_until(scenario, lambda it: of(it, "helper").wants is not None)
+    assert "make it green" in [one.text for one in of(scenario, "helper").entries if isinstance(one, UserText)]
     step_until(scenario, lambda it: it.conversation.turn is None)
     assert scenario.conversation.cycle_usage.calls == before + 4, "two of each"
     assert scenario.conversation.touched == {"m"}
@@ -148,17 +135,13 @@ def test_one_that_fails_is_a_failed_result_and_its_caller_goes_on(fault: Any, ex
 def test_in_verification_it_needs_no_verdict_and_may_give_one() -> None:
     config = with_subagents(rules(), executor=["helper", "planner"])
     verdict = reply("", ("complete", {"response": "runs", "verdict": "verified"}))
-    scenario = scenario_at(Phase.EXECUTE, Router(route("verification", "executor"), WAITS), config=config)
-    scenario.worker = model_by_agent(
-        executor=[reply("", *calls_to("helper", "planner")), verdict], helper=["looks fine"], planner=[verdict]
-    )
-    scenario.settle()
+    asks = reply("", *calls_to("helper", "planner"))
+    models = model_by_agent(executor=[asks, verdict], helper=["looks fine"], planner=[verdict])
+    router = Router(route("verification", "executor"), WAITS)
+    scenario = scenario_at(Phase.EXECUTE, router, models, config=config).settle()
     assert sorted(results(scenario)) == [("k0", True, "looks fine"), ("k1", True, "[verified] runs")]
     assert scenario.conversation.last_turn is not None
     assert [done.verdict for done in scenario.conversation.last_turn.completions] == ["verified"]
-
-
-# ---- several, and deep --------------------------------------------------------------------------------------------
 
 
 def test_no_more_than_eight_work_for_one_run_at_a_time() -> None:
@@ -184,29 +167,23 @@ def test_sub_agents_call_sub_agents_down_to_the_limit() -> None:
     assert outcomes(scenario).keys() == {"executor", "helper", "planner"}
 
 
-def test_one_that_keeps_its_state_works_for_one_caller_at_a_time() -> None:
+@pytest.mark.parametrize("other", ["planner", "helper"], ids=["another caller", "in the turn itself"])
+def test_one_that_keeps_its_state_works_for_one_caller_at_a_time(other: str) -> None:
     shared = link("helper", is_shared=True)
-    links = {"executor": [shared], "planner": [shared]}
-    scenario = at_work(links=links, agents=("executor", "planner"), executor=[LEAD, "built"], planner=[LEAD, "planned"])
-    step_until_called(scenario)
-    assert most_at_once(scenario) == 1
-    assert [ok for _, ok, _ in results(scenario)] == [True, True]
-    assert outcomes(scenario) == {"executor": "finished", "planner": "finished", "helper": "finished"}
-
-
-def test_one_that_works_in_the_turn_itself_is_called_when_it_has_ended() -> None:
-    links = {"executor": [link("helper", is_shared=True)]}
-    scenario = at_work(links=links, agents=("executor", "helper"), executor=[LEAD, "built"], helper=["use green"])
-    assert most_at_once(scenario) == 1
-    assert results(scenario) == [("k0", True, "use green")]
+    steps: dict[str, Any] = {"executor": [LEAD, "built"], "planner": [LEAD, "planned"]}
+    scenario = at_work(links={"executor": [shared], "planner": [shared]}, agents=("executor", other), **steps)
+    most = 0
+    while scenario.step():
+        most = max(most, sum(run.agent == "helper" for run in scenario.conversation.runs.values()))
+    assert most == 1
+    assert results(scenario) == [("k0", True, "helper is done")] * (2 if other == "planner" else 1)
+    assert set(outcomes(scenario).items()) == {(agent, "finished") for agent in ("executor", "helper", other)}
 
 
 def test_two_that_would_wait_for_each_other_do_not() -> None:
     links = {"executor": [link("helper", is_shared=True)], "helper": [link("executor", is_shared=True)]}
-    back = reply("", *calls_to("executor"))
-    scenario = at_work(
-        links=links, agents=("executor", "helper"), executor=[LEAD, "built"], helper=[back, "use green"]
-    ).settle()
+    steps: dict[str, Any] = {"executor": [LEAD, "built"], "helper": [reply("", *calls_to("executor")), "use green"]}
+    scenario = at_work(links=links, agents=("executor", "helper"), **steps).settle()
     refused = [record.sentence for record in scenario.records(r.ToolCallRejected)]
     assert ["cannot be called" in sentence for sentence in refused] == [True, True], "in its turn, and when called"
     assert [ok for _, ok, _ in results(scenario)][-1]
@@ -256,9 +233,6 @@ def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
     assert (refused.run, refused.sentence.startswith("There is no tool to_helper")) == (queued.run, True)
 
 
-# ---- who may be called now ----------------------------------------------------------------------------------------
-
-
 class Never:
     def holds(self, facts: Any) -> bool:
         return False
@@ -292,28 +266,24 @@ def test_a_link_out_of_phase_or_condition_is_not_offered_and_refused_when_called
     assert expected in sentence
 
 
-def test_a_link_that_may_be_called_is_a_tool_described_by_its_description() -> None:
-    config = with_subagents(rules(), GRAPH, executor=[link("helper", scope=PLANNING)])
-    scenario = at_work(config)
-    (spec,) = link_specs(scenario.conversation, of(scenario, "executor"), config)
-    assert (spec.name, spec.description) == ("to_helper", "helper looks into it")
-    assert spec.parameters["required"] == ["message"]
-
-
 @pytest.mark.parametrize(
-    ("agent", "links", "call", "expected"),
+    ("agent", "call", "expected"),
     [
-        ("executor", ["helper"], ("to_helper", {}), "`to_helper` needs `message`, a text that is not empty."),
-        ("executor", ["helper"], ("to_helper", {"message": 7}), "`to_helper` needs `message`, a text that is not"),
-        ("executor", ["helper"], ("to_helper", {"message": "  "}), "`to_helper` needs `message`, a text that is not"),
-        ("security", ["helper"], *calls_to("helper"), "who advises"),
-        ("executor", ["helper"], ("to_halper", {"message": "x"}), "read_file, send, to_helper, write_file."),
-        ("security", ["helper"], ("to_halper", {"message": "x"}), "You may use: ask, complete, read_file."),
+        ("executor", ("to_helper", {}), "`to_helper` needs `message`, a text that is not empty."),
+        ("executor", ("to_helper", {"message": 7}), "`to_helper` needs `message`, a text that is not"),
+        ("executor", ("to_helper", {"message": "  "}), "`to_helper` needs `message`, a text that is not"),
+        ("executor", *calls_to("security"), "no agent is called security any more"),
+        ("security", *calls_to("helper"), "who advises"),
+        ("executor", ("to_halper", {"message": "x"}), "read_file, send, to_helper, write_file."),
+        ("security", ("to_halper", {"message": "x"}), "You may use: ask, complete, read_file."),
     ],
 )
-def test_a_call_that_cannot_be_is_refused(agent: str, links: list[str], call: Any, expected: str) -> None:
+def test_a_call_that_cannot_be_is_refused(agent: str, call: Any, expected: str) -> None:
     steps: dict[str, Any] = {agent: [reply("", call), "built"]}
-    scenario = at_work(with_subagents(rules(), None, **{agent: links}), agents=(agent,), **steps).settle()
+    scenario = at_work(links={agent: ["helper", "security"]}, agents=(agent,), **steps)
+    if agent != "security":
+        remove_agent(scenario, "security")
+    scenario.settle()
     ((_, ok, sentence),) = results(scenario)
     assert (ok, expected in sentence) == (False, True), sentence
 
@@ -325,14 +295,6 @@ def test_no_one_is_called_by_whom_it_waits_for_nor_named_to_it() -> None:
     *refused, unknown = [record.sentence for record in scenario.records(r.ToolCallRejected)]
     assert ["cannot be called from here" in sentence for sentence in refused] == [True, True]
     assert ("to_security" in unknown, "to_executor" in unknown) == (True, False)
-
-
-def test_who_has_left_the_roster_is_not_called() -> None:
-    scenario = at_work(executor=[LEAD, "built"])
-    roster = {slug: known for slug, known in scenario.rules.roster.items() if slug != "helper"}
-    scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
-    scenario.settle()
-    assert "no agent is called helper any more" in results(scenario)[0][2]
 
 
 def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -> None:
@@ -351,9 +313,6 @@ def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -
     assert "There is no agent 'helper'" in scenario.records(r.RouteRejected)[0].sentence
     assert [record.agent for record in scenario.records(r.RunStarted)] == ["executor", "helper"]
     assert results(scenario) == [("k0", True, "use green")]
-
-
-# ---- the order of calls -------------------------------------------------------------------------------------------
 
 
 def test_a_sub_agent_called_after_a_tool_begins_when_that_tool_has_returned() -> None:
@@ -394,9 +353,6 @@ def test_a_tool_called_after_a_sub_agent_starts_when_that_has_answered_and_reads
     assert (check.tool, run_agent(answered.run)) == ("check", "helper")
     assert answered.seq < check.seq
     check_idle(scenario)
-
-
-# ---- time, stops and questions ------------------------------------------------------------------------------------
 
 
 def test_a_caller_s_time_is_paused_while_a_sub_agent_works() -> None:
@@ -458,20 +414,13 @@ def test_the_status_states_who_waits_for_whom_and_a_stop_names_all() -> None:
     check_idle(scenario)
 
 
-# ---- in a workflow, and back in time ------------------------------------------------------------------------------
-
-
 def of_a_workflow(graph: Rounds, calls: Any, **models: Any) -> Scenario:
     """The trio's workflow, in which the writer's first answer makes these calls; a user has opened it."""
     scenario = of_rounds(graph)
     scenario.rules = with_subagents(scenario.rules, None, writer=["editor", "planner"])
     scenario.user_writes("Make it good", addressed=(NAME,))
-    alone = model_by_agent(writer=[calls], **models)
-    scenario.worker = lambda conversation, call: (
-        alone(conversation, call)
-        if conversation.turn_count == 1
-        else reply(f"{conversation.runs[call.run].agent} spoke")
-    )
+    first, later = model_by_agent(writer=[calls], **models), model_by_agent()
+    scenario.worker = lambda conversation, call: (first if conversation.turn_count == 1 else later)(conversation, call)
     return scenario
 
 

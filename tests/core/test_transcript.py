@@ -1,37 +1,53 @@
-"""What an agent is shown when its run begins: everything once, in order, within the budget, at a cost that stays."""
+"""What an agent is shown when its run begins, what is remembered, and how its requests begin with the same bytes."""
 
+import os.path
+import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.config import Role
+from tenex.core import records as r
+from tenex.core.config import Limits
 from tenex.core.context.transcript import START, WINDOW, entries_for
-from tenex.core.context.window import BYTES_PER_TOKEN, PastCycle, entry_weight
+from tenex.core.context.window import BYTES_PER_TOKEN, PastCycle, entry_weight, fitted
 from tenex.core.conversation import Conversation
+from tenex.core.decide.rollback import state_at
 from tenex.core.effects import ModelCall
-from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
-from tenex.core.messages import AgentText, Entry, Note, Shown, ShownBefore, UserText, cut
+from tenex.core.ids import ConversationId, Millis, RunId, Slug, TurnId
+from tenex.core.messages import AgentText, Entry, ModelStep, Note, Shown, ShownBefore, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.ports import Handoff
-from tenex.core.records import Outcome, RunStarted
+from tenex.core.records import RunStarted
 from tenex.core.reducers.memory import kept
+from tenex.core.signals import RollBack
 from tenex.core.state.conversation import of_cycle
-from tenex.core.state.memory import Window
-from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
+from tenex.core.state.memory import DECISIONS, EARLIER_BYTES, FIRST, LEAST_RECENT, RECENT_BYTES, Window, size
+from tenex.core.state.rollback import of_fork
+from tenex.core.state.run import Completion, OrchestratorTurn, Run
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.llm.messages import marked
+from tenex.store.format import CONVERSATION
 from tests.fakes.scenario import (
+    ALICE,
+    ENDS,
+    ID,
+    WAITS,
     Router,
     Scenario,
     in_flight,
     model_by_phase,
     reply,
     route,
+    rules,
     scenario_at,
     step_until,
 )
 
-ALICE = PublicKey("a" * 64)
+from .kit import message, turn
 
 
 def shown(scenario: Scenario) -> tuple[Entry, ...]:
@@ -79,20 +95,7 @@ def test_cut_keeps_both_ends() -> None:
     assert cut("abcdefghijk", 10) == "abcde\n[… 1 characters left out …]\nghijk"
 
 
-RUN: dict[str, Any] = {
-    "id": RunId("r"),
-    "agent": Slug("executor"),
-    "pubkey": ALICE,
-    "warn_at": Millis(1),
-    "close_at": Millis(2),
-}
-
-
-def turn_of(name: str, seq: int, phase: Phase, agents: tuple[Slug, ...], reason: str) -> OrchestratorTurn:
-    """A turn that has been opened."""
-    return OrchestratorTurn(
-        turn_id=TurnId(name), seq=seq, timestamp=Millis(seq), phase=phase, agents=agents, reason=reason
-    )
+RUN: dict[str, Any] = {"agent": Slug("executor"), "pubkey": ALICE, "warn_at": Millis(1), "close_at": Millis(2)}
 
 
 class Talk:
@@ -102,37 +105,25 @@ class Talk:
         self.state = Conversation(id=ConversationId("c" * 64), phase=phase, cycle=1, status="active")
         self.seq = 0
 
-    def sent_texts(self, text: str, *, phase: Phase | None = None, by: str = "", turn: str | None = None) -> int:
+    def sent_texts(self, text: str, *, phase: Phase | None = None, by: str = "", after: TurnId | None = None) -> int:
         """Someone states something: alice, or an agent in a turn."""
         self.seq += 1
-        message = Message(
-            seq=self.seq,
-            at=Millis(self.seq),
-            event_id=EventId(f"{self.seq:064x}"),
-            author=ALICE,
-            name=by or "alice",
-            text=text,
-            phase=phase or self.state.phase,
-            role=None if by else Role.OWNER,
-            after_turn=TurnId(turn) if turn else None,
-        )
-        kept(self.state, message)
+        who: dict[str, Any] = {"name": by, "role": None} if by else {}
+        sent = message(self.seq, text, phase=phase or self.state.phase, after_turn=after, **who)
+        kept(self.state, sent)
         if not by:
-            self.state.messages = of_cycle(self.state.messages, message, first=1)
+            self.state.messages = of_cycle(self.state.messages, sent, first=1)
         return self.seq
 
     def turn(self, phase: Phase, *texts: str, summary: str = "", failed: str = "") -> OrchestratorTurn:
         """A turn opens, its agents speak, it closes."""
         self.seq += 1
-        outcome: Outcome = "failed" if failed else "finished"
-        blank = Completion(
-            agent=Slug("agent"), outcome=outcome, text="", summary="", verdict="", error=failed, at=Millis(self.seq)
-        )
-        done = tuple(replace(blank, agent=Slug(f"agent-{n}"), text=text) for n, text in enumerate(texts))
-        agents = tuple(one.agent for one in done)
-        opened = turn_of(f"turn-{self.seq}", self.seq, phase, agents, "r")
+        how: dict[str, Any] = {"outcome": "failed" if failed else "finished", "error": failed, "at": Millis(self.seq)}
+        how |= {"summary": "", "verdict": ""}
+        done = tuple(Completion(agent=Slug(f"agent-{n}"), text=text, **how) for n, text in enumerate(texts))
+        opened = turn(self.seq, phase, agents=tuple(one.agent for one in done))
         for text in texts if not failed else ():
-            self.sent_texts(text, phase=phase, by="agent", turn=opened.turn_id)
+            self.sent_texts(text, phase=phase, by="agent", after=opened.turn_id)
         words = summary or failed or " ".join(texts)
         closed = replace(opened, completions=done, is_completed=True, summary=words)
         self.state.turns = of_cycle(self.state.turns, closed)
@@ -153,24 +144,21 @@ class Talk:
         """A run begins."""
         self.seq += 1
         self.state.next_seq = self.seq + 1
-        turn = turn_of("now", self.seq, self.state.phase, (Slug("executor"),), reason)
-        self.state.turn = replace(turn, handoff=handoff)
+        self.state.turn = turn(self.seq, self.state.phase, turn_id=TurnId("now"), reason=reason, handoff=handoff)
         self.state.touched = touched
-        return Run(**RUN, name="Executor", phase=self.state.phase, system="", entries=(), armed=self.seq)
+        return Run(**RUN, id=RunId("r"), name="Executor", phase=self.state.phase, system="", entries=(), armed=self.seq)
 
     def shown(self, budget: int, *, again: bool = False, **more: Any) -> tuple[Entry, ...]:
         """What the run is shown, with the words put in as the fold does it; as the first one, or after another."""
         if not again:
             self.state.window = Window()
         entries = entries_for(self.state, self.begins(**more), budget)
-        started = {name: value for name, value in RUN.items() if name != "id"}
-        self.state.apply(
-            RunStarted(**started, seq=self.seq + 1, at=Millis(1), run=RUN["id"], agent_name="E", entries=entries)
-        )
-        named = [entry for entry in entries if not isinstance(entry, ShownBefore)]
-        before = len(self.state.runs[RunId("r")].entries) - len(named)
-        assert (before > 0) is (len(named) < len(entries)), "every message that is named is known"
-        return self.state.runs[RunId("r")].entries
+        run = RunId("r")
+        self.state.apply(RunStarted(**RUN, seq=self.seq + 1, at=Millis(1), run=run, agent_name="E", entries=entries))
+        shown = self.state.runs[run].entries
+        named = sum(not isinstance(entry, ShownBefore) for entry in entries)
+        assert (len(shown) > named) is (named < len(entries)), "every message that is named is known"
+        return shown
 
 
 def spoken(entries: tuple[Entry, ...]) -> list[str]:
@@ -250,7 +238,8 @@ class Sent(list[Any]):
     st.integers(0, 90),
     st.sampled_from([4_000, 10_000, 40_000, 100_000, 1_000_000]),
 )
-def test_whatever_was_sent_the_rules_of_choosing_hold(sent: Sent, phase: Phase, answered: int, budget: int) -> None:
+def test_b23_whatever_was_sent_the_rules_of_choosing_hold(sent: Sent, phase: Phase, answered: int, budget: int) -> None:
+    """An agent that came back was shown the whole history, and again what it had missed."""
     talk = Talk(phase)
     talk.happened(sent)
     talk.state.answered = answered
@@ -294,3 +283,131 @@ def test_each_run_is_shown_what_the_one_before_was_shown_until_the_window_is_ful
         if is_kept and was_all and most <= budget * BYTES_PER_TOKEN * START * WINDOW:
             assert entries[: len(before.entries)] == before.entries
         was_all = after.until == talk.state.recent[-1].seq
+
+
+FILLER = re.findall(
+    r"\w+",
+    "the roof of the old house should be repaired before winter because rain comes in at the north side and the "
+    "carpenter who looked at it says that the beams below are still dry enough to keep if we begin within a month",
+)
+
+
+def sentence(number: int) -> str:
+    """From 20 to 60 words, others for each number."""
+    return " ".join(FILLER[(number * 7 + word) % len(FILLER)] for word in range(20 + number * 13 % 41))
+
+
+class Chat:
+    """A person and the project manager, who write to each other in one cycle that does not end."""
+
+    def __init__(self, budget: int) -> None:
+        self.requests: list[tuple[Entry, ...]] = []
+        self.answer = sentence
+        self.scenario = Scenario(Router(WAITS), self._model, config=rules(limits=Limits(same_route=10**6)))
+        self.scenario.budget = budget
+
+    def _model(self, conversation: Conversation, call: ModelCall) -> ModelStep:
+        self.requests.append(fitted(call.system, call.entries, (), self.scenario.budget))
+        return reply(self.answer(len(self.requests)))
+
+    def writes(self, text: str, then: Any = WAITS) -> None:
+        """A message and its answer."""
+        self.scenario.router = Router(route(None, "project-manager"), then)
+        self.scenario.converse(text)
+
+    def goes_on(self, messages: int, then: Any = WAITS) -> None:
+        """So many messages more, each with its answer."""
+        for number in range(len(self.requests), len(self.requests) + messages):
+            self.writes(f"message-{number} {sentence(number)}", then)
+
+
+def sent(request: tuple[Entry, ...]) -> str:
+    """What a model reads of the first request of a run."""
+    return "\n\n".join(marked(one) for one in request if isinstance(one, (UserText, AgentText, Note)))
+
+
+def shared(requests: list[tuple[Entry, ...]]) -> float:
+    """The part of all bytes of the requests that the request before begins with, too."""
+    texts = [sent(request) for request in requests]
+    same = sum(len(os.path.commonprefix(pair)) for pair in pairwise(texts))  # noqa: RUF071 - no paths
+    return same / sum(map(len, texts[1:]))
+
+
+@pytest.mark.parametrize("budget", [32_000, 100_000])
+def test_a_fact_of_the_third_message_is_known_at_the_three_hundredth(budget: int) -> None:
+    chat = Chat(budget)
+    chat.goes_on(2)
+    chat.scenario.user_writes("/skip chores")
+    chat.writes("Remember that the password of the archive is heliotrope. " + sentence(3))
+    chat.goes_on(297)
+    last = chat.requests[-1]
+    assert "heliotrope" in sent(last)
+    assert f"message-298 {sentence(298)}" in sent(last)
+    assert sum(f"message-{number} " in sent(last) for number in range(300)) > 200
+    if budget == 100_000:
+        assert all(f"message-{number} {sentence(number)}" in sent(last) for number in range(3, 300)), "word for word"
+    else:
+        earlier = note(last, "Earlier")
+        assert "alice gave up chores: “/skip chores”" in earlier
+        assert f"alice: message-1 {sentence(1)}" in earlier
+
+
+@pytest.mark.parametrize("budget", [16_000, 32_000, 100_000])
+@pytest.mark.parametrize("then", [WAITS, ENDS], ids=["one cycle", "a cycle for each message"])
+def test_requests_of_a_long_chat_begin_with_the_same_bytes(budget: int, then: Any) -> None:
+    chat = Chat(budget)
+    chat.goes_on(150, then)
+    assert shared(chat.requests[-100:]) > 0.9
+    begun = [{type(entry) for entry in one.entries} for one in chat.scenario.records(r.RunStarted)[1:]]
+    assert sum(ShownBefore not in kinds for kinds in begun) <= 150 * 1_000 // budget
+
+
+def test_the_state_is_bounded_and_what_leaves_it_stays_in_a_line() -> None:
+    chat = Chat(100_000)
+    chat.answer = lambda number: "x" * 3_000
+    chat.goes_on(400)
+    state = chat.scenario.conversation
+    assert RECENT_BYTES // 2 < sum(map(size, state.recent)) == state.recent_size <= RECENT_BYTES
+    assert len(state.recent) >= LEAST_RECENT
+    assert [message.text.split()[0] for message in state.earlier[:FIRST]] == [f"message-{n}" for n in range(FIRST)]
+    assert sum(map(size, state.earlier)) <= EARLIER_BYTES
+    without_turns = state.fork()
+    without_turns.turns, without_turns.last_turn = (), None
+    assert len(CONVERSATION.encode_decisions([[StateSnapshot.of(without_turns)]])) < 800_000
+
+
+def test_going_back_and_branching_off_take_the_window_of_then() -> None:
+    chat = Chat(100_000)
+    chat.goes_on(3)
+    records = chat.scenario.records()
+    to = next(record.seq for record in reversed(records) if isinstance(record, r.Waiting))
+    then = state_at(ID, records, to)
+    chat.goes_on(3)
+    chat.scenario.handle(RollBack(to=to, then=then, by="olga"))
+    assert chat.scenario.conversation.window == then.window
+    chat.goes_on(1)
+    last = sent(chat.requests[-1])
+    assert [n for n in range(7) if f"message-{n} " in last] == [0, 1, 2, 6]
+    fork = of_fork(then, Millis(1), id=ConversationId("f" * 64), address={}, title="t")
+    assert fork.window.entries == then.window.entries
+    assert fork.window.until == then.window.until - then.next_seq < fork.next_seq
+    assert [message.seq for message in fork.recent if message.seq > fork.window.until]
+
+
+def test_commands_that_waive_answers_and_approved_plans_are_decisions_and_the_oldest_are_forgotten() -> None:
+    asks = reply("", ("ask", {"question": "Which colour?"}))
+    scenario = scenario_at(Phase.PLAN, Router(WAITS)).settle()
+    scenario.router = Router(route("execute", "executor"), WAITS)
+    scenario.worker = model_by_phase(execute=[asks, reply("done")])
+    for text in ("yes, but without the cellar", "blue", "/skip verification"):
+        scenario.converse(text)
+    decisions = scenario.conversation.user_decisions
+    assert [(one.text, one.is_command) for one in decisions] == [
+        ("alice on the plan: yes, but without the cellar", False),
+        ("asked “Which colour?”, alice answered: blue", False),
+        ("alice gave up verification: “/skip verification”", True),
+    ]
+    for _ in range(DECISIONS):
+        scenario.user_writes("/quick")
+    assert len(scenario.conversation.user_decisions) == DECISIONS
+    assert not set(decisions) & set(scenario.conversation.user_decisions)

@@ -1,21 +1,27 @@
-"""Limits: each hit is a record and a message, the conversation waits for the user, and `/continue` goes on."""
+"""What users write, the turns that follow, and the limits: each hit is a record, and `/continue` goes on."""
 
 import dataclasses
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import Limits
-from tenex.core.messages import Usage
+from tenex.core.config import Limits, Role
+from tenex.core.effects import ModelCall, Work
+from tenex.core.ids import PublicKey
+from tenex.core.messages import Usage, UserText
 from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.state.conversation import TITLE_CHARACTERS, title_of
 from tests.fakes.scenario import (
     ENDS,
     WAITS,
     Router,
     Scenario,
     check_idle,
+    diligent,
+    in_flight,
     model_by_phase,
     plain_model,
     refusals,
@@ -25,6 +31,7 @@ from tests.fakes.scenario import (
     rules,
     scenario_at,
     seven_phases,
+    step_until,
 )
 
 
@@ -67,11 +74,6 @@ def test_turns_since_a_user_spoke_are_bounded() -> None:
     scenario.converse("/continue")
     assert scenario.conversation.turn_count == 15, "and so does /continue"
     assert len(scenario.records(r.LimitReached)) == 3
-
-
-def working(question: dict[str, Any]) -> Any:
-    """A router that sends two agents to work in execute, for ever."""
-    return route("execute", "executor", "helper")
 
 
 def priced(conversation: Any, call: Any) -> Any:
@@ -146,7 +148,7 @@ def test_talk_does_not_count_against_the_limit_of_a_cycle_and_an_addressed_agent
     [({"tokens_per_run": 40}, "used 45 tokens of 40."), ({"cost_per_run_usd": 1.0}, "cost $1.20 of $1.00.")],
 )
 def test_what_a_run_uses_is_bounded_and_the_user_is_asked_once(limits: dict[str, Any], used: str) -> None:
-    scenario = play_of(working, priced, **limits)
+    scenario = play_of(lambda question: route("execute", "executor", "helper"), priced, **limits)
     assert [run.outcome for run in scenario.records(r.RunEnded)] == ["over_limit", "over_limit"]
     assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "limit")
     assert [hit.limit for hit in scenario.records(r.LimitReached)] == [next(iter(limits)).removesuffix("_usd")] * 2
@@ -184,11 +186,9 @@ def test_an_agent_named_in_reflection_that_has_reflected_does_not_block_the_othe
     reflecting = [record.agents for record in scenario.records(r.TurnOpened) if record.phase is Phase.REFLECTION]
     assert reflecting == [("executor",), ("helper",)]
     scenario.router = Router(route("chat", "project-manager"), WAITS)
-    scenario.user_writes("go on")
-    scenario.settle(most=200)
-    assert ("executor",) in [
-        rec.agents for rec in scenario.records(r.TurnOpened) if rec.seq > scenario.records(r.CycleStarted)[-1].seq
-    ]
+    scenario.converse("go on")
+    begun = scenario.records(r.CycleStarted)[-1].seq
+    assert ("executor",) in [record.agents for record in scenario.records(r.TurnOpened) if record.seq > begun]
 
 
 @pytest.mark.parametrize(("phase", "cycle"), [(Phase.REFLECTION, 2), (Phase.EXECUTE, 1)])
@@ -199,11 +199,13 @@ def test_chat_entered_from_reflection_begins_a_cycle_and_from_execute_none(phase
     assert len(refusals(scenario)) == (cycle == 1), "its gates are kept"
 
 
-def test_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
+def test_b03_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
+    """END was a turn that no one completed, so every later message found the orchestrator busy."""
     steps = [reply("", ("write_file", {"path": "a"})), reply("built")]
     scenario = scenario_at(Phase.CHAT, seven_phases, model_by_phase(execute=steps)).settle()
     scenario.converse("think").converse("plan")
     assert (scenario.conversation.status, scenario.conversation.touched) == ("ended", frozenset({"a"}))
+    assert scenario.conversation.turn is None
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.user_writes("/quick")  # no waiver of a cycle that is over may leak into the next
     scenario.user_writes("and now a poem")
@@ -261,7 +263,8 @@ def test_an_answer_to_a_question_is_no_new_request_at_the_end() -> None:
     assert scenario.conversation.cycle == 1
 
 
-def test_a_transition_carries_its_reason_the_request_and_what_was_done_unless_it_is_old() -> None:
+def test_b09_a_transition_carries_its_reason_the_request_and_what_was_done_unless_it_is_old() -> None:
+    """What was done needed a summary from the router, whose answer has no such field."""
     router = Router(route(None, "project-manager"), route("execute", "executor"), WAITS)
     scenario = Scenario(router, plain_model).converse("build it")
     moved = scenario.records(r.PhaseTransition)[0]
@@ -274,3 +277,171 @@ def test_a_transition_carries_its_reason_the_request_and_what_was_done_unless_it
     scenario.now = type(scenario.now)(scenario.now + scenario.rules.limits.handoff_window + 1)
     scenario.user_writes("@planner what do you think?", addressed=("planner",))
     assert scenario.records(r.TurnOpened)[-1].handoff is None
+
+
+def test_b07_agents_of_a_turn_work_at_the_same_time_and_the_router_waits_for_the_last() -> None:
+    """They ran one after the other, and the first one's completion started a second orchestrator."""
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor", "helper", "planner"), WAITS))
+    step_until(scenario, lambda it: it.conversation.turn is not None)
+    calls = in_flight(scenario)
+    for number, call in enumerate(calls):
+        assert in_flight(scenario) == calls[number:], "never the router beside an agent"
+        scenario.running.pop(call.key)
+        scenario.handle(scenario.perform(call))
+    assert [effect.key.work for effect in (*calls, *in_flight(scenario))] == [*[Work.MODEL] * 3, Work.ROUTE]
+
+
+def asking(*agents: str, questions: int = 1) -> Scenario:
+    """A scenario in which these agents have asked."""
+
+    def ask(conversation: object, call: ModelCall) -> object:
+        who = call.run.split(".")[1]
+        run = conversation.runs[call.run]  # type: ignore[attr-defined]
+        if run.steps:
+            return reply(f"{who} is done")
+        return reply("", *(("ask", {"question": f"{who} wants to know ({n})"}) for n in range(questions)))
+
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", *agents), WAITS), model_by_phase(execute=ask))
+    step_until(scenario, lambda it: len(it.records(r.QuestionAsked)) == len(agents) * questions)
+    return scenario
+
+
+def event_of(scenario: Scenario, question: str) -> str:
+    """The event id of a question that was put."""
+    return str(next(sent.events[0].id for sent in scenario.records(r.MessageSent) if sent.text == question))
+
+
+def answers(scenario: Scenario) -> list[tuple[str, str]]:
+    """(agent, answer) of every question answered."""
+    return [(record.run.split(".")[1], record.text) for record in scenario.records(r.QuestionAnswered)]
+
+
+def test_with_several_questions_open_the_daemon_asks_which() -> None:
+    scenario = asking("executor", "helper")
+    scenario.user_writes("blue")
+    assert answers(scenario) == []
+    assert scenario.sent_texts()[-1] == (
+        "Several of us wait for an answer (Executor, Helper). Please reply to the question you mean."
+    )
+    scenario.user_writes("blue", reply_to=event_of(scenario, "helper wants to know (0)"))
+    assert answers(scenario) == [("helper", "blue")]
+    scenario.settle()
+    scenario.user_writes("red")
+    assert answers(scenario) == [("helper", "blue"), ("executor", "red")], "only one is left, so no reply is needed"
+    one = asking("executor", questions=2)
+    one.user_writes("blue")
+    assert one.sent_texts()[-1] == "Executor has asked several things. Please reply to the question you mean."
+    one.user_writes("b", reply_to=event_of(one, "executor wants to know (1)"))
+    assert in_flight(one) == [], "it goes on when it has both answers"
+    one.converse("a")
+    assert answers(one) == [("executor", "b"), ("executor", "a")]
+
+
+def test_a_message_no_one_was_shown_is_not_waited_away() -> None:
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS, route(None, "helper"), WAITS))
+    step_until(scenario, lambda it: it.conversation.turn is not None)
+    scenario.user_writes("and one more thing")  # its only model call is already running
+    scenario.settle()
+    assert "newest message has had no answer" in scenario.records(r.RouteRejected)[0].sentence
+    assert scenario.records(r.TurnOpened)[-1].agents == ("helper",)
+    assert scenario.conversation.waiting_for == "user"
+
+
+PROJECT_KEY = "3bf0c63fcb93463407af97a5e5ee64fa883d107ef9e558472c4eb9aaaefa459d"
+PROJECT_NPUB = "npub180cvv07tjdrrgpa0j7j7tmnyl2yr6yr7l8j4s3evf6u64th6gkwsyjh6w6"
+PROJECT_NPROFILE = (
+    "nprofile1qqsrhuxx8l9ex335q7he0f09aej04zpazpl0ne2cgukyawd24mayt8gpp4mhxue69uhhytnc9e3k7mgpz4mhxue69uhkg6nzv9ejuumpv"
+    "34kytnrdaksjlyr9p"
+)
+"""A key in the forms of NIP-19; the nprofile is the NIP's own example."""
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("\n\n   \n  Build a page\nwith a form\n", "Build a page"),
+        (" \n\t ", "Untitled"),
+        ("x" * 200, "x" * (TITLE_CHARACTERS - 1) + "…"),
+        ("/help", ""),
+    ],
+)
+def test_the_title_is_the_first_line_that_is_not_empty_and_no_command(text: str, title: str) -> None:
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
+    scenario.user_writes(text)
+    assert scenario.conversation.title == title
+    scenario.user_writes("Build a shed\nwith a roof")
+    assert scenario.conversation.title == (title or "Build a shed")
+
+
+@pytest.mark.parametrize(
+    ("written", "recorded"),
+    [
+        ("nostr:{npub}, build it", "build it"),
+        ("build it\n@{npub} nostr:{nprofile}", "build it"),
+        ("Hello {npub}, build it", "Hello Orchestrator, build it"),
+        ("nostr:{nprofile} @executor build it", "@executor build it"),
+        ("nostr:{npub}", "nostr:{npub}"),
+        ("{other} wants this", "{other} wants this"),
+    ],
+)
+def test_the_projects_own_mention_is_left_out_of_the_request(written: str, recorded: str) -> None:
+    project = replace(rules().project, pubkey=PublicKey(PROJECT_KEY))
+    scenario = Scenario(seven_phases, diligent, config=replace(rules(), project=project))
+    names = {"npub": PROJECT_NPUB, "nprofile": PROJECT_NPROFILE, "other": f"npub1{'q' * 58}"}
+    scenario.user_writes(written.format(**names))
+    (message,) = scenario.records(r.MessageRecorded)
+    assert message.text == recorded.format(**names)
+    assert scenario.conversation.title == title_of(message.text)
+
+
+def test_two_users_of_one_name_are_distinguished_by_role_and_key() -> None:
+    router = Router(route("execute", "executor"), WAITS)
+    scenario = Scenario(router, plain_model)
+    scenario.user_writes("make it blue")
+    scenario.user_writes("make it red", role=Role.MEMBER, author=PublicKey("b" * 64))
+    scenario.step()
+    asked = [(message["from"], message["role"], message["key"]) for message in router.asked[0]["messages"]]
+    assert asked == [("alice", "owner", "npub14242424"), ("alice", "member", "npub1hwamhwa")]
+    (call,) = in_flight(scenario)
+    assert isinstance(call, ModelCall)
+    shown = [(entry.role, entry.key[:1]) for entry in call.entries if isinstance(entry, UserText)]
+    assert shown == [("owner", "a"), ("member", "b")]
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\x00", "/stop\x00", "a" * 300_000, "“" * 60_000, "'" * 60_000])
+def test_no_text_breaks_a_decision(text: str) -> None:
+    waiver = scenario_at(Phase.EXECUTE, text=f"so: {text}")
+    waiver.router = Router({**route("chores", "executor"), "waive": ["chores"]}, WAITS)
+    for scenario in (Scenario(Router(WAITS), plain_model), asking("executor"), waiver.settle()):
+        scenario.converse(text)
+        scenario.converse(text, addressed=("planner",), reply_to="\ud800")
+        check_idle(scenario)
+
+
+def test_while_all_is_parked_any_text_answers_the_only_question_and_a_later_reply_to_it_is_ordinary_talk() -> None:
+    scenario = asking("executor")
+    assert in_flight(scenario) == []
+    scenario.user_writes("blue")
+    assert answers(scenario) == [("executor", "blue")]
+    (call,) = in_flight(scenario)
+    assert isinstance(call, ModelCall)
+    shown = [entry.text for entry in call.entries if isinstance(entry, UserText)]
+    assert "blue" not in shown, "it is the call's result, and is shown once"
+    scenario.user_writes("no, red", reply_to=event_of(scenario, "executor wants to know (0)"))
+    assert answers(scenario) == [("executor", "blue")]
+    check_idle(scenario.settle())
+    assert [message.text for message in scenario.conversation.unanswered] == ["no, red"]
+
+
+def test_a_mention_of_the_one_who_asked_is_an_answer_and_one_of_somebody_else_has_to_wait() -> None:
+    scenario = asking("executor", "helper")
+    scenario.user_writes("@executor blue", addressed=("executor",))
+    assert answers(scenario) == [("executor", "@executor blue")]
+    assert scenario.conversation.addressed == ()
+    scenario.settle()
+    scenario.user_writes("@planner and you?", addressed=("planner",))
+    assert len(answers(scenario)) == 1
+    assert scenario.sent_texts()[-1].startswith("Helper must have an answer first")
+    scenario.converse("red")
+    assert scenario.records(r.TurnOpened)[-1].agents == ("planner",)
+    check_idle(scenario)

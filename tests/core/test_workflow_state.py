@@ -1,4 +1,4 @@
-"""Where a workflow is: what a fold of its facts gives, what goes back with it, and what its speakers are shown."""
+"""Where a workflow is: what goes back with it, what its speakers are shown, and what is expected by when."""
 
 import dataclasses
 import json
@@ -10,14 +10,16 @@ from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import fold
 from tenex.core.decide.rollback import state_at
+from tenex.core.decide.turns import STOPPED
+from tenex.core.effects import Key, ModelCall, Timer
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.messages import AgentText, Note, UserText
-from tenex.core.signals import RollBack
-from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork
+from tenex.core.signals import ClockJumped, ModelFailed, RollBack
+from tenex.core.state.rollback import RolledBack, of_fork
 from tenex.core.state.workflow import session_view
-from tenex.core.workflow_config import PERSON, View
-from tenex.store.format import CONVERSATION
+from tenex.core.workflow_config import PERSON, View, Within
 from tenex.workflows.speakers import (
+    AgentTarget,
     AllOf,
     ContextEquals,
     ContextIn,
@@ -27,12 +29,13 @@ from tenex.workflows.speakers import (
     Transition,
     TransitionGraph,
 )
-from tests.fakes.scenario import ID, Scenario
+from tests.fakes.scenario import ID, Scenario, remove_agent
 from tests.fakes.workflows import NAME, TRIO, calls, session, started, workflow, workflow_policy, workflow_scenario
 
 from .test_speakers_rounds import closed, speakers
 
 ROUND = TransitionGraph.round_robin(TRIO, max_turns=9)
+TALK = TransitionGraph.round_robin(["person", "writer"], max_turns=20)
 LINES = {"editor": [calls(("set_context", {"key": "n", "value": 1})), "edited"]}
 
 
@@ -78,22 +81,16 @@ def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
     one = started(ROUND, LINES).settle()
     then = state_at(ID, one.records(), one.records(r.RoundClosed)[1].seq)
     state = of_fork(then, Millis(one.now), id=ConversationId("d" * 64), address={"form": "notes"}, title="Again")
-    fork = ConversationForked(
-        seq=1, at=Millis(one.now), id=state.id, origin=ID, at_seq=then.next_seq - 1, title="Again", state=state
-    )
-    lines = CONVERSATION.encode_decisions([[fork]])
-    assert CONVERSATION.decode_lines(lines)[0] == [fork]
     assert state.workflow is not None
     assert (state.workflow.expected, state.workflow.speakers.context_vars) == ("checker", {"n": 1})
 
 
-def test_status_shows_its_state() -> None:
-    one = started(ROUND, LINES).settle()
-    view = session_view(session(one))
-    assert view["name"] == "review"
-    assert (view["next"], view["turnCount"], view["context"]) == (None, 9, {"n": 1})
-    assert view["closeReason"] == "max_turns"
-    json.dumps(view)
+def test_status_and_the_next_speaker_are_shown_its_state() -> None:
+    one = started(ROUND, LINES, context={"tone": "dry"}).settle()
+    view = json.loads(json.dumps(session_view(session(one))))
+    assert (view["name"], view["closeReason"]) == ("review", "max_turns")
+    assert (view["next"], view["turnCount"], view["context"]) == (None, 9, {"tone": "dry", "n": 1})
+    assert json.loads(shown(one, 2)[1].partition("Its variables:")[2]) == {"tone": "dry", "n": 1}
 
 
 def shown(one: Scenario, number: int) -> tuple[list[str], str]:
@@ -113,11 +110,6 @@ def test_a_view_states_how_much_of_what_was_sent_a_speaker_is_shown(view: str, m
     assert note.startswith("Review, round 9 of at most 9. You speak as checker.")
 
 
-def test_variables_are_in_the_prompt_of_the_next_speaker() -> None:
-    one = started(ROUND, LINES, context={"tone": "dry"}).settle()
-    assert json.loads(shown(one, 2)[1].partition("Its variables:")[2]) == {"tone": "dry", "n": 1}
-
-
 RULES = [
     Transition(AllOf([FromSpeaker("writer"), ContextEquals("approved", value=True)]), TerminateTarget("approved")),
     Transition(ContextThreshold("tries", 3), TerminateTarget("tired")),
@@ -133,7 +125,6 @@ def reported(text: str, **more: Any) -> Scenario:
     one = workflow_scenario(GRAPH, context=CONTEXT)
     one.user_writes("Make it good", addressed=(NAME,))
     one.user_writes(text, **more)
-    assert one.refold() == one.conversation
     return one
 
 
@@ -191,7 +182,7 @@ def test_the_command_alone_lists_them() -> None:
 
 
 def test_somebody_else_is_notified_whose_turn_it_is_and_an_owner_replaces_who_began_it() -> None:
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer").settle()
+    one = started(TALK, None, "person", "writer").settle()
     one.user_writes("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
     assert "It is the turn of the user who started this" in one.sent_texts()[-1]
     assert one.conversation.status == "waiting"
@@ -229,9 +220,6 @@ def test_elsewhere_and_after_the_end_nothing_is_set() -> None:
     assert len(one.records(r.ContextSet)) == 1
 
 
-LINE = TransitionGraph.sequence(TRIO)
-
-
 def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> None:
     one = started(LINE)
     while one.conversation.turn is None or one.conversation.turn.agents != ("checker",):
@@ -244,7 +232,7 @@ def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> N
 
 
 def test_a_text_that_crossed_with_the_round_before_the_users_is_no_round_and_they_are_notified() -> None:
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
+    one = started(TALK, None, "person", "writer")
     one.converse("wait, one thing more")
     assert speakers(one) == ["person", "writer"]
     assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "user")
@@ -259,7 +247,7 @@ def test_a_text_that_crossed_with_the_round_before_the_users_is_no_round_and_the
 
 def test_an_answer_to_a_question_was_read_by_the_agent_that_asked() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which title?"})), "the blue one, then"]}
-    one = started(TransitionGraph.round_robin(["person", "writer"], max_turns=9), lines, "person", "writer").settle()
+    one = started(TALK, lines, "person", "writer").settle()
     one.converse("the blue one")
     assert speakers(one) == ["person", "writer"]
     assert one.sent_texts()[-1] == "the blue one, then", "nothing is kept for the next speaker"
@@ -286,3 +274,142 @@ def test_every_other_workflow_that_is_named_is_notified_to_begin_elsewhere() -> 
     one.user_writes("both of you", addressed=(NAME, "other"))
     assert session(one).slug == NAME
     assert "@other is a workflow; it begins in a thread of its own" in one.sent_texts()[0]
+
+
+LINE = TransitionGraph.sequence(TRIO)
+
+
+def timers(one: Scenario) -> dict[str, Timer]:
+    """The timers of its expectations, by name."""
+    return {e.key.part: e for e in one.running.values() if isinstance(e, Timer) and "." in e.key.part}
+
+
+def reason(one: Scenario) -> str:
+    """Why it ended; it did, once."""
+    (closed,) = one.records(r.WorkflowClosed)
+    assert one.conversation.status == "ended"
+    assert not timers(one)
+    assert session(one).speakers.pending_close_reason == closed.reason
+    return str(closed.reason)
+
+
+def test_1_3_c_a_round_is_expected_within_120_s_and_600_s_by_default_and_both_fire() -> None:
+    one = started(LINE)
+    turn = one.records(r.TurnOpened)[0]
+    assert timers(one)["turn_within.warn"].due == turn.at + 120_000
+    assert timers(one)["turn_within.close"].due == turn.at + 600_000
+    one.fire("turn_within.warn")
+    assert "writer has not answered within 2 min. It ends in 8 min." in one.sent_texts()[-1]
+    assert "turn_within.warn" not in timers(one)
+    one.fire("turn_within.close")
+    missed = [(record.expectation, record.action) for record in one.records(r.ExpectationMissed)]
+    assert missed == [("turn_within", "warn"), ("turn_within", "close")]
+    assert reason(one) == "turn_within"
+    assert one.records(r.RunEnded)[0].outcome == "timed_out"
+    assert any("I could not finish: writer has not answered within 10 min." in text for text in one.sent_texts())
+    assert not one.running or all(not isinstance(effect, ModelCall) for effect in one.running.values())
+
+
+def test_1_3_f_a_round_that_fails_reports_it_and_the_rules_go_on() -> None:
+    lines: Any = {"writer": [ModelFailed(key=Key("model", 0), message="no", retryable=False)] * 3}  # type: ignore[arg-type]
+    one = started(LINE, lines).settle()
+    assert "I could not finish: no" in one.sent_texts()
+    assert [record.outcome for record in one.records(r.RoundClosed)] == ["failed", "finished", "finished"]
+    assert reason(one) == "sequence_complete"
+
+
+def test_1_3_g_a_round_of_the_user_is_the_reply_that_was_expected() -> None:
+    one = started(TALK, None, "person", "writer", expectations={"reply_within": Within(warn=1_000, close=5_000)})
+    assert "reply_within.warn" not in timers(one)
+    one.settle()
+    one.fire("reply_within.warn")
+    assert one.sent_texts()[-1].startswith("A person's answer is awaited for ")
+    one.converse("here I am")
+    assert set(timers(one)) == {"reply_within.warn", "reply_within.close", "ttl.close"}, "counted again for the next"
+    one.fire("reply_within.close")
+    assert reason(one) == "reply_within"
+
+
+def test_ttl_ends_it_also_while_somebody_speaks_and_a_call_under_way_has_a_result() -> None:
+    one = started(LINE, {"writer": [calls(("check", {}))]})
+    one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
+    assert one.records(r.ToolCallStarted)
+    one.fire("ttl.close")
+    assert [(record.ok, record.content) for record in one.records(r.ToolCallCompleted)] == [(False, STOPPED)]
+    assert reason(one) == "ttl"
+    assert one.sent_texts()[-1].startswith("The time of the workflow is up: ")
+    assert one.records(r.RunEnded)[0].outcome == "stopped"
+    assert one.records(r.RoundClosed) == []
+
+
+def test_a_question_or_a_user_in_anothers_round_breaks_the_silence() -> None:
+    lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
+    one = started(LINE, lines, expectations={"max_silence": Within(close=9_000)})
+    one.now = Millis(one.now + 5_000)
+    one.user_writes("I look on")
+    assert timers(one)["max_silence.close"].due == one.now + 9_000
+    one.settle()
+    assert timers(one)["max_silence.close"].due == one.records(r.QuestionAsked)[0].at + 9_000
+    one.fire("max_silence.close")
+    assert reason(one) == "max_silence"
+    assert one.sent_texts()[-1].startswith("No one has written for 0.15 min.")
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_an_invited_speaker_that_is_missing_is_waited_for_until_the_time_is_up(comes: bool) -> None:
+    graph = TransitionGraph("writer", [Transition(FromSpeaker("writer"), AgentTarget("editor"))])
+    one = workflow_scenario(graph, None, "writer", "editor", expectations={"acks_within": Within(close=60_000)})
+    full = one.rules
+    remove_agent(one, "editor")
+    one.user_writes("go", addressed=("review",))
+    assert session(one).missing == ("editor",)
+    assert one.records(r.TurnOpened) == []
+    if comes:
+        one.rules = full
+        one.converse("/continue")
+        assert "acks_within.close" not in timers(one)
+        assert len(one.records(r.RoundClosed)) == 2
+    else:
+        one.fire("acks_within.close")
+        assert reason(one) == "acks_within"
+        assert one.sent_texts()[-1].startswith("Not everybody was there within 1 min.")
+
+
+@pytest.mark.parametrize("name", ["reply_within", "acks_within"])
+def test_what_was_expected_of_somebody_is_again_once_it_goes_back_counted_from_then(name: str) -> None:
+    one = workflow_scenario(TALK, None, "person", "writer", expectations={name: Within(warn=1_000, close=5_000)})
+    if name == "acks_within":
+        remove_agent(one, "writer")
+    one.converse("go", addressed=("review",))
+    then = one.refold()
+    to = then.next_seq - 1
+    assert f"{name}.close" in timers(one)
+    one.now = Millis(one.now + 4_000)
+    one.fire(f"{name}.warn")
+    one.handle(RollBack(to=to, then=then, by="olga"))
+    (back,) = one.records(RolledBack)
+    assert {"ttl.close", f"{name}.warn", f"{name}.close"} == set(timers(one))
+    assert timers(one)[f"{name}.close"].due == back.at + 5_000
+    one.fire(f"{name}.close")
+    assert reason(one) == name
+
+
+def test_a_clock_that_is_set_moves_every_watch() -> None:
+    one = started(LINE)
+    before = {name: watch.due for name, watch in session(one).watches.items()}
+    one.handle(ClockJumped(by=3_600_000))
+    assert {name: watch.due - 3_600_000 for name, watch in session(one).watches.items()} == before
+
+
+def test_1_3_g_while_one_of_two_questions_is_open_the_time_is_still_the_users() -> None:
+    lines = {"writer": [calls(("ask", {"question": "Which?"}), ("ask", {"question": "When?"})), "thanks"]}
+    one = started(LINE, lines, expectations={"reply_within": Within(close=9_000)}).settle()
+    first, second = (sent.events[0].id for sent in one.records(r.MessageSent) if sent.purpose == "question")
+    due = timers(one)["reply_within.close"].due
+    one.user_writes("the first", reply_to=first)
+    assert set(timers(one)) == {"reply_within.close", "ttl.close"}
+    assert timers(one)["reply_within.close"].due > due, "who answers is given as long for the next"
+    one.user_writes("now", reply_to=second)
+    assert set(timers(one)) == {"turn_within.warn", "turn_within.close", "ttl.close"}
+    one.settle()
+    assert reason(one) == "sequence_complete"

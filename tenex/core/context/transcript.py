@@ -68,13 +68,8 @@ def entries_for(
 
     One that a sub-agent called is shown that call's message and which files have changed, and nothing that was written.
 
-    Messages are named by their record, not repeated: the fold of `RunStarted` puts their words in.
-
-    Args:
-        conversation: As it is with the run in it.
-        run: The run that begins.
-        budget: Estimated tokens of a whole request; the entries take `START` of them at most.
-        phase: The notes on the phase, which are part of the instructions and no part of `START`.
+    Messages are named by their record, not repeated: the fold of `RunStarted` puts their words in. Of the `budget`, the
+    estimated tokens of a whole request, the entries take `START` at most; the notes on the phase are no part of it.
     """
     room = int(budget * BYTES_PER_TOKEN * START)
     at_most = int(room * (1 - WINDOW) * 0.75)  # the notes together take up to a third more

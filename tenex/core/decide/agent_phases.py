@@ -6,9 +6,8 @@ call is about to start, because a call before it may have changed the phase.
 Evaluated after each answer of its model, each result of a call and each sub-agent's end; what asks is `evaluate`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
@@ -44,13 +43,8 @@ def offered(
     """All a run is offered, in a stable order: what its agent has, then the tools of the kind of conversation.
 
     A sub-agent's run takes no part in the kind. What depends on a function is offered by its recorded verdict
-    (`ask_what_is_offered`); without one, as after a reload, it is offered after the next decision.
-
-    Args:
-        state: The conversation.
-        run: Who is offered something.
-        rules: The policy.
-        specs: Gives the tools of an agent in a phase, for None those of all phases.
+    (`ask_what_is_offered`); without one, as after a reload, it is offered after the next decision. `specs` gives the
+    tools of an agent in a phase, for None those of all phases.
     """
     own = () if run.parent is not None else mode_of(state).tool_specs(state, run, rules)
     tools = specs(None if is_same_in_all_phases(state, run, rules) else run.phase, run.agent)
@@ -186,10 +180,9 @@ def is_own(agent: Agent, call: Call) -> bool:
 
 def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
     """Decide a call that is about the agent itself, with its result."""
-    request = call.request
-    sentence = request.fault or (_decide(draft, run, agent, agent.program, call) if agent.program else None)
+    sentence = call.request.fault or (_decide(draft, run, agent, agent.program, call) if agent.program else None)
     if sentence:
-        draft.add(r.ToolCallRejected, run=run.id, call=request.id, tool=request.tool, sentence=sentence)
+        draft.refuse(run, call, sentence)
 
 
 def _decide(draft: Transaction, run: Run, agent: Agent, program: Program, call: Call) -> str | None:
@@ -203,22 +196,15 @@ def _decide(draft: Transaction, run: Run, agent: Agent, program: Program, call: 
         if isinstance(values, str):
             return values
         done = "set" if request.tool == SET else "longer by one"
-        _grant(draft, run, call, f"{', '.join(values)} is {done}.", values)
+        draft.add_result(run, call, ok=True, content=f"{', '.join(values)} is {done}.", values=values)
         evaluate(draft, run.id)
         return None
     if sentence := refused_move(program, agent_state, request.tool, phase, asker(draft.state, run)):
         return sentence
     target = target_of(program, request.tool)
-    _grant(draft, run, call, f"You are in {target} now.", {})
+    draft.add_result(run, call, ok=True, content=f"You are in {target} now.")
     move(draft, run, agent_state.phase, target)  # it is the one step: nothing is evaluated on top of it
     return None
-
-
-def _grant(draft: Transaction, run: Run, call: Call, content: str, values: Mapping[str, Any]) -> None:
-    request = call.request
-    draft.add(
-        r.ToolCallCompleted, run=run.id, call=request.id, tool=request.tool, ok=True, content=content, values=values
-    )
 
 
 def kept(draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
@@ -239,10 +225,8 @@ def kept(draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
 
 def _no_way(program: Program, agent_state: AgentPhaseState, moves: Sequence[tuple[str, str]]) -> str | None:
     """Why a call cannot have gone that way; whether the conditions held, the tool has checked."""
-    here, pairs = (
-        agent_state.phase,
-        {(edge.source, edge.target) for edge in program.graph.edges} if program.graph else (),
-    )
+    here, edges = agent_state.phase, program.graph.edges if program.graph else ()
+    pairs = {(edge.source, edge.target) for edge in edges}
     for source, target in moves:
         if source != here or (source, target) not in pairs:
             return f"It is in {here}, from where it cannot go from {source} to {target}; nothing of it is changed."

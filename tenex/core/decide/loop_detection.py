@@ -29,12 +29,10 @@ class CallWithResult(NamedTuple):
 
     def is_same(self, other: "CallWithResult") -> bool:
         """Whether both asked for the same and were given the same."""
-        mine, theirs = self.result, other.result
-        return (self.request.tool, mine.ok, mine.content) == (
-            other.request.tool,
-            theirs.ok,
-            theirs.content,
-        ) and self.request.arguments == other.request.arguments
+        return self._compared() == other._compared()
+
+    def _compared(self) -> tuple[object, ...]:
+        return self.request.tool, self.result.ok, self.result.content, self.request.arguments
 
 
 def repeated_call(run: Run) -> CallWithResult | None:

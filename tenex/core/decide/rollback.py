@@ -26,12 +26,7 @@ def state_at(conversation: ConversationId, records: Iterable[Record], to: int) -
 
     A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last
     message sent and the run ended, a mission's node left and the next one entered, a round of a workflow counted, and a
-    conversation begun that is a workflow's.
-
-    Args:
-        conversation: its id.
-        records: all of them, from seq 1.
-        to: the record; at least 1.
+    conversation begun that is a workflow's. `records` are all there are, from seq 1.
     """
     state = Conversation(id=conversation)
     for record in records:
@@ -66,10 +61,7 @@ def _is_between(state: State) -> bool:
 def roll_back(draft: Transaction, signal: RollBack, history: History | None) -> None:
     """Go back, or give no record where there is nothing to go back from; the caller has been informed before.
 
-    Args:
-        draft: the decision.
-        signal: the order.
-        history: what has happened, for the turns that are undone by this.
+    `history` holds the turns that are undone by this.
     """
     state = draft.state
     if not 1 <= signal.to < state.next_seq - 1 or signal.then.id != state.id or signal.then.next_seq != signal.to + 1:

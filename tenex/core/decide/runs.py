@@ -14,7 +14,7 @@ from tenex.core import records as r
 from tenex.core.config import Agent, Replay
 from tenex.core.context.window import in_a_line
 from tenex.core.ids import CallId, Millis
-from tenex.core.messages import CallRequest, ModelStep
+from tenex.core.messages import NO_USAGE, CallRequest, ModelStep
 from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
@@ -108,7 +108,7 @@ def schedule_calls(draft: Transaction, run: Run) -> None:  # noqa: C901 one case
             continue
         if call.request.id in beyond:
             sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
-            draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=call.request.tool, sentence=sentence)
+            draft.refuse(run, call, sentence)
         elif mode_of(draft.state).own_call(draft, run, call):
             if run.id not in draft.state.runs:  # the call was its last
                 return
@@ -133,7 +133,7 @@ def _begins(draft: Transaction, run: Run, agent: Agent, call: Call, *, waits: bo
     """Refuse a tool call, park it or let it begin; whether it began and the calls after it have to wait for it."""
     refusal = agent_phases.refusal(draft, run, agent, call.request.tool) or call.request.fault
     if refusal:
-        draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
+        draft.refuse(run, call, refusal)
         return False
     if call.request.tool == "ask":
         _park(draft, run, call)
@@ -164,7 +164,7 @@ def _park(draft: Transaction, run: Run, call: Call) -> None:
     question = call.request.arguments.get("question")
     if not isinstance(question, str) or not question.strip():
         sentence = "`ask` needs `question`, a text that is not empty."
-        draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool="ask", sentence=sentence)
+        draft.refuse(run, call, sentence)
         return
     options = call.request.arguments.get("options")
     choices = [str(option) for option in options] if isinstance(options, list) else []
@@ -183,7 +183,7 @@ def _complete_if_last(draft: Transaction, run: Run, agent: Agent) -> None:
     fault = fault or _unseen_failure(draft, run)
     for call in left if fault else left[1:]:
         sentence = fault or "The first `complete` of an answer counts."
-        draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool="complete", sentence=sentence)
+        draft.refuse(run, call, sentence)
     if fault is not None and run.steps >= draft.rules.limits.steps_per_run:
         fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
     elif fault is None:
@@ -240,11 +240,9 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
 def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> None:
     """A call gave its result: the next one may start, or the model is wanted again."""
     result = mode_of(draft.state).checked_result(draft, run, agent_phases.kept(draft, run, result))
-    draft.add(
-        r.ToolCallCompleted,
-        run=run.id,
-        call=call.request.id,
-        tool=call.request.tool,
+    draft.add_result(
+        run,
+        call,
         ok=result.ok,
         content=result.content,
         read=dict(result.read),
@@ -288,9 +286,10 @@ def recheck_queued_calls(draft: Transaction) -> None:
             schedule_calls(draft, draft.state.runs[waiting])
 
 
-def fail(draft: Transaction, run: Run, error: str) -> None:
-    """An agent failed; the others of its turn go on."""
-    finish_run(draft, run, "failed", error=error)
+def fail(draft: Transaction, run: Run, error: str, failure: ModelFailed | None = None) -> None:
+    """An agent failed, perhaps by the failure of a model call; the others of its turn go on."""
+    usage, model = (failure.usage, failure.model) if failure is not None else (NO_USAGE, "")
+    finish_run(draft, run, "failed", error=error, usage=usage, model=model)
     after_end(draft, run)
 
 
@@ -333,18 +332,13 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         _refused(draft, run, failure)
         return
     if run is not None and run.agent not in draft.rules.roster:  # no tools are offered, which vendors refuse
-        finish_run(
-            draft, run, "failed", error="it is no longer one of the agents", usage=failure.usage, model=failure.model
-        )
-        after_end(draft, run)
+        fail(draft, run, "it is no longer one of the agents", failure)
         return
     question, limits = draft.state.question, draft.rules.limits
     tries = draft.state.failed_tries(run)
     is_last, asked = tries >= len(limits.retry_delays), failure.retry_after or 0
     is_reported = run.outage_reported if run else (question.outage_reported if question else False)
-    is_reported = is_reported or any(
-        other.is_held for other in draft.state.runs.values()
-    )  # they often share a provider
+    is_reported = is_reported or any(run.is_held for run in draft.state.runs.values())  # they often share a provider
     delay = max(limits.hold_for if is_last else limits.retry_delays[tries], asked)
     held = is_last or asked > SILENCE
     draft.add(
@@ -377,5 +371,4 @@ def _refused(draft: Transaction, run: Run, failure: ModelFailed) -> None:
             r.ModelReprompted, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued
         )
     else:
-        finish_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
-        after_end(draft, run)
+        fail(draft, run, failure.message, failure)

@@ -42,7 +42,7 @@ def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
     if not sentence and any(_waits_for(draft, other, run) for other in ahead):
         sentence = f"{request.tool} cannot be called now: {link.agent} waits for what you do. Do without."
     if sentence:
-        draft.add(r.ToolCallRejected, run=run.id, call=request.id, tool=request.tool, sentence=sentence)
+        draft.refuse(run, call, sentence)
     elif ahead:
         if call.state is not CallState.QUEUED:
             draft.add(r.ToolCallQueued, run=run.id, call=request.id)

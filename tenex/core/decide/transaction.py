@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.ids import Millis
-from tenex.core.records import Record
+from tenex.core.records import Record, ToolCallCompleted, ToolCallRejected
+from tenex.core.state.run import Call, Run
 
 R = TypeVar("R", bound=Record)
 
@@ -31,3 +32,13 @@ class Transaction:
         self.state.apply(record)
         self.records.append(record)
         return record
+
+    def add_result(self, run: Run, call: Call, *, ok: bool, content: str, **more: Any) -> None:
+        """Record the result of a call."""
+        self.add(
+            ToolCallCompleted, run=run.id, call=call.request.id, tool=call.request.tool, ok=ok, content=content, **more
+        )
+
+    def refuse(self, run: Run, call: Call, sentence: str) -> None:
+        """Record that a call is refused, with the reason for its model."""
+        self.add(ToolCallRejected, run=run.id, call=call.request.id, tool=call.request.tool, sentence=sentence)

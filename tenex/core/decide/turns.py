@@ -215,14 +215,7 @@ def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> 
         return
     is_done = outcome == "finished"
     content = words if is_done else f"{run.name} {outcome.replace('_', ' ')}: {words}"
-    draft.add(
-        r.ToolCallCompleted,
-        run=caller.id,
-        call=call.request.id,
-        tool=call.request.tool,
-        ok=is_done,
-        content=cut(content, MESSAGE_CHARACTERS),
-    )
+    draft.add_result(caller, call, ok=is_done, content=cut(content, MESSAGE_CHARACTERS))
 
 
 def close_calls(draft: Transaction, run: Run, sentence: str, *, only: Replay | None = None) -> None:
@@ -231,14 +224,7 @@ def close_calls(draft: Transaction, run: Run, sentence: str, *, only: Replay | N
     for call in run.open_calls:
         is_running = call.state is CallState.PERMITTED and Key(Work.TOOL, call.seq) not in returned
         if only is None or (is_running and call.replay is only):
-            draft.add(
-                r.ToolCallCompleted,
-                run=run.id,
-                call=call.request.id,
-                tool=call.request.tool,
-                ok=False,
-                content=sentence,
-            )
+            draft.add_result(run, call, ok=False, content=sentence)
 
 
 def close_turn(draft: Transaction) -> None:

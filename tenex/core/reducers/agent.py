@@ -36,48 +36,45 @@ def _put(c: State, run: Run, agent_state: AgentPhaseState) -> None:
     c.agent_states = {**c.agent_states, run.state_key: agent_state}
 
 
-def _initialized(c: State, record: r.AgentStateInitialized) -> None:
-    run = c.runs.get(record.run)
-    if run is not None:
-        _put(c, run, replace(_now(c, run), phase=record.phase, values=dict(record.values)))
+def _of_run(reduce: Callable[[State, Run, Any], None]) -> Callable[[State, Any], None]:
+    """The reducer, for the records of a run that is open."""
+
+    def reduce_run(c: State, record: Any) -> None:
+        if (run := c.runs.get(record.run)) is not None:
+            reduce(c, run, record)
+
+    return reduce_run
+
+
+def _initialized(c: State, run: Run, record: r.AgentStateInitialized) -> None:
+    _put(c, run, replace(_now(c, run), phase=record.phase, values=dict(record.values)))
 
 
 def _placed(c: State, record: r.AgentStateSet) -> None:
     c.agent_states = {**c.agent_states, str(record.agent): record.state}
 
 
-def _moved(c: State, record: r.AgentPhaseChanged) -> None:
-    run = c.runs.get(record.run)
-    if run is None:
-        return
+def _moved(c: State, run: Run, record: r.AgentPhaseChanged) -> None:
     _put(c, run, _now(c, run).moved(Moved(source=record.source, target=record.target, at=record.at)))
     c.runs = {**c.runs, run.id: run.progressed()}
-    _note_rerendered(c, c.runs[run.id], record)
+    _rerendered(c, c.runs[run.id], record)
 
 
-def _renewed(c: State, record: r.PromptRerendered) -> None:
-    run = c.runs.get(record.run)
-    if run is not None:
-        _note_rerendered(c, run, record)
-
-
-def _note_rerendered(c: State, run: Run, record: r.AgentPhaseChanged | r.PromptRerendered) -> None:
+def _rerendered(c: State, run: Run, record: r.AgentPhaseChanged | r.PromptRerendered) -> None:
     system = recalled(c, record)
     if system is not None:
         c.runs = {**c.runs, run.id: replace(run, system=system, is_stale=False)}
 
 
-def _failed(c: State, record: r.ConditionFailed) -> None:
-    run = c.runs.get(record.run)
-    if run is not None:
-        failed = run.failed_edges | {(record.source, record.target)}
-        c.runs = {**c.runs, run.id: replace(run, failed_edges=failed)}
+def _failed(c: State, run: Run, record: r.ConditionFailed) -> None:
+    failed = run.failed_edges | {(record.source, record.target)}
+    c.runs = {**c.runs, run.id: replace(run, failed_edges=failed)}
 
 
 AGENT_REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
-    r.AgentStateInitialized: _initialized,
+    r.AgentStateInitialized: _of_run(_initialized),
     r.AgentStateSet: _placed,
-    r.AgentPhaseChanged: _moved,
-    r.PromptRerendered: _renewed,
-    r.ConditionFailed: _failed,
+    r.AgentPhaseChanged: _of_run(_moved),
+    r.PromptRerendered: _of_run(_rerendered),
+    r.ConditionFailed: _of_run(_failed),
 }

@@ -43,9 +43,8 @@ def clock_set(c: State, record: r.ClockAdjusted) -> None:
 
 def _spared(run: Run, by: int) -> Run:
     """The run with later deadlines; what it is given for a question or a wait for a try is less by as much."""
-    parked_at = None if run.parked_at is None else Millis(run.parked_at + by)
-    retry = run.retry and replace(run.retry, since=Millis(run.retry.since + by))
-    return replace(run.moved(by), parked_at=parked_at, retry=retry)
+    moved = _run(run, by)
+    return replace(moved, retry=moved.retry and run.retry and replace(moved.retry, due=run.retry.due))
 
 
 def _run(run: Run, by: int) -> Run:

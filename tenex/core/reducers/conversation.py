@@ -33,7 +33,6 @@ from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, 
 from . import memory
 from .agent import AGENT_REDUCERS, changed, recalled
 from .clock import clock_set, reopened
-from .mission import MISSION_REDUCERS
 from .phase_metrics import leave_phase
 from .rebuild import imported, rebuilt
 from .workflow import WORKFLOW_REDUCERS, let_through
@@ -551,6 +550,5 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     RolledBack: rolled_back,
     ConversationForked: forked,
     **AGENT_REDUCERS,
-    **MISSION_REDUCERS,
     **WORKFLOW_REDUCERS,
 }

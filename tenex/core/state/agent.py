@@ -59,7 +59,6 @@ class Look(Protocol):
 
     def __call__(self, agent_state: AgentPhaseState, conversation: Phase | None) -> Any:
         """The agent as it is; `conversation` is the conversation's phase, None outside one."""
-        ...
 
 
 class Ask(Protocol):
@@ -67,7 +66,6 @@ class Ask(Protocol):
 
     def __call__(self, function: str, given: str, code: Any, call: Callable[[], Any]) -> Verdict:
         """As `core.verdicts.FunctionQuestion`, for the run whose agent it is."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +97,6 @@ class Evaluation:
     target: str | None = None
     failed: tuple[tuple[str, str], ...] = ()
     """The target of each, and the error."""
-
-
-STAYS: Final = Evaluation()
 
 
 def _anything(_field: str, _value: Any) -> bool:
@@ -153,7 +148,7 @@ class Program:
             return holds
 
         if self.graph is None:
-            return STAYS
+            return Evaluation()
         choice = self.graph.first_match(agent_state.phase, is_open=is_open)
         stays = choice is None or choice.is_end or choice.node == agent_state.phase
         return Evaluation(target=None if stays or choice is None else choice.node, failed=tuple(failed))

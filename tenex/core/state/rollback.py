@@ -88,13 +88,9 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
 
 
 def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
-    """What a `RolledBack` carries: only what goes back, everything else at its default.
+    """What a `RolledBack` to `then` carries: only what goes back, everything else at its default.
 
-    Args:
-        then: the state after the record to go back to.
-        now: the state as it is, with nothing open.
-        at: ms, now.
-        with_files: the workspace went back too. If not, what was changed since is still changed.
+    `now` has nothing open. Unless the workspace went back too (`with_files`), what was changed since is still changed.
     """
     rest = at_rest(then, at, now.next_seq)
     carried = {spec.name: _default(spec.name) for spec in fields(State) if spec.name != "id"}

@@ -16,7 +16,7 @@ Its deadline counts its work: not the time it waits for a user, a sub-agent, ano
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from tenex.core.config import Replay, Role
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
@@ -263,21 +263,15 @@ class Run:
         """The user answered: the clock runs again."""
         return replace(self, warn_at=warn_at, close_at=close_at, armed=seq, parked_at=None)
 
-    def _with(
-        self,
-        call: CallId,
-        *,
-        state: CallState,
-        seq: int = 0,
-        replay: Replay | None = None,
-        result: CallResult | None = None,
-    ) -> "Run":
-        def change(known: Call) -> Call:
-            if known.request.id != call or known.state is CallState.DONE:
-                return known
-            return replace(known, state=state, seq=seq or known.seq, replay=replay or known.replay, result=result)
-
-        return replace(self, calls=tuple(change(known) for known in self.calls))
+    def _with(self, call: CallId, **changes: Any) -> "Run":
+        """The run with these changes of its open call of that id."""
+        return replace(
+            self,
+            calls=tuple(
+                replace(known, **changes) if known.request.id == call and known.state is not CallState.DONE else known
+                for known in self.calls
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

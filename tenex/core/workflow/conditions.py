@@ -20,7 +20,6 @@ class TransitionCondition(Protocol):
 
     def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
         """Whether it fires after this round."""
-        ...
 
 
 class TransitionTarget(Protocol):
@@ -30,7 +29,6 @@ class TransitionTarget(Protocol):
 
     def resolve(self, state: WorkflowState, envelope: Envelope) -> TransitionDecision:
         """Who speaks next, or why it ends."""
-        ...
 
 
 # ---- conditions -----------------------------------------------------------------------------------------------------
