@@ -2,7 +2,6 @@
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
-from tenex.core.records import Record
 from tenex.store import schema
 from tenex.store.disk import Disk
 from tenex.store.index import Index
@@ -20,7 +18,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.search_words import match_of
 
-from .kit import StillClock, encoded, started, waits, wrote
+from .kit import Seen, StillClock, encoded, started, stored, waits, wrote
 from .test_index import harm
 
 ONE, TWO = (ConversationId(digit * 64) for digit in "12")
@@ -30,21 +28,11 @@ ONE, TWO = (ConversationId(digit * 64) for digit in "12")
 async def folder(folder: ConversationFolder) -> ConversationFolder:
     """Two conversations that rest, and an index that knows them."""
     for name in (ONE, TWO):
-        await grow(folder, name, [started(name), wrote(2, name), waits(3)])
-    await indexed(folder)
-    return folder
-
-
-async def grow(folder: ConversationFolder, name: ConversationId, records: list[Record]) -> None:
-    journal, _ = await folder.open(name)
-    await journal.append([records])
-    await journal.close()
-
-
-async def indexed(folder: ConversationFolder) -> None:
+        await stored(folder, name, started(name), wrote(2, name), waits(3))
     index = Index(folder.root / "index.sqlite")
     await index.catch_up(folder)
     await index.close()
+    return folder
 
 
 async def found(folder: ConversationFolder) -> list[tuple[str, int]]:
@@ -85,9 +73,9 @@ async def test_what_is_not_indexed_is_read_from_journals(
     folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed daemon had not written its last words into the index."""
-    await grow(folder, TWO, [wrote(4, "4" * 64), waits(5)])
+    await stored(folder, TWO, wrote(4, "4" * 64), waits(5))
     new = ConversationId("3" * 64)
-    await grow(folder, new, [started(new), wrote(2, new)])
+    await stored(folder, new, started(new), wrote(2, new))
     shutil.rmtree(folder.path(ONE))
     names, before = reads(folder, monkeypatch), files(folder.root)
     assert await found(folder) == [("2", 2), ("3", 1)]
@@ -103,7 +91,7 @@ async def test_beside_a_daemon_or_files_of_a_killed_one_it_reads_what_is_written
 ) -> None:
     index = Index(folder.root / "index.sqlite")
     await index.catch_up(folder)
-    await grow(folder, TWO, [wrote(4, "4" * 64), waits(5)])
+    await stored(folder, TWO, wrote(4, "4" * 64), waits(5))
     if had_time:
         await index.catch_up(folder)
         await index.flush()
@@ -169,13 +157,8 @@ async def test_without_an_index_every_journal_is_read_and_one_that_cannot_be_is_
     else:
         (path / "journal.jsonl").write_bytes(content)
     (folder.root / "index.sqlite").unlink()
-    seen: list[ConversationId] = []
-
-    def shown(names: Sequence[ConversationId]) -> Sequence[ConversationId]:
-        seen.extend(names)
-        return names
-
-    async with open_catalogue(folder, shown) as catalogue:
+    seen = Seen()
+    async with open_catalogue(folder, seen) as catalogue:
         assert [row.id for row in await catalogue.rows(Filter())] == [TWO]
         assert catalogue.fault == ""
     why = "line 1 cannot be right" if content and content[0] else "though conversation.json is beside it"
