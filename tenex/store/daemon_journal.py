@@ -23,7 +23,6 @@ from .disk import Disk
 from .format import Codec
 from .journal import FileJournal
 from .journal_reader import JOURNAL, NEWEST, peek
-from .migrations import DAEMON_STEPS
 
 FOLDER: Final = "_daemon"
 
@@ -105,8 +104,7 @@ DAEMON: Final = Codec(
     {
         kind.__name__: kind
         for kind in (LessonLearned, LessonRemoved, ProfilePublished, FailureNotified, FailureCleared, DaemonSnapshot)
-    },
-    DAEMON_STEPS,
+    }
 )
 
 

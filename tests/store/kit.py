@@ -136,17 +136,12 @@ def mode_of(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def seven_phase_scenario(*more: str) -> Scenario:
+def seven_phase_scenario() -> Scenario:
     """A conversation of all seven phases."""
     scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue", *more):
-        scenario.user_writes(text)
-        scenario.settle()
+    for text in ("I want something nice", "let us think", "plan it", "blue"):
+        scenario.converse(text)
     return scenario
-
-
-def records_of(scenario: Scenario) -> list[Record]:
-    return [record for decision in scenario.journal for record in decision]
 
 
 async def write_rotated(

@@ -14,11 +14,11 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.archive import is_packed, packed, plain, unpacked
 from tests.fakes.scenario import ID
 
-from .kit import CONVERSATION_ID, going_on, records_of
+from .kit import CONVERSATION_ID, going_on
 from .test_stats import lived
 
 NOW = Millis(1_700_000_000_000)
-RECORDS = records_of(lived(0))
+RECORDS = lived(0).records()
 
 
 def test_what_comes_back_is_what_was_packed() -> None:

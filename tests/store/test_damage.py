@@ -32,14 +32,15 @@ from tests.fakes.scenario import ID, Scenario
 
 from .kit import (
     CONVERSATION_ID,
+    Seen,
     asked,
     encoded,
     fails,
     going_on,
     names,
-    records_of,
     seven_phase_scenario,
     started,
+    stored,
     write_rotated,
     wrote,
 )
@@ -50,10 +51,8 @@ NAMES = [ConversationId(digit * 64) for digit in "abc"]
 @pytest.fixture
 async def three(folder: ConversationFolder) -> AsyncIterator[ConversationFolder]:
     for name in NAMES:
-        journal, _ = await folder.open(name)
-        await journal.append([[started(name)], [asked(2), asked(3)]])
+        await stored(folder, name, started(name), asked(2), asked(3))
         (folder.path(name) / VIEW).write_text("{}")
-    await folder.close()
     yield folder
     await folder.close()
 
@@ -143,24 +142,6 @@ async def rotated(folder: ConversationFolder, scenario: Scenario) -> Path:
     """The folder of a conversation of all seven phases, in four files."""
     await (await write_rotated(folder, scenario.journal)).close()
     return folder.path(ID)
-
-
-REFUSED: dict[str, Callable[[Path, int], object]] = {
-    "an older file copied behind the newest": lambda path, number: shutil.copy(
-        path / segments.name_of(2), path / segments.name_of(number + 1)
-    ),
-    "an empty file behind the newest": lambda path, number: (path / segments.name_of(number + 1)).touch(0o600),
-}
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_files_that_cannot_follow_each_other_are_refused(rotated: Path, what: str) -> None:
-    """To continue in a file that knows less than the one before it would lose what that one holds."""
-    REFUSED[what](rotated, segments.numbers(rotated)[-1])
-    before = all_of(rotated)
-    with pytest.raises(StoreDamaged, match=rf"{rotated}.*Nothing was changed"):
-        load(rotated / JOURNAL, CONVERSATION, "then", "")
-    assert all_of(rotated) == before
 
 
 def spoilt(data: bytes, way: str, place: float, dice: random.Random) -> bytes:
@@ -346,12 +327,12 @@ def lose(rotated: Path, number: int = 2) -> Path:
 async def test_what_is_left_begins_behind_the_gap(
     folder: ConversationFolder, rotated: Path, scenario: Scenario, number: int
 ) -> None:
-    assert await folder.read_left(ID) == (records_of(scenario), "")
+    assert await folder.read_left(ID) == (scenario.records(), "")
     path = lose(rotated, number)
     records, gone = await folder.read_left(ID)
     first, *rest = records
     assert isinstance(first, StateSnapshot)
-    assert rest == [record for record in records_of(scenario) if record.seq > first.seq]
+    assert rest == [record for record in scenario.records() if record.seq > first.seq]
     assert fold(ID, records) == scenario.conversation
     assert gone.startswith(f"{path} is missing, though journal-{number + 1:06}.jsonl follows it")
     assert f"before record {first.seq + 1}." in gone
@@ -369,12 +350,13 @@ async def test_the_index_keeps_what_it_knew_of_the_past(
     await index.flush()
     lose(rotated)
     assert await index.catch_up(folder) == []
-    await index.flush()
+    seen = Seen()
+    assert await index.catch_up(folder, seen) == []
+    assert seen == [], "a start need not read it again"
     index._recent.clear()
-    events = [event.id for record in records_of(scenario) for event in getattr(record, "events", ())]
+    events = [event.id for record in scenario.records() for event in getattr(record, "events", ())]
     assert events
     assert all(index.has_event(event) for event in events)
-    assert await index.stale(folder) == [], "a start need not read it again"
     await index.close()
 
 

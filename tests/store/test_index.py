@@ -33,7 +33,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.schema import UNKNOWN_LENGTH
 from tests.fakes.scenario import Scenario
 
-from .kit import CONVERSATION_ID, Seen, asked, fails, mode_of, records_of, row, started, stored, waits, wrote
+from .kit import CONVERSATION_ID, Seen, asked, fails, mode_of, row, started, stored, waits, wrote
 
 OTHER = ConversationId("d" * 64)
 
@@ -103,13 +103,12 @@ async def test_after_catching_up_it_knows_what_the_journals_hold(index: Index, f
     ]
     assert [index.conversation_of(name) for name in ("e1", "e2", "wrong")] == [CONVERSATION_ID, OTHER, None]
     assert not index.has_event(OTHER), "a reply began it: the event it is named after has not been received"
-    assert await index.stale(folder) == unfinished
     (broken / "journal.jsonl").unlink()
     seen.clear()
     assert await index.catch_up(folder, seen) == [OTHER]
     assert seen == [], "what is only unfinished need not be read"
     shutil.rmtree(folder.path(OTHER))
-    assert await index.stale(folder) == []
+    assert await index.catch_up(folder) == []
     assert [found.id for found in await index.rows()] == [CONVERSATION_ID]
 
 
@@ -169,7 +168,9 @@ async def test_an_index_lost_while_it_runs_is_rebuilt(
     await written(index)
     assert [index.conversation_of(event) for event in ("old", "other", "new")] == [CONVERSATION_ID, OTHER, OTHER]
     assert indexed_texts(index) == ["a title", "a title", "hello", "hello", "hello"]
-    assert await index.stale(folder) == [OTHER]
+    seen = Seen()
+    assert await index.catch_up(folder, seen) == [OTHER]
+    assert seen == []
 
 
 async def test_a_record_during_a_rebuild_is_kept(
@@ -230,11 +231,11 @@ async def test_memory_is_bounded_on_a_full_disk(
     index.update(row(OTHER, bytes=length), of("last"))
     await index.flush()
     assert index.has_event("e20")
-    assert await index.stale(folder) == [OTHER], "its row is marked as known in part"
-    await index.catch_up(folder)
-    await index.flush()
+    seen = Seen()
+    for _ in range(2):
+        await index.catch_up(folder, seen)
+    assert seen == [OTHER], "its row is marked as known in part, until it is read"
     assert indexed_texts(index) == ["a title", "hello"]
-    assert await index.stale(folder) == []
 
 
 @pytest.mark.parametrize(
@@ -319,7 +320,6 @@ async def test_without_an_index_all_works_until_one_is_made(
         index = Index(path)
         try:
             await conversation(folder, OTHER, "old")
-            assert await index.stale(folder) == [OTHER]
             assert await index.catch_up(folder) == []
             assert index.has_event("old")
             assert not index.has_event("unknown")
@@ -472,7 +472,7 @@ def test_users_who_wrote_are_named_with_their_roles_but_not_those_of_the_convers
 
 
 def test_who_worked_or_was_addressed_is_named_by_slug_and_key_and_every_phase_once(scenario: Scenario) -> None:
-    records = records_of(scenario)
+    records = scenario.records()
     worked = {agent for record in records if isinstance(record, TurnOpened) for agent in record.agents}
     keys = {record.pubkey for record in records if isinstance(record, RunStarted)}
     news = news_of([*records, wrote(len(records) + 1, "9", addressed=(Slug("security"),))])

@@ -89,6 +89,9 @@ async def test_a_writer_that_lost_its_file_to_another_fails_for_good(path: Path,
             fcntl.flock(theirs, operation)
             with pytest.raises(AppendFailed, match="is being written to by another process"):
                 await first.append([[asked(3)]])
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        with pytest.raises(AppendFailed, match="is being written to by another process; open it again"):
+            await opened(path, disk)  # which does not wait
     assert not open_below(path.parent)
     assert seqs(path) == [1, 2]
     fourth = await opened(path, disk)
@@ -283,15 +286,6 @@ async def test_no_other_process_appends_while_a_journal_is(
     await ours.append([[asked(4)]])
     assert "is being written to by another process" in outcome[0]
     assert seqs(begun) == [1, 2, 3, 4]
-
-
-async def test_a_file_that_is_being_written_to_is_not_opened_and_later_is(begun: Path, disk: Disk) -> None:
-    """And opening it does not wait for an end that may not come."""
-    with begun.open("rb") as theirs:
-        fcntl.flock(theirs, fcntl.LOCK_EX)
-        with pytest.raises(AppendFailed, match="is being written to by another process; open it again"):
-            await opened(begun, disk)
-    await ends_well(begun, disk)
 
 
 @pytest.mark.parametrize("work", ["opens", "rotates"])

@@ -23,7 +23,7 @@ from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
 from tests.fakes.scenario import ID, Scenario
 
-from .kit import StillClock, at_call, fails, mode_of, names, records_of, write_rotated
+from .kit import StillClock, at_call, fails, mode_of, names, write_rotated
 
 
 @pytest.fixture(autouse=True)
@@ -50,14 +50,20 @@ async def almost(folder: ConversationFolder, scenario: Scenario) -> FileJournal:
 
 
 async def test_a_rotated_journal_is_folded_from_its_newest_file(folder: ConversationFolder, scenario: Scenario) -> None:
+    assert await folder.lengths() == {}
     before = await write_rotated(folder, scenario.journal)
     assert files(folder) == ["journal-000002.jsonl", "journal-000003.jsonl", "journal-000004.jsonl", "journal.jsonl"]
+    whole = sum(path.stat().st_size for path in folder.path(ID).iterdir())
+    assert folder.length(ID) == before.length == whole
     await folder.close()
+    assert folder.length(ID) == 0
     journal, records = await folder.open(ID)
+    assert folder.length(ID) == journal.length == whole
+    assert await folder.lengths() == {ID: whole}
     assert isinstance(records[0], StateSnapshot)
     assert fold(ID, records) == scenario.conversation
     assert journal.next_seq == before.next_seq == scenario.conversation.next_seq
-    assert await folder.read(ID) == records_of(scenario), "every fact, each once, and nothing else"
+    assert await folder.read(ID) == scenario.records(), "every fact, each once, and nothing else"
 
 
 async def test_only_as_many_files_are_read_as_are_asked_for(folder: ConversationFolder, scenario: Scenario) -> None:
@@ -74,18 +80,6 @@ async def test_only_as_many_files_are_read_as_are_asked_for(folder: Conversation
     assert more[0].seq < first - 1
     with pytest.raises(StoreDamaged, match=r"journal\.jsonl ends with seq 0, but journal-000002\.jsonl follows on 40"):
         await folder.read(ID)
-
-
-async def test_the_length_is_that_of_all_files(folder: ConversationFolder, scenario: Scenario) -> None:
-    assert await folder.lengths() == {}
-    journal = await write_rotated(folder, scenario.journal)
-    whole = sum(path.stat().st_size for path in folder.path(ID).iterdir())
-    assert await folder.lengths() == {ID: whole}
-    assert folder.length(ID) == journal.length == whole
-    await folder.close()
-    assert folder.length(ID) == 0
-    journal, _ = await folder.open(ID)
-    assert folder.length(ID) == journal.length == whole
 
 
 # ---- when it happens ----------------------------------------------------------------------------------------------
@@ -131,7 +125,7 @@ async def test_a_rotation_beside_an_append_is_reported_as_not_current(
 async def test_agents_at_work_put_it_off_but_not_for_ever(
     folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = records_of(scenario)
+    records = scenario.records()
     busy = next(seq for seq in range(1, len(records)) if fold(ID, records[:seq]).runs)
     journal, _ = await folder.open(ID)
     await journal.append([[record] for record in records[:busy]])
@@ -176,7 +170,7 @@ async def test_a_death_at_any_step_leaves_one_file_or_the_other(
         assert not list(left.path(ID).glob(".*")), "temporary files are removed"
         await again.append(scenario.journal[cut:])
         assert fold(ID, (await left.open(ID))[1]) == scenario.conversation
-        assert await left.read(ID) == records_of(scenario)
+        assert await left.read(ID) == scenario.records()
     assert number > 4
 
 
@@ -189,7 +183,7 @@ async def test_a_disk_that_takes_no_new_file_leaves_the_present_one_in_use(
     assert files(folder) == ["journal.jsonl"]
     assert not almost.is_long, "it is not tried again at once"
     await almost.append(scenario.journal[-1:])
-    assert await folder.read(ID) == records_of(scenario)
+    assert await folder.read(ID) == scenario.records()
 
 
 async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
@@ -205,7 +199,7 @@ async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
     again, records = await folder.open(ID)
     assert fold(ID, records) == state
     await again.append(scenario.journal[-1:])
-    assert await folder.read(ID) == records_of(scenario)
+    assert await folder.read(ID) == scenario.records()
 
 
 # ---- damage -------------------------------------------------------------------------------------------------------
@@ -220,7 +214,11 @@ async def test_a_file_that_cannot_have_its_number_is_damage(folder: Conversation
     with pytest.raises(StoreDamaged, match=r"journal-000002\.jsonl ends with seq \d+, but journal-000003\.jsonl"):
         await folder.read(ID)
     assert fold(ID, await folder.read(ID, NEWEST)) == scenario.conversation
-    good = newest.read_bytes()
+    good, copy = newest.read_bytes(), path / "journal-000005.jsonl"
+    shutil.copy(second, copy)
+    with pytest.raises(StoreDamaged, match=r"5\.jsonl: it follows on seq \d+, but journal-000004\.jsonl ends with"):
+        await folder.open(ID)
+    copy.unlink()
     for content in (b"", b"\0" * 300, b'{"v":1,"seq":4', (path / "journal.jsonl").read_bytes()):
         newest.write_bytes(content)
         with pytest.raises(StoreDamaged, match=r"journal-000004\.jsonl: line 1 cannot be right: it is no checkpoint"):

@@ -24,8 +24,6 @@ from tenex.store.view_json import usage_json
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
-from .kit import records_of
-
 
 def costly(seed: int) -> Callable[[Conversation, ModelCall], ModelStep | ModelFailed]:
     """A diligent agent whose calls cost what cannot be added up at sight, and that fails in every way."""
@@ -76,8 +74,7 @@ def lived(seed: int) -> Scenario:
     for cycle in range(2):
         scenario.user_writes(f"Do something nice, number {cycle}")
         for _ in range(200):
-            while scenario.step():
-                pass
+            scenario.settle()
             if scenario.conversation.status == "ended":
                 break
             due = [e for e in scenario.running.values() if getattr(e.key, "part", "") in ("retry", "route")]
@@ -93,13 +90,13 @@ def lived(seed: int) -> Scenario:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_sums_are_exactly_those_of_the_view(seed: int) -> None:
     scenario = lived(seed)
-    kinds = {type(record) for record in records_of(scenario) if cost_of(record).calls}
+    kinds = {type(record) for record in scenario.records() if cost_of(record).calls}
     assert kinds == {r.ModelResponded, r.Routed, r.RouteRejected, r.ModelReprompted, r.RetryScheduled}, (
         "some way of paying is not tried"
     )
     assert scenario.crashed == 1
     view = json.loads(render(scenario.conversation))
-    stats = Stats.of(ID, records_of(scenario))
+    stats = Stats.of(ID, scenario.records())
     assert usage_json(stats.usage) == view["usage"]
     assert stats.usage.cost_usd
     for phase, metrics in view["phaseMetrics"].items():
@@ -119,13 +116,9 @@ def test_the_sums_are_exactly_those_of_the_view(seed: int) -> None:
 
 
 def test_the_sums_of_all_are_the_sums_of_each() -> None:
-    each = [Stats.of(ID, records_of(lived(seed))) for seed in range(3)]
+    each = [Stats.of(ID, lived(seed).records()) for seed in range(3)]
     both = total(each)
-    assert both.conversations == 3
-    assert both.usage.input_tokens == sum(stats.usage.input_tokens for stats in each)
-    assert both.usage.cost_usd == sum(stats.usage.cost_usd or 0.0 for stats in each)
-    assert both.rejections == sum(stats.rejections for stats in each) > 0
-    assert both.working == sum(stats.working for stats in each)
+    assert (both.conversations, both.working) == (3, sum(stats.working for stats in each))
     assert both.spending.unpriced == sum(stats.spending.unpriced for stats in each) > 0
     assert both.models["m:1"].usage.calls == sum(stats.models["m:1"].usage.calls for stats in each)
     assert total(each) == both, "adding up must not change what is added"
@@ -143,7 +136,7 @@ def test_who_and_what_the_money_went_to() -> None:
     while answers:
         if not scenario.step():
             scenario.fire("retry")
-    stats = Stats.of(ID, records_of(scenario))
+    stats = Stats.of(ID, scenario.records())
     assert (stats.rejections, stats.failures, stats.useless) == (1, 1, 0)
     assert stats.agents["orchestrator"].usage == Usage(input_tokens=20, output_tokens=10, calls=2)
     assert stats.agents["planner"].usage == Usage(input_tokens=18, output_tokens=2, cost_usd=0.75, calls=2)
@@ -184,24 +177,6 @@ def test_time_of_waiting_for_a_person_is_not_time_at_work() -> None:
     assert (stats.cycles, stats.ended, stats.messages, stats.restarts) == (2, 1, 2, 1)
 
 
-def test_time_in_which_every_agent_waits_for_an_answer_is_not_time_at_work() -> None:
-    scenario = Scenario(
-        lambda question: (
-            {"agents": ["helper"], "phase": "execute", "reason": "x"}
-            if question["phase"] == "chat"
-            else {"agents": ["helper"], "reason": "x"}
-        ),
-        diligent,
-    )
-    scenario.user_writes("hello")
-    scenario.settle(1)
-    assert scenario.conversation.is_parked
-    scenario.now = Millis(scenario.now + 1_000_000)
-    scenario.user_writes("Green", reply_to=next(iter(scenario.conversation.asks)))
-    stats = Stats.of(ID, records_of(scenario))
-    assert stats.duration > 1_000_000 > 1_000 > stats.working
-
-
 def test_a_called_sub_agent_is_a_tool_call_whose_cost_is_its_own() -> None:
     """A sub-agent that failed is a call that failed. Of its useless answers two are asked again, the third ends it."""
     useless = ModelFailed(key=None, message="filtered", retryable=False, usage=Usage(input_tokens=7, cost_usd=0.5))  # type: ignore[arg-type]
@@ -213,7 +188,7 @@ def test_a_called_sub_agent_is_a_tool_call_whose_cost_is_its_own() -> None:
     )
     scenario.user_writes("hello")
     scenario.settle()
-    stats = Stats.of(ID, records_of(scenario))
+    stats = Stats.of(ID, scenario.records())
     assert (stats.tool_calls, stats.tool_failures, stats.tool_refusals, stats.turns) == (2, 1, 1, 1)
     assert {name: spending.usage.calls for name, spending in stats.agents.items()} == {
         "orchestrator": 2,

@@ -17,7 +17,7 @@ from tenex.store.view import SEGMENT, Views, render
 from tenex.store.view_reader import read_view
 from tests.fakes.scenario import ID, Scenario, reply
 
-from .kit import CONVERSATION_ID, going_on, mode_of
+from .kit import CONVERSATION_ID, going_on, mode_of, stored
 
 
 def chatting(turns: int) -> Scenario:
@@ -53,10 +53,8 @@ def test_the_view_shows_what_happened(scenario: Scenario) -> None:
 LISTS = {"phaseTransitions": "message", "orchestratorTurns": "turnId"}
 
 
-def view_of(path: Path) -> dict[str, Any]:
-    view = json.loads((path / "conversation.json").read_text())
-    assert isinstance(view, dict)
-    return view
+def view_of(path: Path) -> Any:
+    return json.loads((path / "conversation.json").read_text())
 
 
 def listed(path: Path, name: str) -> list[str]:
@@ -71,13 +69,6 @@ def expected(records: list[Record], name: str) -> list[str]:
     if name == "phaseTransitions":
         return [record.message for record in records if isinstance(record, PhaseTransition)]
     return [record.turn_id for record in records if isinstance(record, TurnClosed)]
-
-
-async def on_disk(folder: ConversationFolder, turns: int) -> list[Record]:
-    records = list(going_on(1, turns))
-    journal, _ = await folder.open(CONVERSATION_ID)
-    await journal.append([[record] for record in records])
-    return records
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a restart from a checkpoint at each view"])
@@ -104,16 +95,16 @@ async def test_the_view_continues_at_the_right_numbers(folder: ConversationFolde
 
 async def test_files_the_state_no_longer_holds_are_made_from_all(folder: ConversationFolder, disk: Disk) -> None:
     """Somebody removed them, or the process that should have written them died; all of it folds to the newest turns."""
-    records = await on_disk(folder, 5 * SEGMENT)
+    records = list(going_on(1, 5 * SEGMENT))
+    await stored(folder, CONVERSATION_ID, *records)
     path = folder.path(CONVERSATION_ID)
     state = fold(CONVERSATION_ID, records)
     await Views(folder, disk).show(state)
     before = {file.name: file.read_bytes() for file in path.glob("*.json")}
     assert len(before) == 1 + 2 * 4
     assert {mode_of(file) for file in path.glob("*.json")} == {0o600}
-    for name in LISTS:
-        for number in (1, 3):
-            (path / f"{name}-00000{number}.json").unlink()
+    for file in (*path.glob("*-000001.json"), *path.glob("*-000003.json")):
+        file.unlink()
     await Views(folder, disk).show(fold(CONVERSATION_ID, [StateSnapshot.of(state)]))
     assert {file.name: file.read_bytes() for file in path.glob("*.json")} == before
     (path / "orchestratorTurns-000001.json").unlink()
