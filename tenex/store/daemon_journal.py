@@ -319,5 +319,3 @@ class DaemonJournal:
                 self._notices[notice.key] = notice
             case FailureCleared():
                 self._notices = {key: notice for key, notice in self._notices.items() if key[0] != record.conversation}
-            case _:
-                pass

@@ -198,7 +198,8 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
     """Write a batch, whole or not at all."""
     connection.execute("begin immediate")
     try:
-        _write(connection, batch)
+        _forget(connection, batch.complete)
+        _put(connection, batch)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
@@ -206,8 +207,7 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
         raise
 
 
-def _write(connection: sqlite3.Connection, batch: Batch) -> None:
-    _forget(connection, batch.complete)
+def _put(connection: sqlite3.Connection, batch: Batch) -> None:
     connection.executemany(_PUT, [[_storable(getattr(row, name)) for name in _NAMES] for row in batch.rows.values()])
     names = {*batch.events.values(), *(key[0] for key in batch.messages), *(key[0] for key in batch.facets)}
     numbers = {name: connection.execute(_NUMBER, (name,)).fetchone()[0] for name in names}

@@ -317,7 +317,7 @@ def test_without_a_readable_file_there_is_nothing(one_file: Path) -> None:
 # ---- missing files --------------------------------------------------------------------------------------------------
 
 
-def lose(rotated: Path, number: int = 2) -> Path:
+def remove_file(rotated: Path, number: int = 2) -> Path:
     path = rotated / segments.name_of(number)
     path.unlink()
     return path
@@ -328,7 +328,7 @@ async def test_what_is_left_begins_behind_the_gap(
     folder: ConversationFolder, rotated: Path, scenario: Scenario, number: int
 ) -> None:
     assert await folder.read_left(ID) == (scenario.records(), "")
-    path = lose(rotated, number)
+    path = remove_file(rotated, number)
     records, gone = await folder.read_left(ID)
     first, *rest = records
     assert isinstance(first, StateSnapshot)
@@ -348,7 +348,7 @@ async def test_the_index_keeps_what_it_knew_of_the_past(
     index = Index(folder.root / "index.sqlite")
     assert await index.catch_up(folder) == []
     await index.flush()
-    lose(rotated)
+    remove_file(rotated)
     assert await index.catch_up(folder) == []
     seen = Seen()
     assert await index.catch_up(folder, seen) == []
@@ -363,7 +363,7 @@ async def test_the_index_keeps_what_it_knew_of_the_past(
 def test_every_command_that_only_reads_works_and_reports_what_is_missing(
     rotated: Path, tmp_path: Path, scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lose(rotated)
+    remove_file(rotated)
     (rotated / VIEW).write_text(render(scenario.conversation).replace('"title": "', '"title": "my ', 1))
 
     def run(*words: str, code: int = 0) -> tuple[str, str]:

@@ -187,7 +187,7 @@ def test_invalid_values_in_one_journal_cost_no_other_conversation_its_row(
 # ---- words and queries ----------------------------------------------------------------------------------------------
 
 
-def tell(connection: sqlite3.Connection, *texts: str) -> None:
+def add_messages(connection: sqlite3.Connection, *texts: str) -> None:
     """Have a fourth conversation with these messages."""
     put(connection, (row(FOUR), News(messages=tuple(text(seq, content) for seq, content in enumerate(texts, start=1)))))
 
@@ -212,7 +212,7 @@ def tell(connection: sqlite3.Connection, *texts: str) -> None:
     ],
 )
 def test_a_word_is_found_in_every_script(connection: sqlite3.Connection, content: str, query: str) -> None:
-    tell(connection, "something else entirely", content)
+    add_messages(connection, "something else entirely", content)
     assert found(connection, query) == [("4", 1)]
 
 
@@ -229,12 +229,12 @@ def test_a_word_is_found_in_every_script(connection: sqlite3.Connection, content
     ],
 )
 def test_what_is_not_there_is_not_found(connection: sqlite3.Connection, content: str, query: str) -> None:
-    tell(connection, content)
+    add_messages(connection, content)
     assert found(connection, query) == []
 
 
 def test_a_phrase_is_found_together_and_in_order_and_a_whole_word_first(connection: sqlite3.Connection) -> None:
-    tell(
+    add_messages(
         connection,
         *("no such file or directory", "such a file: no"),
         *(*["planets and stars"] * 5, "the plan is good", *["planetary science"] * 5),
@@ -267,7 +267,7 @@ def test_a_query_with_too_many_words_is_refused() -> None:
 def test_any_text_can_be_indexed_and_any_query_asked(content: str, query: str) -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         schema.prepare(connection)
-        tell(connection, content)
+        add_messages(connection, content)
         with suppress(UsageError):
             found(connection, query)
         found(connection, "a")

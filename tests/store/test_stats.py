@@ -18,7 +18,7 @@ from tenex.core.ids import Millis
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
-from tenex.store.stats import PhaseStats, Spending, Stats, as_json, total
+from tenex.store.stats import Spending, Stats, as_json, total
 from tenex.store.view import render
 from tenex.store.view_json import usage_json
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
@@ -146,35 +146,6 @@ def test_who_and_what_the_money_went_to() -> None:
         "m:1": Spending(usage=Usage(input_tokens=11, output_tokens=2, cost_usd=0.25)),
     }
     assert list(as_json(stats)["models"]) == ["unknown", "m:1", "router"], "the dearest first"
-
-
-def at(seq: int, ms: int, kind: type[r.Record], **fields: Any) -> r.Record:
-    return kind(seq=seq, at=Millis(ms), **fields)
-
-
-def test_time_of_waiting_for_a_person_is_not_time_at_work() -> None:
-    wrote = {"event_id": "e" * 64, "author": "a" * 64, "name": "alice", "role": "owner", "text": "hi", "created_at": 1}
-    move = {"message": "", "agent_pubkey": "", "agent_name": "", "reason": "", "summary": "", "announce_at": 0}
-    records = [
-        at(1, 1_000, r.ConversationStarted, id=ID, title="", starter="a" * 64, address={}),
-        at(2, 1_000, r.CycleStarted, cycle=1, reason=""),
-        at(3, 1_000, r.MessageRecorded, **wrote),
-        at(4, 3_000, r.PhaseTransition, from_=Phase.CHAT, to=Phase.PLAN, **move),
-        at(5, 8_000, r.Waiting, reason="user"),
-        at(6, 100_000, r.MessageRecorded, **wrote),
-        at(7, 110_000, r.ProcessRestarted, away=9_000),
-        at(8, 111_000, r.Ended, reason=""),
-        at(9, 200_000, r.CycleStarted, cycle=2, reason=""),
-        at(10, 200_500, r.JournalRebuilt, source="relay"),
-        at(11, 200_900, r.Waiting, reason="user"),
-    ]
-    stats = Stats.of(ID, records)
-    assert stats.phases == {
-        Phase.CHAT: PhaseStats(visits=2, duration=2_900, working=2_000),
-        Phase.PLAN: PhaseStats(visits=1, duration=197_000, working=6_000),
-    }
-    assert (stats.duration, stats.working) == (199_900, 8_000)
-    assert (stats.cycles, stats.ended, stats.messages, stats.restarts) == (2, 1, 2, 1)
 
 
 def test_a_called_sub_agent_is_a_tool_call_whose_cost_is_its_own() -> None:
