@@ -1,10 +1,11 @@
 """What the store's tests share: a stopped clock, small records, journals, and strategies made from type hints."""
 
+import asyncio
 import dataclasses
 import itertools
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NewType, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -184,6 +185,23 @@ def fails(number: int) -> Callable[..., NoReturn]:
         raise OSError(number, os.strerror(number))
 
     return call
+
+
+async def cancel_writing(work: Coroutine[Any, Any, None], disk: Disk) -> None:
+    """Cancel work once the disk has begun to write for it, a few bytes at a time."""
+    loop, writing = asyncio.get_running_loop(), asyncio.Event()
+
+    def write(descriptor: int, data: memoryview) -> int:
+        loop.call_soon_threadsafe(writing.set)
+        return os.write(descriptor, data[:20])
+
+    disk.write = write
+    task = asyncio.create_task(work)
+    async with asyncio.timeout(60):
+        await writing.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 def decisions_of(*sizes: int, first: int = 1) -> list[list[Record]]:

@@ -17,14 +17,7 @@ from tenex.core.errors import InternalError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, RunId
 from tenex.core.messages import CallRequest, ModelStep
 from tenex.core.phases import Phase
-from tenex.core.records import (
-    RECORDS,
-    CommandGiven,
-    ModelResponded,
-    Record,
-    RouteRequested,
-    WaiverRequested,
-)
+from tenex.core.records import RECORDS, CommandGiven, ModelResponded, Record, RouteRequested, WaiverRequested
 from tenex.core.state.conversation import State
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
@@ -33,15 +26,7 @@ from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import peek
 from tests.fakes.scenario import ID
 
-from .kit import (
-    StillClock,
-    asked,
-    closed,
-    decisions_of,
-    encoded,
-    integers,
-    objects_of,
-)
+from .kit import StillClock, asked, closed, decisions_of, encoded, integers, objects_of
 
 RUN: Final = {"run": "r", "agent": "a", "agentName": "A", "pubkey": "p", "warnAt": 1, "closeAt": 2}
 

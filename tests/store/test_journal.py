@@ -21,7 +21,7 @@ from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
 
-from .kit import CONVERSATION_ID, StillClock, asked, decisions_of, fails, mode_of, names, opened, seqs
+from .kit import CONVERSATION_ID, StillClock, asked, cancel_writing, decisions_of, fails, mode_of, names, opened, seqs
 
 
 def open_below(folder: Path) -> int:
@@ -147,20 +147,8 @@ async def test_a_failed_flush_is_not_retried_and_its_file_is_never_written_to_ag
 
 
 async def test_a_cancelled_append_has_happened_or_not_when_it_returns(path: Path, disk: Disk) -> None:
-    loop, writing = asyncio.get_running_loop(), asyncio.Event()
-
-    def write(descriptor: int, data: memoryview) -> int:
-        loop.call_soon_threadsafe(writing.set)
-        return os.write(descriptor, data[:50])
-
-    disk.write = write
     journal = await opened(path, disk)
-    task = asyncio.create_task(journal.append(decisions_of(3)))
-    async with asyncio.timeout(60):
-        await writing.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    await cancel_writing(journal.append(decisions_of(3)), disk)
     assert journal.next_seq == 4
     await journal.append([[asked(4)]])
     assert seqs(path) == [1, 2, 3, 4]

@@ -34,36 +34,27 @@ def costly(seed: int) -> Callable[[Conversation, ModelCall], ModelStep | ModelFa
         usage = Usage(
             input_tokens=number * 37 % 1009,
             output_tokens=number % 13,
-            cost_usd=0.1 / (number + 3),
+            cost_usd=0.1 / (number + 3) if number % 11 else None,
             cache_read_tokens=number * 37 % 1009 // 2,
             cache_write_tokens=number % 3,
+            estimated=number % 13 if number % 4 == 3 else 0,
         )
-        if number % 4 == 3:
-            usage = dataclasses.replace(usage, estimated=usage.tokens)
         if number % 5 == 1:
             return ModelFailed(key=call.key, message="busy", retryable=True, usage=usage)
         if number % 7 == 2:
             return ModelFailed(key=call.key, message="filtered", retryable=False, usage=usage)
         step = diligent(conversation, call)
         assert isinstance(step, ModelStep)
-        unpriced = dataclasses.replace(usage, cost_usd=None) if number % 11 == 0 else usage
-        return dataclasses.replace(step, usage=unpriced, model=f"m:{number % 3}")
+        return dataclasses.replace(step, usage=usage, model=f"m:{number % 3}")
 
     return model
 
 
 def restless(seed: int) -> Callable[[dict[str, Any]], Any]:
+    """A router whose answer cannot be used now and then."""
     numbers = itertools.count(seed)
-
-    def model(question: dict[str, Any]) -> Any:
-        match next(numbers) % 6:
-            case 2:
-                return "no JSON at all"
-            case 4:
-                return {"agents": ["unknown"], "reason": "x"}
-        return seven_phases(question)
-
-    return model
+    useless = {2: "no JSON at all", 4: {"agents": ["unknown"], "reason": "x"}}
+    return lambda question: useless.get(next(numbers) % 6) or seven_phases(question)
 
 
 @cache

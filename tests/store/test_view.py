@@ -15,22 +15,9 @@ from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import SEGMENT, Views, render
 from tenex.store.view_reader import read_view
-from tests.fakes.scenario import ID, Scenario, reply
+from tests.fakes.scenario import ID, Scenario
 
 from .kit import CONVERSATION_ID, going_on, mode_of, stored
-
-
-def chatting(turns: int) -> Scenario:
-    def router(question: dict[str, Any]) -> dict[str, Any]:
-        last = question["turns"][-1]["turn"] if question["turns"] else None
-        answered = last is not None and question["messages"][-1]["after_turn"] != last
-        return {"agents": ["USER" if answered else "project-manager"], "reason": "talk"}
-
-    scenario = Scenario(router, lambda c, m: reply("I have read it."))
-    for number in range(turns):
-        scenario.user_writes(f"message {number}")
-        scenario.settle()
-    return scenario
 
 
 def test_the_view_shows_what_happened(scenario: Scenario) -> None:
@@ -125,8 +112,10 @@ def test_the_view_is_as_large_after_a_million_turns_as_after_a_thousand() -> Non
     assert view["earlierOrchestratorTurns"] == [f"orchestratorTurns-{n:06d}.json" for n in range(9_900, 10_000)]
 
 
-async def test_a_view_that_failed_is_written_the_next_time(folder: ConversationFolder, disk: Disk) -> None:
-    scenario, views = chatting(3), Views(folder, disk)
+async def test_a_view_that_failed_is_written_the_next_time(
+    folder: ConversationFolder, disk: Disk, scenario: Scenario
+) -> None:
+    views = Views(folder, disk)
     blocked = folder.path(ID) / "conversation.json"
     blocked.mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
@@ -136,8 +125,7 @@ async def test_a_view_that_failed_is_written_the_next_time(folder: ConversationF
     for text in ("more", 'half a pair \ud800, a NUL \x00 and ]} "quotes" \\ and \u2028', "end"):
         await views.show(scenario.conversation)
         assert blocked.read_text() == render(scenario.refold())
-        scenario.user_writes(text)
-        scenario.settle()
+        scenario.converse(text)
     view = json.loads(render(scenario.conversation))
     assert any('"quotes"' in message["text"] for message in view["messages"])
 
