@@ -221,10 +221,6 @@ def codec(kind: type[Record]) -> Codec:
     return Codec({"Measured": kind}, {step: make for step, make in STEPS.items() if step[1] < kind.version})
 
 
-def versions(path: Path) -> list[int]:
-    return [json.loads(text)["v"] for text in path.read_bytes().splitlines()]
-
-
 async def test_a_journal_grows_through_versions_and_old_lines_are_not_rewritten(path: Path, disk: Disk) -> None:
     for kind, values in ((First, {"inches": 4}), (Second, {"centimetres": 7}), (Third, {"millimetres": 9, "tool": 1})):
         journal, _ = await FileJournal.open(path, codec(kind), disk, StillClock())
@@ -235,7 +231,7 @@ async def test_a_journal_grows_through_versions_and_old_lines_are_not_rewritten(
         Third(seq=2, at=Millis(1), millimetres=70),
         Third(seq=3, at=Millis(1), millimetres=9, tool=1),
     ]
-    assert versions(path) == [1, 2, 3]
+    assert [json.loads(text)["v"] for text in path.read_bytes().splitlines()] == [1, 2, 3]
     with pytest.raises(StoreDamaged, match=r"line 3 .* Measured has version 3 and this tenex knows 2; .*newer tenex"):
         peek(path, codec(Second))
     _, _, fault = codec(Third).decode_lines(line(type="Measured", data={"secret": 2}))

@@ -420,20 +420,6 @@ def sent(seq: int, *ids: str) -> MessageSent:
     )
 
 
-def command(seq: int, author: PublicKey, role: Role) -> CommandGiven:
-    return CommandGiven(
-        seq=seq,
-        at=Millis(seq),
-        event_id=EventId(str(seq)),
-        author=author,
-        name="Cem",
-        role=role,
-        command="skip",
-        argument="chores",
-        created_at=1,
-    )
-
-
 def test_a_conversation_is_settled_where_it_waits_and_nothing_is_in_flight() -> None:
     before = [started(), wrote(2, "1")]
     settled = summarise(fold(CONVERSATION_ID, [*before, waits(3)]), 321)
@@ -445,8 +431,19 @@ def test_a_conversation_is_settled_where_it_waits_and_nothing_is_in_flight() -> 
 def test_texts_and_the_title_are_messages_and_events_and_users_are_named_but_not_the_conversations_own_id() -> None:
     announced = replace(sent(5, "5", "6"), purpose="announcement")
     member, guest = PublicKey("c" * 64), PublicKey("b" * 64)
+    command = CommandGiven(
+        seq=4,
+        at=Millis(4),
+        event_id=EventId("4"),
+        author=member,
+        name="Cem",
+        role=Role.MEMBER,
+        command="skip",
+        argument="chores",
+        created_at=1,
+    )
     last = wrote(6, "7", author=guest, role=Role.GUEST, text="bye")
-    news = news_of([started(), wrote(2, "2"), sent(3, "3"), command(4, member, Role.MEMBER), announced, last])
+    news = news_of([started(), wrote(2, "2"), sent(3, "3"), command, announced, last])
     assert [(message.seq, message.name, message.text) for message in news.messages] == [
         (1, "", "a title"),
         (2, "Ana", "hello"),

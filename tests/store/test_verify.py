@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import structlog
@@ -13,7 +14,7 @@ from tenex.core.conversation import fold
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
-from tenex.core.records import PhaseTransition, TurnOpened
+from tenex.core.records import PhaseTransition, Record, TurnOpened
 from tenex.core.state.rollback import RolledBack
 from tenex.store.archive import packed, unpacked
 from tenex.store.atomic_folder import renew
@@ -197,6 +198,13 @@ async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: Conversat
 KEPT = f"conversation.ahead-{len(RECORDS)}-1"
 
 
+async def truncations(folder: ConversationFolder) -> tuple[list[Any], list[Record]]:
+    """What opening the conversation logs about a lost end, and its records."""
+    with structlog.testing.capture_logs() as logs:
+        _, records = await folder.open(ID)
+    return [log for log in logs if log["event"] == "journal.truncated"], records
+
+
 @pytest.mark.parametrize("is_zeroed", [False, True], ids=["an older copy", "zeros for the end"])
 async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_kept(
     folder: ConversationFolder, is_zeroed: bool
@@ -208,18 +216,13 @@ async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_
     assert f"covers record {len(RECORDS)}, but the journal ends with" in before[0]
     assert "rebuild ID --from conversation.json --force" in before[0]
     for _ in range(2):
-        with structlog.testing.capture_logs() as logs:
-            journal, records = await folder.open(ID)
-        (log,) = [log for log in logs if log["event"] == "journal.truncated"]
+        ((log,), records) = await truncations(folder)
         assert (log["log_level"], log["seq"], log["view"]) == ("warning", records[-1].seq, len(RECORDS))
-        await journal.close()
     assert [path.name for path in views_ahead(folder.path(ID))] == [KEPT]
     assert (folder.path(ID) / KEPT).read_bytes() == known
 
     write_view(folder.path(ID), fold(ID, records))
-    with structlog.testing.capture_logs() as logs:
-        await folder.open(ID)
-    assert not [log for log in logs if log["event"] == "journal.truncated"]
+    assert (await truncations(folder))[0] == []
     verdict = await verify(folder, ID)
     assert verdict.faults == ()
     assert KEPT in verdict.remarks[0]
@@ -231,7 +234,5 @@ async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_
 )
 async def test_a_view_without_a_later_seq_is_no_sign_of_a_lost_end(folder: ConversationFolder, content: bytes) -> None:
     (folder.path(ID) / VIEW).write_bytes(content)
-    with structlog.testing.capture_logs() as logs:
-        await folder.open(ID)
-    assert not [log for log in logs if log["event"] == "journal.truncated"]
+    assert (await truncations(folder))[0] == []
     assert views_ahead(folder.path(ID)) == []
