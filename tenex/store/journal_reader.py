@@ -82,11 +82,23 @@ def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracke
         AppendFailed: the disk does not let us read or repair it now.
     """
     try:
-        loaded = _load(path, codec, stamp, remedy, flushed or FsyncTracker())
-        if loaded.exists:
-            with _written(path):
-                atomic.sweep(path.parent)
-                (path.parent / MARK).unlink(missing_ok=True)
+        found = segments.numbers(path.parent) or [1]
+        here = path.with_name(segments.name_of(found[-1]))
+        try:
+            # never waits, should it be a pipe; never follows a link, for we would write where it leads
+            descriptor = os.open(here, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            if (path.parent / VIEW).exists():
+                _quarantine(here, f"it is missing, though {VIEW} is beside it", remedy)
+            return Loaded(records=[], length=0, exists=False)
+        try:
+            with alone(descriptor, here):  # until the copy has the name: what went into the old file then would be lost
+                loaded = _take(descriptor, here, found, codec, stamp, remedy, flushed or FsyncTracker())
+        finally:
+            os.close(descriptor)
+        with _written(path):
+            atomic.sweep(path.parent)
+            (path.parent / MARK).unlink(missing_ok=True)
     except OSError as fault:
         if fault.errno in _NOT_OURS:
             _quarantine(path, f"it cannot be opened ({fault.strerror})", "Look who owns it and what it is.", fault)
@@ -205,24 +217,6 @@ def mark_of(folder: Path) -> str | None:
         return (folder / MARK).read_text("utf-8", "replace").strip()
     except OSError:
         return None
-
-
-def _load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracker) -> Loaded:
-    found = segments.numbers(path.parent)
-    number = max(found, default=1)
-    here = path.with_name(segments.name_of(number))
-    try:
-        # never waits, should it be a pipe; never follows a link, for we would write where it leads
-        descriptor = os.open(here, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        if (path.parent / VIEW).exists():
-            _quarantine(here, f"it is missing, though {VIEW} is beside it", remedy)
-        return Loaded(records=[], length=0, exists=False)
-    try:
-        with alone(descriptor, here):  # until the copy has the name: what went into the old file then would be lost
-            return _take(descriptor, here, found or [number], codec, stamp, remedy, flushed)
-    finally:
-        os.close(descriptor)
 
 
 def _take(
