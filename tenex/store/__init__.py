@@ -1,6 +1,6 @@
 """Everything about conversations that outlives a process: journals on disk, and an index to find them by.
 
-codec format migrations      records as lines with a checksum, and how lines of older versions are read
+codec format                 records as lines with a checksum, and how lines of older versions are read
 atomic atomic_folder disk    files that are whole or absent, slow calls in a thread, one daemon per folder (`lock`)
 segments                     the names of a journal's files
 journal_reader journal       a journal read and repaired, and written; `repository` has all of them

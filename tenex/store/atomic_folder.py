@@ -14,7 +14,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,10 +28,9 @@ from . import atomic, segments
 from .format import CONVERSATION
 from .journal_reader import JOURNAL, MARK, VIEW
 from .view import write_view
+from .view_json import LISTS
 
-_JOURNALS: Final = "journal*.jsonl"
-"""Every file of a journal, however many it has."""
-_SEGMENTS: Final = ("orchestratorTurns-*.json", "phaseTransitions-*.json")
+_REPLACED: Final = ("journal*.jsonl", VIEW, *(f"{name}-*.json" for name in LISTS))
 WAS: Final = "was"
 """What a folder is called between two renames, where the disk cannot exchange names."""
 _HERE: Final = -100
@@ -58,7 +57,7 @@ def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Pat
         built = beside / folder.name
         _link_all(folder, built)
         aside = atomic.take_name(built / JOURNAL, f"damaged-{when}", lambda free: free.mkdir(atomic.FOLDER_MODE))
-        for old in _matching(built, _JOURNALS, VIEW, *_SEGMENTS):
+        for old in [path for pattern in _REPLACED for path in sorted(built.glob(pattern))]:
             old.rename(aside / old.name)
         (built / MARK).unlink(missing_ok=True)
         atomic.replace(built / _name_of(decisions), data)
@@ -173,7 +172,3 @@ def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
 def _name_of(decisions: Sequence[Sequence[Record]]) -> str:
     """The journal's file: not the first where it begins with a snapshot, the past being lost."""
     return segments.name_of(2 if isinstance(decisions[0][0], StateSnapshot) else 1)
-
-
-def _matching(folder: Path, *patterns: str) -> Iterator[Path]:
-    return (path for pattern in patterns for path in sorted(folder.glob(pattern)))

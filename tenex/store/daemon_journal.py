@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -14,7 +15,7 @@ import structlog
 
 from tenex.core.config import Role
 from tenex.core.errors import AppendFailed, StoreDamaged, TenexError
-from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.ports import Clock, Notice
 from tenex.core.records import Record
 from tenex.core.state.snapshot import SnapshotRecord
@@ -23,7 +24,6 @@ from .disk import Disk
 from .format import Codec
 from .journal import FileJournal
 from .journal_reader import JOURNAL, NEWEST, peek
-from .migrations import DAEMON_STEPS
 
 FOLDER: Final = "_daemon"
 
@@ -105,8 +105,7 @@ DAEMON: Final = Codec(
     {
         kind.__name__: kind
         for kind in (LessonLearned, LessonRemoved, ProfilePublished, FailureNotified, FailureCleared, DaemonSnapshot)
-    },
-    DAEMON_STEPS,
+    }
 )
 
 
@@ -172,7 +171,7 @@ class DaemonJournal:
             journal = await self._opened()
             lesson = next((one for one in self.all_lessons() if one.seq == seq), None)
             if lesson is not None:
-                await self._append(journal, lambda at, now: LessonRemoved(seq=at, at=now, lesson=seq))
+                await self._append(journal, partial(LessonRemoved, lesson=seq))
             return lesson
 
     async def record(
@@ -192,9 +191,8 @@ class DaemonJournal:
             if idempotency_key not in self._keys:
                 await self._append(
                     journal,
-                    lambda seq, now: LessonLearned(
-                        seq=seq,
-                        at=now,
+                    partial(
+                        LessonLearned,
                         agent=Slug(agent),
                         conversation=ConversationId(conversation_id),
                         title=title,
@@ -216,9 +214,8 @@ class DaemonJournal:
             if last is None or last.event_id != event_id:
                 await self._append(
                     journal,
-                    lambda seq, now: ProfilePublished(
-                        seq=seq,
-                        at=now,
+                    partial(
+                        ProfilePublished,
                         pubkey=pubkey,
                         kind=kind,
                         event_id=event_id,
@@ -236,14 +233,14 @@ class DaemonJournal:
         async with self._turn:
             journal = await self._opened()
             if notice.key not in self._notices:
-                await self._append(journal, lambda seq, now: FailureNotified(seq=seq, at=now, notice=notice))
+                await self._append(journal, partial(FailureNotified, notice=notice))
 
     async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget the notices of a conversation that works again."""
         async with self._turn:
             journal = await self._opened()
             if any(key[0] == conversation for key in self._notices):
-                await self._append(journal, lambda seq, now: FailureCleared(seq=seq, at=now, conversation=conversation))
+                await self._append(journal, partial(FailureCleared, conversation=conversation))
 
     async def close(self) -> None:
         """Close the file; the next record opens it again."""
@@ -262,8 +259,8 @@ class DaemonJournal:
                 self._fold(record)
         return self._journal
 
-    async def _append(self, journal: FileJournal, make: Callable[[int, Millis], Record]) -> None:
-        record = make(journal.next_seq, self._clock.now())
+    async def _append(self, journal: FileJournal, make: Callable[..., Record]) -> None:
+        record = make(seq=journal.next_seq, at=self._clock.now())
         try:
             await journal.append([[record]])
         except AppendFailed:
@@ -321,5 +318,3 @@ class DaemonJournal:
                 self._notices[notice.key] = notice
             case FailureCleared():
                 self._notices = {key: notice for key, notice in self._notices.items() if key[0] != record.conversation}
-            case _:
-                pass

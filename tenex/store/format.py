@@ -12,10 +12,10 @@ record; from there on every line has the next seq.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from zlib import crc32
 
 from tenex.core.errors import InternalError
@@ -26,7 +26,10 @@ from tenex.core.state.snapshot import SnapshotRecord, StateSnapshot
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated
 
 from .codec import FieldsCodec
-from .migrations import CONVERSATION_STEPS, Migration
+
+Migration = Callable[[dict[str, Any]], dict[str, Any]]
+"""Turns the `data` of a line, with the names of the file, into that of the next version; it may change what it is
+given. What it cannot know of old data gets the value that keeps the meaning of then."""
 
 _ENVELOPE: Final = ("seq", "at")
 _LINE: Final = re.compile(
@@ -72,7 +75,8 @@ class Codec:
 
         Args:
             kinds: every kind by its name in the journal.
-            migrations: by kind and the version they start from, each to the next version.
+            migrations: by kind and the version they start from, each to the next version: old lines are never
+                rewritten. For example `{("TurnOpened", 1): lambda data: {**data, "reason": data["why"]}}`.
 
         Raises:
             InternalError: a kind has older versions that could not be read.
@@ -229,5 +233,5 @@ def _check_order(
 _WITH_STATE: Final = (StateSnapshot, RolledBack, ConversationForked, EvaluationRequested, FunctionsEvaluated)
 """Kinds that hold a state or a signal, and so cannot be in `core.records`, from which these are made."""
 
-CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}}, CONVERSATION_STEPS)
-"""The kinds of record a conversation's journal holds."""
+CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}})
+"""The kinds of record a conversation's journal holds; every kind is at version 1, so there is no migration yet."""

@@ -125,10 +125,6 @@ class Index:
         """Whether every conversation is in it: not while a lost index is being filled again."""
         return self._whole is None
 
-    async def stale(self, folder: ConversationFolder) -> list[ConversationId]:
-        """The conversations a start must read: not settled, unknown here, or of another length than on disk."""
-        return list((await self._stale(folder))[0])
-
     async def catch_up(self, folder: ConversationFolder, shown: Shown = iter) -> list[ConversationId]:
         """Read what the index does not know, also all of it where the index is new; returns what is unfinished.
 
@@ -136,7 +132,13 @@ class Index:
         the whole folder is read again.
         """
         self._folder = folder
-        stale, lengths = await self._stale(folder)
+        await self.flush()
+        lengths = await folder.lengths()
+        stale: Mapping[ConversationId, Known | None] = dict.fromkeys(lengths)
+        try:
+            stale = await self._tables.run(schema.stale, lengths)
+        except sqlite3.Error as fault:
+            self._tables.report(fault)
         wanted = {name: known for name, known in stale.items() if known is None or known.bytes != lengths[name]}
         settled = await self._read_each(folder, wanted, lengths, shown)
         return [name for name in stale if name not in settled]
@@ -175,18 +177,6 @@ class Index:
             self._tables.close()
 
     # ---- inside -------------------------------------------------------------------------------------------------
-
-    async def _stale(
-        self, folder: ConversationFolder
-    ) -> tuple[dict[ConversationId, Known | None], dict[ConversationId, int]]:
-        """What a start must look at, with what is known of it; and the lengths of all journals."""
-        await self.flush()
-        lengths = await folder.lengths()
-        try:
-            return await self._tables.run(schema.stale, lengths), lengths
-        except sqlite3.Error as fault:
-            self._tables.report(fault)
-            return dict.fromkeys(lengths), lengths
 
     async def _read_each(
         self,

@@ -53,19 +53,13 @@ class Catalogue:
 
     async def open(self) -> None:
         """Read the index, and of the journals what it does not know."""
-        path = self._folder.root / NAME
         before = await self._folder.lengths()
         try:
-            connection = await asyncio.to_thread(_open, path)
-        except sqlite3.Error as fault:
-            self.fault = f"{path} is of no use: {fault}"
-            connection = None
-        if connection is None:
-            await self._read_all(before)
-            return
-        self._connection = connection
-        try:
-            await self._catch_up(connection, before)
+            self._connection = await asyncio.to_thread(_open, self._folder.root / NAME)
+            if self._connection is None:
+                await self._read_all(before)
+            else:
+                await self._catch_up(self._connection, before)
         except sqlite3.Error as fault:
             await self._fall_back(fault)
 

@@ -133,8 +133,6 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 phases.append(record.to)
             case RolledBack():
                 phases.append(record.state.phase)
-            case _:
-                pass
     return News(
         events=tuple(events),
         messages=tuple(messages),

@@ -37,23 +37,6 @@ log = structlog.get_logger(__name__)
 class FileJournal:
     """The records of one conversation, or of the daemon, in order, in one file after another (`core.ports.Journal`)."""
 
-    __slots__ = (
-        "__weakref__",
-        "_codec",
-        "_dead",
-        "_descriptor",
-        "_disk",
-        "_earlier",
-        "_is_new",
-        "_length",
-        "_long",
-        "_next_seq",
-        "_number",
-        "_owner",
-        "_turn",
-        "path",
-    )
-
     def __init__(self, path: Path, codec: Codec, disk: Disk, loaded: Loaded) -> None:
         """Continue a journal that has been loaded; use `open`."""
         self.path = path.with_name(segments.name_of(loaded.number))

@@ -22,7 +22,7 @@ from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.records import Record
 from tenex.core.state.snapshot import SnapshotRecord
 
-from . import atomic, segments, view_ahead
+from . import atomic, segments
 from .disk import FsyncTracker
 from .format import Codec, Fault
 
@@ -36,6 +36,12 @@ MARK: Final = "QUARANTINED"
 TAIL: Final = 2**18
 """Bytes at the end of a file in which its last line is looked for; longer ones are few, and then nothing is known."""
 _SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
+
+HEAD: Final = 4_096
+"""Bytes at the beginning of a view in which its seq is, behind the title and some dates."""
+_VIEW_SEQ: Final = re.compile(rb'^  "seq": (\d{1,18}),?$', re.MULTILINE)
+_AHEAD: Final = re.compile(r"conversation\.ahead-\d+-\d+")
+"""The name of the copy of a view that covered more than its journal, with the seq of the last record it covers."""
 
 _NOT_OURS: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
 """Errors of opening something we did not put there; waiting does not help."""
@@ -76,11 +82,23 @@ def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracke
         AppendFailed: the disk does not let us read or repair it now.
     """
     try:
-        loaded = _load(path, codec, stamp, remedy, flushed or FsyncTracker())
-        if loaded.exists:
-            with _written(path):
-                atomic.sweep(path.parent)
-                (path.parent / MARK).unlink(missing_ok=True)
+        found = segments.numbers(path.parent) or [1]
+        here = path.with_name(segments.name_of(found[-1]))
+        try:
+            # never waits, should it be a pipe; never follows a link, for we would write where it leads
+            descriptor = os.open(here, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            if (path.parent / VIEW).exists():
+                _quarantine(here, f"it is missing, though {VIEW} is beside it", remedy)
+            return Loaded(records=[], length=0, exists=False)
+        try:
+            with alone(descriptor, here):  # until the copy has the name: what went into the old file then would be lost
+                loaded = _take(descriptor, here, found, codec, stamp, remedy, flushed or FsyncTracker())
+        finally:
+            os.close(descriptor)
+        with _written(path):
+            atomic.sweep(path.parent)
+            (path.parent / MARK).unlink(missing_ok=True)
     except OSError as fault:
         if fault.errno in _NOT_OURS:
             _quarantine(path, f"it cannot be opened ({fault.strerror})", "Look who owns it and what it is.", fault)
@@ -201,24 +219,6 @@ def mark_of(folder: Path) -> str | None:
         return None
 
 
-def _load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracker) -> Loaded:
-    found = segments.numbers(path.parent)
-    number = max(found, default=1)
-    here = path.with_name(segments.name_of(number))
-    try:
-        # never waits, should it be a pipe; never follows a link, for we would write where it leads
-        descriptor = os.open(here, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        if (path.parent / VIEW).exists():
-            _quarantine(here, f"it is missing, though {VIEW} is beside it", remedy)
-        return Loaded(records=[], length=0, exists=False)
-    try:
-        with alone(descriptor, here):  # until the copy has the name: what went into the old file then would be lost
-            return _take(descriptor, here, found or [number], codec, stamp, remedy, flushed)
-    finally:
-        os.close(descriptor)
-
-
 def _take(
     descriptor: int, here: Path, found: list[int], codec: Codec, stamp: str, remedy: str, flushed: FsyncTracker
 ) -> Loaded:
@@ -254,7 +254,7 @@ def _take(
             atomic.replace(here, data[:length], modified=file.st_mtime_ns)
             atomic.sync_folder(folder.parent)
             flushed.note(here, here.stat())
-    view_ahead.note_lost_end(folder / VIEW, here, records[-1].seq if records else 0)
+    _note_lost_end(folder / VIEW, here, records[-1].seq if records else 0)
     earlier = sum(here.with_name(segments.name_of(older)).stat().st_size for older in found[:-1])
     return Loaded(
         records=records,
@@ -298,6 +298,32 @@ def _outrun(before: Path, seq: int) -> str:
     if found is None or int(found[1]) <= seq:
         return ""
     return f"it follows on seq {seq}, but {before.name} ends with seq {int(found[1])}"
+
+
+def views_ahead(folder: Path) -> list[Path]:
+    """The copies in a conversation's folder of views that covered more than its journal."""
+    return [path for path in sorted(folder.iterdir()) if _AHEAD.fullmatch(path.name)]
+
+
+def _note_lost_end(view: Path, journal: Path, last: int) -> None:
+    """Where the view, which may be missing, covers records after the journal's last, log it and keep a copy, once.
+
+    Those records were durable and were shown to users. An end of zeros, or an older copy put in the journal's place,
+    looks like a journal that ends there; only the view knows better, and it is about to be overwritten.
+    """
+    with suppress(OSError):
+        descriptor = os.open(view, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            found = _VIEW_SEQ.search(os.read(descriptor, HEAD) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b"")
+        finally:
+            os.close(descriptor)
+        covered = int(found[1]) if found else 0
+        if covered <= last:
+            return
+        log.warning("journal.truncated", path=str(journal), seq=last, view=covered)
+        label = f"ahead-{covered}"
+        if not any(path.name.startswith(f"conversation.{label}-") for path in views_ahead(view.parent)):
+            atomic.keep(view, label, view.read_bytes())
 
 
 def _place(fault: Fault) -> str:

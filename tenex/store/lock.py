@@ -51,9 +51,7 @@ class FolderLock:
             os.close(descriptor)
             raise StoreError(f"{self.path} cannot be locked: {fault.strerror}. Use a local disk.") from fault
         self._descriptor = descriptor
-        with suppress(
-            OSError
-        ):  # only for the sentence the second one reads; a full disk must not keep us from starting
+        with suppress(OSError):  # it is only for the sentence above: a full disk must not keep us from starting
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
 

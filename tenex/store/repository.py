@@ -215,22 +215,16 @@ def _lengths(root: Path) -> dict[ConversationId, int]:
 
 
 def _behind(root: Path) -> list[ConversationId]:
+    found: list[ConversationId] = []
     base = os.fspath(root)
-    return [name for name in _ids(root) if _shown(f"{base}/{name}/{VIEW}") < _written(f"{base}/{name}")]
-
-
-def _shown(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns  # noqa: PTH116 - at every start for each conversation
-    except OSError:
-        return 0
-
-
-def _written(folder: str) -> int:
-    try:
-        return segments.stat_all(folder)[1]
-    except OSError:
-        return 0
+    for name in _ids(root):
+        written = shown = 0
+        with suppress(OSError):
+            written = segments.stat_all(f"{base}/{name}")[1]
+            shown = os.stat(f"{base}/{name}/{VIEW}").st_mtime_ns  # noqa: PTH116 - at every start for each conversation
+        if shown < written:
+            found.append(name)
+    return found
 
 
 def _marks(root: Path) -> dict[ConversationId, str]:

@@ -13,7 +13,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,9 +57,11 @@ pragma user_version = {VERSION};
 
 _MOST: Final = 2**63 - 1
 
-COLUMNS: Final = "id, bytes, seq, settled, status, place, cycle, title, started, updated, spending"
+_NAMES: Final = [one.name for one in fields(Row)]
+COLUMNS: Final = ", ".join(_NAMES)
+"""Of `conversations`: the fields of a row, by their names."""
 
-_CHANGED: Final = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS.split(", ")[1:])
+_CHANGED: Final = ", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])
 _PUT: Final = (
     f"insert into conversations ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608 - our own words
     f"on conflict (id) do update set {_CHANGED}"
@@ -196,7 +198,8 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
     """Write a batch, whole or not at all."""
     connection.execute("begin immediate")
     try:
-        _write(connection, batch)
+        _forget(connection, batch.complete)
+        _put(connection, batch)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
@@ -204,27 +207,8 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
         raise
 
 
-def _write(connection: sqlite3.Connection, batch: Batch) -> None:
-    _forget(connection, batch.complete)
-    connection.executemany(
-        _PUT,
-        [
-            (
-                row.id,
-                row.bytes,
-                row.seq,
-                row.settled,
-                row.status,
-                row.place,
-                _storable(row.cycle),
-                clean(row.title),
-                _storable(row.started),
-                _storable(row.updated),
-                json.dumps({day: {key: asdict(use) for key, use in by.items()} for day, by in row.spending.items()}),
-            )
-            for row in batch.rows.values()
-        ],
-    )
+def _put(connection: sqlite3.Connection, batch: Batch) -> None:
+    connection.executemany(_PUT, [[_storable(getattr(row, name)) for name in _NAMES] for row in batch.rows.values()])
     names = {*batch.events.values(), *(key[0] for key in batch.messages), *(key[0] for key in batch.facets)}
     numbers = {name: connection.execute(_NUMBER, (name,)).fetchone()[0] for name in names}
     connection.executemany(
@@ -247,30 +231,25 @@ def _write(connection: sqlite3.Connection, batch: Batch) -> None:
     connection.executemany("insert or replace into cursors values (?, ?)", batch.cursors.items())
 
 
-def _storable(number: int) -> int:
-    """The nearest number SQLite can hold: a wrong clock or file must not cost other conversations their rows."""
-    return max(-_MOST, min(number, _MOST))
+def _storable(value: Any) -> Any:
+    """A value as SQLite can hold it: a wrong clock or file must not cost other conversations their rows."""
+    match value:
+        case int():
+            return max(-_MOST, min(value, _MOST))
+        case str():
+            return clean(value)
+        case _:  # what was spent
+            return json.dumps({day: {key: asdict(use) for key, use in by.items()} for day, by in value.items()})
 
 
 def row_of(values: Iterable[Any]) -> Row:
     """A row of `COLUMNS` as a value."""
-    name, length, seq, settled, status, place, cycle, title, started, updated, spending = values
-    return Row(
-        id=ConversationId(name),
-        bytes=length,
-        seq=seq,
-        settled=bool(settled),
-        status=status,
-        place=place,
-        cycle=cycle,
-        title=title,
-        started=Millis(started),
-        updated=Millis(updated),
-        spending={
-            int(day): {PublicKey(key): Usage(**usage) for key, usage in by.items()}
-            for day, by in json.loads(spending).items()
-        },
-    )
+    found = dict(zip(_NAMES, values, strict=True))
+    spending = {
+        int(day): {PublicKey(key): Usage(**usage) for key, usage in by.items()}
+        for day, by in json.loads(found["spending"]).items()
+    }
+    return Row(**{**found, "settled": bool(found["settled"]), "spending": spending})
 
 
 def _forget(connection: sqlite3.Connection, conversations: Iterable[ConversationId]) -> None:

@@ -69,6 +69,8 @@ def match_of(query: str, *, some: bool = False) -> str:
 
 def clean(text: str) -> str:
     """Text that SQLite can store and a terminal can show, newlines kept."""
+    if text.isascii() and text.isprintable():  # as ids, keys and most titles are
+        return text
     return unicodedata.normalize("NFC", _STEERING.sub(" ", text))
 
 

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -45,32 +45,26 @@ class Tables:
         self.path = path
         self._on_lost, self._on_renewed = on_lost, on_renewed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tenex-index")
-        self._renewal: Future[sqlite3.Connection] | None = None
+        self._renewal: asyncio.Task[None] | None = None
+        self._fresh: sqlite3.Connection | None = None
+        """The next reader, made in the thread."""
         self._closed = False
         self._is_absent = False
         """No file could be opened so far; the one that is there may be whole."""
         self._failed_at = -RENEW_EVERY
-        self._again: asyncio.TimerHandle | None = None
         self._logged: dict[tuple[str, str], float] = {}
         try:
-            try:
-                self._reader, self._writer = schema.connect(path), schema.connect(path)
-            except sqlite3.DatabaseError as fault:
-                if _is_passing(fault):
-                    raise
-                log.warning("index.damaged", path=str(path), why=str(fault))
-                schema.remove(path)
-                self._reader, self._writer = schema.connect(path), schema.connect(path)
+            self._reader, self._writer = self._connect()
         except (OSError, sqlite3.Error) as fault:
             log.error("index.absent", path=str(path), why=str(fault))
             self._is_absent, self._failed_at = True, time.monotonic()
-            self._reader = self._writer = _closed()
+            self._reader = self._writer = sqlite3.connect(":memory:", check_same_thread=False)
+            self._writer.close()  # every query raises, as with a file that was lost
         self._identity = _identity(path)
 
     def ask(self, query: str, key: str) -> object:
-        """The first column of the first row; None if there is none, or the file is just being renewed."""
-        self._take_renewed()
-        if self._closed or self._renewal is not None:
+        """The first column of the first row; None if there is none, or it cannot be read."""
+        if self._closed:
             return None
         try:
             row = self._reader.execute(query, (key,)).fetchone()
@@ -102,9 +96,18 @@ class Tables:
         Where that cannot be done now it is tried again every `RENEW_EVERY` seconds, even without a write.
         """
         self._log("index.failed", fault)
-        self._take_renewed()
-        if not _is_passing(fault):
-            self._begin_renewal()
+        if not _is_passing(fault) and self._renewal is None and not self._closed:
+            self._renewal = asyncio.get_running_loop().create_task(self._renew(), name="index.renewal")
+
+    def close(self) -> None:
+        """Close the file, after the work under way; a second call does nothing."""
+        self._thread.shutdown()
+        self._closed = True
+        if self._renewal is not None:
+            self._renewal.cancel()
+        for connection in (self._reader, self._writer, self._fresh):
+            if connection is not None:
+                connection.close()
 
     def _log(self, event: str, fault: OSError | sqlite3.Error) -> None:
         now, what = time.monotonic(), (event, str(fault))
@@ -112,77 +115,42 @@ class Tables:
             self._logged = {event: at for event, at in self._logged.items() if now - at < LOG_EVERY} | {what: now}
             log.warning(event, path=str(self.path), why=what[1])
 
-    def _begin_renewal(self) -> None:
-        if self._closed or self._renewal is not None or self._again is not None:
-            return
-        loop = asyncio.get_running_loop()
-        wait = self._failed_at + RENEW_EVERY - time.monotonic()
-        if wait > 0:
-            self._again = loop.call_later(wait, self._renew_again)
-            return
+    async def _renew(self) -> None:
+        while self._fresh is None:
+            wait = self._failed_at + RENEW_EVERY - time.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            self._on_lost()
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._make)
+            except (OSError, sqlite3.Error) as fault:
+                self._log("index.not_renewed", fault)
+                self._failed_at = time.monotonic()
+        with suppress(sqlite3.Error):
+            self._reader.close()
+        self._reader, self._fresh, self._renewal = self._fresh, None, None
+        log.info("index.renewed", path=str(self.path))
+        self._on_renewed()
 
-        def wake(_: object) -> None:
-            with suppress(RuntimeError):  # the loop has ended, and `close` takes what was renewed
-                loop.call_soon_threadsafe(self._take_renewed)
-
-        self._on_lost()
-        self._renewal = self._thread.submit(self._renew)
-        self._renewal.add_done_callback(wake)
-
-    def _renew_again(self) -> None:
-        self._again = None
-        self._begin_renewal()
-
-    def close(self) -> None:
-        """Close the file, after the work under way; a second call does nothing."""
-        self._thread.shutdown()
-        self._closed = True
-        if self._again is not None:
-            self._again.cancel()
-        self._take_renewed()
-        self._reader.close()
-        self._writer.close()
-
-    def _renew(self) -> sqlite3.Connection:
+    def _make(self) -> None:
         with suppress(sqlite3.Error):
             self._writer.close()
         if not self._is_absent:
             schema.remove(self.path)
+        self._fresh, self._writer = self._connect()
+        self._is_absent = False
+        self._identity = _identity(self.path)
+
+    def _connect(self) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+        """Two connections to the file, which is deleted first where it is damaged."""
         try:
-            self._writer = schema.connect(self.path)
+            return schema.connect(self.path), schema.connect(self.path)
         except sqlite3.DatabaseError as fault:
             if _is_passing(fault):
                 raise
+            log.warning("index.damaged", path=str(self.path), why=str(fault))
             schema.remove(self.path)
-            self._writer = schema.connect(self.path)
-        reader = schema.connect(self.path)
-        self._is_absent = False
-        self._identity = _identity(self.path)
-        return reader
-
-    def _take_renewed(self) -> None:
-        if self._renewal is None or not self._renewal.done():
-            return
-        renewal, self._renewal = self._renewal, None
-        try:
-            fresh = renewal.result()
-        except (OSError, sqlite3.Error) as fault:
-            self._log("index.not_renewed", fault)
-            self._failed_at = time.monotonic()
-            self._begin_renewal()
-            return
-        with suppress(sqlite3.Error):
-            self._reader.close()
-        self._reader = fresh
-        log.info("index.renewed", path=str(self.path))
-        self._on_renewed()
-
-
-def _closed() -> sqlite3.Connection:
-    """A closed connection: every query raises, as with a file that was lost."""
-    connection = sqlite3.connect(":memory:", check_same_thread=False)
-    connection.close()
-    return connection
+            return schema.connect(self.path), schema.connect(self.path)
 
 
 def _is_passing(fault: sqlite3.Error) -> bool:

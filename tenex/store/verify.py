@@ -19,8 +19,7 @@ from tenex.core.records import ConversationStarted, PhaseTransition, Record
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import StateSnapshot
 
-from . import view_ahead
-from .journal_reader import VIEW
+from .journal_reader import VIEW, views_ahead
 from .repository import RENAME, ConversationFolder
 from .view_json import LISTS, SEGMENT, everything, file_name, render
 from .view_reader import read_view
@@ -76,7 +75,7 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
     remarks = tuple(
         f"{copy} holds records that the journal had lost when the daemon continued it. To rebuild from it, stop "
         "the daemon and copy it to conversation.json; else remove it when you have looked."
-        for copy in view_ahead.kept(path)
+        for copy in views_ahead(path)
     )
     if view is None:
         remarks = (*remarks, f"{path / VIEW} is not there yet.")

@@ -1,13 +1,13 @@
 """What the store's tests share: a stopped clock, small records, journals, and strategies made from type hints."""
 
+import asyncio
 import dataclasses
 import itertools
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NewType, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Any, NewType, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import strategies as st
@@ -31,6 +31,7 @@ from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.index_row import Row
 from tenex.store.journal import FileJournal
+from tenex.store.journal_reader import peek
 from tenex.store.repository import ConversationFolder
 from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
 
@@ -63,18 +64,17 @@ def closed(seq: int, summary: str = "done") -> TurnClosed:
 
 def wrote(seq: int, event_id: str, **fields: Any) -> MessageRecorded:
     """A user's message."""
-    given: dict[str, Any] = {
-        "seq": seq,
-        "at": Millis(seq),
-        "event_id": EventId(event_id),
-        "author": PublicKey("a" * 64),
-        "name": "Ana",
-        "role": Role.OWNER,
-        "text": "hello",
-        "created_at": 1,
-        **fields,
-    }
-    return MessageRecorded(**given)
+    message = MessageRecorded(
+        seq=seq,
+        at=Millis(seq),
+        event_id=EventId(event_id),
+        author=PublicKey("a" * 64),
+        name="Ana",
+        role=Role.OWNER,
+        text="hello",
+        created_at=1,
+    )
+    return dataclasses.replace(message, **fields)
 
 
 def waits(seq: int) -> Waiting:
@@ -83,20 +83,19 @@ def waits(seq: int) -> Waiting:
 
 def row(conversation: ConversationId = CONVERSATION_ID, **fields: Any) -> Row:
     """A settled conversation in the index."""
-    given: dict[str, Any] = {
-        "id": conversation,
-        "bytes": 10,
-        "seq": 3,
-        "settled": True,
-        "status": "waiting",
-        "place": "chat",
-        "cycle": 1,
-        "title": "t",
-        "started": Millis(10),
-        "updated": Millis(1),
-        **fields,
-    }
-    return Row(**given)
+    settled = Row(
+        id=conversation,
+        bytes=10,
+        seq=3,
+        settled=True,
+        status="waiting",
+        place="chat",
+        cycle=1,
+        title="t",
+        started=Millis(10),
+        updated=Millis(1),
+    )
+    return dataclasses.replace(settled, **fields)
 
 
 def encoded(*records: Record) -> bytes:
@@ -109,11 +108,25 @@ async def opened(path: Path, disk: Disk) -> FileJournal:
     return journal
 
 
-async def seqs(path: Path, disk: Disk) -> list[int]:
-    """The seqs of what is on disk, as a new process would read it."""
-    journal, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
+def seqs(path: Path) -> list[int]:
+    """The seqs of what is on disk."""
+    return [record.seq for record in peek(path, CONVERSATION)]
+
+
+async def stored(folder: ConversationFolder, conversation: ConversationId, *records: Record) -> int:
+    """Append records to a conversation on disk, as one decision; the length of its journal."""
+    journal, _ = await folder.open(conversation)
+    await journal.append([records])
     await journal.close()
-    return [record.seq for record in records]
+    return journal.length
+
+
+class Seen(list[ConversationId]):
+    """The conversations that an index reads, where it is given this to show how far it is."""
+
+    def __call__(self, names: Sequence[ConversationId]) -> Sequence[ConversationId]:
+        self.extend(names)
+        return names
 
 
 def names(folder: Path) -> list[str]:
@@ -124,17 +137,12 @@ def mode_of(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def seven_phase_scenario(*more: str) -> Scenario:
+def seven_phase_scenario() -> Scenario:
     """A conversation of all seven phases."""
     scenario = Scenario(seven_phases, diligent)
-    for text in ("I want something nice", "let us think", "plan it", "blue", *more):
-        scenario.user_writes(text)
-        scenario.settle()
+    for text in ("I want something nice", "let us think", "plan it", "blue"):
+        scenario.converse(text)
     return scenario
-
-
-def records_of(scenario: Scenario) -> list[Record]:
-    return [record for decision in scenario.journal for record in decision]
 
 
 async def write_rotated(
@@ -177,6 +185,23 @@ def fails(number: int) -> Callable[..., NoReturn]:
         raise OSError(number, os.strerror(number))
 
     return call
+
+
+async def cancel_writing(work: Coroutine[Any, Any, None], disk: Disk) -> None:
+    """Cancel work once the disk has begun to write for it, a few bytes at a time."""
+    loop, writing = asyncio.get_running_loop(), asyncio.Event()
+
+    def write(descriptor: int, data: memoryview) -> int:
+        loop.call_soon_threadsafe(writing.set)
+        return os.write(descriptor, data[:20])
+
+    disk.write = write
+    task = asyncio.create_task(work)
+    async with asyncio.timeout(60):
+        await writing.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 def decisions_of(*sizes: int, first: int = 1) -> list[list[Record]]:
@@ -239,22 +264,12 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a type hint, as our records use them."""
     if isinstance(hint, NewType):
         return values_of(hint.__supertype__)
-    plain: dict[Any, st.SearchStrategy[Any]] = {
-        str: words,
-        int: integers,
-        bool: st.booleans(),
-        float: st.floats(allow_nan=False),
-        type(None): st.none(),
-        None: st.none(),
-        Any: json_values,
-    }
+    plain = {str: words, int: integers, float: st.floats(allow_nan=False), Any: json_values, None: st.none()}
     if hint in plain:
         return plain[hint]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return st.one_of([values_of(member) for member in arguments])
-    if origin is Literal:
-        return st.sampled_from(arguments)
     if origin is tuple and arguments[1:] == (Ellipsis,):
         return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
     if origin is tuple:
@@ -264,14 +279,12 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if origin in (Mapping, dict):
         key = keys if arguments[0] is str else values_of(arguments[0])
         return st.dictionaries(key, values_of(arguments[1]), max_size=3)
-    if issubclass(hint, tuple):  # a named one
+    if isinstance(hint, type) and issubclass(hint, tuple):  # a named one
         return st.tuples(*map(values_of, get_type_hints(hint).values())).map(lambda parts: hint(*parts))
-    if issubclass(hint, Enum):
-        return st.sampled_from(list(hint))
-    return objects_of(hint)
+    return objects_of(hint) if dataclasses.is_dataclass(hint) else st.from_type(hint)
 
 
-def objects_of(kind: type, **given: Any) -> st.SearchStrategy[Any]:
+def objects_of(kind: Any, **given: Any) -> st.SearchStrategy[Any]:
     """Objects of a dataclass, some of their fields left at their defaults."""
     hints = get_type_hints(kind)
     required: dict[str, st.SearchStrategy[Any]] = {}

@@ -1,11 +1,13 @@
 """Damage of every kind, at every place: found or harmless, and limited to one conversation."""
 
 import errno
+import json
 import os
 import random
 import shutil
 import stat
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,35 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tenex.cli.main import main
 from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId
-from tenex.store import journal, segments
+from tenex.core.records import MessageRecorded, Record
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store import segments
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
 from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load
 from tenex.store.repository import ConversationFolder
+from tenex.store.salvage import salvage
+from tenex.store.view import render
 from tests.fakes.scenario import ID, Scenario
 
-from .kit import asked, fails, seven_phase_scenario, started, write_rotated
+from .kit import (
+    CONVERSATION_ID,
+    Seen,
+    asked,
+    encoded,
+    fails,
+    going_on,
+    names,
+    seven_phase_scenario,
+    started,
+    stored,
+    write_rotated,
+    wrote,
+)
 
 NAMES = [ConversationId(digit * 64) for digit in "abc"]
 
@@ -31,10 +51,8 @@ NAMES = [ConversationId(digit * 64) for digit in "abc"]
 @pytest.fixture
 async def three(folder: ConversationFolder) -> AsyncIterator[ConversationFolder]:
     for name in NAMES:
-        journal, _ = await folder.open(name)
-        await journal.append([[started(name)], [asked(2), asked(3)]])
+        await stored(folder, name, started(name), asked(2), asked(3))
         (folder.path(name) / VIEW).write_text("{}")
-    await folder.close()
     yield folder
     await folder.close()
 
@@ -120,30 +138,10 @@ async def test_a_folder_we_may_not_enter_is_named(three: ConversationFolder, mon
 
 
 @pytest.fixture
-async def rotated(folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a conversation of all seven phases, in several files."""
-    monkeypatch.setattr(journal, "FILE_BYTES", 1)
-    monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
+async def rotated(folder: ConversationFolder, scenario: Scenario) -> Path:
+    """The folder of a conversation of all seven phases, in four files."""
     await (await write_rotated(folder, scenario.journal)).close()
     return folder.path(ID)
-
-
-REFUSED: dict[str, Callable[[Path, int], object]] = {
-    "an older file copied behind the newest": lambda path, number: shutil.copy(
-        path / segments.name_of(2), path / segments.name_of(number + 1)
-    ),
-    "an empty file behind the newest": lambda path, number: (path / segments.name_of(number + 1)).touch(0o600),
-}
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_files_that_cannot_follow_each_other_are_refused(rotated: Path, what: str) -> None:
-    """To continue in a file that knows less than the one before it would lose what that one holds."""
-    REFUSED[what](rotated, segments.numbers(rotated)[-1])
-    before = all_of(rotated)
-    with pytest.raises(StoreDamaged, match=rf"{rotated}.*Nothing was changed"):
-        load(rotated / JOURNAL, CONVERSATION, "then", "")
-    assert all_of(rotated) == before
 
 
 def spoilt(data: bytes, way: str, place: float, dice: random.Random) -> bytes:
@@ -225,3 +223,174 @@ async def test_a_folder_read_only_for_now_is_not_damaged(rotated: Path, monkeypa
             load(rotated / JOURNAL, CONVERSATION, "then", "")
     assert not (rotated / MARK).exists()
     load(rotated / JOURNAL, CONVERSATION, "then", "")
+
+
+# ---- what is read of it ---------------------------------------------------------------------------------------------
+
+
+def message(seq: int) -> MessageRecorded:
+    return wrote(seq, f"{seq:064x}")
+
+
+RECORDS: list[Record] = [*going_on(1, 2), message(8), *going_on(9, 1), message(12)]
+
+
+@pytest.fixture
+def one_file(tmp_path: Path) -> Path:
+    one_file = tmp_path / CONVERSATION_ID
+    one_file.mkdir()
+    (one_file / JOURNAL).write_bytes(encoded(*RECORDS))
+    return one_file
+
+
+def second_file(one_file: Path, *records: Record) -> Path:
+    path = one_file / segments.name_of(2)
+    path.write_bytes(encoded(StateSnapshot.of(fold(CONVERSATION_ID, RECORDS)), *records))
+    return path
+
+
+def test_a_whole_journal_is_read_whole(one_file: Path) -> None:
+    second_file(one_file, message(13))
+    found = salvage(one_file)
+    assert found.records == [*RECORDS, message(13)]
+    assert (found.messages, found.damage) == ([], [])
+
+
+@pytest.mark.parametrize("damaged", range(len(RECORDS)))
+def test_all_before_a_damaged_line_is_used_and_of_what_follows_the_messages(one_file: Path, damaged: int) -> None:
+    kept = encoded(*RECORDS).splitlines(keepends=True)
+    kept[damaged] = kept[damaged][:-9] + b"?" + kept[damaged][-8:]
+    (one_file / JOURNAL).write_bytes(b"".join(kept))
+    found = salvage(one_file)
+    assert found.records == RECORDS[:damaged]
+    after = RECORDS[damaged + 1 :]
+    assert found.messages == [record for record in after if isinstance(record, MessageRecorded)]
+    is_last = damaged == len(RECORDS) - 1  # a last line that cannot be read was never written completely
+    assert bool(found.damage) is not is_last
+    fold(CONVERSATION_ID, found.records)
+    if damaged < 8:
+        assert found.turns == 9, "no turn gets a number that was used"
+
+
+def test_a_later_snapshot_makes_up_for_damage_before_it(one_file: Path) -> None:
+    second_file(one_file, message(13))
+    data = (one_file / JOURNAL).read_bytes()
+    for content in (b"?" + data, None):
+        (one_file / JOURNAL).write_bytes(content) if content else (one_file / JOURNAL).unlink()
+        found = salvage(one_file)
+        assert [record.seq for record in found.records] == [12, 13]
+        assert any("the records before 13" in sentence for sentence in found.damage)
+
+
+def test_a_file_without_its_snapshot_adds_its_messages(one_file: Path) -> None:
+    path = second_file(one_file, message(13), message(14))
+    path.write_bytes(path.read_bytes()[5:])
+    found = salvage(one_file)
+    assert (found.records, found.messages) == (RECORDS, [message(13), message(14)])
+
+
+def test_records_that_contradict_those_before_them_are_left_out(one_file: Path) -> None:
+    other = replace(started(ConversationId("d" * 64)), seq=5)
+    records = [*RECORDS[:4], other, message(6)]
+    (one_file / JOURNAL).write_bytes(encoded(*records))
+    found = salvage(one_file)
+    assert (found.records, found.messages) == (RECORDS[:4], [message(6)])
+    assert found.damage == ["the records from 5 on, which contradict those before them"]
+
+
+def test_without_a_readable_file_there_is_nothing(one_file: Path) -> None:
+    journal = one_file / JOURNAL
+    journal.unlink()
+    assert salvage(one_file).damage == []
+    for make, remove in (
+        (Path.mkdir, Path.rmdir),
+        (os.mkfifo, Path.unlink),
+        (lambda path: path.symlink_to("/nowhere"), Path.unlink),
+        (Path.touch, Path.unlink),
+    ):
+        make(journal)
+        found = salvage(one_file)
+        assert (found.records, found.messages, bool(found.damage)) == ([], [], True)
+        remove(journal)
+
+
+# ---- missing files --------------------------------------------------------------------------------------------------
+
+
+def remove_file(rotated: Path, number: int = 2) -> Path:
+    path = rotated / segments.name_of(number)
+    path.unlink()
+    return path
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_what_is_left_begins_behind_the_gap(
+    folder: ConversationFolder, rotated: Path, scenario: Scenario, number: int
+) -> None:
+    assert await folder.read_left(ID) == (scenario.records(), "")
+    path = remove_file(rotated, number)
+    records, gone = await folder.read_left(ID)
+    first, *rest = records
+    assert isinstance(first, StateSnapshot)
+    assert rest == [record for record in scenario.records() if record.seq > first.seq]
+    assert fold(ID, records) == scenario.conversation
+    assert gone.startswith(f"{path} is missing, though journal-{number + 1:06}.jsonl follows it")
+    assert f"before record {first.seq + 1}." in gone
+    assert f"Put {path.name} back from a copy; the daemon goes on from the newest file meanwhile." in gone
+    with pytest.raises(StoreDamaged, match="is missing, though"):
+        await folder.read(ID)
+
+
+async def test_the_index_keeps_what_it_knew_of_the_past(
+    folder: ConversationFolder, rotated: Path, scenario: Scenario
+) -> None:
+    """An event of the missing file was received, and must not be answered again."""
+    index = Index(folder.root / "index.sqlite")
+    assert await index.catch_up(folder) == []
+    await index.flush()
+    remove_file(rotated)
+    assert await index.catch_up(folder) == []
+    seen = Seen()
+    assert await index.catch_up(folder, seen) == []
+    assert seen == [], "a start need not read it again"
+    index._recent.clear()
+    events = [event.id for record in scenario.records() for event in getattr(record, "events", ())]
+    assert events
+    assert all(index.has_event(event) for event in events)
+    await index.close()
+
+
+def test_every_command_that_only_reads_works_and_reports_what_is_missing(
+    rotated: Path, tmp_path: Path, scenario: Scenario, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remove_file(rotated)
+    (rotated / VIEW).write_text(render(scenario.conversation).replace('"title": "', '"title": "my ', 1))
+
+    def run(*words: str, code: int = 0) -> tuple[str, str]:
+        assert main(["conversations", *words, "--data", str(tmp_path)]) == code
+        out, errors = capsys.readouterr()
+        return " ".join(out.split()), errors
+
+    (row,) = json.loads(run("list", "--json")[0])
+    assert (row["id"], row["status"]) == (ID, scenario.conversation.status)
+    for words in (("show", ID), ("show", ID, "--json"), ("stats", ID), ("stats",), ("replay", ID)):
+        out, errors = run(*words)
+        assert out
+        assert "incomplete: " in errors, words
+        assert "journal-000002.jsonl is missing" in errors
+    (lacks,) = json.loads(run("stats", "--json")[0])["inPart"]
+    assert lacks["id"] == ID
+    assert "journal-000002.jsonl is missing" in lacks["fault"]
+    assert "begins with record" in run("replay", ID, "--to", "2", code=2)[1]
+    out, _ = run("verify", code=4)
+    assert "damaged: " in out
+    assert "Put journal-000002.jsonl back from a copy" in out
+    assert "title: it was changed by another process" in out
+
+    packed, elsewhere = str(tmp_path / "packed"), tmp_path / "elsewhere"
+    assert "incomplete" in run("export", ID, "--out", packed)[1]
+    elsewhere.mkdir()
+    for word in ("imported.", "already here, unchanged."):
+        assert main(["conversations", "import", packed, "--data", str(elsewhere)]) == 0
+        assert word in capsys.readouterr().out
+    assert names(elsewhere / "conversations" / ID) == [VIEW, "journal-000002.jsonl"]

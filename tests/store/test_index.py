@@ -5,28 +5,34 @@ import errno
 import os
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import structlog
 
+from tenex.core.config import Role
 from tenex.core.conversation import fold
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
-from tenex.core.records import Record
+from tenex.core.ports import UnsignedEvent
+from tenex.core.records import CommandGiven, JournalRebuilt, MessageSent, PhaseTransition, RunStarted, TurnOpened
+from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import index as index_module
 from tenex.store import schema
-from tenex.store.index import Gathered, Index, gather
+from tenex.store.index import Index, gather
 from tenex.store.index_row import Known, News, news_of, summarise
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import UNKNOWN_LENGTH
+from tests.fakes.scenario import Scenario
 
-from .kit import CONVERSATION_ID, fails, mode_of, row, started, waits, wrote
+from .kit import CONVERSATION_ID, Seen, asked, fails, mode_of, row, started, stored, waits, wrote
 
 OTHER = ConversationId("d" * 64)
 
@@ -44,10 +50,7 @@ def of(*events: str) -> News:
 
 async def conversation(folder: ConversationFolder, name: ConversationId, event_id: str) -> int:
     """A settled conversation on disk; its length."""
-    journal, _ = await folder.open(name)
-    await journal.append([[started(name), wrote(2, event_id), waits(3)]])
-    await journal.close()
-    return journal.length
+    return await stored(folder, name, started(name), wrote(2, event_id), waits(3))
 
 
 async def written(index: Index) -> Index:
@@ -84,35 +87,27 @@ async def test_after_catching_up_it_knows_what_the_journals_hold(index: Index, f
     """A start reads what is unknown, unsettled or changed, and forgets what is gone."""
     length = await conversation(folder, CONVERSATION_ID, "e1")
     index.update(row(CONVERSATION_ID, bytes=length - 1), of("e0"))
-    journal, _ = await folder.open(OTHER)
-    await journal.append([[started(OTHER), wrote(2, "e2")]])
+    unsettled = await stored(folder, OTHER, started(OTHER), wrote(2, "e2"))
     broken = folder.path("e" * 64)
     broken.mkdir()
     (broken / "journal.jsonl").write_bytes(b"x" + (folder.path(OTHER) / "journal.jsonl").read_bytes())
     index.update(row(ConversationId("9" * 64)), of("wrong"))
     await written(index)
-    seen: list[ConversationId] = []
-
-    def shown(names: Sequence[ConversationId]) -> Sequence[ConversationId]:
-        seen.extend(names)
-        return names
-
-    unfinished = [OTHER, ConversationId("e" * 64)]
-    assert await index.catch_up(folder, shown) == unfinished
+    seen, unfinished = Seen(), [OTHER, ConversationId("e" * 64)]
+    assert await index.catch_up(folder, seen) == unfinished
     assert seen == [CONVERSATION_ID, *unfinished]
     assert [(found.id, found.settled, found.bytes) for found in sorted(await index.rows(), key=lambda r: r.id)] == [
-        (CONVERSATION_ID, True, (await folder.lengths())[CONVERSATION_ID]),
-        (OTHER, False, journal.length),
+        (CONVERSATION_ID, True, length),
+        (OTHER, False, unsettled),
     ]
     assert [index.conversation_of(name) for name in ("e1", "e2", "wrong")] == [CONVERSATION_ID, OTHER, None]
     assert not index.has_event(OTHER), "a reply began it: the event it is named after has not been received"
-    assert await index.stale(folder) == unfinished
     (broken / "journal.jsonl").unlink()
     seen.clear()
-    assert await index.catch_up(folder, shown) == [OTHER]
+    assert await index.catch_up(folder, seen) == [OTHER]
     assert seen == [], "what is only unfinished need not be read"
     shutil.rmtree(folder.path(OTHER))
-    assert await index.stale(folder) == []
+    assert await index.catch_up(folder) == []
     assert [found.id for found in await index.rows()] == [CONVERSATION_ID]
 
 
@@ -124,11 +119,8 @@ async def settles(true: Callable[[], bool]) -> None:
 
 def indexed_texts(index: Index) -> list[str]:
     """The texts the file holds."""
-    connection = sqlite3.connect(index._tables.path)
-    try:
-        return [text for (text,) in connection.execute("select text from words order by rowid")]
-    finally:
-        connection.close()
+    with closing(sqlite3.connect(index._tables.path)) as connection:
+        return sorted(text for (text,) in connection.execute("select text from words"))
 
 
 @pytest.fixture
@@ -169,14 +161,15 @@ async def test_an_index_lost_while_it_runs_is_rebuilt(
     await journal.append([[more]])
     index.update(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
     await written(index)
-    await settles(lambda: index.conversation_of("old") == CONVERSATION_ID)
+    await settles(lambda: index.conversation_of("old") == CONVERSATION_ID)  # asking meets the damage
     await settles(lambda: index.is_whole)
     assert not faults
     await written(index)
     assert [index.conversation_of(event) for event in ("old", "other", "new")] == [CONVERSATION_ID, OTHER, OTHER]
-    assert sorted(indexed_texts(index)) == ["a title", "a title", "hello", "hello", "hello"]
-    assert await index.stale(folder) == [OTHER]
-    await folder.close()
+    assert indexed_texts(index) == ["a title", "a title", "hello", "hello", "hello"]
+    seen = Seen()
+    assert await index.catch_up(folder, seen) == [OTHER]
+    assert seen == []
 
 
 async def test_a_record_during_a_rebuild_is_kept(
@@ -203,8 +196,7 @@ async def test_a_record_during_a_rebuild_is_kept(
     await written(index)
     assert index.conversation_of("new") == OTHER
     assert sorted(reads) == [CONVERSATION_ID, OTHER, OTHER]
-    assert sorted(indexed_texts(index)) == ["a title", "a title", "hello", "hello", "hello"]
-    await folder.close()
+    assert indexed_texts(index) == ["a title", "a title", "hello", "hello", "hello"]
 
 
 async def test_events_an_older_journal_does_not_hold_are_forgotten(
@@ -213,15 +205,13 @@ async def test_events_an_older_journal_does_not_hold_are_forgotten(
     """An event that no journal holds must not count as received: it would never be answered."""
     index, path = caught_up, folder.path(OTHER) / "journal.jsonl"
     old = path.read_bytes()
-    journal, _ = await folder.open(OTHER)
-    await journal.append([[wrote(4, "lost"), waits(5)]])
-    await folder.close()
+    await stored(folder, OTHER, wrote(4, "lost"), waits(5))
     for content, is_known in ((path.read_bytes(), True), (old, False)):
         path.write_bytes(content)
         await index.catch_up(folder)
         await written(index)
         assert (index.has_event("other"), index.has_event("lost")) == (True, is_known)
-    assert sorted(indexed_texts(index)) == ["a title", "a title", "hello", "hello"]
+    assert indexed_texts(index) == ["a title", "a title", "hello", "hello"]
 
 
 async def test_memory_is_bounded_on_a_full_disk(
@@ -230,26 +220,21 @@ async def test_memory_is_bounded_on_a_full_disk(
     monkeypatch.setattr(index_module, "MESSAGES_MOST", 10)
     monkeypatch.setattr(index_module, "PAUSE", 0.0)
     length = await conversation(folder, OTHER, "other")
-    real = schema.write
-
-    def full(connection: sqlite3.Connection, batch: schema.Batch) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(schema, "write", full)
-    for seq in range(2, 40):
-        message = Passage(seq=seq, at=Millis(1), name="Ana", text=f"number {seq}")
-        index.update(row(OTHER, bytes=length), News(events=(f"e{seq}",), messages=(message,)))
-        await index.flush()
-        assert len(index._waiting.messages) <= 11
-    monkeypatch.setattr(schema, "write", real)
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "write", Mock(side_effect=sqlite3.OperationalError("database or disk is full")))
+        for seq in range(2, 40):
+            message = Passage(seq=seq, at=Millis(1), name="Ana", text=f"number {seq}")
+            index.update(row(OTHER, bytes=length), News(events=(f"e{seq}",), messages=(message,)))
+            await index.flush()
+            assert len(index._waiting.messages) <= 11
     index.update(row(OTHER, bytes=length), of("last"))
     await index.flush()
     assert index.has_event("e20")
-    assert await index.stale(folder) == [OTHER], "its row is marked as known in part"
-    await index.catch_up(folder)
-    await index.flush()
+    seen = Seen()
+    for _ in range(2):
+        await index.catch_up(folder, seen)
+    assert seen == [OTHER], "its row is marked as known in part, until it is read"
     assert indexed_texts(index) == ["a title", "hello"]
-    assert await index.stale(folder) == []
 
 
 @pytest.mark.parametrize(
@@ -295,23 +280,19 @@ def harm(path: Path, how: int | bytes | str) -> None:
                 connection.execute(how)
 
 
-HARMS: list[int | bytes | str] = [
-    0,
-    100,
-    4096,
-    b"no database at all" * 100,
-    b"SQLite format 3\0" + b"\xff" * 5000,
-    "drop table words",
-    "alter table conversations drop column cycle",
-    "alter table events rename to others",
-    "pragma user_version = 99",
-]
-
-
-@pytest.mark.parametrize("how", HARMS)
+@pytest.mark.parametrize(
+    "how",
+    [
+        0,
+        4096,
+        b"SQLite format 3\0" + b"\xff" * 5000,
+        "drop table words",
+        "alter table conversations drop column cycle",
+        "pragma user_version = 99",
+    ],
+)
 async def test_an_unusable_index_is_rebuilt(folder: ConversationFolder, how: int | bytes | str) -> None:
     await conversation(folder, CONVERSATION_ID, "e1")
-    journal = (folder.path(CONVERSATION_ID) / "journal.jsonl").read_bytes()
     path = folder.root / "index.sqlite"
     first = Index(path)
     await first.catch_up(folder)
@@ -324,7 +305,6 @@ async def test_an_unusable_index_is_rebuilt(folder: ConversationFolder, how: int
     await written(index)
     assert index.conversation_of("e1") == CONVERSATION_ID
     assert indexed_texts(index) == ["a title", "hello"]
-    assert (folder.path(CONVERSATION_ID) / "journal.jsonl").read_bytes() == journal
     await index.close()
 
 
@@ -339,7 +319,6 @@ async def test_without_an_index_all_works_until_one_is_made(
         index = Index(path)
         try:
             await conversation(folder, OTHER, "old")
-            assert await index.stale(folder) == [OTHER]
             assert await index.catch_up(folder) == []
             assert index.has_event("old")
             assert not index.has_event("unknown")
@@ -347,6 +326,7 @@ async def test_without_an_index_all_works_until_one_is_made(
                 index.update(row(updated=Millis(number)), of(f"e{number}"))
                 await index.flush()
             assert await index.rows() == []
+            await settles(lambda: any(log["event"] == "index.not_renewed" for log in logs))
             path.rmdir()
             await settles(lambda: any(log["event"] == "index.renewed" for log in logs))
             await settles(lambda: index._flush is None and index._rebuilding is None)
@@ -366,6 +346,10 @@ async def test_an_index_that_cannot_be_opened_for_now_is_kept(tmp_path: Path, mo
     index = Index(path)
     index.update(row(), of("e1"))
     await index.close()
+    index.update(row(), News())
+    index.set_cursor("wss://a", Millis(1))
+    index._recent.clear()
+    assert not index.has_event("e1"), "nothing is taken or found after the end"
     with monkeypatch.context() as patch:
         patch.setattr(schema, "connect", fails(errno.EMFILE))
         index = Index(path)
@@ -374,7 +358,7 @@ async def test_an_index_that_cannot_be_opened_for_now_is_kept(tmp_path: Path, mo
     await index.close()
 
 
-async def test_closing_ends_a_rebuild_and_after_it_nothing_is_taken_or_found(
+async def test_closing_ends_a_rebuild(
     caught_up: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = caught_up
@@ -385,39 +369,21 @@ async def test_closing_ends_a_rebuild_and_after_it_nothing_is_taken_or_found(
     await settles(lambda: index._rebuilding is not None)
     for _ in range(2):
         await index.close()
-        index.update(row(), News())
-        index.set_cursor("wss://a", Millis(1))
-        assert not index.has_event("old")
     assert index._rebuilding is None
 
 
 # ---- what is read for it ------------------------------------------------------------------------------------------
 
-FIRST: list[Record] = [started(), wrote(2, "e2"), waits(3)]
-MORE: list[Record] = [wrote(4, "e4"), waits(5)]
-
-
-async def append(folder: ConversationFolder, records: list[Record]) -> int:
-    """Append, to a new file where there is one; the journal's length."""
-    journal, known = await folder.open(CONVERSATION_ID)
-    await journal.rotate(StateSnapshot.of(fold(CONVERSATION_ID, known)))
-    await journal.append([records])
-    await folder.close()
-    return (await folder.lengths())[CONVERSATION_ID]
-
-
-def known_of(found: Gathered) -> Known:
-    row = found.row
-    return Known(bytes=row.bytes, seq=row.seq, settled=row.settled, updated=row.updated)
-
 
 async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder) -> None:
-    known = known_of(await gather(folder, CONVERSATION_ID, await append(folder, FIRST)))
-    length = await append(folder, [])  # a new file makes a journal longer without a record
-    assert length > known.bytes
-    found = await gather(folder, CONVERSATION_ID, length, known)
+    row = (await gather(folder, CONVERSATION_ID, await conversation(folder, CONVERSATION_ID, "e2"))).row
+    known = Known(bytes=row.bytes, seq=row.seq, settled=row.settled, updated=row.updated)
+    journal, records = await folder.open(CONVERSATION_ID)
+    await journal.rotate(StateSnapshot.of(fold(CONVERSATION_ID, records)))
+    assert journal.length > known.bytes, "a new file makes a journal longer without a record"
+    found = await gather(folder, CONVERSATION_ID, journal.length, known)
     assert (found.is_complete, found.news.events, found.row.seq, found.row.settled) == (False, (), 3, True)
-    length = await append(folder, MORE)
+    length = await stored(folder, CONVERSATION_ID, wrote(4, "e4"), waits(5))
     found, whole = [await gather(folder, CONVERSATION_ID, length, before) for before in (known, None)]
     assert (found.is_complete, found.news.events) == (False, ("e4",))
     assert found.row == whole.row
@@ -430,3 +396,88 @@ async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder
     ):
         found = await gather(folder, CONVERSATION_ID, length, other)
         assert (found.is_complete, found.news) == (True, whole.news), "another journal had its place"
+
+
+# ---- what is kept of a conversation ---------------------------------------------------------------------------------
+
+
+KEY = PublicKey("a" * 64)
+
+
+def sent(seq: int, *ids: str) -> MessageSent:
+    return MessageSent(
+        seq=seq,
+        at=Millis(seq),
+        speaker=KEY,
+        name="A",
+        text="hi",
+        purpose="notice",
+        phase=Phase.CHAT,
+        events=tuple(
+            UnsignedEvent(id=EventId(name), pubkey=KEY, created_at=1, kind=1, tags=(), content="hi") for name in ids
+        ),
+        relays=("ws://127.0.0.1:1",),
+    )
+
+
+def test_a_conversation_is_settled_where_it_waits_and_nothing_is_in_flight() -> None:
+    before = [started(), wrote(2, "1")]
+    settled = summarise(fold(CONVERSATION_ID, [*before, waits(3)]), 321)
+    assert settled == row(bytes=321, cycle=0, title="a title", started=Millis(1), updated=Millis(3))
+    assert not summarise(fold(CONVERSATION_ID, [*before, waits(3), sent(4, "2")]), 1).settled
+    assert not summarise(fold(CONVERSATION_ID, [*before, asked(3)]), 1).settled
+
+
+def test_texts_and_the_title_are_messages_and_events_and_users_are_named_but_not_the_conversations_own_id() -> None:
+    announced = replace(sent(5, "5", "6"), purpose="announcement")
+    member, guest = PublicKey("c" * 64), PublicKey("b" * 64)
+    command = CommandGiven(
+        seq=4,
+        at=Millis(4),
+        event_id=EventId("4"),
+        author=member,
+        name="Cem",
+        role=Role.MEMBER,
+        command="skip",
+        argument="chores",
+        created_at=1,
+    )
+    last = wrote(6, "7", author=guest, role=Role.GUEST, text="bye")
+    news = news_of([started(), wrote(2, "2"), sent(3, "3"), command, announced, last])
+    assert [(message.seq, message.name, message.text) for message in news.messages] == [
+        (1, "", "a title"),
+        (2, "Ana", "hello"),
+        (3, "A", "hi"),
+        (4, "Cem", "/skip chores"),
+        (6, "Ana", "bye"),
+    ]
+    assert news.events == ("2", "3", "4", "5", "6", "7")
+    assert news.people == ((Role.OWNER, KEY), (Role.MEMBER, member), (Role.GUEST, guest))
+
+
+def test_who_worked_or_was_addressed_is_named_by_slug_and_key_and_every_phase_once(scenario: Scenario) -> None:
+    records = scenario.records()
+    worked = {agent for record in records if isinstance(record, TurnOpened) for agent in record.agents}
+    keys = {record.pubkey for record in records if isinstance(record, RunStarted)}
+    news = news_of([*records, wrote(len(records) + 1, "9", addressed=(Slug("security"),))])
+    assert sorted(news.agents) == sorted({*worked, *keys, "security"})
+    entered = [record.to for record in records if isinstance(record, PhaseTransition)]
+    assert news.phases == tuple(dict.fromkeys([Phase.CHAT, *entered]))
+    assert len(news.phases) == 7
+
+
+def test_a_fork_a_rollback_and_a_rebuild_name_what_they_restore_but_no_user_of_the_other_conversation() -> None:
+    state = replace(
+        fold(CONVERSATION_ID, [started(), wrote(2, "2")]), phase=Phase.PLAN, participants=(Slug("planner"),)
+    )
+    fork = ConversationForked(
+        seq=1, at=Millis(1), id=CONVERSATION_ID, origin=CONVERSATION_ID, at_seq=1, title="Fork of it", state=state
+    )
+    back = RolledBack(seq=2, at=Millis(2), to=1, by="Ana", reason="", state=replace(state, phase=Phase.CHORES))
+    rebuilt = JournalRebuilt(seq=3, at=Millis(3), source="relay", known_events=(EventId("9"),))
+    assert news_of([fork, back, rebuilt]) == News(
+        events=("9",),
+        messages=(Passage(seq=1, at=Millis(1), name="", text="Fork of it"),),
+        agents=("planner",),
+        phases=(Phase.PLAN, Phase.CHORES),
+    )

@@ -2,17 +2,12 @@
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
-from tenex.core.records import Record
-from tenex.store import schema
 from tenex.store.disk import Disk
 from tenex.store.index import Index
 from tenex.store.index_reader import open_catalogue
@@ -20,7 +15,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.search_words import match_of
 
-from .kit import StillClock, encoded, started, waits, wrote
+from .kit import Seen, StillClock, encoded, started, stored, waits, wrote
 from .test_index import harm
 
 ONE, TWO = (ConversationId(digit * 64) for digit in "12")
@@ -30,70 +25,45 @@ ONE, TWO = (ConversationId(digit * 64) for digit in "12")
 async def folder(folder: ConversationFolder) -> ConversationFolder:
     """Two conversations that rest, and an index that knows them."""
     for name in (ONE, TWO):
-        await grow(folder, name, [started(name), wrote(2, name), waits(3)])
-    await indexed(folder)
-    return folder
-
-
-async def grow(folder: ConversationFolder, name: ConversationId, records: list[Record]) -> None:
-    journal, _ = await folder.open(name)
-    await journal.append([records])
-    await journal.close()
-
-
-async def indexed(folder: ConversationFolder) -> None:
+        await stored(folder, name, started(name), wrote(2, name), waits(3))
     index = Index(folder.root / "index.sqlite")
     await index.catch_up(folder)
     await index.close()
+    return folder
 
 
-async def found(folder: ConversationFolder) -> list[tuple[str, int]]:
-    """What a search for hello finds: the first digit of the id, and how many messages."""
-    async with open_catalogue(folder) as catalogue:
+async def found(folder: ConversationFolder, *read: ConversationId) -> list[tuple[str, int]]:
+    """What a search for hello finds, having read these journals: the first digit of the id, and how many messages."""
+    seen = Seen()
+    async with open_catalogue(folder, seen) as catalogue:
         hits = await catalogue.search(match_of("hello"), Filter(), 20)
+    assert {*seen} == {*read}
     return sorted((one.row.id[0], one.matches) for one in hits)
-
-
-def reads(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The conversations that are read from now on."""
-    names: list[str] = []
-    look = folder.read_left
-
-    async def read(conversation: ConversationId, since: int = 0) -> Any:
-        names.append(conversation)
-        return await look(conversation, since)
-
-    monkeypatch.setattr(folder, "read_left", read)
-    return names
 
 
 def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-async def test_a_complete_index_is_believed(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    names, before = reads(folder, monkeypatch), files(folder.root)
+async def test_a_complete_index_is_believed(folder: ConversationFolder) -> None:
+    before = files(folder.root)
     assert await found(folder) == [("1", 1), ("2", 1)]
     async with open_catalogue(folder) as catalogue:
         assert [row.id for row in await catalogue.rows(Filter())] == [ONE, TWO]
         assert (catalogue.fault, catalogue.unread) == ("", {})
-    assert names == []
     assert files(folder.root) == before
 
 
-async def test_what_is_not_indexed_is_read_from_journals(
-    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_not_indexed_is_read_from_journals(folder: ConversationFolder) -> None:
     """A killed daemon had not written its last words into the index."""
-    await grow(folder, TWO, [wrote(4, "4" * 64), waits(5)])
+    await stored(folder, TWO, wrote(4, "4" * 64), waits(5))
     new = ConversationId("3" * 64)
-    await grow(folder, new, [started(new), wrote(2, new)])
+    await stored(folder, new, started(new), wrote(2, new))
     shutil.rmtree(folder.path(ONE))
-    names, before = reads(folder, monkeypatch), files(folder.root)
-    assert await found(folder) == [("2", 2), ("3", 1)]
+    before = files(folder.root)
+    assert await found(folder, TWO, new) == [("2", 2), ("3", 1)]
     async with open_catalogue(folder) as catalogue:
         assert {row.id: row.status for row in await catalogue.rows(Filter())} == {TWO: "waiting", new: "active"}
-    assert set(names) == {TWO, new}
     assert files(folder.root) == before
 
 
@@ -103,16 +73,17 @@ async def test_beside_a_daemon_or_files_of_a_killed_one_it_reads_what_is_written
 ) -> None:
     index = Index(folder.root / "index.sqlite")
     await index.catch_up(folder)
-    await grow(folder, TWO, [wrote(4, "4" * 64), waits(5)])
+    await stored(folder, TWO, wrote(4, "4" * 64), waits(5))
     if had_time:
         await index.catch_up(folder)
         await index.flush()
     assert (folder.root / "index.sqlite-wal").exists()
     killed = folder.root.with_name("killed")
     shutil.copytree(folder.root, killed)
-    for root in (folder.root, killed, folder.root / "missing"):
-        there = await found(ConversationFolder(root, Disk(), StillClock()))
-        assert there == ([("1", 1), ("2", 2)] if root.exists() else [])
+    for root in (folder.root, killed):
+        there = await found(ConversationFolder(root, Disk(), StillClock()), *([] if had_time else [TWO]))
+        assert there == [("1", 1), ("2", 2)]
+    assert await found(ConversationFolder(folder.root / "missing", Disk(), StillClock())) == []
     await index.close()
 
 
@@ -150,13 +121,6 @@ async def test_an_index_just_being_made_is_none_yet(folder: ConversationFolder, 
     maker.close()
 
 
-async def test_a_locked_index_is_no_obstacle(folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "BUSY_MS", 1)
-    with closing(sqlite3.connect(folder.root / "index.sqlite", isolation_level=None)) as other:
-        other.executescript("pragma locking_mode = exclusive; begin exclusive; create table mine (x);")
-        assert await found(folder) == [("1", 1), ("2", 1)]
-
-
 @pytest.mark.parametrize("content", [None, b"", bytes(512), b"x\n" + encoded(started(ONE))])
 async def test_without_an_index_every_journal_is_read_and_one_that_cannot_be_is_named(
     folder: ConversationFolder, content: bytes | None
@@ -169,13 +133,8 @@ async def test_without_an_index_every_journal_is_read_and_one_that_cannot_be_is_
     else:
         (path / "journal.jsonl").write_bytes(content)
     (folder.root / "index.sqlite").unlink()
-    seen: list[ConversationId] = []
-
-    def shown(names: Sequence[ConversationId]) -> Sequence[ConversationId]:
-        seen.extend(names)
-        return names
-
-    async with open_catalogue(folder, shown) as catalogue:
+    seen = Seen()
+    async with open_catalogue(folder, seen) as catalogue:
         assert [row.id for row in await catalogue.rows(Filter())] == [TWO]
         assert catalogue.fault == ""
     why = "line 1 cannot be right" if content and content[0] else "though conversation.json is beside it"

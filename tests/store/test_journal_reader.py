@@ -74,22 +74,13 @@ def test_a_missing_or_empty_journal_is_a_new_conversation(path: Path) -> None:
     assert loaded(path) == Loaded(records=[], length=0, exists=True)
 
 
-def test_every_offset_of_the_last_append_gives_whole_decisions_and_keeps_the_rest(path: Path) -> None:
-    data = ONE + CONVERSATION.encode_decisions(decisions_of(1, 3, first=2))
-    for cut in range(len(ONE), len(data) + 1):
-        path.write_bytes(data[:cut])
-        found = loaded(path)
-        assert len(found.records) in (1, 2, 5)
-        assert path.read_bytes() == data[: found.length]
-        assert (found.torn is None) == (found.length == cut)
-        if found.torn is not None:
-            assert (found.torn.read_bytes(), mode_of(found.torn)) == (data[found.length : cut], 0o600)
-            found.torn.unlink()
-    for tail in (b"one", b"two"):
+def test_a_torn_tail_is_moved_to_a_file_of_its_own(path: Path) -> None:
+    for number, tail in enumerate((encoded(asked(2))[:-1], b"two"), start=1):
         path.write_bytes(ONE + tail)
-        loaded(path)
-    assert names(path.parent) == ["journal.jsonl", "journal.torn-then-1", "journal.torn-then-2"]
-    assert (path.parent / "journal.torn-then-2").read_bytes() == b"two"
+        found = loaded(path)
+        assert (len(found.records), found.length, path.read_bytes()) == (1, len(ONE), ONE)
+        assert found.torn == path.parent / f"journal.torn-then-{number}"
+        assert (found.torn.read_bytes(), mode_of(found.torn)) == (tail, 0o600)
 
 
 def test_a_torn_tail_that_cannot_be_copied_is_not_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,21 +43,19 @@ def test_the_holder_is_named_and_the_lock_ends_with_it_though_it_was_stopped_and
             os.kill(child, signal.SIGKILL)
 
 
-def test_released_it_can_be_taken_again_and_the_folder_is_made(tmp_path: Path) -> None:
-    lock = FolderLock(tmp_path / "new" / "folder")
-    lock.acquire()
-    lock.acquire()
-    lock.release()
-    lock.release()
-    with FolderLock(tmp_path / "new" / "folder"):
-        assert mode_of(tmp_path / "new" / "folder") == 0o700
-
-
-def test_a_second_lock_of_one_process_is_refused_also_without_a_pid(tmp_path: Path) -> None:
-    with FolderLock(tmp_path) as lock:
-        lock.path.write_text("")
-        with pytest.raises(StoreLocked, match="in use by another process"):
-            FolderLock(tmp_path).acquire()
+def test_a_second_lock_of_one_process_is_refused_also_without_a_pid_until_it_is_released(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    lock, other = FolderLock(folder), FolderLock(folder)
+    for _ in range(2):
+        lock.acquire()
+    assert mode_of(folder) == 0o700
+    lock.path.write_text("")
+    with pytest.raises(StoreLocked, match="in use by another process"):
+        other.acquire()
+    for _ in range(2):
+        lock.release()
+    with other:
+        pass
 
 
 def test_a_folder_that_cannot_be_locked_is_not_called_locked(tmp_path: Path) -> None:

@@ -6,28 +6,20 @@ import shutil
 
 import pytest
 
-from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
-from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.repository import NEWEST, ConversationFolder
 
-from .kit import CONVERSATION_ID, asked, decisions_of
+from .kit import CONVERSATION_ID, asked, decisions_of, started, stored, write_rotated
 
 OTHER = ConversationId("d" * 64)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["", "..", "../" + "c" * 61, "c" * 63, "c" * 65, "C" * 64, "c" * 64 + "\n", "_daemon"],
-)
-async def test_only_an_id_becomes_a_path(folder: ConversationFolder, name: str) -> None:
-    with pytest.raises(UsageError, match="64 lower-case hex digits"):
-        folder.path(name)
-    with pytest.raises(UsageError):
-        await folder.open(ConversationId(name))
-    with pytest.raises(UsageError):
-        await folder.read(ConversationId(name))
+async def test_only_an_id_becomes_a_path(folder: ConversationFolder) -> None:
+    for name in ("", "..", "../" + "c" * 61, "c" * 63, "c" * 65, "C" * 64, "c" * 64 + "\n", "_daemon"):
+        for use in (folder.open, folder.read):
+            with pytest.raises(UsageError, match="64 lower-case hex digits"):
+                await use(ConversationId(name))
 
 
 async def test_other_names_are_ignored_and_lost_journals_are_not(folder: ConversationFolder) -> None:
@@ -51,8 +43,7 @@ async def test_other_names_are_ignored_and_lost_journals_are_not(folder: Convers
 
 
 async def test_of_two_that_open_at_once_one_can_write(folder: ConversationFolder) -> None:
-    journal, _ = await folder.open(CONVERSATION_ID)
-    await journal.append(decisions_of(1))
+    await stored(folder, CONVERSATION_ID, started())
     async with asyncio.timeout(60):
         (first, _), (second, _) = await asyncio.gather(folder.open(CONVERSATION_ID), folder.open(CONVERSATION_ID))
     outcomes = await asyncio.gather(first.append([[asked(2)]]), second.append([[asked(2)]]), return_exceptions=True)
@@ -62,13 +53,9 @@ async def test_of_two_that_open_at_once_one_can_write(folder: ConversationFolder
     assert len(await folder.read(CONVERSATION_ID)) == 2
 
 
-async def test_a_copy_of_a_folder_is_not_taken_for_another_conversation(
-    folder: ConversationFolder,
-) -> None:
+async def test_a_copy_of_a_folder_is_not_taken_for_another_conversation(folder: ConversationFolder) -> None:
     """Its events would lead to it, and each reply would be published twice."""
-    journal, _ = await folder.open(CONVERSATION_ID)
-    await journal.append(decisions_of(1, 1))
-    await journal.rotate(StateSnapshot.of(fold(CONVERSATION_ID, await folder.read(CONVERSATION_ID))))
+    await write_rotated(folder, decisions_of(1, 1), each=2)
     shutil.copytree(folder.path(CONVERSATION_ID), folder.path(OTHER))
     for look in (folder.read(OTHER), folder.read(OTHER, NEWEST), folder.open(OTHER)):
         with pytest.raises(StoreDamaged, match=f"journal of the conversation {CONVERSATION_ID}, in the folder of a"):

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import itertools
+import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,14 +16,14 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
-from tenex.store import atomic, journal
+from tenex.store import atomic, journal, segments
 from tenex.store.disk import Disk
 from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
 from tests.fakes.scenario import ID, Scenario
 
-from .kit import StillClock, at_call, fails, mode_of, names, records_of, write_rotated
+from .kit import StillClock, at_call, fails, mode_of, names, write_rotated
 
 
 @pytest.fixture(autouse=True)
@@ -49,14 +50,20 @@ async def almost(folder: ConversationFolder, scenario: Scenario) -> FileJournal:
 
 
 async def test_a_rotated_journal_is_folded_from_its_newest_file(folder: ConversationFolder, scenario: Scenario) -> None:
+    assert await folder.lengths() == {}
     before = await write_rotated(folder, scenario.journal)
     assert files(folder) == ["journal-000002.jsonl", "journal-000003.jsonl", "journal-000004.jsonl", "journal.jsonl"]
+    whole = sum(path.stat().st_size for path in folder.path(ID).iterdir())
+    assert folder.length(ID) == before.length == whole
     await folder.close()
+    assert folder.length(ID) == 0
     journal, records = await folder.open(ID)
+    assert folder.length(ID) == journal.length == whole
+    assert await folder.lengths() == {ID: whole}
     assert isinstance(records[0], StateSnapshot)
     assert fold(ID, records) == scenario.conversation
     assert journal.next_seq == before.next_seq == scenario.conversation.next_seq
-    assert await folder.read(ID) == records_of(scenario), "every fact, each once, and nothing else"
+    assert await folder.read(ID) == scenario.records(), "every fact, each once, and nothing else"
 
 
 async def test_only_as_many_files_are_read_as_are_asked_for(folder: ConversationFolder, scenario: Scenario) -> None:
@@ -73,18 +80,6 @@ async def test_only_as_many_files_are_read_as_are_asked_for(folder: Conversation
     assert more[0].seq < first - 1
     with pytest.raises(StoreDamaged, match=r"journal\.jsonl ends with seq 0, but journal-000002\.jsonl follows on 40"):
         await folder.read(ID)
-
-
-async def test_the_length_is_that_of_all_files(folder: ConversationFolder, scenario: Scenario) -> None:
-    assert await folder.lengths() == {}
-    journal = await write_rotated(folder, scenario.journal)
-    whole = sum(path.stat().st_size for path in folder.path(ID).iterdir())
-    assert await folder.lengths() == {ID: whole}
-    assert folder.length(ID) == journal.length == whole
-    await folder.close()
-    assert folder.length(ID) == 0
-    journal, _ = await folder.open(ID)
-    assert folder.length(ID) == journal.length == whole
 
 
 # ---- when it happens ----------------------------------------------------------------------------------------------
@@ -130,7 +125,7 @@ async def test_a_rotation_beside_an_append_is_reported_as_not_current(
 async def test_agents_at_work_put_it_off_but_not_for_ever(
     folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = records_of(scenario)
+    records = scenario.records()
     busy = next(seq for seq in range(1, len(records)) if fold(ID, records[:seq]).runs)
     journal, _ = await folder.open(ID)
     await journal.append([[record] for record in records[:busy]])
@@ -175,7 +170,7 @@ async def test_a_death_at_any_step_leaves_one_file_or_the_other(
         assert not list(left.path(ID).glob(".*")), "temporary files are removed"
         await again.append(scenario.journal[cut:])
         assert fold(ID, (await left.open(ID))[1]) == scenario.conversation
-        assert await left.read(ID) == records_of(scenario)
+        assert await left.read(ID) == scenario.records()
     assert number > 4
 
 
@@ -188,7 +183,7 @@ async def test_a_disk_that_takes_no_new_file_leaves_the_present_one_in_use(
     assert files(folder) == ["journal.jsonl"]
     assert not almost.is_long, "it is not tried again at once"
     await almost.append(scenario.journal[-1:])
-    assert await folder.read(ID) == records_of(scenario)
+    assert await folder.read(ID) == scenario.records()
 
 
 async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
@@ -204,7 +199,7 @@ async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
     again, records = await folder.open(ID)
     assert fold(ID, records) == state
     await again.append(scenario.journal[-1:])
-    assert await folder.read(ID) == records_of(scenario)
+    assert await folder.read(ID) == scenario.records()
 
 
 # ---- damage -------------------------------------------------------------------------------------------------------
@@ -219,7 +214,11 @@ async def test_a_file_that_cannot_have_its_number_is_damage(folder: Conversation
     with pytest.raises(StoreDamaged, match=r"journal-000002\.jsonl ends with seq \d+, but journal-000003\.jsonl"):
         await folder.read(ID)
     assert fold(ID, await folder.read(ID, NEWEST)) == scenario.conversation
-    good = newest.read_bytes()
+    good, copy = newest.read_bytes(), path / "journal-000005.jsonl"
+    shutil.copy(second, copy)
+    with pytest.raises(StoreDamaged, match=r"5\.jsonl: it follows on seq \d+, but journal-000004\.jsonl ends with"):
+        await folder.open(ID)
+    copy.unlink()
     for content in (b"", b"\0" * 300, b'{"v":1,"seq":4', (path / "journal.jsonl").read_bytes()):
         newest.write_bytes(content)
         with pytest.raises(StoreDamaged, match=r"journal-000004\.jsonl: line 1 cannot be right: it is no checkpoint"):
@@ -231,3 +230,38 @@ async def test_a_file_that_cannot_have_its_number_is_damage(folder: Conversation
     with pytest.raises(StoreDamaged, match=r"journal\.jsonl: line 1 .* files that are not there"):
         await folder.open(ID)
     assert (path / MARK).exists()
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_has_a_name_by_its_number_and_no_other_file_is_taken_for_one() -> None:
+    for number, name in ((1, "journal.jsonl"), (2, "journal-000002.jsonl"), (1_000_000, "journal-1000000.jsonl")):
+        assert (segments.name_of(number), segments.number_of(name)) == (name, number)
+    for name in (
+        "journal-000001.jsonl",
+        "journal-2.jsonl",
+        "journal-0000002.jsonl",
+        "journal.torn-x-1",
+        ".journal-000002.jsonl.abcd1234.tmp",
+        "journal-000002.jsonl.bak",
+        "journal-٠٠٠٠٠٢.jsonl",
+    ):
+        assert segments.number_of(name) is None, name
+
+
+def test_all_files_count_and_the_newest_shows_when(tmp_path: Path) -> None:
+    folder, found = os.fspath(tmp_path), list[tuple[int, int]]()
+    with pytest.raises(FileNotFoundError):
+        segments.stat_all(folder)
+    for number, size, at in ((1, 5, 5_000), (999_999, 7, 9_000), (2, 4, 1), (1_000_000, 1, 7_000)):
+        path = tmp_path / segments.name_of(number)
+        path.write_bytes(b"x" * size)
+        os.utime(path, ns=(0, at))
+        found.append(segments.stat_all(folder))
+    assert [found[0], found[-1]] == [(5, 5_000), (17, 7_000)]
+    assert segments.numbers(tmp_path) == [1, 2, 999_999, 1_000_000]
+    assert segments.current(tmp_path).name == "journal-1000000.jsonl", "not the last by name"
+    assert segments.current(tmp_path / "gone").name == "journal.jsonl"
+    assert segments.missing([2, 4]) == ["journal.jsonl", "journal-000003.jsonl"]
+    assert segments.missing([1, 2, 3]) == segments.missing([]) == []

@@ -2,11 +2,15 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tenex.core.config import Role
+from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
@@ -14,9 +18,20 @@ from tenex.store import schema
 from tenex.store.index_row import News, Row
 from tenex.store.schema import Batch
 from tenex.store.search import EXCERPTS, Filter, listed, search
-from tenex.store.search_words import CLOSE, OPEN, match_of
+from tenex.store.search_words import (
+    CLOSE,
+    OPEN,
+    QUERY_CHARACTERS,
+    QUERY_TERMS,
+    TEXT_CHARACTERS,
+    clean,
+    indexed,
+    match_of,
+    shown,
+)
 
 from . import kit
+from .kit import words as any_text
 
 ONE, TWO, THREE, FOUR, FIVE, SIX = (ConversationId(digit * 64) for digit in "123456")
 ANA, BOB = PublicKey("a" * 64), PublicKey("b" * 64)
@@ -167,3 +182,102 @@ def test_invalid_values_in_one_journal_cost_no_other_conversation_its_row(
     assert abs(rows[FOUR].updated) == 2**63 - 1
     assert [one.id for one in listed(connection, Filter(agent=f"a{half}"))] == [FOUR]
     assert connection.execute("select count(*) from events where event_id = 'e1'").fetchone() == (1,)
+
+
+# ---- words and queries ----------------------------------------------------------------------------------------------
+
+
+def add_messages(connection: sqlite3.Connection, *texts: str) -> None:
+    """Have a fourth conversation with these messages."""
+    put(connection, (row(FOUR), News(messages=tuple(text(seq, content) for seq, content in enumerate(texts, start=1)))))
+
+
+@pytest.mark.parametrize(
+    ("content", "query"),
+    [
+        ("The migration of the database", "MIGRAT"),
+        ("The migration of the database", "database migration"),
+        ("Crème brûlée für Ähnliches", "creme BRULEE fur ahnliches"),
+        ("cafe\u0301 in two characters", "café"),
+        ("Миграция базы данных", "миграц"),
+        ("قاعدة البيانات", "البيانات"),
+        ("हिन्दी भाषा", "हिन्दी"),
+        ("데이터베이스를 옮긴다", "데이터베이스"),
+        ("我们使用SQLite数据库", "sqlite"),
+        ("データベースを移行する", "移行"),
+        ("ใช้ฐานข้อมูลใหม่", "ฐานข้อมูล"),
+        ("see tests/cli/test_main.py, line 40", "test_main.py"),
+        ("don't panic", "don't"),
+        ("a+b=c && x||y", "&& y"),
+    ],
+)
+def test_a_word_is_found_in_every_script(connection: sqlite3.Connection, content: str, query: str) -> None:
+    add_messages(connection, "something else entirely", content)
+    assert found(connection, query) == [("4", 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "query"),
+    [
+        ("The migration of the database", "database immigration"),
+        ("The migration of the database", "gration"),
+        ("The migration of the database", '"migrat"'),
+        ("The migration of the database", '"database migration"'),
+        ("数据和库", "数据库"),
+        ("plan", "NOT plan"),
+        ("plan", "text:plan"),
+    ],
+)
+def test_what_is_not_there_is_not_found(connection: sqlite3.Connection, content: str, query: str) -> None:
+    add_messages(connection, content)
+    assert found(connection, query) == []
+
+
+def test_a_phrase_is_found_together_and_in_order_and_a_whole_word_first(connection: sqlite3.Connection) -> None:
+    add_messages(
+        connection,
+        *("no such file or directory", "such a file: no"),
+        *(*["planets and stars"] * 5, "the plan is good", *["planetary science"] * 5),
+    )
+    assert found(connection, "no such file") == [("4", 2)]
+    for phrase in ('"No such file"', '"no such file'):  # the last quote may be missing
+        assert found(connection, phrase) == [("4", 1)]
+    (plan,) = search(connection, match_of("plan"), Filter(), 20)
+    assert plan.matches == 11
+    assert plan.excerpts[0].seq == 8, "a whole word counts more than a beginning"
+
+
+@pytest.mark.parametrize("query", ["", "   ", '""', '" "', "!!!", "&& ||", "*", "«»", "\u200b", "\0", "😀"])
+def test_a_query_without_a_word_is_refused(query: str) -> None:
+    with pytest.raises(UsageError, match="no word"):
+        match_of(query)
+
+
+def test_a_query_with_too_many_words_is_refused() -> None:
+    with pytest.raises(UsageError, match="1,001 characters"):
+        match_of("x" * (QUERY_CHARACTERS + 1))
+    with pytest.raises(UsageError, match="33 words"):
+        match_of("x " * (QUERY_TERMS + 1))
+
+
+@given(any_text, any_text)
+@example("zzz", "NEAR(a b)")
+@example("zzz", "{text}: a | (a")
+@example("zzz", "a;drop table words * ?1")
+def test_any_text_can_be_indexed_and_any_query_asked(content: str, query: str) -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        schema.prepare(connection)
+        add_messages(connection, content)
+        with suppress(UsageError):
+            found(connection, query)
+        found(connection, "a")
+
+
+@given(st.text(st.characters(categories=["L", "N", "Z", "P"], max_codepoint=0xFFFF), max_size=60))
+def test_what_is_indexed_reads_as_it_was_written(content: str) -> None:
+    assert shown(indexed(content)) == clean(content)
+
+
+def test_a_text_is_cut_and_cannot_steer_a_terminal() -> None:
+    assert len(indexed("x" * 10 * TEXT_CHARACTERS)) == TEXT_CHARACTERS
+    assert clean("a\x1b[31mb\r\nc\td\x02\x9b") == "a [31mb \nc\td "

@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -14,33 +14,31 @@ from tenex.core.conversation import fold
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
-from tenex.core.records import PhaseTransition, TurnOpened
+from tenex.core.records import PhaseTransition, Record, TurnOpened
 from tenex.core.state.rollback import RolledBack
-from tenex.store import view_ahead
 from tenex.store.archive import packed, unpacked
 from tenex.store.atomic_folder import renew
-from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
-from tenex.store.journal_reader import JOURNAL, VIEW
+from tenex.store.journal_reader import JOURNAL, VIEW, views_ahead
 from tenex.store.repository import ConversationFolder
 from tenex.store.verify import VerifyResult, contradictions, verify
-from tenex.store.view import SEGMENT, Views
+from tenex.store.view import SEGMENT, write_view
 from tests.fakes.scenario import ID
 
-from .kit import decisions_of, fails, going_on, records_of, write_rotated
+from .kit import decisions_of, fails, going_on, stored, write_rotated
 from .test_stats import lived
 
-RECORDS = records_of(lived(0))
+RECORDS = lived(0).records()
 LONG = ConversationId("d" * 64)
 LONG_RECORDS = list(going_on(1, 2 * SEGMENT + 30, LONG))
 
 
 @pytest.fixture
-async def folder(folder: ConversationFolder, disk: Disk) -> ConversationFolder:
+async def folder(folder: ConversationFolder) -> ConversationFolder:
     """One conversation, written as a daemon writes it."""
     journal, _ = await folder.open(ID)
     await journal.append(lived(0).journal)
-    await Views(folder, disk).show(fold(ID, RECORDS))
+    write_view(folder.path(ID), fold(ID, RECORDS))
     await folder.close()
     return folder
 
@@ -52,13 +50,13 @@ async def faults(folder: ConversationFolder) -> str:
     return "\n".join(verdict.faults)
 
 
-async def test_files_that_are_whole_have_no_fault(folder: ConversationFolder, disk: Disk) -> None:
+async def test_files_that_are_whole_have_no_fault(folder: ConversationFolder) -> None:
     """A daemon may be at work; and fields that only one version knows prove nothing about the journal."""
     assert await verify(folder, ID) == VerifyResult(id=ID, records=len(RECORDS), seq=len(RECORDS))
     with (folder.path(ID) / JOURNAL).open("ab") as journal:
         journal.write(CONVERSATION.encode_decisions(decisions_of(1, first=len(RECORDS) + 1))[:-9])
     for seq in range(1, len(RECORDS), 11):
-        await Views(folder, disk).show(fold(ID, RECORDS[:seq]))
+        write_view(folder.path(ID), fold(ID, RECORDS[:seq]))
         assert await faults(folder) == ""
     view = json.loads((folder.path(ID) / VIEW).read_text())
     del view["openGates"]
@@ -119,19 +117,10 @@ async def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(
         await verify(folder, ID)
 
 
-@pytest.fixture
-async def long(folder: ConversationFolder, disk: Disk) -> Path:
-    """The folder of a conversation whose older turns are in a file of their own."""
-    journal, _ = await folder.open(LONG)
-    await journal.append([LONG_RECORDS])
-    await folder.close()
-    await Views(folder, disk).show(fold(LONG, LONG_RECORDS))
-    return folder.path(LONG)
-
-
-async def test_older_turns_that_were_lost_or_changed_are_named(
-    folder: ConversationFolder, disk: Disk, long: Path
-) -> None:
+async def test_older_turns_that_were_lost_or_changed_are_named(folder: ConversationFolder) -> None:
+    long, state = folder.path(LONG), fold(LONG, LONG_RECORDS)
+    await stored(folder, LONG, *LONG_RECORDS)
+    write_view(long, state)
     assert (await verify(folder, LONG)).faults == ()
     part = long / "orchestratorTurns-000001.json"
     whole = part.read_bytes()
@@ -155,7 +144,7 @@ async def test_older_turns_that_were_lost_or_changed_are_named(
     for path in (part, beyond, long / VIEW):
         path.unlink()
     assert LONG in await folder.behind()
-    await Views(folder, disk).show(fold(LONG, LONG_RECORDS))  # as a start does
+    write_view(long, state)  # as a start does
     assert part.read_bytes() == whole
     assert (await verify(folder, LONG)).faults == ()
 
@@ -182,10 +171,10 @@ def test_records_that_contradict_each_other_are_named_by_their_seq() -> None:
         assert found == ([] if to in (1, 5) else [fault])
 
 
-async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: ConversationFolder, disk: Disk) -> None:
+async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: ConversationFolder) -> None:
     shutil.rmtree(folder.path(ID))
     await (await write_rotated(folder, lived(0).journal, each=len(RECORDS) // 2 + 1)).close()
-    await Views(folder, disk).show(fold(ID, RECORDS))
+    write_view(folder.path(ID), fold(ID, RECORDS))
     files = sorted(folder.path(ID).glob("journal*.jsonl"))
     assert len(files) == 2
     assert await verify(folder, ID) == VerifyResult(id=ID, records=len(RECORDS), seq=len(RECORDS))
@@ -209,9 +198,16 @@ async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: Conversat
 KEPT = f"conversation.ahead-{len(RECORDS)}-1"
 
 
+async def truncations(folder: ConversationFolder) -> tuple[list[Any], list[Record]]:
+    """What opening the conversation logs about a lost end, and its records."""
+    with structlog.testing.capture_logs() as logs:
+        _, records = await folder.open(ID)
+    return [log for log in logs if log["event"] == "journal.truncated"], records
+
+
 @pytest.mark.parametrize("is_zeroed", [False, True], ids=["an older copy", "zeros for the end"])
 async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_kept(
-    folder: ConversationFolder, disk: Disk, is_zeroed: bool
+    folder: ConversationFolder, is_zeroed: bool
 ) -> None:
     journal_path, size = folder.path(ID) / JOURNAL, len(CONVERSATION.encode_decisions(lived(0).journal[-1:]))
     journal_path.write_bytes(journal_path.read_bytes()[:-size] + bytes(size * is_zeroed))
@@ -220,18 +216,13 @@ async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_
     assert f"covers record {len(RECORDS)}, but the journal ends with" in before[0]
     assert "rebuild ID --from conversation.json --force" in before[0]
     for _ in range(2):
-        with structlog.testing.capture_logs() as logs:
-            journal, records = await folder.open(ID)
-        (log,) = [log for log in logs if log["event"] == "journal.truncated"]
+        ((log,), records) = await truncations(folder)
         assert (log["log_level"], log["seq"], log["view"]) == ("warning", records[-1].seq, len(RECORDS))
-        await journal.close()
-    assert [path.name for path in view_ahead.kept(folder.path(ID))] == [KEPT]
+    assert [path.name for path in views_ahead(folder.path(ID))] == [KEPT]
     assert (folder.path(ID) / KEPT).read_bytes() == known
 
-    await Views(folder, disk).show(fold(ID, records))
-    with structlog.testing.capture_logs() as logs:
-        await folder.open(ID)
-    assert not [log for log in logs if log["event"] == "journal.truncated"]
+    write_view(folder.path(ID), fold(ID, records))
+    assert (await truncations(folder))[0] == []
     verdict = await verify(folder, ID)
     assert verdict.faults == ()
     assert KEPT in verdict.remarks[0]
@@ -243,7 +234,5 @@ async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_
 )
 async def test_a_view_without_a_later_seq_is_no_sign_of_a_lost_end(folder: ConversationFolder, content: bytes) -> None:
     (folder.path(ID) / VIEW).write_bytes(content)
-    with structlog.testing.capture_logs() as logs:
-        await folder.open(ID)
-    assert not [log for log in logs if log["event"] == "journal.truncated"]
-    assert view_ahead.kept(folder.path(ID)) == []
+    assert (await truncations(folder))[0] == []
+    assert views_ahead(folder.path(ID)) == []

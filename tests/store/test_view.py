@@ -15,22 +15,9 @@ from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import SEGMENT, Views, render
 from tenex.store.view_reader import read_view
-from tests.fakes.scenario import ID, Scenario, reply
+from tests.fakes.scenario import ID, Scenario
 
-from .kit import CONVERSATION_ID, going_on, mode_of
-
-
-def chatting(turns: int) -> Scenario:
-    def router(question: dict[str, Any]) -> dict[str, Any]:
-        last = question["turns"][-1]["turn"] if question["turns"] else None
-        answered = last is not None and question["messages"][-1]["after_turn"] != last
-        return {"agents": ["USER" if answered else "project-manager"], "reason": "talk"}
-
-    scenario = Scenario(router, lambda c, m: reply("I have read it."))
-    for number in range(turns):
-        scenario.user_writes(f"message {number}")
-        scenario.settle()
-    return scenario
+from .kit import CONVERSATION_ID, going_on, mode_of, stored
 
 
 def test_the_view_shows_what_happened(scenario: Scenario) -> None:
@@ -53,10 +40,8 @@ def test_the_view_shows_what_happened(scenario: Scenario) -> None:
 LISTS = {"phaseTransitions": "message", "orchestratorTurns": "turnId"}
 
 
-def view_of(path: Path) -> dict[str, Any]:
-    view = json.loads((path / "conversation.json").read_text())
-    assert isinstance(view, dict)
-    return view
+def view_of(path: Path) -> Any:
+    return json.loads((path / "conversation.json").read_text())
 
 
 def listed(path: Path, name: str) -> list[str]:
@@ -71,13 +56,6 @@ def expected(records: list[Record], name: str) -> list[str]:
     if name == "phaseTransitions":
         return [record.message for record in records if isinstance(record, PhaseTransition)]
     return [record.turn_id for record in records if isinstance(record, TurnClosed)]
-
-
-async def on_disk(folder: ConversationFolder, turns: int) -> list[Record]:
-    records = list(going_on(1, turns))
-    journal, _ = await folder.open(CONVERSATION_ID)
-    await journal.append([[record] for record in records])
-    return records
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a restart from a checkpoint at each view"])
@@ -104,16 +82,16 @@ async def test_the_view_continues_at_the_right_numbers(folder: ConversationFolde
 
 async def test_files_the_state_no_longer_holds_are_made_from_all(folder: ConversationFolder, disk: Disk) -> None:
     """Somebody removed them, or the process that should have written them died; all of it folds to the newest turns."""
-    records = await on_disk(folder, 5 * SEGMENT)
+    records = list(going_on(1, 5 * SEGMENT))
+    await stored(folder, CONVERSATION_ID, *records)
     path = folder.path(CONVERSATION_ID)
     state = fold(CONVERSATION_ID, records)
     await Views(folder, disk).show(state)
     before = {file.name: file.read_bytes() for file in path.glob("*.json")}
     assert len(before) == 1 + 2 * 4
     assert {mode_of(file) for file in path.glob("*.json")} == {0o600}
-    for name in LISTS:
-        for number in (1, 3):
-            (path / f"{name}-00000{number}.json").unlink()
+    for file in (*path.glob("*-000001.json"), *path.glob("*-000003.json")):
+        file.unlink()
     await Views(folder, disk).show(fold(CONVERSATION_ID, [StateSnapshot.of(state)]))
     assert {file.name: file.read_bytes() for file in path.glob("*.json")} == before
     (path / "orchestratorTurns-000001.json").unlink()
@@ -134,8 +112,10 @@ def test_the_view_is_as_large_after_a_million_turns_as_after_a_thousand() -> Non
     assert view["earlierOrchestratorTurns"] == [f"orchestratorTurns-{n:06d}.json" for n in range(9_900, 10_000)]
 
 
-async def test_a_view_that_failed_is_written_the_next_time(folder: ConversationFolder, disk: Disk) -> None:
-    scenario, views = chatting(3), Views(folder, disk)
+async def test_a_view_that_failed_is_written_the_next_time(
+    folder: ConversationFolder, disk: Disk, scenario: Scenario
+) -> None:
+    views = Views(folder, disk)
     blocked = folder.path(ID) / "conversation.json"
     blocked.mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
@@ -145,8 +125,7 @@ async def test_a_view_that_failed_is_written_the_next_time(folder: ConversationF
     for text in ("more", 'half a pair \ud800, a NUL \x00 and ]} "quotes" \\ and \u2028', "end"):
         await views.show(scenario.conversation)
         assert blocked.read_text() == render(scenario.refold())
-        scenario.user_writes(text)
-        scenario.settle()
+        scenario.converse(text)
     view = json.loads(render(scenario.conversation))
     assert any('"quotes"' in message["text"] for message in view["messages"])
 
