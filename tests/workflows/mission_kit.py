@@ -1,8 +1,7 @@
 """What the tests of missions share: a journal that dies at a chosen append, and the shipped example as a module."""
 
-import importlib.util
 import json
-import sys
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.store.format import CONVERSATION
+from tenex.workflows.loading import load_script
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tests.fakes.virtual import VirtualClock, run
 
@@ -23,15 +23,15 @@ EXAMPLE = ROOT / "config" / "workflows" / "mission.py"
 
 
 def example() -> ModuleType:
-    name = "shipped_mission"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, EXAMPLE)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    return load_script(EXAMPLE, "shipped")
+
+
+def documented(begins: str) -> str:
+    """The Python example of docs/workflows.md that begins with these words."""
+    (code,) = re.findall(
+        rf"```python\n(\"{{3}}{begins}.*?)```", (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
+    )
+    return str(code)
 
 
 def play(graph: Graph[Any, Any, Any], start: Any = None, *, clock: Clock | None = None, **given: Any) -> Any:

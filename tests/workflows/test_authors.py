@@ -84,13 +84,13 @@ def test_what_a_node_had_spent_when_its_time_was_up_is_booked_once(has_other_nod
 
     @dataclass
     class Slow(BaseNode[None, None, None], timeout=5, on_error="After" if has_other_node else None):
-        async def run(self, ctx: GraphRunContext[None, None]) -> "After | End[None]":
+        async def run(self, ctx: Ctx) -> "After | End[None]":
             await ctx.step("ask", ask, ctx)
             return End(None)
 
     @dataclass
     class After(BaseNode[None, None, None]):
-        async def run(self, ctx: GraphRunContext[None, None]) -> End[None]:
+        async def run(self, ctx: Ctx) -> End[None]:
             await asyncio.sleep(1)
             return End(None)
 
@@ -125,14 +125,9 @@ def test_a_tool_s_error_without_words_is_its_result() -> None:
 
 def test_a_call_no_one_offered_does_not_end_an_agent_that_is_by_itself() -> None:
     """A model may name `finish`, which it knows from elsewhere; the talk with the caller has no such end."""
-    asked: list[tuple[str, dict[str, str]]] = [
-        ("finish", {"summary": "bye"}),
-        ("handoff", {"target": "person"}),
-        ("delete_context", {"key": "a"}),
-    ]
-    for name, given in asked:
-        journal = Journals()
-        agent = Worker(model=ScriptedModel(script(calls(name, **given), "Done.")), journal=journal)
+    for call in (calls("finish", summary="bye"), calls("handoff", target="person"), calls("delete_context", key="a")):
+        journal, name = Journals(), call.calls[0].tool
+        agent = Worker(model=ScriptedModel(script(call, "Done.")), journal=journal)
         assert [asyncio.run(agent.run(words)).final_output for words in ("One", "Two")] == ["Done.", "Done."]
         refused = [one.sentence for one in journal.records() if isinstance(one, r.ToolCallRejected)]
         assert [sentence.startswith(f"There is no tool {name}.") for sentence in refused] == [True, True]

@@ -10,10 +10,9 @@ from pydantic import BaseModel
 from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.decide.rollback import state_at
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import Millis
 from tenex.operations.mission_folder import mission_folder
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
-from tenex.workflows.missions.nodes import ReplayName
 from tests.fakes.virtual import VirtualClock
 
 from .mission_kit import Journals, play
@@ -21,39 +20,23 @@ from .mission_kit import Journals, play
 
 class Count(BaseModel):
     n: int = 0
-    errors: list[str] = []
-    current_phase: str = ""
-
-
-Ctx = GraphRunContext[Count, Any]
-Node = BaseNode[Count, Any, Any]
 
 
 @dataclass
-class Work(Node, timeout=900):
+class Work(BaseNode[Count, None, int]):
     """Ten steps, each of which changes the state."""
 
-    replay: ReplayName = "once"
-
-    async def run(self, ctx: Ctx) -> "Rest | End[int]":
+    async def run(self, ctx: GraphRunContext[Count, None]) -> End[int]:
         for _ in range(10):
             ctx.state.n += 1
-            await ctx.step("tick", ctx.deps or int, replay=self.replay)
-        return Rest()
-
-
-@dataclass
-class Rest(Node):
-    async def run(self, ctx: Ctx) -> End[int]:
+            await ctx.step("tick", int, replay="read")
         return End(ctx.state.n)
 
 
-GRAPH: Graph[Count, Any, int] = Graph(nodes=(Work, Rest), state_type=Count, name="count")
+GRAPH: Graph[Count, None, int] = Graph(nodes=(Work,), state_type=Count, name="count")
 
 
 class Still(VirtualClock):
-    """A clock that is still, so that all happens in one millisecond."""
-
     def now(self) -> Millis:
         return Millis(self.epoch)
 
@@ -63,7 +46,7 @@ def test_1_4_everything_of_the_same_second_is_kept_and_can_be_gone_back_to() -> 
     journal = Journals()
     assert play(GRAPH, state=Count(), journal=journal, clock=Still()).output == 10
     records = journal.records()
-    name = ConversationId(GRAPH.mission_id("main"))
+    name = GRAPH.mission_id("main")
     assert len({rec.at for rec in records}) == 1
     ticks = [rec.seq for rec in records if isinstance(rec, r.StepCompleted)]
     states = [state_at(name, records, seq).mission for seq in ticks]
@@ -74,18 +57,18 @@ def test_1_4_what_a_step_costs_does_not_grow_with_the_mission() -> None:
     """There the whole file is read and written three or four times for each node."""
 
     @dataclass
-    class Round(Node):
-        async def run(self, ctx: Ctx) -> "Round | End[int]":
+    class Round(BaseNode[Count, None, int]):
+        async def run(self, ctx: GraphRunContext[Count, None]) -> "Round | End[int]":
             ctx.state.n += 1
             return Round() if ctx.state.n < 400 else End(ctx.state.n)
 
-    graph: Graph[Count, Any, int] = Graph(nodes=(Round,), state_type=Count)
+    graph: Graph[Count, None, int] = Graph(nodes=(Round,), state_type=Count)
     journal = Journals()
     assert play(graph, state=Count(), journal=journal).output == 400
     (lines,) = journal.lines.values()
     each = [len(line) for line in lines.splitlines()]
     assert max(each[-40:-5]) <= max(each[10:50]) + 20
-    assert fold(ConversationId(graph.mission_id("main")), journal.records()).mission is not None
+    assert fold(graph.mission_id("main"), journal.records()).mission is not None
 
 
 def test_1_4_a_torn_tail_is_cut_off_and_the_mission_goes_on(tmp_path: Path) -> None:
@@ -93,7 +76,7 @@ def test_1_4_a_torn_tail_is_cut_off_and_the_mission_goes_on(tmp_path: Path) -> N
 
     async def main() -> Any:
         async with mission_folder(tmp_path / "j") as journal:
-            return await GRAPH.run(Work(replay="read"), state=Count(), journal=journal, mission="main")
+            return await GRAPH.run(Work(), state=Count(), journal=journal, mission="main")
 
     asyncio.run(main())
     (path,) = (tmp_path / "j").glob("*/journal.jsonl")
