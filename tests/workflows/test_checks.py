@@ -1,7 +1,7 @@
 """`validate` states everything at once: what keeps a graph from being used, and what may not be meant so."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
@@ -26,8 +26,6 @@ from tenex.workflows.speakers import (
     WorkflowState,
 )
 from tenex.workflows.speakers.checks import Findings
-
-from .sessions import talk
 
 PAIR = ["ann", "bob"]
 ENDS = ", who does not take part: there it ends with unknown_speaker. Participants: ann."
@@ -154,43 +152,36 @@ def test_what_may_not_be_meant_so_is_a_warning(
 
 
 HOT = ContextEquals("hot", value=True)
+AFTER_BOB = FromSpeaker("bob")
 TO_BOB = AgentTarget("bob")
 
 
 @pytest.mark.parametrize(
     ("rules", "warned"),
     [
-        ([Transition(HOT, TO_BOB)], True),
-        ([Transition(AllOf([HOT, ToolCalled("t")]), TO_BOB)], True),
-        ([Transition(AnyOf([HOT, FromSpeaker("ann")]), TO_BOB)], True),
-        ([Transition(ContextIn("hot", [True]), TO_BOB)], True),
-        ([Transition(HOT, StayTarget())], True),
-        ([Transition(HOT, RevertToInitiatorTarget())], True),
-        ([Transition(FromSpeaker("bob"), TerminateTarget(), 1), Transition(HOT, TO_BOB)], True),
-        ([Transition(AllOf([FromSpeaker("bob"), ToolCalled("t")]), TerminateTarget()), Transition(HOT, TO_BOB)], True),
-        ([Transition(ContextEquals("hot", value=False), TerminateTarget()), Transition(HOT, TO_BOB)], True),
-        ([Transition(FromSpeaker("bob"), TerminateTarget()), Transition(HOT, TO_BOB)], False),
-        ([Transition(HOT, TO_BOB, 2), Transition(FromSpeaker("bob"), TerminateTarget(), 1)], False),
-        ([Transition(AnyOf([FromSpeaker("bob"), ToolCalled("t")]), TerminateTarget()), Transition(HOT, TO_BOB)], False),
-        ([Transition(AllOf([FromSpeaker("bob"), HOT]), TerminateTarget()), Transition(HOT, TO_BOB)], False),
-        ([Transition(AllOf([HOT, FromSpeaker("ann")]), TO_BOB)], False),
-        ([Transition(AllOf([HOT, Not(FromSpeaker("bob"))]), TO_BOB)], False),
-        ([Transition(Not(HOT), TO_BOB)], False),
-        ([Transition(HOT, RoundRobinTarget())], False),
-        ([Transition(HOT, TerminateTarget())], False),
+        ([(HOT, TO_BOB)], True),
+        ([(AllOf([HOT, ToolCalled("t")]), TO_BOB)], True),
+        ([(AnyOf([HOT, FromSpeaker("ann")]), TO_BOB)], True),
+        ([(ContextIn("hot", [True]), TO_BOB)], True),
+        ([(HOT, StayTarget())], True),
+        ([(HOT, RevertToInitiatorTarget())], True),
+        ([(AFTER_BOB, TerminateTarget(), 1), (HOT, TO_BOB)], True),
+        ([(AllOf([AFTER_BOB, ToolCalled("t")]), TerminateTarget()), (HOT, TO_BOB)], True),
+        ([(ContextEquals("hot", value=False), TerminateTarget()), (HOT, TO_BOB)], True),
+        ([(AFTER_BOB, TerminateTarget()), (HOT, TO_BOB)], False),
+        ([(HOT, TO_BOB, 2), (AFTER_BOB, TerminateTarget(), 1)], False),
+        ([(AnyOf([AFTER_BOB, ToolCalled("t")]), TerminateTarget()), (HOT, TO_BOB)], False),
+        ([(AllOf([AFTER_BOB, HOT]), TerminateTarget()), (HOT, TO_BOB)], False),
+        ([(AllOf([HOT, FromSpeaker("ann")]), TO_BOB)], False),
+        ([(AllOf([HOT, Not(AFTER_BOB)]), TO_BOB)], False),
+        ([(Not(HOT), TO_BOB)], False),
+        ([(HOT, RoundRobinTarget())], False),
+        ([(HOT, TerminateTarget())], False),
     ],
 )
 def test_a_rule_on_context_that_can_select_its_own_target_for_ever_is_a_warning(
-    rules: list[Transition], warned: bool
+    rules: list[tuple[Any, ...]], warned: bool
 ) -> None:
-    found = [line for line in TransitionGraph("ann", rules).validate(PAIR).warnings if "for ever" in line]
+    graph = TransitionGraph("ann", [Transition(*rule) for rule in rules])
+    found = [line for line in graph.validate(PAIR).warnings if "for ever" in line]
     assert ["while hot is True, it fires again after" in line for line in found] == [True] * warned
-
-
-def test_a_warning_of_a_loop_is_true() -> None:
-    """What is warned of happens, and does not once the rule that is advised is before it."""
-    graph = TransitionGraph("ann", [Transition(HOT, TO_BOB)], TerminateTarget("x"))
-    advised = replace(graph, transitions=[Transition(FromSpeaker("bob"), TerminateTarget("done")), *graph.transitions])
-    context: dict[str, Any] = {"hot": True}
-    assert talk(graph, context=context) == (["ann", *["bob"] * 29], "")
-    assert talk(advised, context=context) == (["ann", "bob"], "done")

@@ -43,7 +43,7 @@ from tenex.workflows.speakers import (
 from tests.fakes.agent_phases import is_in_a_decision, with_program
 from tests.fakes.python_agents import ScriptedModel, calls, script
 from tests.fakes.runtime import World
-from tests.fakes.scenario import ID, Scenario, reply, rules
+from tests.fakes.scenario import ID, Scenario, one_turn, reply, rules
 from tests.fakes.workflows import KEY, TRIO, ScriptedSpeakers, started, unused_router, workflow, workflow_policy
 
 from .mission_kit import Journals, alone
@@ -161,35 +161,26 @@ def test_a_factory_of_an_agents_state_is_called_once_and_never_in_a_decision() -
         __system_message__ = "You help."
         names: State[list[str]] = State(default_factory=make_names)
 
-    def router(asked: dict[str, Any]) -> dict[str, Any]:
-        if asked["turns"]:
-            return {"agents": ["USER"], "reason": "done"}
-        return {"phase": "execute", "agents": ["executor"], "reason": "go"}
-
     helper = with_program(program(Helper(), {}))
     before = len(made)
-    one = Scenario(router, lambda _conversation, _call: reply("Done."), config=helper)
-    one.user_writes("Go")
-    one.settle()
+    one = Scenario(one_turn("executor", "execute"), lambda *_: reply("Done."), config=helper).converse("Go")
     (first,) = one.records(r.AgentStateInitialized)
     assert first.values == {"names": [f"name {before + 1}"]}
     assert made[before:] == [False]
 
 
 @pytest.mark.parametrize(
-    ("begin", "reason"),
+    ("begin", "kind"),
     [
-        (lambda _message: loops(), "its `begin` failed with TimeoutError. The author of its code has to fix that."),
-        (lambda _message: sys.exit(2), "its `begin` failed with SystemExit. The author of its code has to fix that."),
-        (
-            lambda _message: next(iter(())),
-            "its `begin` failed with StopIteration. The author of its code has to fix that.",
-        ),
+        (lambda _: loops(), "TimeoutError"),
+        (lambda _: sys.exit(2), "SystemExit"),
+        (lambda _: next(iter(())), "StopIteration"),
     ],
 )
-def test_a_beginning_that_fails_or_does_not_return_refuses_the_message(begin: Any, reason: str) -> None:
+def test_a_beginning_that_fails_or_does_not_return_refuses_the_message(begin: Any, kind: str) -> None:
     one, evaluate = begun_by(begin)
     one.handle(evaluate())
+    reason = f"its `begin` failed with {kind}. The author of its code has to fix that."
     assert any(reason in text for text in one.sent_texts())
     assert one.conversation.refused == "endless"
 
