@@ -67,47 +67,34 @@ def competition(folder: Path, *, title: str = "Fit a curve", points: Any = ((0, 
 
 
 class Journals:
-    """Journals as bytes, as a disk has them; the process dies at append `at`, before or after it is kept."""
+    """A journal as bytes, as a disk has it; the process dies at append `at`, before or after it is kept."""
 
     def __init__(self) -> None:
-        self.lines: dict[ConversationId, bytes] = {}
+        self.lines = b""
         self.appends = 0
         self.at: tuple[int, str] | None = None
-        self.shown = 0
+        self.next_seq = 1
 
-    async def open(self, conversation: ConversationId) -> "tuple[_Journal, Sequence[Record]]":
-        records, length, fault = CONVERSATION.decode_lines(self.lines.get(conversation, b""))
-        assert fault is None
-        assert length == len(self.lines.get(conversation, b""))
-        return _Journal(self, conversation, len(records)), records
+    async def open(self, _: ConversationId) -> "tuple[Journals, Sequence[Record]]":
+        records = self.records()
+        self.next_seq = len(records) + 1
+        return self, records
 
-    async def show(self, conversation: Conversation) -> None:
-        self.shown += 1
+    async def show(self, _: Conversation) -> None:
+        """There is nothing to look at."""
 
     def records(self) -> list[Record]:
-        """All records of the one conversation there is."""
-        (lines,) = self.lines.values()
-        return CONVERSATION.decode_lines(lines)[0]
-
-
-class _Journal:
-    def __init__(self, journals: Journals, conversation: ConversationId, length: int) -> None:
-        self._journals, self._conversation, self._length = journals, conversation, length
-
-    @property
-    def next_seq(self) -> int:
-        return self._length + 1
+        records, length, fault = CONVERSATION.decode_lines(self.lines)
+        assert (fault, length) == (None, len(self.lines))
+        return records
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
-        journals = self._journals
-        journals.appends += 1
-        when = journals.at[1] if journals.at is not None and journals.at[0] == journals.appends else ""
-        if when == "before":
+        self.appends += 1
+        if self.at == (self.appends, "before"):
             raise AppendFailed("the process died")
-        lines = CONVERSATION.encode_decisions(decisions)
-        journals.lines[self._conversation] = journals.lines.get(self._conversation, b"") + lines
-        self._length += sum(map(len, decisions))
-        if when == "after":
+        self.lines += CONVERSATION.encode_decisions(decisions)
+        self.next_seq += sum(map(len, decisions))
+        if self.at == (self.appends, "after"):
             raise AppendFailed("the process died")
 
     async def close(self) -> None:

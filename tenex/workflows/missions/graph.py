@@ -28,7 +28,7 @@ from tenex.core.errors import (
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.mission_config import MISSION_ID, TRACKED, Beginning, MissionRule, NodeRule
-from tenex.core.ports import Clock, Journals, Missions
+from tenex.core.ports import Clock, Journals
 from tenex.core.signals import ContinueRequested, MissionRequested, NodeFailed, NodeReturned, Signal
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.error_text import sentence_of
@@ -98,11 +98,11 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
         names: dict[str, Node] = {node.get_node_id(): node for node in nodes}
         shapes = [read(node, names) for node in nodes]
         self._shapes: dict[str, NodeShape] = {shape.name: shape for shape in shapes}
-        self.state_type = argument(nodes, 0, None) if state_type is _UNSET else state_type
+        self.state_type = argument(nodes, 0) if state_type is _UNSET else state_type
         found = [shape.result for shape in shapes if any(edge.target == END for edge in shape.edges)]
         is_any = not found or Any in found
         result = Any if is_any else Union[tuple(dict.fromkeys(found))]  # noqa: UP007 - made of values
-        self.deps_type = argument(nodes, 1, None) if deps_type is None else deps_type
+        self.deps_type = argument(nodes, 1) if deps_type is None else deps_type
         self._names = field_names(self.state_type) or frozenset()
         self.transitions = transitions(shapes)
         faults = [*faults_of(nodes, shapes, self.state_type, deps_type), *self.transitions.faults()]
@@ -158,7 +158,7 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
         )
         asked = self.asked(start_node, state, CALLER)
         journals, clock = journal or MemoryJournals(), clock or SystemClock()
-        ended = await _LocalMission(conversation, journals, runner, rules, clock, asked).run_to_rest()
+        ended = await _LocalMission(asked, conversation, journals, rules, clock, missions=runner).run_to_rest()
         if (reached := ended.mission) is None:
             raise InternalError(f"the mission {self.name} was not begun")
         return GraphRunResult(
@@ -334,16 +334,8 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
 class _LocalMission(LocalRun):
     """One mission, run until it has ended or is paused; a paused one goes on when it is run again."""
 
-    def __init__(
-        self,
-        conversation: ConversationId,
-        journals: Journals,
-        missions: Missions,
-        rules: Policy,
-        clock: Clock,
-        asked: MissionRequested,
-    ) -> None:
-        super().__init__(conversation, journals, rules, clock, missions=missions)
+    def __init__(self, asked: MissionRequested, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
         self._asked = asked
 
     def _begin(self, state: Conversation) -> Iterable[Signal]:

@@ -194,11 +194,11 @@ def faults_of(nodes: Sequence[Node], shapes: Sequence[NodeShape], state_type: An
     yield from _error_faults(shapes)
 
 
-def argument(nodes: Sequence[Node], place: int, default: Any) -> Any:
-    """What a node gave to `BaseNode[...]`."""
+def argument(nodes: Sequence[Node], place: int) -> Any:
+    """What a node gave to `BaseNode[...]`; None where none did."""
     for node in nodes:
         for base in getattr(node, "__orig_bases__", ()):
             arguments = get_args(base) if get_origin(base) is BaseNode else ()
             if len(arguments) > place and not isinstance(arguments[place], TypeVar):
                 return arguments[place]
-    return default
+    return None
