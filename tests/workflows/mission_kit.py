@@ -51,7 +51,7 @@ def alone(body: Callable[[Any], Any] = idle, state_type: Any = None, **policy: A
     """A graph of one node with this body."""
 
     @dataclass
-    class Only(BaseNode[Any, Any, Any], **policy):
+    class Only(BaseNode, **policy):  # as those write it who check no types
         async def run(self, ctx: GraphRunContext[Any, Any]) -> End[Any]:
             return End(await body(ctx))
 

@@ -243,8 +243,8 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
     class One(Node):
         kind: str = ""
 
-        async def run(self, ctx: Ctx) -> "Two | End[Any]":
-            answers: dict[str, Any] = {"self": self, "class": Two, "none": None, "text": "Two"}
+        async def run(self, ctx: Ctx) -> "Two":
+            answers: dict[str, Any] = {"self": self, "end": End(None), "class": Two, "none": None, "text": "Two"}
             ctx.state.notes.append("not kept")
             return answers[self.kind]  # type: ignore[no-any-return]
 
@@ -255,10 +255,11 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
 
     graph: Graph[Ledger, None, Any] = Graph(nodes=(One, Two), state_type=Ledger)
     for kind, words in {
-        "self": "One cannot be followed by One; it may be followed by: Two, END.",
-        "class": "One returned the class Two; it may return an instance of: Two, END.",
-        "none": "One returned a NoneType; it may return an instance of: Two, END.",
-        "text": "One returned a str; it may return an instance of: Two, END.",
+        "self": "One cannot be followed by One; it may be followed by: Two.",
+        "end": "One cannot be followed by END; it may be followed by: Two.",
+        "class": "One returned the class Two; it may return an instance of: Two.",
+        "none": "One returned a NoneType; it may return an instance of: Two.",
+        "text": "One returned a str; it may return an instance of: Two.",
     }.items():
         result = play(graph, start=One(kind=kind))
         assert (result.outcome, result.error, result.state.notes) == ("failed", f"One: {words}", [])
