@@ -43,6 +43,13 @@ def play(graph: Graph[Any, Any, Any], start: Any = None, *, clock: Clock | None 
     return run(main)
 
 
+class Mute(Exception):
+    """An error of user code that cannot state itself."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
 async def idle(_ctx: Any) -> None:
     """Do nothing."""
 

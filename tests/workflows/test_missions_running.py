@@ -26,7 +26,7 @@ from tests.fakes.python_agents import ScriptedModel, script
 from tests.fakes.virtual import VirtualClock, run
 
 from . import mission_kit as kit
-from .mission_kit import Journals
+from .mission_kit import Journals, Mute
 
 
 class Ledger(BaseModel):
@@ -211,13 +211,14 @@ def test_a_result_without_a_type_must_come_back_as_it_was() -> None:
     assert play(alone(typed)).output == ["tuple", 2]
 
 
-def test_a_timeout_fires_and_cuts_off_what_runs() -> None:
-    ended: list[str] = []
+def test_a_timeout_fires_and_cuts_off_what_runs_and_what_that_had_spent_is_booked_once() -> None:
+    journal, ended = Journals(), list[str]()
 
     @dataclass
     class Slow(Node, timeout=10, on_error="Repair"):
         async def run(self, ctx: Ctx) -> "Repair":
             async def forever() -> None:
+                ctx.spend("own:client", input_tokens=60)
                 try:
                     await asyncio.sleep(3_600)
                 finally:
@@ -232,10 +233,26 @@ def test_a_timeout_fires_and_cuts_off_what_runs() -> None:
 
         async def run(self, ctx: Ctx) -> End[Any]:
             assert self.error is not None
+            await asyncio.sleep(1)
             return End([self.error.node, self.error.kind, self.error.attempts])
 
-    assert play(Graph(nodes=(Slow, Repair), state_type=Ledger)).output == ["Slow", "TimedOut", 1]
+    assert play(Graph(nodes=(Slow, Repair), state_type=Ledger), journal).output == ["Slow", "TimedOut", 1]
     assert ended == ["after 10 s"]
+    assert spendings(journal) == [("own:client", 60)]
+
+
+def test_what_was_spent_when_the_time_of_the_last_node_was_up_is_booked_once() -> None:
+    journal = Journals()
+
+    async def ask(ctx: Ctx) -> None:
+        ctx.spend("own:client", input_tokens=60)
+        await asyncio.sleep(100)
+
+    async def body(ctx: Ctx) -> None:
+        await ctx.step("ask", ask, ctx)
+
+    assert play(alone(body, timeout=5), journal).outcome == "failed"
+    assert spendings(journal) == [("own:client", 60)]
 
 
 def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
@@ -263,6 +280,30 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
     }.items():
         result = play(graph, start=One(kind=kind))
         assert (result.outcome, result.error, result.state.notes) == ("failed", f"One: {words}", [])
+
+
+@pytest.mark.parametrize("is_step", [False, True])
+def test_an_error_without_words_fails_its_node(is_step: bool) -> None:
+    def mute() -> None:
+        raise Mute
+
+    async def body(ctx: Ctx) -> None:
+        if is_step:
+            await ctx.step("mute", mute)
+        mute()
+
+    result = play(alone(body))
+    assert (result.outcome, result.kind, "Mute" in result.error) == ("failed", "Mute", True)
+
+
+def test_the_reason_of_a_pause_is_a_text_that_users_can_read() -> None:
+    async def body(ctx: Ctx) -> None:
+        await ctx.pause(reason)
+
+    reason: Any = 404
+    assert play(alone(body)).kind == "WorkflowError"
+    reason = "wait " * 10_000
+    assert len(play(alone(body)).error) == 2_000
 
 
 @pytest.mark.parametrize("is_step", [False, True])
@@ -339,6 +380,31 @@ def answers(cost: int) -> ScriptedModel:
 
 def spendings(journal: Journals) -> list[tuple[str, int]]:
     return [(one.model, one.usage.input_tokens) for one in journal.records() if isinstance(one, r.MissionUsageRecorded)]
+
+
+@pytest.mark.parametrize(
+    ("cost", "name"),
+    [
+        ({"cost_usd": math.nan}, "cost_usd"),
+        ({"cost_usd": -1}, "cost_usd"),
+        ({"cost_usd": "much"}, "cost_usd"),
+        ({"cost_usd": True}, "cost_usd"),
+        ({"model": None}, "model"),
+        ({"output_tokens": 1.5}, "output_tokens"),
+        ({"input_tokens": -1}, "input_tokens"),
+    ],
+)
+def test_a_cost_that_is_none_fails_the_node_that_reported_it(cost: Any, name: str) -> None:
+    """A sum with one that is no number would never reach a limit; one that cannot be stored would end the process."""
+    journal = Journals()
+
+    async def body(ctx: Ctx) -> None:
+        ctx.spend(**{"model": "own:client", **cost})
+
+    result = play(alone(body), journal)
+    assert (result.outcome, result.kind) == ("failed", "WorkflowError")
+    assert f"`{name}`" in result.error
+    assert spendings(journal) == []
 
 
 def test_what_a_nodes_models_cost_is_counted_in_a_step_beside_one_and_in_a_mission_within() -> None:

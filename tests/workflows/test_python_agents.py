@@ -11,6 +11,7 @@ from tenex.core import records as r
 from tenex.core.errors import (
     AppendFailed,
     ConfigurationError,
+    InternalError,
     ModelUnavailable,
     SerializationError,
     UsageError,
@@ -24,7 +25,7 @@ from tenex.workflows.agents.definition import ask_now, program
 from tests.fakes.python_agents import ScriptedModel, calls, manages, researches, results, script
 from tests.workflows.pages.research_agent import ResearchAgent
 
-from .mission_kit import Journals
+from .mission_kit import Journals, Mute
 from .pages import project_agent
 
 
@@ -271,6 +272,11 @@ class Worker(BaseAgent):
         self.done.append("half")
         raise ValueError("the paper is out")
 
+    @tool("Cannot state why it failed")
+    def mute(self) -> None:
+        self.done.append("half")
+        raise Mute
+
     @tool("Never ends", timeout=0.05)
     def hang(self) -> None:
         self.done.append("late")
@@ -298,6 +304,7 @@ class Worker(BaseAgent):
     ("call", "reported"),
     [
         (calls("fail"), "fail failed: ValueError: the paper is out"),
+        (calls("mute"), "mute failed: Mute"),
         (calls("hang"), "hang did not end within 0.05 s"),
         (calls("wait"), "wait did not end within 0.05 s"),
         (calls("spoil"), "spoil left the state invalid"),
@@ -314,6 +321,27 @@ def test_a_call_that_goes_wrong_is_a_failed_result_and_changes_nothing(call: Mod
     assert not result.ok
     assert reported in result.content
     assert agent.done == []
+
+
+def test_a_call_no_one_offered_does_not_end_an_agent_that_is_by_itself() -> None:
+    """A model may name `finish`, which it knows from elsewhere; the talk with the caller has no such end."""
+    for call in (calls("finish", summary="bye"), calls("handoff", target="person"), calls("delete_context", key="a")):
+        journal, name = Journals(), call.calls[0].tool
+        agent = Worker(model=ScriptedModel(script(call, "Done.")), journal=journal)
+        assert [asyncio.run(agent.run(words)).final_output for words in ("One", "Two")] == ["Done.", "Done."]
+        refused = [one.sentence for one in journal.records() if isinstance(one, r.ToolCallRejected)]
+        assert [sentence.startswith(f"There is no tool {name}.") for sentence in refused] == [True, True]
+
+
+def test_work_that_dies_ends_the_run_and_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*_: Any, **__: Any) -> Any:
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no such character")
+
+    monkeypatch.setattr("tenex.workflows.agents.invoke.log.error", dies)
+    monkeypatch.setattr("tenex.runtime.executors.log.exception", dies)
+    agent = Worker(model=ScriptedModel(script(calls("fail"), "It failed.")))
+    with pytest.raises(InternalError, match="UnicodeEncodeError"):
+        asyncio.run(asyncio.wait_for(agent.run("Try"), 20))
 
 
 def test_a_tool_is_offered_with_the_schema_of_its_annotations() -> None:
