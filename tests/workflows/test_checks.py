@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tenex.core.errors import ConfigurationError
 from tenex.core.workflow.rounds import Envelope
 from tenex.workflows.speakers import (
     AgentTarget,
@@ -22,8 +23,13 @@ from tenex.workflows.speakers import (
     TerminateTarget,
     ToolCalled,
     Transition,
+    TransitionCondition,
+    TransitionDecision,
     TransitionGraph,
+    TransitionTarget,
     WorkflowState,
+    register_condition,
+    register_target,
 )
 from tenex.workflows.speakers.checks import Findings
 
@@ -32,11 +38,13 @@ ENDS = ", who does not take part: there it ends with unknown_speaker. Participan
 
 
 @dataclass(frozen=True)
-class Unregistered:
-    name: ClassVar[str] = "unregistered"
+class Twice:
+    inner: TransitionCondition
+    times: int = 2
+    name: ClassVar[str] = "twice"
 
     def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
-        return True
+        return self.inner.evaluate(state, envelope)
 
 
 def test_every_fault_is_named_at_once() -> None:
@@ -80,7 +88,7 @@ def test_parts_that_cannot_be_written_down_are_faults() -> None:
     graph = TransitionGraph(
         "",
         [
-            Transition(AllOf([Unregistered()]), TerminateTarget()),
+            Transition(AllOf([Twice(Always())]), TerminateTarget()),
             Transition(ContextEquals("k", {1}), AgentTarget(5)),  # type: ignore[arg-type]
             Transition("always", TerminateTarget(), 1.5),  # type: ignore[arg-type]
             Transition(ContextIn("k", [math.inf]), Always()),  # type: ignore[arg-type]
@@ -91,8 +99,8 @@ def test_parts_that_cannot_be_written_down_are_faults() -> None:
         "initial_speaker must be the name of who speaks first.",
         "max_turns is True; it must be 1 or more, or left out.",
         (
-            "transitions[0].when.conditions[0]: the condition Unregistered is not registered as 'unregistered'; call"
-            " register_condition(Unregistered)."
+            "transitions[0].when.conditions[0]: the condition Twice is not registered as 'twice'; call"
+            " register_condition(Twice)."
         ),
         "transitions[1].when.value is a set; only values that JSON can hold are allowed.",
         "transitions[1].then.agent_id is 5; it must be str.",
@@ -185,3 +193,71 @@ def test_a_rule_on_context_that_can_select_its_own_target_for_ever_is_a_warning(
     graph = TransitionGraph("ann", [Transition(*rule) for rule in rules])
     found = [line for line in graph.validate(PAIR).warnings if "for ever" in line]
     assert ["while hot is True, it fires again after" in line for line in found] == [True] * warned
+
+
+# ---- conditions and targets of one's own are known by their names ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    targets: tuple[TransitionTarget, ...]
+    name: ClassVar[str] = "otherwise"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", tuple(self.targets))
+        if len(self.targets) > 2:
+            raise LookupError("too many")
+
+    def resolve(self, state: WorkflowState, envelope: Envelope) -> TransitionDecision:
+        return self.targets[0].resolve(state, envelope)
+
+
+OWN = TransitionGraph("a", [Transition(Twice(AllOf([Always(), Twice(Always())])), Otherwise((StayTarget(),)))])
+
+
+@pytest.mark.usefixtures("fresh_default")
+def test_a_graph_with_registered_parts_is_written_down_and_read_again() -> None:
+    for call in (OWN.to_dict, lambda: OWN.begin(["a", "b"])):
+        with pytest.raises(ConfigurationError, match="twice"):
+            call()
+    assert register_condition(Twice) is Twice
+    assert register_target(Otherwise) is Otherwise
+    assert TransitionGraph.loads(OWN.dumps()) == OWN
+    assert OWN.begin(["a", "b"])[1].expected_next_speaker == "a"
+
+    @register_condition
+    @dataclass(frozen=True)
+    class Other:
+        name: ClassVar[str] = "twice"
+
+        def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
+            return False
+
+    (fault,) = OWN.validate().faults
+    assert fault.startswith("transitions[0].when: the condition Twice is not registered as 'twice'")
+
+
+@pytest.mark.parametrize("given", [object, 5, type("Nameless", (), {"evaluate": lambda *_: True}), FromSpeaker("a")])
+@pytest.mark.usefixtures("fresh_default")
+def test_what_is_no_condition_is_not_registered(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is no condition: it must be a class with"):
+        register_condition(given)
+    with pytest.raises(ConfigurationError, match="is no target"):
+        register_target(Always)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("when", "then", "fault"),
+    [
+        ({"name": "always"}, {"name": "otherwise", "args": {"targets": [{"name": "stay"}] * 3}}, "args: too many"),
+        ({"name": "twice", "args": {"inner": {"name": "stay"}}}, {}, r"when.args.inner: there is no condition 'stay'"),
+        ({"name": "twice", "args": {"inner": {"name": "always"}, "times": True}}, {}, "when.times is True; it must be"),
+    ],
+)
+@pytest.mark.usefixtures("fresh_default")
+def test_a_part_of_ones_own_that_cannot_be_read_is_a_fault(when: Any, then: Any, fault: str) -> None:
+    register_condition(Twice)
+    register_target(Otherwise)
+    rule = {"when": when, "then": then or {"name": "stay"}}
+    with pytest.raises(ConfigurationError, match=fault):
+        TransitionGraph.from_dict({"initial_speaker": "a", "transitions": [rule]})

@@ -1,4 +1,4 @@
-"""What pyagentic loses with its process (reference 1.1, defect f): an agent's phase, state and history."""
+"""What was measured of pyagentic's phases (reference 1.1), by letter; the others are in `test_python_agents`."""
 
 import json
 from collections.abc import Iterator
@@ -9,11 +9,18 @@ from tenex.core.decide.rollback import state_at
 from tenex.core.signals import RollBack
 from tenex.store.view_json import render
 from tests.fakes.agent_phases import program, with_program
-from tests.fakes.scenario import ID, Scenario, reply, route
+from tests.fakes.scenario import ID, Scenario, one_turn, reply, route
 
 
 def sets(field: str, value: Any) -> tuple[str, dict[str, Any]]:
     return ("set_state", {"field": field, "value": value})
+
+
+def test_1_1_a_the_answer_of_its_model_alone_moves_an_agent() -> None:
+    there_and_back = program((("planning", "research", None), ("research", "planning", lambda me: 0)))
+    config = with_program(there_and_back)
+    one = Scenario(one_turn("executor", "execute"), lambda *_: reply("planned"), config=config).converse("research it")
+    assert [(move.source, move.target) for move in one.records(r.AgentPhaseChanged)] == [("planning", "research")]
 
 
 def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the_conversation() -> None:

@@ -220,6 +220,26 @@ def test_words_that_show_state_are_reported_as_it_is_when_the_model_is_asked(
     assert len(kept(journal, r.PromptRerendered)) == renewed
 
 
+def test_1_1_b_one_evaluation_is_one_change_and_the_tools_of_each_phase_are_offered() -> None:
+    class Hasty(BaseAgent):
+        __system_message__ = "You work."
+        ready: State[bool] = State(default=False)
+        phases = [("a", "b", lambda self: self.ready), ("b", "c", lambda self: self.ready)]
+
+        @tool("Go", phases=["a"])
+        def go(self) -> None:
+            self.ready = True
+
+        @tool("Look", phases=["b"])
+        def look(self) -> None:
+            """Do nothing."""
+
+    model, journal = ScriptedModel(script(calls("go"), "Done.")), Journals()
+    ran(Hasty(model=model, journal=journal))
+    assert model.tools == [["go"], ["look"]]
+    assert [(one.source, one.target) for one in kept(journal, r.AgentPhaseChanged)] == [("a", "b"), ("b", "c")]
+
+
 def test_a_trigger_within_a_call_is_the_move_of_that_call() -> None:
     class Driver(BaseAgent):
         __system_message__ = "{{ phase }}"
