@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .workflows.missions import End as End
     from .workflows.missions import Graph as Graph
     from .workflows.missions import GraphRunContext as GraphRunContext
-    from .workflows.speakers.graph import TransitionGraph as TransitionGraph
+    from .workflows.speakers.rules import TransitionGraph as TransitionGraph
 
 __version__ = "0.1.0"
 
@@ -51,7 +51,7 @@ _MODULES = {
     "PhaseTransition": "core.records",
     "RoutingDecision": "core.routing",
     "State": "workflows.agents",
-    "TransitionGraph": "workflows.speakers.graph",
+    "TransitionGraph": "workflows.speakers.rules",
     "get_model": "configuration.models",
     "spec": "workflows.agents",
     "tool": "workflows.agents",

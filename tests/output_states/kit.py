@@ -183,95 +183,62 @@ HOSTILE = (
 )
 """Pieces that mean something to one state or another."""
 
-TEXTS = st.lists(st.one_of(st.sampled_from(HOSTILE[:32]), st.text(alphabet="ab`~\n <", max_size=6)), max_size=4)
-
-
-def _number() -> st.SearchStrategy[int | float]:
-    return st.one_of(st.integers(-5, 1300), st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 4)))
-
-
-_STRINGS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=14, alphabet=st.characters(exclude_categories=["Cs"])))
-_NODE: st.SearchStrategy[Any] = st.recursive(
-    st.fixed_dictionaries({"v": st.integers(-9, 9)}),
-    lambda inner: st.fixed_dictionaries({"v": st.integers(-9, 9)}, optional={"in": st.lists(inner, max_size=2)}),
-    max_leaves=3,
+_TEXTS = (
+    "abc",
+    "a b\nc",
+    "aa",
+    "x",
+    "let me see",
+    "",
+    "a ```\nb",
+    "<note>",
+    "```tool\n{}\n```\n",
+    "é😀\n``",
+    "\n~~~\nx",
 )
-_ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
-    "read": st.fixed_dictionaries({"path": _STRINGS}, optional={"line": st.integers(-5, 1300)}),
-    "stop": st.just({}),
-    "sort": st.fixed_dictionaries(
-        {"how": st.sampled_from(["up", "down", 3, None, "left"]), "what": st.lists(_number(), max_size=3)},
-        optional={"deep": st.one_of(st.none(), st.booleans(), st.integers(-2, 2))},
+CONTENTS = {
+    **dict.fromkeys(("thinking", "scratchpad", "note", "knot", "t", "reply"), _TEXTS),
+    "list": ('["a", "]", "\\ud83d\\ude00"]', '[ "\\"\\n```" ]\n', "[]", "[1]", '["a"'),
+    "tool_call": (
+        '{"name":"stop","arguments":{}}',
+        '\n {"name": "read", "arguments": {"path": "a\\n```", "line": -3}}\n',
+        '{"arguments":{"how":null,"what":[1.5, -2e3],"deep":true},"name":"sort"}',
+        '{"name":"tree","arguments":{"root":{"v":1,"in":[{"v":2},\r\n{"v":3,"in":[]}]}}}',
+        '{"name":"tree","arguments":{"root":{"in":[]}}}',
+        '{"name":"go","arguments":{}}',
     ),
-    "tree": st.fixed_dictionaries({"root": _NODE}),
 }
-
-
-@st.composite
-def _json_text(draw: st.DrawFn, value: Any) -> str:
-    """A value as one of the many ways to write it."""
-    if isinstance(value, dict):
-        value = {key: value[key] for key in draw(st.permutations(list(value)))}
-    separators = draw(st.sampled_from([(",", ":"), (", ", ": "), (" , ", "\n:\t"), (",\r\n", ":")]))
-    indent = draw(st.sampled_from([None, None, 2, "\t"]))
-    return json.dumps(value, ensure_ascii=draw(st.booleans()), separators=separators, indent=indent)
+"""What is between the delimiters of each state: right in one machine or another, or nearly so."""
 
 
 @st.composite
 def outputs(draw: st.DrawFn, machine: AgentStateMachine) -> str:
     """Outputs that are right, or nearly so."""
     plan = machine.plan()
-    white = st.sampled_from(["\n", "\n", "\n", " \n", "\n\n", "\t", "\r\n", "", "\n" * 32])
-    parts = [draw(st.sampled_from(["", "", "\n", "  "]))]
-    planning = sorted(plan.planning)
     loops = draw(st.integers(plan.least, plan.most))
-    states = [draw(st.sampled_from(planning)) for _ in range(loops)]
+    states = [draw(st.sampled_from(sorted(plan.planning))) for _ in range(loops)]
     states.append(draw(st.sampled_from([name for name in plan.contents if name not in plan.planning])))
+    text = draw(st.sampled_from(["", "", "\n", "  "]))
     for state in states:
-        content = plan.contents[state]
-        if isinstance(content, JsonStateMachine):
-            if state == "list":
-                value: Any = draw(
-                    st.lists(
-                        _STRINGS,
-                        min_size=draw(st.sampled_from([0, 1, 1, 1])),
-                        max_size=draw(st.sampled_from([3, 3, 3, 4])),
-                    )
-                )
-            else:
-                name = draw(
-                    st.sampled_from([one["properties"]["name"]["const"] for one in content.schema["$defs"].values()])
-                )
-                value = {"name": name, "arguments": draw(_ARGUMENTS[name])}
-            text = (
-                draw(st.sampled_from(["", " ", "\n  "])) + draw(_json_text(value)) + draw(st.sampled_from(["", "\n"]))
-            )
-        elif draw(st.sampled_from([True, False, False])):
-            text = "".join(draw(TEXTS))
-        else:
-            text = draw(st.text(alphabet="abc \n", min_size=content.char_min, max_size=content.char_max))
-        parts += [content.delimiters[0], text, content.delimiters[1], draw(white)]
-    text = "".join(parts)
+        opening, closing = plan.contents[state].delimiters
+        white = draw(st.sampled_from(["\n", "\n", "\n", " \n", "\n\n", "\t", "\r\n", "", "\n" * 32]))
+        text += opening + draw(st.sampled_from(CONTENTS[state])) + closing + white
     for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
         text = _mutated(draw, text)
-    return text.encode("utf-8", "replace").decode()
+    return text
 
 
 def _mutated(draw: st.DrawFn, text: str) -> str:
     at = draw(st.integers(0, len(text)))
     end = min(len(text), at + draw(st.integers(0, 8)))
-    how = draw(st.sampled_from(["insert", "insert", "cut", "replace", "twice", "truncate"]))
-    match how:
-        case "insert":
-            return text[:at] + draw(st.sampled_from(HOSTILE)) + text[at:]
-        case "cut":
-            return text[:at] + text[end:]
-        case "replace":
-            return text[:at] + draw(st.sampled_from(HOSTILE)) + text[end:]
-        case "twice":
-            return text[:end] + text[at:]
-        case _:
-            return text[:at]
+    piece = draw(st.sampled_from(HOSTILE))
+    changed = (
+        text[:at] + piece + text[at:],
+        text[:at] + text[end:],
+        text[:at] + piece + text[end:],
+        text[:end] + text[at:],
+    )
+    return draw(st.sampled_from([*changed, text[:at]]))
 
 
 @st.composite

@@ -134,22 +134,15 @@ async def test_python_is_a_call_of_its_tool_and_cannot_be_reached_without_it() -
     assert "```python" not in text_of(case.bodies[0]["messages"][0])
 
 
-@pytest.mark.parametrize(
-    ("answer", "wrong"),
-    [
-        (f"```tool\n{CALL}\n```", "thinking"),
-        ("I shall simply talk.", "thinking"),
-    ],
-    ids=["too few", "no states"],
-)
-async def test_1_2_nothing_of_an_invalid_answer_is_done_and_it_is_asked_for_again(answer: str, wrong: str) -> None:
+@pytest.mark.parametrize("answer", [f"```tool\n{CALL}\n```", "I shall simply talk."], ids=["too few", "no states"])
+async def test_1_2_nothing_of_an_invalid_answer_is_done_and_it_is_asked_for_again(answer: str) -> None:
     case, step = await answered(answer, FENCED)
     assert len(step.calls) == 1
     assert step.usage.calls == 2, "both answers are paid for"
     again = [text_of(message) for message in case.bodies[1]["messages"]]
     assert again[-2].strip() == answer.strip(), "it sees what it wrote"
     assert "nothing of it was done" in again[-1]
-    assert wrong in again[-1]
+    assert "thinking" in again[-1]
     assert [part.kind for part in case.progress].count("refused") == 1
 
 
@@ -171,12 +164,9 @@ async def test_an_answer_that_broke_off_is_reported() -> None:
 
 async def test_min_and_max_planning_loops_are_the_agents() -> None:
     one = f"```thinking\n{THOUGHT}\n```\n```tool\n{CALL}\n```"
-    case, _ = await answered(one, FENCED, given=output(least=2, most=2))
-    assert len(case.bodies) == 2
-    bare = f"```tool\n{CALL}\n```"
-    case, step = await answered(bare, given=AgentOutput([], [ToolCallState], None, 0))
-    assert step.calls[0].tool == "read"
-    assert step.thinking == ""
+    await answered(one, FENCED, given=output(least=2, most=2))
+    _, step = await answered(f"```tool\n{CALL}\n```", given=AgentOutput([], [ToolCallState], None, 0))
+    assert (step.calls[0].tool, step.thinking) == ("read", "")
 
 
 def tag_of(body: Json) -> dict[str, Any]:
@@ -190,15 +180,10 @@ async def test_1_2_the_body_carries_the_grammar_a_server_takes() -> None:
     assert engine.fault == ""
     assert engine.accepts(FENCED), "what we take is what the server permits"
     assert not engine.permits("```tool"), "no action comes before a plan"
-
-
-async def test_the_parser_checks_the_lengths_that_a_server_does_not() -> None:
-    long = f"```thinking\n{THOUGHT * 20}\n```\n```tool\n{CALL}\n```"
-    given = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], None, 3)
-    case, step = await answered(long, FENCED, enforced="structural_tag", given=given)
-    assert Engine.of_tag(tag_of(case.bodies[0])).accepts(long)
+    long = FENCED.replace(THOUGHT, THOUGHT * 20)
+    case, _ = await answered(long, FENCED, enforced="structural_tag")
+    assert Engine.of_tag(tag_of(case.bodies[0])).accepts(long), "the parser checks the lengths, which a server does not"
     assert "thinking is too long" in text_of(case.bodies[1]["messages"][-1])
-    assert step.usage.calls == 2
 
 
 async def test_openai_is_sent_a_schema_and_its_answer_is_json() -> None:
@@ -268,25 +253,15 @@ class Report(Freeform):
         return f"**{self.readable_name}**: {string}"
 
 
-async def test_an_action_that_neither_calls_nor_runs_is_the_agents_reply() -> None:
-    replies = AgentOutput([SMALL], [lambda: Freeform("reply", ("<reply>", "</reply>"), 1, 60)], None, 3)
+async def test_an_action_that_neither_calls_nor_runs_is_the_reply_as_its_readable_format_shows_it() -> None:
+    """The model is shown again what it wrote itself; where the format fails, users are shown the content as it is."""
+    report = AgentOutput([SMALL], [lambda: Report("report", ("<report>", "</report>"), 1, 60)], 0, 3)
     thought = f"```thinking\n{SECRET}, a thought that is long enough to be one.\n```js\nx\n```\n~~~\n```\n"
-    case, step = await answered(f"{thought}<reply>It is forty-two.</reply>", given=replies)
-    assert (step.text, step.calls) == ("It is forty-two.", ())
-    assert case.streamed[-1] == "It is forty-two."
-    assert SECRET not in "".join(case.streamed)
-    assert SECRET in step.thinking
-
-
-REPORT = AgentOutput([SMALL], [lambda: Report("report", ("<report>", "</report>"), 1, 60)], 0, 3)
-
-
-async def test_users_are_shown_what_readable_format_makes_of_it() -> None:
-    """The answer and what the operator sees; the model is shown again what it wrote itself."""
-    async with served("<report>done</report>", "<report>broken</report>", given=REPORT) as case:
+    async with served(f"{thought}<report>done</report>", "<report>broken</report>", given=report) as case:
         step = await case.step()
         again = await case.step(step)
-    assert step.text == "**report**: done"
-    assert [part.text for part in case.progress if part.kind == "closed"] == ["**report**: done", "broken"]
-    assert text_of(case.bodies[1]["messages"][2]) == "<report>done</report>"
-    assert again.text == "broken", "where it fails users are shown the content as it is"
+    assert (step.text, step.calls, again.text) == ("**report**: done", (), "broken")
+    assert SECRET in step.thinking
+    assert (case.streamed[0], case.streamed[-1]) == ("done", "broken"), "as it is written, and nothing private"
+    assert [part.text for part in case.progress if part.kind == "closed"][1:] == ["**report**: done", "broken"]
+    assert text_of(case.bodies[1]["messages"][2]).endswith("<report>done</report>")

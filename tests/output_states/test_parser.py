@@ -84,7 +84,7 @@ def test_pieces_come_as_soon_as_they_are_certain() -> None:
 
 
 @pytest.mark.parametrize("make", EXACT)
-def test_any_split_of_any_output_reads_the_same(make: Make) -> None:
+def test_any_split_of_any_output_reads_the_same_and_the_pieces_of_a_content_are_its_segment(make: Make) -> None:
     @FUZZ
     @given(st.data())
     def same(data: st.DataObject) -> None:
@@ -94,17 +94,8 @@ def test_any_split_of_any_output_reads_the_same(make: Make) -> None:
             parts, events_in_parts = parsed(make(), chunks)
             assert events_in_parts == events
             assert (parts.segments, parts.faults, parts.is_valid) == (whole.segments, whole.faults, whole.is_valid)
-
-    same()
-
-
-@pytest.mark.parametrize("make", EXACT)
-def test_the_pieces_of_a_content_are_its_segment(make: Make) -> None:
-    @FUZZ
-    @given(outputs(make()))
-    def same(output: str) -> None:
         text = ""
-        for event in parsed(make(), list(output))[1]:
+        for event in events:
             if isinstance(event, Piece):
                 text += event.text
             elif isinstance(event, Segment):

@@ -72,11 +72,9 @@ def test_an_answer_is_right_where_reader_and_schema_have_so(text: str, sentence:
 
 @cache
 def _engine() -> Engine:
-    return Engine.of_schema(answer_schema(machine()))
-
-
-def test_the_schema_compiles() -> None:
-    assert _engine().fault == ""
+    engine = Engine.of_schema(answer_schema(machine()))
+    assert engine.fault == ""
+    return engine
 
 
 def test_strict_mode_is_asked_for_where_it_can_be() -> None:
@@ -122,7 +120,5 @@ def test_a_structural_tag_permits_what_the_parser_takes(text: str, fits: bool) -
 def test_vllm_is_sent_the_tag_as_text() -> None:
     tag = structural_tag(machine())
     assert json.loads(for_vllm(machine())["structured_outputs"]["structural_tag"]) == tag
-    assert (
-        len(json.dumps(structural_tag(AgentStateMachine([Thinking()], [ToolCallState((STOP,)), Python()]).plan())))
-        < 8_000
-    )
+    small = AgentStateMachine([Thinking()], [ToolCallState((STOP,)), Python()]).plan()
+    assert len(json.dumps(structural_tag(small))) < 8_000

@@ -1,8 +1,7 @@
 """What the tests of missions share: a journal that dies at a chosen append, and the shipped example as a module."""
 
-import importlib.util
 import json
-import sys
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.store.format import CONVERSATION
+from tenex.workflows.loading import load_script
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tests.fakes.virtual import VirtualClock, run
 
@@ -23,15 +23,15 @@ EXAMPLE = ROOT / "config" / "workflows" / "mission.py"
 
 
 def example() -> ModuleType:
-    name = "shipped_mission"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, EXAMPLE)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    return load_script(EXAMPLE, "shipped")
+
+
+def documented(begins: str) -> str:
+    """The Python example of docs/workflows.md that begins with these words."""
+    (code,) = re.findall(
+        rf"```python\n(\"{{3}}{begins}.*?)```", (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
+    )
+    return str(code)
 
 
 def play(graph: Graph[Any, Any, Any], start: Any = None, *, clock: Clock | None = None, **given: Any) -> Any:
@@ -43,6 +43,13 @@ def play(graph: Graph[Any, Any, Any], start: Any = None, *, clock: Clock | None 
     return run(main)
 
 
+class Mute(Exception):
+    """An error of user code that cannot state itself."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
 async def idle(_ctx: Any) -> None:
     """Do nothing."""
 
@@ -51,7 +58,7 @@ def alone(body: Callable[[Any], Any] = idle, state_type: Any = None, **policy: A
     """A graph of one node with this body."""
 
     @dataclass
-    class Only(BaseNode[Any, Any, Any], **policy):
+    class Only(BaseNode, **policy):  # as those write it who check no types
         async def run(self, ctx: GraphRunContext[Any, Any]) -> End[Any]:
             return End(await body(ctx))
 
@@ -67,47 +74,34 @@ def competition(folder: Path, *, title: str = "Fit a curve", points: Any = ((0, 
 
 
 class Journals:
-    """Journals as bytes, as a disk has them; the process dies at append `at`, before or after it is kept."""
+    """A journal as bytes, as a disk has it; the process dies at append `at`, before or after it is kept."""
 
     def __init__(self) -> None:
-        self.lines: dict[ConversationId, bytes] = {}
+        self.lines = b""
         self.appends = 0
         self.at: tuple[int, str] | None = None
-        self.shown = 0
+        self.next_seq = 1
 
-    async def open(self, conversation: ConversationId) -> "tuple[_Journal, Sequence[Record]]":
-        records, length, fault = CONVERSATION.decode_lines(self.lines.get(conversation, b""))
-        assert fault is None
-        assert length == len(self.lines.get(conversation, b""))
-        return _Journal(self, conversation, len(records)), records
+    async def open(self, _: ConversationId) -> "tuple[Journals, Sequence[Record]]":
+        records = self.records()
+        self.next_seq = len(records) + 1
+        return self, records
 
-    async def show(self, conversation: Conversation) -> None:
-        self.shown += 1
+    async def show(self, _: Conversation) -> None:
+        """There is nothing to look at."""
 
     def records(self) -> list[Record]:
-        """All records of the one conversation there is."""
-        (lines,) = self.lines.values()
-        return CONVERSATION.decode_lines(lines)[0]
-
-
-class _Journal:
-    def __init__(self, journals: Journals, conversation: ConversationId, length: int) -> None:
-        self._journals, self._conversation, self._length = journals, conversation, length
-
-    @property
-    def next_seq(self) -> int:
-        return self._length + 1
+        records, length, fault = CONVERSATION.decode_lines(self.lines)
+        assert (fault, length) == (None, len(self.lines))
+        return records
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
-        journals = self._journals
-        journals.appends += 1
-        when = journals.at[1] if journals.at is not None and journals.at[0] == journals.appends else ""
-        if when == "before":
+        self.appends += 1
+        if self.at == (self.appends, "before"):
             raise AppendFailed("the process died")
-        lines = CONVERSATION.encode_decisions(decisions)
-        journals.lines[self._conversation] = journals.lines.get(self._conversation, b"") + lines
-        self._length += sum(map(len, decisions))
-        if when == "after":
+        self.lines += CONVERSATION.encode_decisions(decisions)
+        self.next_seq += sum(map(len, decisions))
+        if self.at == (self.appends, "after"):
             raise AppendFailed("the process died")
 
     async def close(self) -> None:

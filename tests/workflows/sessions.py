@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from tenex.core.workflow.rounds import Called, Envelope
-from tenex.core.workflow.speakers import Folded, fold
+from tenex.core.workflow.rounds import Called, Envelope, WorkflowState
+from tenex.core.workflow.speakers import Folded, change_context, fold
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
@@ -66,17 +66,25 @@ def talk(
     *rounds: tuple[str | Called, ...],
     creator: str = "",
     context: dict[str, object] | None = None,
+    changes: dict[int, dict[str, object]] | None = None,
 ) -> tuple[list[str], str]:
-    """Let agents speak, each round calling these tools; returns who spoke, and the reason of the end or ""."""
+    """Let agents speak, each round calling these tools; returns who spoke, and the reason of the end or "".
+
+    In a round of `changes`, counted from 0, its speaker sets these variables, and deletes those that are None.
+    """
     named = dict.fromkeys([*graph.compile().nodes, "alice", "bob", "carol"])
     compiled, state = graph.begin([*named], creator, context)
-    spoken = []
-    for calls in [*rounds, *[()] * 30][:30]:
+    spoken: list[str] = []
+    for number, calls in enumerate([*rounds, *[()] * 30][:30]):
         if state.expected_next_speaker is None:
             break
         spoken.append(state.expected_next_speaker)
+        given = (changes or {}).get(number, {})
+        set_ = {name: value for name, value in given.items() if value is not None}
+        changed = change_context(state, spoken[-1], set_, given.keys() - set_.keys())
         made = tuple(Called(call) if isinstance(call, str) else call for call in calls)
-        done = fold(compiled, state, Envelope(spoken[-1], "text", made))
+        assert isinstance(changed, WorkflowState)
+        done = fold(compiled, changed, Envelope(spoken[-1], "text", made))
         assert isinstance(done, Folded), done
         state = done.state
     return spoken, state.pending_close_reason

@@ -1,13 +1,11 @@
 """Every Python example of AG2's page on workflows runs."""
 
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
 from tenex.core.workflow.rounds import Called
-from tenex.core.workflow.speakers import Folded, change_context, fold
 from tenex.workflows.speakers import (
     AgentTarget,
     Always,
@@ -29,58 +27,48 @@ from tenex.workflows.speakers import (
 
 from .sessions import talk
 
-
-def agent(name: str) -> SimpleNamespace:
-    """Someone with an `agent_id`, as the page's examples have them."""
-    return SimpleNamespace(agent_id=name)
-
-
-alice, bob, carol, generic, legal, billing = map(agent, ("alice", "bob", "carol", "generic", "legal", "billing"))
-triage, security, reviewer, intake, oncall = map(agent, ("triage", "security", "reviewer", "intake", "oncall"))
-sec = security
-
-ROUND_ROBIN = TransitionGraph.round_robin(participants=[alice.agent_id, bob.agent_id, carol.agent_id], max_turns=6)
-SEQUENCE = TransitionGraph.sequence([alice.agent_id, bob.agent_id, carol.agent_id])
+ROUND_ROBIN = TransitionGraph.round_robin(participants=["alice", "bob", "carol"], max_turns=6)
+SEQUENCE = TransitionGraph.sequence(["alice", "bob", "carol"])
 CUSTOM = TransitionGraph(
-    initial_speaker=triage.agent_id,
+    initial_speaker="triage",
     transitions=[
-        Transition(when=ToolCalled("escalate_to_security"), then=AgentTarget(security.agent_id)),
-        Transition(when=FromSpeaker(security.agent_id), then=RevertToInitiatorTarget()),
+        Transition(when=ToolCalled("escalate_to_security"), then=AgentTarget("security")),
+        Transition(when=FromSpeaker("security"), then=RevertToInitiatorTarget()),
     ],
     default_target=TerminateTarget(reason="triage_complete"),
     max_turns=20,
 )
-READING = Transition(when=ContextEquals(key="route", value="security"), then=AgentTarget(security.agent_id))
+READING = Transition(when=ContextEquals(key="route", value="security"), then=AgentTarget("security"))
 FLAG = TransitionGraph(
-    initial_speaker=intake.agent_id,
+    initial_speaker="intake",
     transitions=[
-        Transition(when=FromSpeaker(intake.agent_id), then=AgentTarget(triage.agent_id)),
-        Transition(when=ContextEquals("urgent", value=True), then=AgentTarget(oncall.agent_id)),
-        Transition(when=FromSpeaker(triage.agent_id), then=AgentTarget(reviewer.agent_id)),
-        Transition(when=FromSpeaker(oncall.agent_id), then=TerminateTarget("paged")),
-        Transition(when=FromSpeaker(reviewer.agent_id), then=TerminateTarget("reviewed")),
+        Transition(when=FromSpeaker("intake"), then=AgentTarget("triage")),
+        Transition(when=ContextEquals("urgent", value=True), then=AgentTarget("oncall")),
+        Transition(when=FromSpeaker("triage"), then=AgentTarget("reviewer")),
+        Transition(when=FromSpeaker("oncall"), then=TerminateTarget("paged")),
+        Transition(when=FromSpeaker("reviewer"), then=TerminateTarget("reviewed")),
     ],
     default_target=TerminateTarget("fall_through"),
     max_turns=10,
 )
 BRANCHES = TransitionGraph(
-    initial_speaker=triage.agent_id,
+    initial_speaker="triage",
     transitions=[
-        Transition(when=ContextEquals("domain", value="security"), then=AgentTarget(sec.agent_id)),
-        Transition(when=ContextEquals("domain", value="legal"), then=AgentTarget(legal.agent_id)),
-        Transition(when=ContextEquals("domain", value="billing"), then=AgentTarget(billing.agent_id)),
-        Transition(when=FromSpeaker(triage.agent_id), then=AgentTarget(generic.agent_id)),
+        Transition(when=ContextEquals("domain", value="security"), then=AgentTarget("security")),
+        Transition(when=ContextEquals("domain", value="legal"), then=AgentTarget("legal")),
+        Transition(when=ContextEquals("domain", value="billing"), then=AgentTarget("billing")),
+        Transition(when=FromSpeaker("triage"), then=AgentTarget("generic")),
     ],
     default_target=TerminateTarget("done"),
 )
 COMBINED = [
-    Transition(when=ContextEquals("escalate", value=True), then=AgentTarget(security.agent_id)),
-    Transition(when=FromSpeaker(alice.agent_id), then=AgentTarget(reviewer.agent_id)),
+    Transition(when=ContextEquals("escalate", value=True), then=AgentTarget("security")),
+    Transition(when=FromSpeaker("alice"), then=AgentTarget("reviewer")),
 ]
 NOT_STUCK = [
-    Transition(when=FromSpeaker(security.agent_id), then=TerminateTarget("security_done")),
-    Transition(when=ContextEquals("route", value="security"), then=AgentTarget(security.agent_id)),
-    Transition(when=FromSpeaker(triage.agent_id), then=AgentTarget(legal.agent_id)),
+    Transition(when=FromSpeaker("security"), then=TerminateTarget("security_done")),
+    Transition(when=ContextEquals("route", value="security"), then=AgentTarget("security")),
+    Transition(when=FromSpeaker("triage"), then=AgentTarget("legal")),
 ]
 READS = TransitionGraph("alice", [READING], TerminateTarget("over"), max_turns=2)
 ORDERED = TransitionGraph("alice", COMBINED, TerminateTarget("done"), 2)
@@ -139,16 +127,9 @@ def test_the_pages_own_example_of_a_flag_falls_into_the_trap_it_warns_of_and_val
 
 def test_the_trap_is_avoided_by_a_deleted_variable_too() -> None:
     stuck = TransitionGraph("triage", NOT_STUCK[1:], TerminateTarget("done"))
-    compiled, state = stuck.begin(["triage", "security", "legal"], context_vars={"route": "security"})
-    for speaker in ("triage", "security", "security"):
-        done = fold(compiled, state, Envelope(speaker))
-        assert isinstance(done, Folded)
-        state = done.state
-    cleared = change_context(state, "security", delete=["route"])
-    assert isinstance(cleared, WorkflowState)
-    done = fold(compiled, cleared, Envelope("security"))
-    assert isinstance(done, Folded)
-    assert done.decision == TransitionDecision(None, "done")
+    assert talk(stuck, context={"route": "security"})[1] == ""
+    ended = talk(stuck, context={"route": "security"}, changes={1: {"route": None}})
+    assert ended == (["triage", "security"], "done")
 
 
 @pytest.mark.usefixtures("fresh_default")

@@ -1,11 +1,12 @@
 """`validate` states everything at once: what keeps a graph from being used, and what may not be meant so."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
 
+from tenex.core.errors import ConfigurationError
 from tenex.core.workflow.rounds import Envelope
 from tenex.workflows.speakers import (
     AgentTarget,
@@ -22,23 +23,28 @@ from tenex.workflows.speakers import (
     TerminateTarget,
     ToolCalled,
     Transition,
+    TransitionCondition,
+    TransitionDecision,
     TransitionGraph,
+    TransitionTarget,
     WorkflowState,
+    register_condition,
+    register_target,
 )
 from tenex.workflows.speakers.checks import Findings
-
-from .sessions import talk
 
 PAIR = ["ann", "bob"]
 ENDS = ", who does not take part: there it ends with unknown_speaker. Participants: ann."
 
 
 @dataclass(frozen=True)
-class Unregistered:
-    name: ClassVar[str] = "unregistered"
+class Twice:
+    inner: TransitionCondition
+    times: int = 2
+    name: ClassVar[str] = "twice"
 
     def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
-        return True
+        return self.inner.evaluate(state, envelope)
 
 
 def test_every_fault_is_named_at_once() -> None:
@@ -82,7 +88,7 @@ def test_parts_that_cannot_be_written_down_are_faults() -> None:
     graph = TransitionGraph(
         "",
         [
-            Transition(AllOf([Unregistered()]), TerminateTarget()),
+            Transition(AllOf([Twice(Always())]), TerminateTarget()),
             Transition(ContextEquals("k", {1}), AgentTarget(5)),  # type: ignore[arg-type]
             Transition("always", TerminateTarget(), 1.5),  # type: ignore[arg-type]
             Transition(ContextIn("k", [math.inf]), Always()),  # type: ignore[arg-type]
@@ -93,8 +99,8 @@ def test_parts_that_cannot_be_written_down_are_faults() -> None:
         "initial_speaker must be the name of who speaks first.",
         "max_turns is True; it must be 1 or more, or left out.",
         (
-            "transitions[0].when.conditions[0]: the condition Unregistered is not registered as 'unregistered'; call"
-            " register_condition(Unregistered)."
+            "transitions[0].when.conditions[0]: the condition Twice is not registered as 'twice'; call"
+            " register_condition(Twice)."
         ),
         "transitions[1].when.value is a set; only values that JSON can hold are allowed.",
         "transitions[1].then.agent_id is 5; it must be str.",
@@ -154,43 +160,104 @@ def test_what_may_not_be_meant_so_is_a_warning(
 
 
 HOT = ContextEquals("hot", value=True)
+AFTER_BOB = FromSpeaker("bob")
 TO_BOB = AgentTarget("bob")
 
 
 @pytest.mark.parametrize(
     ("rules", "warned"),
     [
-        ([Transition(HOT, TO_BOB)], True),
-        ([Transition(AllOf([HOT, ToolCalled("t")]), TO_BOB)], True),
-        ([Transition(AnyOf([HOT, FromSpeaker("ann")]), TO_BOB)], True),
-        ([Transition(ContextIn("hot", [True]), TO_BOB)], True),
-        ([Transition(HOT, StayTarget())], True),
-        ([Transition(HOT, RevertToInitiatorTarget())], True),
-        ([Transition(FromSpeaker("bob"), TerminateTarget(), 1), Transition(HOT, TO_BOB)], True),
-        ([Transition(AllOf([FromSpeaker("bob"), ToolCalled("t")]), TerminateTarget()), Transition(HOT, TO_BOB)], True),
-        ([Transition(ContextEquals("hot", value=False), TerminateTarget()), Transition(HOT, TO_BOB)], True),
-        ([Transition(FromSpeaker("bob"), TerminateTarget()), Transition(HOT, TO_BOB)], False),
-        ([Transition(HOT, TO_BOB, 2), Transition(FromSpeaker("bob"), TerminateTarget(), 1)], False),
-        ([Transition(AnyOf([FromSpeaker("bob"), ToolCalled("t")]), TerminateTarget()), Transition(HOT, TO_BOB)], False),
-        ([Transition(AllOf([FromSpeaker("bob"), HOT]), TerminateTarget()), Transition(HOT, TO_BOB)], False),
-        ([Transition(AllOf([HOT, FromSpeaker("ann")]), TO_BOB)], False),
-        ([Transition(AllOf([HOT, Not(FromSpeaker("bob"))]), TO_BOB)], False),
-        ([Transition(Not(HOT), TO_BOB)], False),
-        ([Transition(HOT, RoundRobinTarget())], False),
-        ([Transition(HOT, TerminateTarget())], False),
+        ([(HOT, TO_BOB)], True),
+        ([(AllOf([HOT, ToolCalled("t")]), TO_BOB)], True),
+        ([(AnyOf([HOT, FromSpeaker("ann")]), TO_BOB)], True),
+        ([(ContextIn("hot", [True]), TO_BOB)], True),
+        ([(HOT, StayTarget())], True),
+        ([(HOT, RevertToInitiatorTarget())], True),
+        ([(AFTER_BOB, TerminateTarget(), 1), (HOT, TO_BOB)], True),
+        ([(AllOf([AFTER_BOB, ToolCalled("t")]), TerminateTarget()), (HOT, TO_BOB)], True),
+        ([(ContextEquals("hot", value=False), TerminateTarget()), (HOT, TO_BOB)], True),
+        ([(AFTER_BOB, TerminateTarget()), (HOT, TO_BOB)], False),
+        ([(HOT, TO_BOB, 2), (AFTER_BOB, TerminateTarget(), 1)], False),
+        ([(AnyOf([AFTER_BOB, ToolCalled("t")]), TerminateTarget()), (HOT, TO_BOB)], False),
+        ([(AllOf([AFTER_BOB, HOT]), TerminateTarget()), (HOT, TO_BOB)], False),
+        ([(AllOf([HOT, FromSpeaker("ann")]), TO_BOB)], False),
+        ([(AllOf([HOT, Not(AFTER_BOB)]), TO_BOB)], False),
+        ([(Not(HOT), TO_BOB)], False),
+        ([(HOT, RoundRobinTarget())], False),
+        ([(HOT, TerminateTarget())], False),
     ],
 )
 def test_a_rule_on_context_that_can_select_its_own_target_for_ever_is_a_warning(
-    rules: list[Transition], warned: bool
+    rules: list[tuple[Any, ...]], warned: bool
 ) -> None:
-    found = [line for line in TransitionGraph("ann", rules).validate(PAIR).warnings if "for ever" in line]
+    graph = TransitionGraph("ann", [Transition(*rule) for rule in rules])
+    found = [line for line in graph.validate(PAIR).warnings if "for ever" in line]
     assert ["while hot is True, it fires again after" in line for line in found] == [True] * warned
 
 
-def test_a_warning_of_a_loop_is_true() -> None:
-    """What is warned of happens, and does not once the rule that is advised is before it."""
-    graph = TransitionGraph("ann", [Transition(HOT, TO_BOB)], TerminateTarget("x"))
-    advised = replace(graph, transitions=[Transition(FromSpeaker("bob"), TerminateTarget("done")), *graph.transitions])
-    context: dict[str, Any] = {"hot": True}
-    assert talk(graph, context=context) == (["ann", *["bob"] * 29], "")
-    assert talk(advised, context=context) == (["ann", "bob"], "done")
+# ---- conditions and targets of one's own are known by their names ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    targets: tuple[TransitionTarget, ...]
+    name: ClassVar[str] = "otherwise"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", tuple(self.targets))
+        if len(self.targets) > 2:
+            raise LookupError("too many")
+
+    def resolve(self, state: WorkflowState, envelope: Envelope) -> TransitionDecision:
+        return self.targets[0].resolve(state, envelope)
+
+
+OWN = TransitionGraph("a", [Transition(Twice(AllOf([Always(), Twice(Always())])), Otherwise((StayTarget(),)))])
+
+
+@pytest.mark.usefixtures("fresh_default")
+def test_a_graph_with_registered_parts_is_written_down_and_read_again() -> None:
+    for call in (OWN.to_dict, lambda: OWN.begin(["a", "b"])):
+        with pytest.raises(ConfigurationError, match="twice"):
+            call()
+    assert register_condition(Twice) is Twice
+    assert register_target(Otherwise) is Otherwise
+    assert TransitionGraph.loads(OWN.dumps()) == OWN
+    assert OWN.begin(["a", "b"])[1].expected_next_speaker == "a"
+
+    @register_condition
+    @dataclass(frozen=True)
+    class Other:
+        name: ClassVar[str] = "twice"
+
+        def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
+            return False
+
+    (fault,) = OWN.validate().faults
+    assert fault.startswith("transitions[0].when: the condition Twice is not registered as 'twice'")
+
+
+@pytest.mark.parametrize("given", [object, 5, type("Nameless", (), {"evaluate": lambda *_: True}), FromSpeaker("a")])
+@pytest.mark.usefixtures("fresh_default")
+def test_what_is_no_condition_is_not_registered(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is no condition: it must be a class with"):
+        register_condition(given)
+    with pytest.raises(ConfigurationError, match="is no target"):
+        register_target(Always)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("when", "then", "fault"),
+    [
+        ({"name": "always"}, {"name": "otherwise", "args": {"targets": [{"name": "stay"}] * 3}}, "args: too many"),
+        ({"name": "twice", "args": {"inner": {"name": "stay"}}}, {}, r"when.args.inner: there is no condition 'stay'"),
+        ({"name": "twice", "args": {"inner": {"name": "always"}, "times": True}}, {}, "when.times is True; it must be"),
+    ],
+)
+@pytest.mark.usefixtures("fresh_default")
+def test_a_part_of_ones_own_that_cannot_be_read_is_a_fault(when: Any, then: Any, fault: str) -> None:
+    register_condition(Twice)
+    register_target(Otherwise)
+    rule = {"when": when, "then": then or {"name": "stay"}}
+    with pytest.raises(ConfigurationError, match=fault):
+        TransitionGraph.from_dict({"initial_speaker": "a", "transitions": [rule]})

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -25,7 +26,7 @@ then = { name = "agent", args = { agent_id = "b" } }
 
 def written(folder: Path, name: str, text: str) -> Path:
     path = folder / name
-    path.write_text(text)
+    path.write_text(text, errors="surrogateescape")
     return path
 
 
@@ -45,14 +46,6 @@ def test_the_shipped_examples_are_read_without_a_fault_or_a_doubt() -> None:
     assert [one.warnings for one in read.found] == [()] * len(found)
 
 
-def test_a_graph_that_ag2_wrote_is_a_workflow_of_everybody_it_names(tmp_path: Path) -> None:
-    found = read_workflow(written(tmp_path, "two_of_us.json", GRAPH.dumps()))
-    assert found is not None
-    assert isinstance(found.workflow, Workflow)
-    assert (found.slug, found.workflow.everybody, found.workflow.graph) == ("two-of-us", ("a", "b"), GRAPH)
-    assert found.workflow.within() == DEFAULTS
-
-
 def workflow_of(source: Path | str) -> Workflow:
     """The workflow of speakers a file holds."""
     found = read_workflow(source)
@@ -61,13 +54,22 @@ def workflow_of(source: Path | str) -> Workflow:
     return found.workflow
 
 
-def test_toml_and_json_have_the_same(tmp_path: Path) -> None:
-    table = {"participants": ["a", "b", "person"], "context": {"n": 1}, "expectations": {"ttl": 60}, "view": "full"}
+def test_a_graph_that_ag2_wrote_is_a_workflow_of_everybody_it_names(tmp_path: Path) -> None:
+    found = workflow_of(written(tmp_path, "two_of_us.json", GRAPH.dumps()))
+    assert (found.everybody, found.graph) == (("a", "b"), GRAPH)
+    assert found.within() == DEFAULTS
+
+
+def test_toml_and_json_have_the_same_and_a_number_alone_is_when_it_closes(tmp_path: Path) -> None:
+    expectations = {"ttl": 60, "turn_within": {"warn": 1}}
+    table = {"participants": ["a", "b", "person"], "context": {"n": 1}, "expectations": expectations, "view": "full"}
     as_json = written(tmp_path, "one.json", "\ufeff" + json.dumps({**GRAPH.to_dict(), "workflow": table}))
     text = '[workflow]\nparticipants = ["a", "b", "person"]\nview = "full"\ncontext.n = 1\nexpectations.ttl = 60\n'
-    one, two = workflow_of(as_json), workflow_of(written(tmp_path, "two.toml", TOML + text))
+    as_toml = written(tmp_path, "two.toml", f"{TOML}{text}expectations.turn_within.warn = 1\n")
+    one, two = workflow_of(as_json), workflow_of(as_toml)
     assert one == two
     assert one.within()["ttl"] == Within(close=60_000)
+    assert one.within()["turn_within"] == Within(warn=1_000), "what is set replaces the default whole"
 
 
 def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
@@ -82,10 +84,6 @@ def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
         assert fault in expected
 
 
-def with_table(table: object) -> str:
-    return json.dumps({**GRAPH.to_dict(), "workflow": table})
-
-
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
@@ -93,60 +91,62 @@ def with_table(table: object) -> str:
         ("a.toml", "x = " + "9" * 5_000, "This TOML is nested too deeply or holds a number that is too long."),
         ("a.toml", "initial_speaker = 5\n", "initial_speaker must be the name of who speaks first."),
         ("a.json", '{"initial_speaker": "a",\n}', "This is no JSON: "),
-        ("a.json", b'{"initial_speaker":\n"\xff"}', "line 2 is not UTF-8; save the file as UTF-8."),
+        ("a.json", '{"initial_speaker":\n"\udcff"}', "line 2 is not UTF-8; save the file as UTF-8."),
         ("a.json", " " * 1_048_577, "is larger than 1048576 bytes"),
-        ("a.json", None, "cannot be read: Is a directory. Check the path and its rights."),
-        ("a.json", with_table({"colour": 1}), "unknown keys: colour"),
-        ("a.json", with_table({"participants": "a"}), "must be a list"),
-        ("a.json", with_table({"context": []}), "`workflow.context` must be a table"),
-        ("a.json", with_table({"expectations": 3}), "`workflow.expectations` must be a table"),
-        ("a.json", with_table({"name": 3}), "`name` must be a text"),
-        ("a.json", with_table([]), "must be a table"),
         ("a.toml", 'round_robin = ["a", "b"]\ninitial_speaker = "a"\n', "there may be max_turns, not initial_speaker"),
         ("a.toml", "round_robin = [1, 2]\n", "participants must be a list of names"),
         ("a.toml", "round_robin = 5\n", "round_robin cannot be made of that"),
         ("a.toml", "[star]\nspokes = ['a']\n", "star cannot be made of that"),
         ("a.toml", "sequence = []\n", "sequence needs at least one of its steps"),
         ("a.toml", 'round_robin = ["a", "b"]\nmax_turns = "x"\n', "max_turns is 'x'"),
+        ("a.json", {"colour": 1}, "unknown keys: colour"),
+        ("a.json", {"participants": "a"}, "must be a list"),
+        ("a.json", {"context": []}, "`workflow.context` must be a table"),
+        ("a.json", {"expectations": 3}, "`workflow.expectations` must be a table"),
+        ("a.json", {"name": 3}, "`name` must be a text"),
+        ("a.json", [], "must be a table"),
         ("person.json", GRAPH.dumps(), "cannot be the name"),
         ("a b.json", GRAPH.dumps(), "cannot be the name"),
     ],
 )
-def test_a_wrong_file_is_reported_with_its_place(
-    tmp_path: Path, name: str, content: str | bytes | None, expected: str
-) -> None:
-    path = tmp_path / name
-    if content is None:
-        path.mkdir()
-    else:
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    assert expected in faults_of(path)
+def test_a_wrong_file_is_reported_with_its_place(tmp_path: Path, name: str, content: object, expected: str) -> None:
+    if not isinstance(content, str):
+        content = json.dumps({**GRAPH.to_dict(), "workflow": content})
+    assert expected in faults_of(written(tmp_path, name, content))
 
 
-def test_a_python_file_holds_a_workflow_or_a_graph(tmp_path: Path) -> None:
-    head = "from tenex.workflows.speakers import TransitionGraph, Workflow\n"
-    graph = 'TransitionGraph.sequence(["a", "b"])'
-    for name, text in (
-        ("graph", f"graph = {graph}"),
-        ("workflow", f"workflow = Workflow(graph={graph})"),
-        ("only", f"anything = {graph}"),
-        ("named", f"first = {graph}\ngraph = {graph}"),
-    ):
-        found = read_workflow(written(tmp_path, f"{name}.py", head + text))
-        assert found is not None
-        assert (found.slug, found.workflow.everybody) == (name, ("a", "b"))
-    assert "it is ambiguous which of x, y is meant" in faults_of(
-        written(tmp_path, "two.py", head + f"x = {graph}\ny = {graph}")
-    )
-    assert "broken.py: it failed while it was loaded: line 1: ZeroDivisionError" in faults_of(
-        written(tmp_path, "broken.py", "1 / 0")
-    )
-    assert "empty.py: it holds no workflow; give one to a variable `workflow` or `graph`." in faults_of(
-        written(tmp_path, "empty.py", head)
-    )
-    assert "round_robin needs at least one" in faults_of(
-        written(tmp_path, "refused.py", head + "graph = TransitionGraph.round_robin([])")
-    )
+PAIR = 'TransitionGraph.sequence(["a", "b"])'
+HEAD = "from tenex.workflows.speakers import *\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"graph = {PAIR}", f"workflow = Workflow(graph={PAIR})", f"anything = {PAIR}", f"x = {PAIR}\ngraph = {PAIR}"],
+)
+def test_a_python_file_holds_a_workflow_or_a_graph(tmp_path: Path, text: str) -> None:
+    assert workflow_of(written(tmp_path, "of_mine.py", HEAD + text)).everybody == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"x = {PAIR}\ny = {PAIR}", "x.py: it is ambiguous which of x, y is meant"),
+        ("1 / 0", "x.py: it failed while it was loaded: line 2: ZeroDivisionError"),
+        ("", "x.py: it holds no workflow; give one to a variable `workflow` or `graph`."),
+        ("graph = TransitionGraph.round_robin([])", "round_robin needs at least one"),
+        ("workflow = Workflow(graph='x')", "`graph` is a str; it must be a TransitionGraph"),
+        (f"workflow = Workflow(graph={PAIR}, context=5)", "`context` must be a dict"),
+        (f"workflow = Workflow(graph={PAIR}, expectations=[1])", "`expectations` must be a dict"),
+        (f"workflow = Workflow(graph={PAIR}, participants=5)", "`participants` must be a list"),
+        (f"workflow = Workflow(graph={PAIR}, participants={{'a', 'b'}})", "`participants` must be a list"),
+        ("graph = TransitionGraph('a', [('a', 'b')])", "transitions[0] is a tuple; it must be a Transition"),
+        ("graph = TransitionGraph(None)", "initial_speaker must be the name"),
+        ("graph = TransitionGraph('a', [Transition(Always(), AgentTarget(['b']))])", "agent_id is ['b']; it must be"),
+        ("graph = TransitionGraph('a', [Transition(Not([Always()]), StayTarget())])", "is no condition but list"),
+    ],
+)
+def test_what_is_wrong_in_a_python_file_is_a_fault_and_no_crash(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in faults_of(written(tmp_path, "x.py", HEAD + text))
 
 
 @pytest.fixture
@@ -194,69 +194,21 @@ def test_a_folder_is_read_whole_and_its_faults_are_gathered(tmp_path: Path) -> N
     written(tmp_path, "one.toml", TOML)
     written(tmp_path, "bad.toml", "initial_speaker =")
     written(tmp_path, "worse.json", "{")
+    (tmp_path / "dir.json").mkdir()
     written(tmp_path, "_not_read.py", "1 / 0")
     written(tmp_path, "notes.md", "nothing")
-    read = find_workflows(tmp_path, ["no.such:thing"])
+    read = find_workflows(tmp_path, [str(tmp_path / "one.json"), "no.such:thing", "no.such:thing"])
     expected = "\n".join(read.faults)
-    assert [one.slug for one in read.disabled] == ["bad", "one", "one", "worse", "thing"]
-    for part in ("bad.toml: This is no TOML", "worse.json: This is no JSON", "is called one too", "no module no"):
+    assert [one.slug for one in read.disabled] == ["bad", "dir", "one", "one", "worse", "thing"]
+    for part in (
+        "bad.toml: This is no TOML",
+        "worse.json: This is no JSON",
+        "dir.json cannot be read: Is a directory. Check the path and its rights.",
+        "is called one too",
+        "no module no",
+    ):
         assert part in expected
     assert find_workflows(tmp_path / "nowhere", []) == LoadedWorkflows()
-
-
-def test_a_python_file_without_a_workflow_is_loaded_and_is_none(tmp_path: Path) -> None:
-    path = written(tmp_path, "other.py", "def helper(): ...\n")
-    assert find_workflows(tmp_path, []) == LoadedWorkflows(others=(str(path),))
-
-
-def test_a_number_alone_is_when_it_closes() -> None:
-    workflow = Workflow(graph=GRAPH, expectations={"max_silence": 2, "turn_within": {"warn": 1}})
-    assert workflow.within()["max_silence"] == Within(close=2_000)
-    assert workflow.within()["turn_within"] == Within(warn=1_000), "what is set replaces the default whole"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Workflow(graph='x')", "`graph` is a str; it must be a TransitionGraph"),
-        ("Workflow(graph=G, context=5)", "`context` must be a dict"),
-        ("Workflow(graph=G, expectations=[1])", "`expectations` must be a dict"),
-        ("Workflow(graph=G, participants=5)", "`participants` must be a list"),
-        ("Workflow(graph=G, participants={'a', 'b'})", "`participants` must be a list"),
-        ("TransitionGraph('a', [('a', 'b')])", "transitions[0] is a tuple; it must be a Transition"),
-        ("TransitionGraph(None, G.transitions)", "initial_speaker must be the name"),
-        ("TransitionGraph('a', [Transition(FromSpeaker(['a']), AgentTarget(['b']))])", "agent_id is ['b']; it must be"),
-        ("TransitionGraph('a', [Transition(Not([FromSpeaker('a')]), AgentTarget('b'))])", "is no condition but list"),
-    ],
-)
-def test_what_python_lets_pass_is_a_fault_and_no_crash(tmp_path: Path, text: str, expected: str) -> None:
-    head = "from tenex.workflows.speakers import *\nG = TransitionGraph.sequence(['a', 'b'])\n"
-    assert expected in faults_of(written(tmp_path, "x.py", f"{head}workflow = {text}\n"))
-
-
-OWN = """
-from dataclasses import dataclass
-from typing import ClassVar
-from tenex.workflows.speakers import *
-
-@register_condition
-@dataclass(frozen=True, slots=True)
-class Mentions:
-    name: ClassVar[str] = "own_of_test_definitions"
-    def evaluate(self, state, envelope): return True
-
-workflow = TransitionGraph("a", [Transition(Mentions(), AgentTarget("b"))])
-"""
-
-
-def test_two_files_that_register_one_name_are_a_fault_of_the_one_that_lost_it(tmp_path: Path) -> None:
-    written(tmp_path, "first.py", OWN)
-    written(tmp_path, "second.py", OWN)
-    read = find_workflows(tmp_path, [])
-    (expected,) = read.faults
-    assert [one.slug for one in read.found] == ["second"]
-    assert expected.startswith(f"{tmp_path / 'first.py'}: ")
-    assert "registers another class under a name" in expected
 
 
 CONDITIONS = """
@@ -271,7 +223,6 @@ class Late:
     def evaluate(self, state, envelope): return True
 """
 USES = """
-from {where} import Late
 from tenex.workflows.speakers import AgentTarget, Transition, TransitionGraph
 graph = TransitionGraph("a", [Transition(Late(), AgentTarget("b"))])
 """
@@ -287,33 +238,35 @@ graph = TransitionGraph.from_dict(tomllib.loads({NAMES_LATE!r}))
 
 @pytest.mark.usefixtures("fresh_default")
 @pytest.mark.parametrize("name", ["a_conditions", "z_conditions"])
-def test_a_file_that_only_registers_conditions_serves_the_others_in_any_order(tmp_path: Path, name: str) -> None:
-    written(tmp_path, f"{name}.py", CONDITIONS)
-    written(tmp_path, "imports.py", USES.format(where=name))
+def test_a_file_of_conditions_serves_the_others_in_any_order_and_is_read_again(tmp_path: Path, name: str) -> None:
+    written(tmp_path, "imports.py", f"from {name} import Late\n{USES}")
     written(tmp_path, "names.toml", NAMES_LATE)
     written(tmp_path, "reads.py", READS)
-    for _ in range(2):  # as at a start, and at a reload
+    for verdict in (True, False):  # as at a start, and at a reload
+        written(tmp_path, f"{name}.py", CONDITIONS.replace("return True", f"return {verdict}"))
         read = find_workflows(tmp_path, [])
         assert read.faults == ()
         assert [one.slug for one in read.found] == ["imports", "names", "reads"]
         assert read.others == (str(tmp_path / f"{name}.py"),)
+        imports: Any = read.found[0].workflow
+        assert imports.graph.transitions[0].when.evaluate(None, None) is verdict
 
 
 @pytest.mark.usefixtures("fresh_default")
-def test_a_changed_file_of_conditions_is_read_again_by_those_that_import_it(tmp_path: Path) -> None:
-    written(tmp_path, "conditions.py", CONDITIONS)
-    written(tmp_path, "imports.py", USES.format(where="conditions"))
-    find_workflows(tmp_path, [])
-    written(tmp_path, "conditions.py", CONDITIONS.replace("return True", "return False"))
-    (found,) = find_workflows(tmp_path, []).found
-    assert isinstance(found.workflow, Workflow)
-    assert not found.workflow.graph.transitions[0].when.evaluate(None, None)  # type: ignore[arg-type]
+def test_two_files_that_register_one_name_are_a_fault_of_the_one_that_lost_it(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        written(tmp_path, f"{name}.py", CONDITIONS + USES)
+    read = find_workflows(tmp_path, [])
+    (expected,) = read.faults
+    assert [one.slug for one in read.found] == ["second"]
+    assert expected.startswith(f"{tmp_path / 'first.py'}: ")
+    assert "registers another class under a name" in expected
 
 
 @pytest.mark.usefixtures("fresh_default")
 def test_conditions_come_from_packages_too(tmp_path: Path, package: Path) -> None:
     written(package, "conditions.py", CONDITIONS)
-    written(package, "flows.py", USES.format(where=".conditions"))
+    written(package, "flows.py", f"from .conditions import Late\n{USES}")
     folder = tmp_path / "workflows"
     folder.mkdir()
     written(folder, "names.toml", NAMES_LATE)
@@ -326,7 +279,7 @@ def test_conditions_come_from_packages_too(tmp_path: Path, package: Path) -> Non
 
 def test_a_fault_in_an_imported_file_is_reported_of_both_files(tmp_path: Path) -> None:
     written(tmp_path, "conditions.py", "1 / 0")
-    written(tmp_path, "imports.py", USES.format(where="conditions"))
+    written(tmp_path, "imports.py", f"from conditions import Late\n{USES}")
     read = find_workflows(tmp_path, [])
     assert [one.slug for one in read.disabled] == ["conditions", "imports"]
     assert all("conditions.py: it failed while it was loaded: line 1: ZeroDivision" in one for one in read.faults)
@@ -366,10 +319,3 @@ def test_the_line_of_the_documents_is_a_round_robin(tmp_path: Path) -> None:
     (text,) = re.findall(r"```toml\n(round_robin.*?)```", page, re.DOTALL)
     found = workflow_of(written(tmp_path, "one.toml", text))
     assert found.everybody == ("planner", "executor", "security-expert")
-
-
-def test_a_workflow_that_is_named_twice_is_one(tmp_path: Path) -> None:
-    path = written(tmp_path, "one.json", GRAPH.dumps())
-    read = find_workflows(tmp_path, [str(path), "no.such:thing", "no.such:thing"])
-    assert [one.slug for one in read.found] == ["one"]
-    assert [one.slug for one in read.disabled] == ["thing"]

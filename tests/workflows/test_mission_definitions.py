@@ -1,22 +1,19 @@
 """A module with a mission is a workflow: how it begins of a message, what it needs, and every fault by name."""
 
 import dataclasses
+import itertools
 import os
-import re
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import PublicKey, Slug
-from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
 from tenex.workflows.speakers.definitions import find_workflows, read_workflow
-from tests.fakes.virtual import VirtualClock, run
 
-from .mission_kit import EXAMPLE, ROOT, alone
+from .mission_kit import EXAMPLE, alone, documented, play
 
 HEAD = '''"""Counts things.
 
@@ -193,26 +190,12 @@ def test_a_dataclass_is_a_state_like_any_other_and_none_begins_of_any_text() -> 
         begins("words alone")
 
 
-@dataclasses.dataclass
-class Uses(BaseNode[None, Any, None]):
-    office: Dependency[Any]
-
-    async def run(self, ctx: GraphRunContext[None, Any]) -> End[None]:
-        return End(None)
-
-
 def test_dependencies_are_made_again_each_time_with_the_workspace_where_they_want_it(tmp_path: Path) -> None:
-    made: list[Any] = []
-
-    def plain() -> int:
-        made.append(None)
-        return len(made)
-
-    graph: Any = Graph(nodes=(Uses,))
-    make = MissionWorkflow(graph=graph, deps=plain).make_deps(tmp_path)
+    made = itertools.count(1)
+    make = MissionWorkflow(graph=alone(), deps=lambda: next(made)).make_deps(tmp_path)
     assert [make(), make()] == [1, 2]
-    assert MissionWorkflow(graph=graph, deps=lambda workspace: workspace).make_deps(tmp_path)() == tmp_path
-    assert MissionWorkflow(graph=graph).make_deps(tmp_path)() is None
+    assert MissionWorkflow(graph=alone(), deps=lambda workspace: workspace).make_deps(tmp_path)() == tmp_path
+    assert MissionWorkflow(graph=alone()).make_deps(tmp_path)() is None
 
 
 def test_the_shipped_mission_begins_of_its_topic(tmp_path: Path) -> None:
@@ -223,18 +206,10 @@ def test_the_shipped_mission_begins_of_its_topic(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_documents_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "workflows.md").read_text()
-    (code,) = re.findall(r"```python\n(\"\"\"Finds.*?)```", page, re.DOTALL)
-    mission = mission_of(written(tmp_path, code, "digest.py"))
+    mission = mission_of(written(tmp_path, documented("Finds"), "digest.py"))
     (tmp_path / "a.md").write_text("of apples")
-    begins = Starting(Slug("digest"), mission)("@digest apples")
-
-    async def main() -> Any:
-        state = mission.graph.load_state(begins.state)
-        deps = mission.make_deps(tmp_path)()
-        return await mission.graph.run(mission.graph.first(), state=state, deps=deps, clock=VirtualClock())
-
-    result = run(main)
+    state = mission.graph.load_state(Starting(Slug("digest"), mission)("@digest apples").state)
+    result = play(mission.graph, state=state, deps=mission.make_deps(tmp_path)())
     assert result.output == "1 notes are in digest.md"
     assert result.state.phases_completed == ["find", "write"]
     assert (tmp_path / "digest.md").read_text() == "a.md"

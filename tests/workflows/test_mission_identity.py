@@ -1,7 +1,6 @@
 """Each run of a mission is one of its own, and works with the dependencies it was handed."""
 
 import asyncio
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ from tenex.operations.mission_folder import mission_folder
 from tenex.workflows.loading import load_script
 from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
-from tests.fakes.virtual import VirtualClock, run
 
-from .mission_kit import ROOT, Journals, alone
+from .mission_kit import Journals, alone, documented, play
 
 
 class Order(BaseModel):
@@ -66,12 +64,8 @@ GRAPH: Graph[Order, Office, Any] = Graph(nodes=(Take, Pack), state_type=Order, n
 
 def order(clerk: str | None, deps: Office | None = None, item: str = "tea", **more: Any) -> Any:
     """Run a mission whose first node is handed a clerk."""
-
-    async def main() -> Any:
-        start, state = Take(clerk=clerk), Order(mission_id="", item=item)  # type: ignore[arg-type]
-        return await GRAPH.run(start, state=state, deps=deps, clock=VirtualClock(), **more)  # type: ignore[arg-type]
-
-    return run(main)
+    start = Take(clerk=clerk)  # type: ignore[arg-type]
+    return play(GRAPH, start, state=Order(mission_id="", item=item), deps=deps, **more)
 
 
 def test_a_node_works_with_what_it_was_handed_and_else_with_what_the_run_has() -> None:
@@ -84,10 +78,8 @@ def test_after_a_restart_a_node_works_with_what_the_run_has() -> None:
     journal = Journals()
     journal.at = (3, "after")
     with pytest.raises(Exception, match="died"):
-        order("I choose", Office(), journal=journal, mission="tuesday")
-    journal.at = None
-    result = order("I choose", Office(), journal=journal, mission="tuesday")
-    assert result.output.endswith("packed by the office's")
+        order("I choose", Office(), journal=journal)
+    assert order("I choose", Office(), journal=journal).output.endswith("packed by the office's")
 
 
 def test_what_nothing_gives_pauses_the_mission_with_a_sentence() -> None:
@@ -95,7 +87,7 @@ def test_what_nothing_gives_pauses_the_mission_with_a_sentence() -> None:
     assert (result.outcome, result.error) == ("paused", "Take.clerk: the dependencies of this run have no clerk")
 
 
-def test_two_runs_share_no_identity_no_journal_and_no_key(tmp_path: Any) -> None:
+def test_two_runs_share_no_identity_no_journal_and_no_key(tmp_path: Path) -> None:
     async def main() -> list[Any]:
         async with mission_folder(tmp_path) as journal:
             return [
@@ -105,21 +97,15 @@ def test_two_runs_share_no_identity_no_journal_and_no_key(tmp_path: Any) -> None
 
     results = asyncio.run(main())
     assert [result.output.partition(",")[0] for result in results] == ["tea", "tea", "salt"]
-    for values in (
-        [result.state.mission_id for result in results],
-        [result.state.keys[0] for result in results],
-        [result.mission for result in results],
-    ):
-        assert len(set(values)) == 3
-        assert all(values)
+    for found in zip(*((one.state.mission_id, one.state.keys[0], one.mission) for one in results), strict=True):
+        assert len(set(found) - {""}) == 3
 
 
 def test_a_named_mission_goes_on_and_gives_its_result_again() -> None:
     journal = Journals()
-    first = order("a", Office(), journal=journal)
-    again = order("b", Office(), "salt", journal=journal, mission=first.mission)
+    first, again = order("a", Office(), journal=journal), order("b", Office(), "salt", journal=journal)
     assert (again.output, again.state.mission_id) == (first.output, first.state.mission_id)
-    assert first.state.mission_id == GRAPH.mission_id(first.mission)
+    assert first.state.mission_id == GRAPH.mission_id("main")
 
 
 def test_a_message_is_never_taken_for_the_id_of_a_mission() -> None:
@@ -138,28 +124,17 @@ def test_a_beginning_that_hands_a_dependency_is_refused() -> None:
 
 
 def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(
-        r'```python\n("""Runs two missions.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
-    )
-    (tmp_path / "letters.py").write_text(code)
-    module = load_script(tmp_path / "letters.py", "documents")
-    asyncio.run(module.main(tmp_path / "journal"))
+    (tmp_path / "letters.py").write_text(documented("Runs two missions"))
+    asyncio.run(load_script(tmp_path / "letters.py", "documents").main(tmp_path / "journal"))
     assert capsys.readouterr().out.splitlines() == [
         "Dear Ada, signed by the office of Ada to Ada True",
         "Dear Bo, signed by the office of Bo to Bo True",
     ]
 
 
-@dataclass
-class Asks(BaseNode[None, None, str]):
-    async def run(self, ctx: GraphRunContext[None, None]) -> End[str]:
-        return End((await ctx.ask("planner", "Plan it")).text)
-
-
 def test_without_a_daemon_nothing_is_asked_by_name() -> None:
-    async def main() -> Any:
-        graph: Graph[None, None, str] = Graph(nodes=(Asks,))
-        return await graph.run(Asks(), clock=VirtualClock())
+    async def asks(ctx: Any) -> None:
+        await ctx.ask("planner", "Plan it")
 
-    result = run(main)
+    result = play(alone(asks))
     assert (result.outcome, "Without a daemon nothing can be asked by name" in result.error) == ("failed", True)

@@ -1,8 +1,8 @@
 """The shipped mission of five phases: it runs whole, and every edge to the end is driven."""
 
+import dataclasses
 import itertools
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,12 @@ from .mission_kit import competition, example, play
 from .pages import agent_k
 
 
-def lead(folder: Path, change: Callable[[Any], None] = lambda deps: None, **state: Any) -> Any:
-    """Run the mission on a folder, with other dependencies where a test changes them."""
+def lead(folder: Path, deps: dict[str, Any] | None = None, **state: Any) -> Any:
+    """Run the mission on a folder, with other dependencies where a test has them."""
     mission = example()
-    deps = mission.offline(folder)
-    change(deps)
+    given = dataclasses.replace(mission.offline(folder), **(deps or {}))
     begins = mission.MissionState(mission_id="m", **{"topic": "curve", **state})
-    return play(mission.graph, state=begins, deps=deps)
+    return play(mission.graph, state=begins, deps=given)
 
 
 def test_it_goes_through_all_five_phases_and_hands_in(tmp_path: Path) -> None:
@@ -40,36 +39,23 @@ class Silent:
     async def write(self, *_: Any) -> str:
         return self.code
 
-    async def vary(self, *_: Any) -> str:
-        return self.code
-
-
-def _no_study(deps: Any) -> None:
-    deps.scientist_agent = Silent()
-
-
-def _no_code(deps: Any) -> None:
-    deps.evolver_agent = Silent("import os")
-
-
-def _no_better(deps: Any) -> None:
-    deps.evolver_agent = Silent("1.0 * x")
+    vary = write
 
 
 @pytest.mark.parametrize(
-    ("change", "state", "phase", "reason"),
+    ("deps", "state", "phase", "reason"),
     [
-        (lambda deps: None, {"topic": "chess"}, "discovery", "no competition is about 'chess'"),
-        (lambda deps: None, {"competition_id": "ghost"}, "discovery", "no competition"),
-        (_no_study, {}, "research", "nothing could be learned"),
-        (_no_code, {}, "prototype", "does not run"),
-        (_no_better, {}, "evolution", "nothing better"),
+        ({}, {"topic": "chess"}, "discovery", "no competition is about 'chess'"),
+        ({}, {"competition_id": "ghost"}, "discovery", "no competition"),
+        ({"scientist_agent": Silent()}, {}, "research", "nothing could be learned"),
+        ({"evolver_agent": Silent("import os")}, {}, "prototype", "does not run"),
+        ({"evolver_agent": Silent("1.0 * x")}, {}, "evolution", "nothing better"),
     ],
 )
 def test_every_phase_may_end_it_with_a_reason(
-    tmp_path: Path, change: Callable[[Any], None], state: dict[str, Any], phase: str, reason: str
+    tmp_path: Path, deps: dict[str, Any], state: dict[str, Any], phase: str, reason: str
 ) -> None:
-    result = lead(competition(tmp_path / "p"), change, **state)
+    result = lead(competition(tmp_path / "p"), deps, **state)
     assert not result.output.success
     assert reason in result.output.reason
     assert result.state.current_phase == phase

@@ -20,20 +20,13 @@ from tenex.core.messages import ModelStep, Usage
 from tenex.core.signals import NodeFailed
 from tenex.store.stats import Stats
 from tenex.workflows.agents import BaseAgent
-from tenex.workflows.missions import (
-    BaseNode,
-    End,
-    Graph,
-    GraphRunContext,
-    NodeError,
-    durable,
-)
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, NodeError, durable
 from tenex.workflows.missions.runner import NodeRunner
 from tests.fakes.python_agents import ScriptedModel, script
 from tests.fakes.virtual import VirtualClock, run
 
 from . import mission_kit as kit
-from .mission_kit import Journals
+from .mission_kit import Journals, Mute
 
 
 class Ledger(BaseModel):
@@ -46,20 +39,15 @@ class Ledger(BaseModel):
     phases_completed: list[str] = []
 
 
-@dataclass
-class Office:
-    writer: Any = None
+Ctx = GraphRunContext[Ledger, None]
+Node = BaseNode[Ledger, None, Any]
 
 
-Ctx = GraphRunContext[Ledger, Office]
-Node = BaseNode[Ledger, Office, Any]
-
-
-def alone(body: Any, **policy: Any) -> Graph[Ledger, Office, Any]:
+def alone(body: Any, **policy: Any) -> Graph[Ledger, None, Any]:
     return kit.alone(body, Ledger, **policy)
 
 
-def play(graph: Graph[Ledger, Office, Any], journal: Journals | None = None, **more: Any) -> Any:
+def play(graph: Graph[Ledger, None, Any], journal: Journals | None = None, **more: Any) -> Any:
     return kit.play(graph, journal=journal, **{"state": Ledger(), **more})
 
 
@@ -113,25 +101,19 @@ def test_retries_are_bounded_and_waits_come_from_the_table_or_the_error(asked: f
         _ = result.output
 
 
-def test_a_read_step_that_failed_runs_again_and_a_once_step_never() -> None:
-    calls: list[str] = []
+@pytest.mark.parametrize(("replay", "tries"), [("read", 3), ("once", 1)])
+def test_a_read_step_that_failed_runs_again_and_a_once_step_never(replay: Any, tries: int) -> None:
+    calls: list[None] = []
 
-    def breaks(name: str) -> None:
-        calls.append(name)
+    def breaks() -> None:
+        calls.append(None)
         raise TimeoutError("slow")
 
-    async def reads(ctx: Ctx) -> None:
-        await ctx.step("read", breaks, "read", replay="read")
+    async def body(ctx: Ctx) -> None:
+        await ctx.step("act", breaks, replay=replay)
 
-    assert play(alone(reads, retries=2)).kind == "TimeoutError"
-    assert calls == ["read"] * 3
-
-    async def pays(ctx: Ctx) -> None:
-        await ctx.step("pay", breaks, "pay")
-
-    calls.clear()
-    assert play(alone(pays, retries=2)).kind == "TimeoutError"
-    assert calls == ["pay"]
+    assert play(alone(body, retries=2)).kind == "TimeoutError"
+    assert len(calls) == tries
 
 
 def test_a_step_fails_with_the_same_error_the_first_time_and_after() -> None:
@@ -182,38 +164,36 @@ def test_a_durable_function_is_a_step_in_a_node_and_itself_elsewhere() -> None:
             raise ConnectionError("down")
         return found
 
-    assert play(alone(body)).output == 8
-    assert calls == [4]
-    assert asyncio.run(double(1)) == 2
+    assert (play(alone(body)).output, asyncio.run(double(1))) == (8, 2)
+    assert calls == [4, 1]
 
 
-def test_a_step_in_a_step_and_one_after_the_end_are_refused() -> None:
+def test_a_step_in_a_step_is_refused() -> None:
     async def body(ctx: Ctx) -> None:
         await ctx.step("outer", lambda: ctx.step("inner", int))
 
     result = play(alone(body))
     assert (result.outcome, result.kind) == ("failed", "WorkflowError")
     assert "The step inner is within the step outer" in result.error
-    late: list[BaseException] = []
 
-    async def orphan(ctx: Ctx) -> None:
-        async def later() -> None:
-            await asyncio.sleep(5)
-            try:
-                await ctx.step("late", int)
-            except WorkflowError as error:
-                late.append(error)
 
-        ctx.deps.writer.append(asyncio.create_task(later()))
-
+def test_a_step_after_the_end_is_refused() -> None:
     async def main() -> None:
-        graph, tasks = alone(orphan), []  # type: ignore[var-annotated]
-        start = graph.first()
-        await graph.run(start, state=Ledger(), deps=Office(writer=tasks), clock=VirtualClock())
-        await asyncio.gather(*tasks)
+        tasks: list[asyncio.Task[Any]] = []
+
+        async def orphan(ctx: Ctx) -> None:
+            async def later() -> None:
+                await asyncio.sleep(5)
+                await ctx.step("late", int)
+
+            tasks.append(asyncio.create_task(later()))
+
+        graph = alone(orphan)
+        await graph.run(graph.first(), state=Ledger(), clock=VirtualClock())
+        with pytest.raises(WorkflowError, match="after its node had ended"):
+            await tasks[0]
 
     run(main)
-    assert "after its node had ended" in str(late[0])
 
 
 def test_a_result_without_a_type_must_come_back_as_it_was() -> None:
@@ -231,13 +211,14 @@ def test_a_result_without_a_type_must_come_back_as_it_was() -> None:
     assert play(alone(typed)).output == ["tuple", 2]
 
 
-def test_a_timeout_fires_and_cuts_off_what_runs() -> None:
-    ended: list[str] = []
+def test_a_timeout_fires_and_cuts_off_what_runs_and_what_that_had_spent_is_booked_once() -> None:
+    journal, ended = Journals(), list[str]()
 
     @dataclass
     class Slow(Node, timeout=10, on_error="Repair"):
         async def run(self, ctx: Ctx) -> "Repair":
             async def forever() -> None:
+                ctx.spend("own:client", input_tokens=60)
                 try:
                     await asyncio.sleep(3_600)
                 finally:
@@ -252,10 +233,26 @@ def test_a_timeout_fires_and_cuts_off_what_runs() -> None:
 
         async def run(self, ctx: Ctx) -> End[Any]:
             assert self.error is not None
+            await asyncio.sleep(1)
             return End([self.error.node, self.error.kind, self.error.attempts])
 
-    assert play(Graph(nodes=(Slow, Repair), state_type=Ledger)).output == ["Slow", "TimedOut", 1]
+    assert play(Graph(nodes=(Slow, Repair), state_type=Ledger), journal).output == ["Slow", "TimedOut", 1]
     assert ended == ["after 10 s"]
+    assert spendings(journal) == [("own:client", 60)]
+
+
+def test_what_was_spent_when_the_time_of_the_last_node_was_up_is_booked_once() -> None:
+    journal = Journals()
+
+    async def ask(ctx: Ctx) -> None:
+        ctx.spend("own:client", input_tokens=60)
+        await asyncio.sleep(100)
+
+    async def body(ctx: Ctx) -> None:
+        await ctx.step("ask", ask, ctx)
+
+    assert play(alone(body, timeout=5), journal).outcome == "failed"
+    assert spendings(journal) == [("own:client", 60)]
 
 
 def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
@@ -263,8 +260,9 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
     class One(Node):
         kind: str = ""
 
-        async def run(self, ctx: Ctx) -> "Two | End[Any]":
-            answers: dict[str, Any] = {"self": self, "class": Two, "none": None, "text": "Two"}
+        async def run(self, ctx: Ctx) -> "Two":
+            answers: dict[str, Any] = {"self": self, "end": End(None), "class": Two, "none": None, "text": "Two"}
+            ctx.state.notes.append("not kept")
             return answers[self.kind]  # type: ignore[no-any-return]
 
     @dataclass
@@ -272,36 +270,57 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
         async def run(self, ctx: Ctx) -> End[Any]:
             return End(None)
 
-    graph: Graph[Ledger, Office, Any] = Graph(nodes=(One, Two), state_type=Ledger)
+    graph: Graph[Ledger, None, Any] = Graph(nodes=(One, Two), state_type=Ledger)
     for kind, words in {
-        "self": "One cannot be followed by One; it may be followed by: Two, END.",
-        "class": "One returned the class Two; it may return an instance of: Two, END.",
-        "none": "One returned a NoneType; it may return an instance of: Two, END.",
-        "text": "One returned a str; it may return an instance of: Two, END.",
+        "self": "One cannot be followed by One; it may be followed by: Two.",
+        "end": "One cannot be followed by END; it may be followed by: Two.",
+        "class": "One returned the class Two; it may return an instance of: Two.",
+        "none": "One returned a NoneType; it may return an instance of: Two.",
+        "text": "One returned a str; it may return an instance of: Two.",
     }.items():
         result = play(graph, start=One(kind=kind))
-        assert (result.outcome, result.error) == ("failed", f"One: {words}")
+        assert (result.outcome, result.error, result.state.notes) == ("failed", f"One: {words}", [])
 
 
-@pytest.mark.parametrize("where", ["node", "step", "dependencies"])
-def test_code_that_exits_fails_its_node_and_not_the_process(where: str) -> None:
-    """A command line within a node would otherwise end the daemon at each start."""
-
-    def leave() -> None:
-        sys.exit(3)
+@pytest.mark.parametrize("is_step", [False, True])
+def test_an_error_without_words_fails_its_node(is_step: bool) -> None:
+    def mute() -> None:
+        raise Mute
 
     async def body(ctx: Ctx) -> None:
-        match where:
-            case "node":
-                leave()
-            case "step":
-                await ctx.step("leave", leave)
+        if is_step:
+            await ctx.step("mute", mute)
+        mute()
 
-    graph = alone(body)
-    if where != "dependencies":
-        result = play(graph)
-        assert (result.kind, "3" in result.error) == ("SystemExit", True)
-        return
+    result = play(alone(body))
+    assert (result.outcome, result.kind, "Mute" in result.error) == ("failed", "Mute", True)
+
+
+def test_the_reason_of_a_pause_is_a_text_that_users_can_read() -> None:
+    async def body(ctx: Ctx) -> None:
+        await ctx.pause(reason)
+
+    reason: Any = 404
+    assert play(alone(body)).kind == "WorkflowError"
+    reason = "wait " * 10_000
+    assert len(play(alone(body)).error) == 2_000
+
+
+@pytest.mark.parametrize("is_step", [False, True])
+def test_code_that_exits_fails_its_node_and_not_the_process(is_step: bool) -> None:
+    """A command line within a node would otherwise end the daemon at each start."""
+
+    async def body(ctx: Ctx) -> None:
+        if is_step:
+            await ctx.step("leave", sys.exit, 3)
+        sys.exit(3)
+
+    result = play(alone(body))
+    assert (result.kind, "3" in result.error) == ("SystemExit", True)
+
+
+def test_dependencies_that_exit_are_a_failure_too() -> None:
+    graph = alone(kit.idle)
     effect = NodeRun(
         key=Key(Work.NODE, 1),
         conversation=ConversationId("c"),
@@ -312,7 +331,7 @@ def test_code_that_exits_fails_its_node_and_not_the_process(where: str) -> None:
         steps={},
         attempt=0,
     )
-    failed = run(NodeRunner({graph.name: (graph, leave)}).prepare(effect, lambda _: None))
+    failed = run(NodeRunner({graph.name: (graph, lambda: sys.exit(3))}).prepare(effect, lambda _: None))
     assert isinstance(failed, NodeFailed)
     assert (failed.kind, "3" in failed.message) == ("DeserializationError", True)
 
@@ -361,6 +380,31 @@ def answers(cost: int) -> ScriptedModel:
 
 def spendings(journal: Journals) -> list[tuple[str, int]]:
     return [(one.model, one.usage.input_tokens) for one in journal.records() if isinstance(one, r.MissionUsageRecorded)]
+
+
+@pytest.mark.parametrize(
+    ("cost", "name"),
+    [
+        ({"cost_usd": math.nan}, "cost_usd"),
+        ({"cost_usd": -1}, "cost_usd"),
+        ({"cost_usd": "much"}, "cost_usd"),
+        ({"cost_usd": True}, "cost_usd"),
+        ({"model": None}, "model"),
+        ({"output_tokens": 1.5}, "output_tokens"),
+        ({"input_tokens": -1}, "input_tokens"),
+    ],
+)
+def test_a_cost_that_is_none_fails_the_node_that_reported_it(cost: Any, name: str) -> None:
+    """A sum with one that is no number would never reach a limit; one that cannot be stored would end the process."""
+    journal = Journals()
+
+    async def body(ctx: Ctx) -> None:
+        ctx.spend(**{"model": "own:client", **cost})
+
+    result = play(alone(body), journal)
+    assert (result.outcome, result.kind) == ("failed", "WorkflowError")
+    assert f"`{name}`" in result.error
+    assert spendings(journal) == []
 
 
 def test_what_a_nodes_models_cost_is_counted_in_a_step_beside_one_and_in_a_mission_within() -> None:

@@ -1,7 +1,6 @@
 """Agents written in Python, run by themselves: the pages of pyagentic, rewritten, on a scripted model."""
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ from tenex.core import records as r
 from tenex.core.errors import (
     AppendFailed,
     ConfigurationError,
+    InternalError,
     ModelUnavailable,
     SerializationError,
     UsageError,
@@ -25,7 +25,7 @@ from tenex.workflows.agents.definition import ask_now, program
 from tests.fakes.python_agents import ScriptedModel, calls, manages, researches, results, script
 from tests.workflows.pages.research_agent import ResearchAgent
 
-from .mission_kit import Journals
+from .mission_kit import Journals, Mute
 from .pages import project_agent
 
 
@@ -197,9 +197,9 @@ def test_a_pair_is_a_trigger_that_asks_its_condition() -> None:
 @pytest.mark.parametrize(
     ("words", "reported", "renewed"),
     [
-        ("{{ done|length }} done", ["0 done", "2 done", "2 done", "3 done"], 2),
-        ("{{ state.done|length }} done", ["0 done", "2 done", "2 done", "3 done"], 2),
-        ("Work. {{ phase }}", ["Work."] * 4, 0),
+        ("{{ done|length }} done", ["0 done", "2 done", "2 done"], 1),
+        ("{{ state.done|length }} done", ["0 done", "2 done", "2 done"], 1),
+        ("Work. {{ phase }}", ["Work."] * 3, 0),
     ],
 )
 def test_words_that_show_state_are_reported_as_it_is_when_the_model_is_asked(
@@ -210,19 +210,34 @@ def test_words_that_show_state_are_reported_as_it_is_when_the_model_is_asked(
         done: State[list[str]] = State(default_factory=list)
 
         @tool("Keep")
-        def keep(self, what: str) -> None:
-            self.done.append(what)
+        def keep(self, *, what: str = "") -> None:
+            self.done += [what] if what else []
 
-        @tool("Look")
-        def look(self) -> str:
-            return str(self.done)
-
-    one, two = calls("keep", what="a"), calls("keep", what="b")
-    both = dataclasses.replace(one, calls=(*one.calls, *two.calls))
-    model, journal = ScriptedModel(script(both, "", calls("look"), calls("keep", what="c"), "Done.")), Journals()
+    both = ModelStep(calls=(*calls("keep", what="a").calls, *calls("keep", what="b").calls), model="script")
+    model, journal = ScriptedModel(script(both, "", calls("keep"), "Done.")), Journals()
     ran(Counting(model=model, journal=journal))
     assert [request.system for request in model.asked] == reported
     assert len(kept(journal, r.PromptRerendered)) == renewed
+
+
+def test_1_1_b_one_evaluation_is_one_change_and_the_tools_of_each_phase_are_offered() -> None:
+    class Hasty(BaseAgent):
+        __system_message__ = "You work."
+        ready: State[bool] = State(default=False)
+        phases = [("a", "b", lambda self: self.ready), ("b", "c", lambda self: self.ready)]
+
+        @tool("Go", phases=["a"])
+        def go(self) -> None:
+            self.ready = True
+
+        @tool("Look", phases=["b"])
+        def look(self) -> None:
+            """Do nothing."""
+
+    model, journal = ScriptedModel(script(calls("go"), "Done.")), Journals()
+    ran(Hasty(model=model, journal=journal))
+    assert model.tools == [["go"], ["look"]]
+    assert [(one.source, one.target) for one in kept(journal, r.AgentPhaseChanged)] == [("a", "b"), ("b", "c")]
 
 
 def test_a_trigger_within_a_call_is_the_move_of_that_call() -> None:
@@ -277,6 +292,11 @@ class Worker(BaseAgent):
         self.done.append("half")
         raise ValueError("the paper is out")
 
+    @tool("Cannot state why it failed")
+    def mute(self) -> None:
+        self.done.append("half")
+        raise Mute
+
     @tool("Never ends", timeout=0.05)
     def hang(self) -> None:
         self.done.append("late")
@@ -304,6 +324,7 @@ class Worker(BaseAgent):
     ("call", "reported"),
     [
         (calls("fail"), "fail failed: ValueError: the paper is out"),
+        (calls("mute"), "mute failed: Mute"),
         (calls("hang"), "hang did not end within 0.05 s"),
         (calls("wait"), "wait did not end within 0.05 s"),
         (calls("spoil"), "spoil left the state invalid"),
@@ -320,6 +341,27 @@ def test_a_call_that_goes_wrong_is_a_failed_result_and_changes_nothing(call: Mod
     assert not result.ok
     assert reported in result.content
     assert agent.done == []
+
+
+def test_a_call_no_one_offered_does_not_end_an_agent_that_is_by_itself() -> None:
+    """A model may name `finish`, which it knows from elsewhere; the talk with the caller has no such end."""
+    for call in (calls("finish", summary="bye"), calls("handoff", target="person"), calls("delete_context", key="a")):
+        journal, name = Journals(), call.calls[0].tool
+        agent = Worker(model=ScriptedModel(script(call, "Done.")), journal=journal)
+        assert [asyncio.run(agent.run(words)).final_output for words in ("One", "Two")] == ["Done.", "Done."]
+        refused = [one.sentence for one in journal.records() if isinstance(one, r.ToolCallRejected)]
+        assert [sentence.startswith(f"There is no tool {name}.") for sentence in refused] == [True, True]
+
+
+def test_work_that_dies_ends_the_run_and_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*_: Any, **__: Any) -> Any:
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no such character")
+
+    monkeypatch.setattr("tenex.workflows.agents.invoke.log.error", dies)
+    monkeypatch.setattr("tenex.runtime.executors.log.exception", dies)
+    agent = Worker(model=ScriptedModel(script(calls("fail"), "It failed.")))
+    with pytest.raises(InternalError, match="UnicodeEncodeError"):
+        asyncio.run(asyncio.wait_for(agent.run("Try"), 20))
 
 
 def test_a_tool_is_offered_with_the_schema_of_its_annotations() -> None:

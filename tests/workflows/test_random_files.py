@@ -1,18 +1,16 @@
 """Random graphs as AG2's users write them, and broken ones: each is usable, or disabled with a message."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenex.configuration.workflows import load_workflows
+from tenex.configuration.workflows import faults_here
 from tenex.core.ids import Slug
 from tenex.core.workflow.rounds import Envelope, Refused
 from tenex.core.workflow.speakers import fold
-from tenex.settings import load, resolve_paths
-from tenex.workflows.speakers.definitions import LoadedWorkflows
+from tenex.workflows.speakers.definitions import find_workflows
 from tenex.workflows.speakers.workflow import Workflow
 
 from .sessions import NAMES, STRANGER, graphs
@@ -51,18 +49,6 @@ def documents(draw: st.DrawFn) -> Any:
     return data
 
 
-def read(folder: Path, files: dict[str, str]) -> LoadedWorkflows:
-    """What a daemon makes of a folder with these files."""
-    chosen = load(None, folder, env={})
-    where = resolve_paths(chosen)
-    where.workflows.mkdir(parents=True, exist_ok=True)
-    for path in where.workflows.iterdir():
-        path.unlink()
-    for name, text in files.items():
-        (where.workflows / name).write_text(text)
-    return load_workflows(chosen, where, AGENTS)
-
-
 def played(workflow: Workflow) -> int:
     """How many rounds a usable workflow takes, up to five."""
     graph, state = workflow.graph.begin(workflow.everybody)
@@ -81,14 +67,16 @@ def test_whatever_a_file_holds_the_workflow_is_usable_or_disabled_with_a_message
     tmp_path_factory: Any, data: Any
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "random"
-    found = read(folder, {"one.json": json.dumps(data)})
-    if found.found:
-        (usable,) = found.found
+    folder.mkdir(exist_ok=True)
+    (folder / "one.json").write_text(json.dumps(data))
+    read = find_workflows(folder, []).without(lambda one: faults_here(one, AGENTS))
+    if read.found:
+        (usable,) = read.found
         assert isinstance(usable.workflow, Workflow)
-        assert not found.disabled
+        assert not read.disabled
         assert played(usable.workflow) >= 1
     else:
-        (disabled,) = found.disabled
+        (disabled,) = read.disabled
         assert disabled.slug == "one"
         assert disabled.faults
         assert all(sentence.startswith(disabled.source) for sentence in disabled.faults)

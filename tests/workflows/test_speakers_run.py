@@ -1,7 +1,6 @@
 """A graph of speakers runs in a Python process, without a daemon, with a model or a script."""
 
 import asyncio
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.operations.mission_folder import mission_folder
 from tenex.workflows.agents import BaseAgent, State, tool
+from tenex.workflows.loading import load_script
 from tenex.workflows.speakers import (
     AgentTarget,
     ContextEquals,
@@ -25,7 +25,7 @@ from tenex.workflows.speakers import (
 from tenex.workflows.speakers.runner import WorkflowResult
 from tests.fakes.scenario import reply
 
-from .mission_kit import ROOT
+from .mission_kit import documented
 
 
 class Lines:
@@ -152,10 +152,9 @@ def test_a_graph_with_faults_is_refused() -> None:
 
 
 def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r'```python\n("""Runs a graph.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL)
-    namespace: dict[str, Any] = {"__name__": "documents"}
-    exec(compile(code, "documents", "exec"), namespace)
-    asyncio.run(namespace["main"](Lines(triage=[reply("", ("dispatch", {"name": "security"})), "Security, please."])))
+    (tmp_path / "graph.py").write_text(documented("Runs a graph"))
+    model = Lines(triage=[reply("", ("dispatch", {"name": "security"})), "Security, please."])
+    asyncio.run(load_script(tmp_path / "graph.py", "documents").main(model))
     assert capsys.readouterr().out.splitlines() == [
         "person: The login page shows a stack trace",
         "triage: Security, please.",

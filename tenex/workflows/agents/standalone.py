@@ -41,7 +41,7 @@ from tenex.core.state.subagents import agent_state_of, message_to
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.workflows.local_run import CALLER, LocalRun
 from tenex.workflows.missions.nodes import spent
-from tenex.workflows.speakers.rules import RuleGraph, compiler
+from tenex.workflows.speakers.rules import TransitionGraph, compiler
 
 from .blueprint import Blueprint
 from .definition import PhasedAgent, ask_now, blueprint, program
@@ -277,7 +277,7 @@ def dialogue(slug: Slug, name: str) -> Workflow:
         name=name,
         pubkey=PublicKey(""),
         participants=(PERSON, slug),
-        graph_data=RuleGraph.round_robin((PERSON, slug)).to_dict(),
+        graph_data=TransitionGraph.round_robin((PERSON, slug)).to_dict(),
         expectations={},
         has_calls=False,
     )

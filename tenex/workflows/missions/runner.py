@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -31,8 +31,10 @@ from tenex.core.state.mission import UNKNOWN_KIND, Step
 from tenex.workflows.error_text import cut, sentence_of
 from tenex.workflows.serialization import Typed
 
-from .node_graph import NodeGraph
 from .nodes import CURRENT, METER, Answer, CostMeter, GraphRunContext, ReplayName, may_pass, retry_after
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 Post = Callable[[Signal], None]
 
@@ -59,13 +61,13 @@ class NodeRunner:
     """Runs the nodes of these graphs; `core.ports.Missions`."""
 
     def __init__(
-        self, graphs: Mapping[str, tuple[NodeGraph[Any, Any, Any], Callable[[], Any]]], ask: Ask | None = None
+        self, graphs: Mapping[str, "tuple[Graph[Any, Any, Any], Callable[[], Any]]"], ask: Ask | None = None
     ) -> None:
         """Take graphs by their names, each with what makes its dependencies for a run of a node.
 
         `ask` asks an agent or a workflow by its name; None where there is no daemon.
         """
-        self._graphs = dict(graphs)
+        self.graphs = dict(graphs)
         self.ask = ask
         self._handed: dict[str, tuple[str, Mapping[str, Any]]] = {}
         """By mission, the node that follows and the dependencies it was made with; lost with the process."""
@@ -73,10 +75,6 @@ class NodeRunner:
     def prepare(self, effect: NodeRun, post: Post) -> "NodeTaskOf":
         """The run of a node."""
         return NodeTaskOf(self, effect, post)
-
-    def graph(self, workflow: str) -> tuple[NodeGraph[Any, Any, Any], Callable[[], Any]] | None:
-        """A graph by its name, with what makes its dependencies."""
-        return self._graphs.get(workflow)
 
     def handed(self, mission: str, node: str) -> Mapping[str, Any]:
         """The dependencies that a node of a mission was made with."""
@@ -96,7 +94,7 @@ class NodeTaskOf:
 
     def __init__(self, runner: NodeRunner, effect: NodeRun, post: Post) -> None:
         self._runner = runner
-        self._known = runner.graph(effect.workflow)
+        self._known = runner.graphs.get(effect.workflow)
         self._handed = runner.handed(effect.conversation, effect.node)
         self._effect = effect
         self._post = post

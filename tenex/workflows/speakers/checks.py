@@ -7,7 +7,7 @@ its author meant: a rule that is never taken, a speaker that only a `Handoff` re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tenex.core.graph import END
 from tenex.core.workflow.conditions import (
@@ -25,9 +25,12 @@ from tenex.core.workflow.conditions import (
     TransitionTarget,
 )
 from tenex.core.workflow.speakers import UNKNOWN_SPEAKER, faults_of_participants
-from tenex.core.workflow.transitions import compiled, named_agents, parts
+from tenex.core.workflow.transitions import Transition, compiled, named_agents, parts
 
-from .rules import RuleGraph, faults_of_values
+from .registry import CONDITION, TARGET, TransitionRegistry
+
+if TYPE_CHECKING:
+    from .rules import TransitionGraph
 
 MOST_COMPARED: Final = 1_000
 """Rules that are compared with each other, which takes time by their square: more than anybody can read."""
@@ -46,7 +49,30 @@ class Findings:
         return not self.faults
 
 
-def checked(graph: RuleGraph, participants: Sequence[str] | None) -> Findings:
+def faults_of_values(graph: "TransitionGraph") -> Iterator[str]:
+    """What a graph is made of that cannot be asked or written down, each as a sentence."""
+    registry = TransitionRegistry.default()
+    speaker: object = graph.initial_speaker  # user code may not check types
+    if not isinstance(speaker, str) or not speaker:
+        yield "initial_speaker must be the name of who speaks first."
+    names: Sequence[object] = graph.participants
+    if not all(isinstance(name, str) and name for name in names):
+        yield "participants must be a list of names."
+    if graph.max_turns is not None and (isinstance(graph.max_turns, bool) or not isinstance(graph.max_turns, int)):
+        yield f"max_turns is {graph.max_turns!r}; it must be 1 or more, or left out."
+    yield from registry.faults_of(TARGET, graph.default_target, "default_target")
+    rules: Sequence[object] = graph.transitions  # as above
+    for number, rule in enumerate(rules):
+        if not isinstance(rule, Transition):
+            yield f"transitions[{number}] is a {type(rule).__name__}; it must be a Transition."
+            continue
+        yield from registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
+        yield from registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
+        if isinstance(rule.priority, bool) or not isinstance(rule.priority, int):
+            yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number."
+
+
+def checked(graph: "TransitionGraph", participants: Sequence[str] | None) -> Findings:
     """Check a graph; its speakers only where the participants are given."""
     broken = tuple(faults_of_values(graph))
     if broken:  # the rest needs parts that can be asked
@@ -67,7 +93,7 @@ def checked(graph: RuleGraph, participants: Sequence[str] | None) -> Findings:
     return Findings(tuple(faults), tuple(warnings))
 
 
-def _faults_of_speakers(graph: RuleGraph, participants: Sequence[str] | None) -> Iterator[str]:
+def _faults_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
     named = [("initial_speaker", graph.initial_speaker), *_agents(graph)]
     yield from (f"{where} is {END}, which is reserved and cannot take part." for where, name in named if name == END)
     if participants is None:
@@ -78,7 +104,7 @@ def _faults_of_speakers(graph: RuleGraph, participants: Sequence[str] | None) ->
         yield f"initial_speaker names {graph.initial_speaker!r}, who does not take part. Participants: {known}."
 
 
-def _doubts_of_speakers(graph: RuleGraph, participants: Sequence[str] | None) -> Iterator[str]:
+def _doubts_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
     """Rules that name somebody who does not take part: one never fires after them, or ends the workflow."""
     if participants is None:
         return
@@ -92,7 +118,7 @@ def _doubts_of_speakers(graph: RuleGraph, participants: Sequence[str] | None) ->
             yield f"The participant {name} is listed {times} times; only the first counts."
 
 
-def _agents(graph: RuleGraph) -> Iterator[tuple[str, str]]:
+def _agents(graph: "TransitionGraph") -> Iterator[tuple[str, str]]:
     """Everybody whom rules name, with the place."""
     for number, rule in enumerate(graph.transitions):
         for part in parts(rule.when):
@@ -107,7 +133,7 @@ def _agents(graph: RuleGraph) -> Iterator[tuple[str, str]]:
 # ---- rules that select their own target for ever --------------------------------------------------------------------
 
 
-def _doubts_of_rules(graph: RuleGraph, speakers: Sequence[str]) -> Iterator[str]:
+def _doubts_of_rules(graph: "TransitionGraph", speakers: Sequence[str]) -> Iterator[str]:
     """A variable keeps its value: a rule on it fires again after its own target, if no rule before it catches that."""
     ordered = sorted(enumerate(graph.transitions), key=lambda item: item[1].priority)
     for place, (number, rule) in enumerate(ordered):

@@ -1,4 +1,4 @@
-"""The rules of speakers: AG2's graph as values and as JSON, and compiled. `graph.TransitionGraph` also runs them."""
+"""The rules of speakers: AG2's graph as values and as JSON, compiled, checked and run."""
 
 import json
 import tomllib
@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tenex.core import graph as one
+from tenex.core.config import Limits
 from tenex.core.errors import ConfigurationError
+from tenex.core.ports import Clock, Journals, Model
 from tenex.core.workflow.conditions import (
     AgentTarget,
     AllOf,
@@ -26,7 +28,13 @@ from tenex.core.workflow.speakers import begin
 from tenex.core.workflow.transitions import Transition, compiled
 from tenex.core.workflow_config import Compile
 
+from .checks import Findings, checked, faults_of_values
 from .registry import CONDITION, TARGET, TransitionRegistry
+
+if TYPE_CHECKING:
+    from tenex.workflows.agents.base import BaseAgent
+
+    from .runner import WorkflowResult
 
 KEYS = ("initial_speaker", "transitions", "default_target", "max_turns", "participants")
 RULE_KEYS = ("when", "then", "priority")
@@ -38,8 +46,8 @@ COMPILED = 64
 
 
 @dataclass(frozen=True, slots=True)
-class RuleGraph:
-    """Who speaks first, the rules, what follows where none fires, and how many turns there may be at most."""
+class TransitionGraph:
+    """Who speaks first, the rules, the target where none fires, and the most turns there may be."""
 
     initial_speaker: str
     transitions: Sequence[Transition] = ()
@@ -75,6 +83,56 @@ class RuleGraph:
     def mermaid(self, participants: Sequence[str] = ()) -> str:
         """The rules as a Mermaid state diagram."""
         return self.compile(participants).mermaid()
+
+    def validate(self, participants: Sequence[str] | None = None) -> Findings:
+        """Everything wrong and everything doubtful with it, at once; with participants, also who is missing."""
+        return checked(self, participants)
+
+    async def run(
+        self,
+        message: str | None,
+        *,
+        agents: "Mapping[str, BaseAgent | str]",
+        model: Model | None = None,
+        context: Mapping[str, Any] | None = None,
+        participants: Sequence[str] = (),
+        journal: Journals | None = None,
+        thread: str | None = None,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+    ) -> "WorkflowResult":
+        """Run the workflow in this process, without a daemon, to its end or until it waits for `person`.
+
+        Args:
+            message: what begins it, or the person's answer; None only goes on.
+            agents: who takes part, by name: agents in Python, or the instructions of one.
+            model: of the agents that have none of their own.
+            context: the variables it begins with.
+            participants: the order of a round robin; by default all whom the graph name.
+            journal: where it is recorded, and where a later process goes on; else it is gone afterwards.
+            thread: its name in the journal; without one each run is a workflow of its own.
+            limits: tries and bounds; the daemon's own by default.
+            clock: time, for tests that own it.
+
+        Raises:
+            ConfigurationError: the graph has faults.
+            UsageError: somebody who takes part is no agent, or has no model.
+            ModelUnavailable: a model cannot be reached; run it again with the same thread to go on.
+        """
+        from .runner import run_workflow  # it needs agents, which need the rules
+
+        return await run_workflow(
+            self,
+            message,
+            agents,
+            participants,
+            context,
+            model=model,
+            journal=journal,
+            thread=thread,
+            limits=limits,
+            clock=clock,
+        )
 
     # ---- to write it down --------------------------------------------------------------------------------------------
 
@@ -183,29 +241,6 @@ class RuleGraph:
         return cls(triage, rules, TerminateTarget("triage_complete"))
 
 
-def faults_of_values(graph: RuleGraph) -> Iterator[str]:
-    """What a graph is made of that cannot be asked or written down, each as a sentence."""
-    registry = TransitionRegistry.default()
-    speaker: object = graph.initial_speaker  # user code may not check types
-    if not isinstance(speaker, str) or not speaker:
-        yield "initial_speaker must be the name of who speaks first."
-    names: Sequence[object] = graph.participants
-    if not all(isinstance(name, str) and name for name in names):
-        yield "participants must be a list of names."
-    if graph.max_turns is not None and (isinstance(graph.max_turns, bool) or not isinstance(graph.max_turns, int)):
-        yield f"max_turns is {graph.max_turns!r}; it must be 1 or more, or left out."
-    yield from registry.faults_of(TARGET, graph.default_target, "default_target")
-    rules: Sequence[object] = graph.transitions  # as above
-    for number, rule in enumerate(rules):
-        if not isinstance(rule, Transition):
-            yield f"transitions[{number}] is a {type(rule).__name__}; it must be a Transition."
-            continue
-        yield from registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
-        yield from registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
-        if isinstance(rule.priority, bool) or not isinstance(rule.priority, int):
-            yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number."
-
-
 def compiler() -> Compile:
     """What makes graphs of their dicts, by the conditions and targets that are registered now.
 
@@ -215,7 +250,7 @@ def compiler() -> Compile:
 
     @lru_cache(maxsize=COMPILED)
     def compiled_text(text: str, participants: tuple[str, ...]) -> one.TransitionGraph:
-        return RuleGraph.from_dict(json.loads(text), known).compile(participants)
+        return TransitionGraph.from_dict(json.loads(text), known).compile(participants)
 
     return lambda data, participants: compiled_text(json.dumps(data, sort_keys=True), participants)
 

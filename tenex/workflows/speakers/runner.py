@@ -5,7 +5,7 @@ result = await graph.run("Write a limerick", agents={"writer": Writer(), "editor
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -28,6 +28,7 @@ from tenex.workflows.agents.instance_state import InstanceState
 from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, local_policy, member, put
 from tenex.workflows.local_run import MemoryJournals
 
+from .rules import TransitionGraph
 from .workflow import Workflow
 
 
@@ -106,9 +107,11 @@ class _SpeakerPorts(MemberPorts):
 
 
 async def run_workflow(
-    workflow: Workflow,
+    graph: TransitionGraph,
     message: str | None,
     agents: Mapping[str, BaseAgent | str],
+    participants: Sequence[str],
+    context: Mapping[str, Any] | None,
     *,
     model: Model | None = None,
     journal: Journals | None = None,
@@ -117,6 +120,7 @@ async def run_workflow(
     clock: Clock | None = None,
 ) -> WorkflowResult:
     """Run a workflow to its end, or until it waits for the person; see `TransitionGraph.run`."""
+    workflow = Workflow(graph=graph, participants=participants, context=context or {})
     if faults := [*workflow.faults()]:
         raise ConfigurationError(faults)
     speakers = {Slug(name): _agent(name, given) for name, given in agents.items()}
@@ -129,7 +133,7 @@ async def run_workflow(
     name = thread or uuid4().hex
     ports = _SpeakerPorts(members, rules.roster)
     local = LocalSpeakers(
-        ConversationId(hashlib.sha256(f"workflow {workflow.graph.dumps()}\n{name}".encode()).hexdigest()),
+        ConversationId(hashlib.sha256(f"workflow {graph.dumps()}\n{name}".encode()).hexdigest()),
         slug,
         rules,
         journal or MemoryJournals(),

@@ -4,8 +4,7 @@ The page shows one node; the others do what its list of state updates says.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -16,21 +15,9 @@ class Competition(BaseModel):
     id: str
 
 
-class ResearchFindings(BaseModel):
-    summary: str
-
-
-class EvolutionState(BaseModel):
-    generation: int
-
-
 class MissionResult(BaseModel):
     success: bool
     mission_id: str
-
-
-class Agent(Protocol):
-    async def run(self, prompt: str, *, deps: Any) -> Any: ...
 
 
 class MissionState(BaseModel):
@@ -44,10 +31,10 @@ class MissionState(BaseModel):
 
     discovered_competitions: list[Competition] = []
     selected_competition: Competition | None = None
-    research_findings: ResearchFindings | None = None
+    research_findings: str | None = None
     prototype_code: str | None = None
     prototype_score: float | None = None
-    evolution_state: EvolutionState | None = None
+    evolution_state: int | None = None
 
     final_submission_id: str | None = None
     final_score: float | None = None
@@ -58,15 +45,15 @@ class MissionState(BaseModel):
 class GraphContext:
     """Dependencies available to all nodes."""
 
-    lobbyist_agent: Agent | None = None
-    platform_adapter: Path | None = None
+    lobbyist_agent: Any = None
+    platform_adapter: Any = None
 
 
 @dataclass
 class DiscoveryNode(BaseNode[MissionState, GraphContext, MissionResult]):
     """Discovery phase node."""
 
-    lobbyist_agent: Dependency[Agent]
+    lobbyist_agent: Dependency[Any]
 
     async def run(self, ctx: GraphRunContext[MissionState, GraphContext]) -> "ResearchNode | End[MissionResult]":
         state = ctx.state
@@ -80,7 +67,7 @@ class DiscoveryNode(BaseNode[MissionState, GraphContext, MissionResult]):
 @dataclass
 class ResearchNode(BaseNode[MissionState, GraphContext, MissionResult]):
     async def run(self, ctx: GraphRunContext[MissionState, GraphContext]) -> "PrototypeNode | End[MissionResult]":
-        ctx.state.research_findings = ResearchFindings(summary="it can be won")
+        ctx.state.research_findings = "it can be won"
         return PrototypeNode()
 
 
@@ -94,7 +81,7 @@ class PrototypeNode(BaseNode[MissionState, GraphContext, MissionResult]):
 @dataclass
 class EvolutionNode(BaseNode[MissionState, GraphContext, MissionResult]):
     async def run(self, ctx: GraphRunContext[MissionState, GraphContext]) -> "SubmissionNode | End[MissionResult]":
-        ctx.state.evolution_state = EvolutionState(generation=3)
+        ctx.state.evolution_state = 3
         return SubmissionNode()
 
 
@@ -108,12 +95,3 @@ class SubmissionNode(BaseNode[MissionState, GraphContext, MissionResult]):
 graph = Graph(
     nodes=(DiscoveryNode, ResearchNode, PrototypeNode, EvolutionNode, SubmissionNode), state_type=MissionState
 )
-
-
-class Lobbyist:
-    async def run(self, prompt: str, *, deps: Any) -> list[str]:
-        return ["titanic"]
-
-
-def deps(workspace: Path) -> GraphContext:
-    return GraphContext(lobbyist_agent=Lobbyist(), platform_adapter=workspace)
