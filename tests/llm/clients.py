@@ -14,6 +14,8 @@ from tenex.llm.scripted import OfflineModel
 from tests.fakes.modelprotocol import Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
 
+from .otherservers import Answering, Served, serving
+
 NAME = "local:test"
 WRITE = ToolSpec(
     name="write_file",
@@ -104,3 +106,15 @@ async def asked(respond: Any, *requests: ModelRequest, **settings: Any) -> tuple
             except (ModelUnavailable, ModelRefused) as error:
                 found.append(error)
     return found, server
+
+
+@asynccontextmanager
+async def vendor(
+    answering: Answering, kind: str, model: str = "some-model", **settings: Any
+) -> AsyncIterator[tuple[ModelClient, Served]]:
+    """A client of one model of a vendor, before a server that speaks the vendor's own protocol."""
+    async with serving(answering) as served:
+        own = ProviderConfig(name=kind, base_url=served.url, api_key="sk-very-secret")
+        client = client_for(own, chain=(f"{kind}:{model}",), **settings)
+        yield client, served
+        await client.close()

@@ -38,19 +38,11 @@ def test_every_error_of_a_server_has_a_sentence_without_its_words(kind: type[Exc
     assert isinstance(ours, ModelUnavailable) or issubclass(kind, library.ModelAPIError)
 
 
-@pytest.mark.parametrize(
-    ("code", "is_shown"),
-    [
-        ("unsupported_value", True),
-        ("model.too-old", True),
-        ("Ada wrote this", False),
-        ("x" * 80, False),
-        ("<b>", False),
-    ],
-)
-def test_only_a_plain_error_code_is_reported(code: str, is_shown: bool) -> None:
-    error = library.ModelHTTPError(400, "m", body={"error": {"param": code}}, provider_error_code=code)
-    assert (code in str(translate(error, NAME))) is is_shown
+def test_only_a_plain_error_code_is_reported() -> None:
+    plain = ("unsupported_value", "model.too-old")
+    for code in (*plain, "Ada wrote this", "x" * 80, "<b>"):
+        error = library.ModelHTTPError(400, "m", body={"error": {"param": code}}, provider_error_code=code)
+        assert (code in str(translate(error, NAME))) is (code in plain)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +82,6 @@ def test_what_is_refused_what_is_held_and_what_another_form_may_help_against(
         ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1h"}, 3600),
         ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "2s120ms"}, 2.12),
         ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "soon"}, None),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": ""}, None),
         ({"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "6m0s"}, None),
         ({"retry-after": "7", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 7),
     ],

@@ -76,10 +76,8 @@ def test_several_thoughts_are_separated() -> None:
     "vendor",
     [
         "text",
-        7,
         {"by": MAKER},
         {"by": MAKER, "from": {}, "parts": [{}]},
-        {"by": MAKER, "from": 1, "parts": []},
         {"by": MAKER, "from": {}, "parts": [{"part_kind": "nonsense"}]},
         {"by": MAKER, "from": {}, "parts": None},
         {"by": MAKER, "from": {}, "parts": [{"part_kind": "tool-call"}] * 3},

@@ -158,15 +158,6 @@ def test_each_person_is_served_in_turn_by_priority(waiting: tuple[tuple[str, int
     assert " ".join(served) == expected
 
 
-def test_a_call_that_gives_up_leaves_the_queue() -> None:
-    queue: FairQueue[str] = FairQueue()
-    queue.add("x", "a", 1)
-    queue.add("y", "b", 1)
-    for item in ("x", "x", "z"):
-        queue.discard(item)
-    assert (len(queue), queue.pop(), queue.peek()) == (1, "y", None)
-
-
 @virtual_time
 async def test_an_owner_waits_for_no_more_than_the_calls_in_flight_and_a_member_for_one_of_another() -> None:
     """Three hundred calls of one member wait; two are in flight."""

@@ -121,20 +121,8 @@ def test_an_answer_that_quotes_json_stays_an_answer(text: str) -> None:
 
 
 def test_any_text_is_read_without_an_error_and_nothing_is_a_call_without_tools() -> None:
-    pieces = (
-        "<tool_call>",
-        "</tool_call>",
-        "<function=",
-        ">",
-        "{",
-        "}",
-        "[",
-        '"name":',
-        "write_file",
-        "```",
-        "\n",
-        "`",
-    )
+    marks = "<tool_call> </tool_call> <function= > { } [ write_file ``` `"
+    pieces = ('"name":', "\n", *marks.split())
     for number in range(3_000):
         text = "".join(pieces[(number * 7 + at * (number % 11 + 1)) % len(pieces)] for at in range(number % 17))
         written_calls(text, TOOLS)
