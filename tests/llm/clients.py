@@ -9,7 +9,7 @@ from tenex.core.ids import CallId, Slug
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelRequest, ModelStep, Note, ToolSpec, UserText
 from tenex.core.routing import DECISION_SCHEMA
 from tenex.llm.client import ModelClient
-from tenex.llm.config import CallReport, ModelClientConfig, Price, ProviderConfig
+from tenex.llm.config import ModelClientConfig, Price, ProviderConfig
 from tenex.llm.scripted import OfflineModel
 from tests.fakes.modelprotocol import Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
@@ -64,11 +64,10 @@ def client_for(
     *providers: ProviderConfig,
     chain: tuple[str, ...] = (NAME,),
     prices: Mapping[str, Price] | None = None,
-    observe: Callable[[CallReport], None] = lambda _report: None,
     **settings: Any,
 ) -> ModelClient:
     config = ModelClientConfig(providers={one.name: one for one in providers}, prices=prices or {}, **settings)
-    return ModelClient(config, lambda _purpose, _agent, _phase: chain, OfflineModel(), observe)
+    return ModelClient(config, lambda _purpose, _agent, _phase: chain, OfflineModel())
 
 
 @asynccontextmanager

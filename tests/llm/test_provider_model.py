@@ -13,7 +13,7 @@ from tenex.core.context.window import request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelStep, Usage, UserText
 from tenex.core.routing import RoutingDecision, parse
-from tenex.llm.config import CallReport, Price
+from tenex.llm.config import Price
 from tenex.llm.provider_model import STREAM_PAUSE
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelserver import KEY, text_of
@@ -292,13 +292,11 @@ async def test_a_closed_port_is_held_and_answers_once_it_is_open() -> None:
 
 async def test_a_short_wait_is_waited_for_and_not_counted_as_time() -> None:
     replies = [Fails(status=429, headers={"retry-after-ms": "1500"}), Answer(text="Hello")]
-    reports: list[CallReport] = []
-    (_, step), _ = await asked(replies, work(), work(), timeout=1.2, observe=reports.append)
+    with capture_logs() as logs:
+        (_, step), _ = await asked(replies, work(), work(), timeout=1.2)
     assert step.text == "Hello"
-    assert [report.outcome for report in reports] == ["unavailable", "answered"]
-    assert reports[1].queued > 1.2
-    assert reports[1].first is not None
-    assert 0 < reports[1].first <= reports[1].seconds < 1.2
+    assert [line["event"] for line in logs] == ["model.unavailable", "model.answered"]
+    assert logs[1]["queued_ms"] > 1_200 > logs[1]["ms"] > 0
 
 
 @pytest.mark.parametrize("last", [Fails(status=500), Fails(status=429, headers={"Retry-After": "90"})])
@@ -325,11 +323,9 @@ async def test_the_wait_for_a_turn_comes_with_the_step_and_with_the_failure(last
 async def test_a_cancelled_call_costs_at_least_its_request_and_releases_everything(stream: bool, slow: Answer) -> None:
     """Also where nothing was answered yet; one that waited for its turn costs nothing."""
     paid: list[tuple[Usage, str]] = []
-    reports: list[CallReport] = []
     request = replace(work(), on_cancelled=lambda usage, model: paid.append((usage, model)))
     prices = {NAME: Price(input=1_000_000, output=0)}
-    settings: dict[str, Any] = {"provider_concurrency": 1, "prices": prices, "observe": reports.append}
-    async with talking(slow, stream=stream, **settings) as (client, server):
+    async with talking(slow, stream=stream, provider_concurrency=1, prices=prices) as (client, server):
         tasks = [asyncio.create_task(client.step(request)) for _ in range(2)]
         await server.until(lambda at: at.exchanges)
         with capture_logs() as logs:
@@ -340,7 +336,6 @@ async def test_a_cancelled_call_costs_at_least_its_request_and_releases_everythi
         await server.until(lambda at: at.exchanges[0].outcome == "cut")
         server.script = lambda _request: Answer(text="next")
         assert (await client.step(work())).text == "next"
-    assert [report.outcome for report in reports] == ["cancelled", "cancelled", "answered"]
     assert [(line["event"], line["log_level"]) for line in logs] == [("model.cancelled", "info")] * 2
     ((usage, model),) = [one for one in paid if one[0].calls]
     sent = request_tokens(request.system, request.entries, request.tools)
