@@ -301,7 +301,10 @@ class ProviderModel:
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
         """Settings of one call. A routing question is asked once, so only its unchanging beginning is cached."""
         settings = ModelSettings(**self._settings, timeout=self._config.timeout)
-        settings |= cache_settings(self._provider, _cache_key(request), grows=request.purpose == "work")
+        # a key of the agent in its conversation, which gives neither away
+        who = f"{request.conversation} {request.agent}"
+        key = sha256(who.encode()).hexdigest()[:32] if request.conversation else ""
+        settings |= cache_settings(self._provider, key, grows=request.purpose == "work")
         # The library would add a paragraph of its own to the prompts of some models.
         settings["framing_announcement"] = "never"
         if self._config.max_output_tokens is not None:
@@ -344,12 +347,6 @@ class ProviderModel:
             **({"cache_read_tokens": usage.cache_read_tokens} if usage.cache_read_tokens else {}),
             **({"reason": message} if message else {}),
         )
-
-
-def _cache_key(request: ModelRequest) -> str:
-    """A key of the agent in its conversation, which gives neither away; "" where there is no conversation."""
-    who = f"{request.conversation} {request.agent}"
-    return sha256(who.encode()).hexdigest()[:32] if request.conversation else ""
 
 
 def _is_ended(response: parts.ModelResponse, model: Model[Any]) -> bool:

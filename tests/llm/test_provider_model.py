@@ -20,7 +20,6 @@ from tests.fakes.modelserver import KEY, text_of
 
 from .clients import NAME, WRITE, asked, result, route, talking, work
 
-BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 DECISION = json.dumps({"agents": ["planner"], "phase": "plan", "reason": "it needs a design"})
 LONG = Answer(text=nonsense(40))
 REPORTS = {
@@ -32,7 +31,6 @@ REPORTS = {
 """What a server reports -> the tokens of input and output that are known of it."""
 
 
-@BOTH
 async def test_an_answer_comes_back_and_one_line_without_its_text_is_logged(stream: bool) -> None:
     answer = Answer(text="PRIVATE answer", reasoning="let me see", usage=(1000, 100), cached=800, stored=150)
     prices = {NAME: Price(input=2.0, output=10.0, cached_input=0.5, cache_write=3.0)}
@@ -57,7 +55,6 @@ async def test_an_answer_comes_back_and_one_line_without_its_text_is_logged(stre
     assert not any(word in str(logs) for word in ("PRIVATE", "SECRET", KEY))
 
 
-@BOTH
 @pytest.mark.parametrize("reports", REPORTS)
 async def test_usage_is_what_was_reported_last_and_estimated_where_nothing_was(stream: bool, reports: Any) -> None:
     calls = (Call(tool="write_file", arguments={"path": "x" * 400}),)
@@ -83,7 +80,6 @@ async def test_what_a_server_does_not_report_counts_for_limits_and_broken_stream
     assert broken.usage.estimated == broken.usage.tokens > 1_000
 
 
-@BOTH
 @pytest.mark.parametrize(
     "answer",
     [
@@ -121,7 +117,6 @@ async def test_an_observer_that_fails_costs_nothing() -> None:
     assert len(streamed) == 1
 
 
-@BOTH
 async def test_several_calls_keep_their_order_and_a_bad_one_spoils_no_other(stream: bool) -> None:
     sent = (("write_file", {"path": "a"}), ("write_file", '{"path": '), ("no_such_tool", "[1]"), ("write_file", ""))
     calls = tuple(Call(tool=tool, arguments=arguments) for tool, arguments in sent)
@@ -185,7 +180,6 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str, t
     assert "response_format" in server.exchanges[-1].request
 
 
-@BOTH
 @pytest.mark.parametrize(
     ("fails", "part"),
     [
@@ -318,7 +312,6 @@ async def test_the_wait_for_a_turn_comes_with_the_step_and_with_the_failure(last
     assert len(server.exchanges) == (3 if last.headers else 4)
 
 
-@BOTH
 @pytest.mark.parametrize("slow", [Answer(text=LONG.text, delay=30), Answer(text=nonsense(200), pace=0.05)])
 async def test_a_cancelled_call_costs_at_least_its_request_and_releases_everything(stream: bool, slow: Answer) -> None:
     """Also where nothing was answered yet; one that waited for its turn costs nothing."""

@@ -129,7 +129,6 @@ def test_any_text_is_read_without_an_error_and_nothing_is_a_call_without_tools()
         assert written_calls(text, ()).text == text
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_a_written_call_is_neither_text_nor_streamed(stream: bool) -> None:
     streamed: list[str] = []
     text = f"I write it.\n<tool_call>{CALL}</tool_call>"

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
@@ -22,21 +22,6 @@ HOST = "127.0.0.1"
 FULL = "/data cannot be written to: No space left on device."
 
 
-class State:
-    """The readings of the parts."""
-
-    def __init__(self) -> None:
-        self.relays: list[Any] = [relay()]
-        self.is_serving = True
-        self.disk: Callable[[], Awaitable[str]] = AsyncMock(return_value="")
-        self.probes = 0
-        self.numbers: Callable[[], bytes] = lambda: b"tenex_turns 1\n"
-
-    async def probe(self) -> str:
-        self.probes += 1
-        return await self.disk()
-
-
 def relay(*, connected: bool = True, serves: bool = True, refused: tuple[str, ...] = (), fault: str = "") -> Any:
     return SimpleNamespace(
         url="ws://one", connected=connected, serves=serves, refused=refused, fault=fault, publish_only=False
@@ -44,13 +29,17 @@ def relay(*, connected: bool = True, serves: bool = True, refused: tuple[str, ..
 
 
 @pytest.fixture
-def state() -> State:
-    return State()
+def state() -> Any:
+    """The readings of the parts."""
+    disk, numbers = AsyncMock(return_value=""), Mock(return_value=b"tenex_turns 1\n")
+    return SimpleNamespace(relays=[relay()], is_serving=True, disk=disk, numbers=numbers)
 
 
 @pytest.fixture
-async def port(state: State) -> AsyncIterator[StatusPort]:
-    health = Health(probe=state.probe, unreachable=lambda: unreachable(state.relays, is_serving=state.is_serving))
+async def port(state: Any) -> AsyncIterator[StatusPort]:
+    health = Health(
+        probe=lambda: state.disk(), unreachable=lambda: unreachable(state.relays, is_serving=state.is_serving)
+    )
     port = StatusPort(health, lambda: state.numbers())
     await port.open(HOST, 0)
     yield port
@@ -98,15 +87,15 @@ async def test_the_numbers_are_prometheus_text(port: StatusPort, method: bytes, 
     assert found == ("HTTP/1.1 200 OK", {**kind, "Cache-Control": "no-store", "Connection": "close"}, body)
 
 
-async def test_a_full_disk_is_unhealthy_with_its_reason(port: StatusPort, state: State) -> None:
+async def test_a_full_disk_is_unhealthy_with_its_reason(port: StatusPort, state: Any) -> None:
     state.disk = AsyncMock(return_value=FULL)
     for path in ("/healthz", "/readyz"):
         assert await get(port, path) == (503, {"ok": False, "faults": [FULL]})
-    assert state.probes == 1, "the disk is flushed for us: an answer of it holds for some seconds"
+    assert state.disk.call_count == 1, "the disk is flushed for us: an answer of it holds for some seconds"
 
 
 async def test_a_disk_that_hangs_is_probed_once_and_blocks_no_client(
-    port: StatusPort, state: State, monkeypatch: pytest.MonkeyPatch
+    port: StatusPort, state: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_module, "PROBE_TIMEOUT", 0.05)
     monkeypatch.setattr(health_module, "PROBE_EVERY", 0.0)
@@ -116,10 +105,10 @@ async def test_a_disk_that_hangs_is_probed_once_and_blocks_no_client(
         await repaired.wait()
         return ""
 
-    well, state.disk = state.disk, hangs
+    well, state.disk = state.disk, AsyncMock(side_effect=hangs)
     for _ in range(3):
         code, answer = await get(port, "/healthz")
-        assert (code, state.probes) == (503, 1)
+        assert (code, state.disk.call_count) == (503, 1)
         assert "has not answered" in answer["faults"][0]
     repaired.set()
     state.disk = well
@@ -137,7 +126,7 @@ async def test_a_disk_that_hangs_is_probed_once_and_blocks_no_client(
     ],
 )
 async def test_without_a_relay_that_serves_it_is_well_and_not_ready(
-    port: StatusPort, state: State, relays: list[Any], sentence: str
+    port: StatusPort, state: Any, relays: list[Any], sentence: str
 ) -> None:
     state.relays = relays
     assert await get(port, "/readyz") == (503, {"ok": False, "faults": [sentence]})
@@ -193,7 +182,7 @@ async def test_a_crowd_is_hung_up_on_and_the_port_lives_on(port: StatusPort) -> 
             pass
 
 
-async def test_a_fault_of_ours_is_an_answer_too(port: StatusPort, state: State) -> None:
+async def test_a_fault_of_ours_is_an_answer_too(port: StatusPort, state: Any) -> None:
     state.numbers = Mock(side_effect=KeyError("a gauge"))
     assert (await get(port, "/metrics"))[0] == 500
     assert (await get(port, "/healthz"))[0] == 200
@@ -204,7 +193,7 @@ async def test_a_port_in_use_is_reported_at_start() -> None:
         taken.bind((HOST, 0))
         taken.listen()
         number = taken.getsockname()[1]
-        health = Health(probe=State().probe, unreachable=list)
+        health = Health(probe=AsyncMock(return_value=""), unreachable=list)
         with pytest.raises(ConfigurationError, match=rf"^metrics.port: {number} on 127.0.0.1 is in use"):
             await StatusPort(health, bytes).open(HOST, number)
         with pytest.raises(ConfigurationError, match=r"^metrics.host: cannot listen on 192.0.2.1"):
