@@ -118,12 +118,7 @@ class ProviderModel:
     """A `core.ports.Model` for one model of one provider."""
 
     def __init__(
-        self,
-        name: str,
-        config: ModelClientConfig,
-        provider: ProviderConfig,
-        model: Model[Any],
-        turns: ProviderQueue,
+        self, name: str, config: ModelClientConfig, provider: ProviderConfig, model: Model[Any], turns: ProviderQueue
     ) -> None:
         self.name = name
         self._config = config
@@ -131,7 +126,6 @@ class ProviderModel:
         self._turns = turns
         self._bill = bill_for(config, name)
         self._maker = f"{provider.protocol}:{model.system}"
-        self._marks_failures = provider.protocol in FAILURE_FLAGS
         self._provider = provider
         self._settings = base_settings(provider, model)
         self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
@@ -203,7 +197,7 @@ class ProviderModel:
         sent = messages(
             request.entries,
             self._maker,
-            marks_failures=self._marks_failures,
+            marks_failures=self._provider.protocol in FAILURE_FLAGS,
             is_strict=way.is_strict,
             marks_cache=self._provider.protocol == "anthropic",
         )

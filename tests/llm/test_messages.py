@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ToolReturnPart
 
 from tenex.core.messages import AgentText, Entry, Note, UserText
 from tenex.llm.messages import UNANSWERED, marked, messages
@@ -15,19 +15,15 @@ ADA = UserText(author="Ada", text="Write a file")
 STOP = UserText(author="Ada", text="Stop")
 
 
-def _part(part: Any) -> Any:
-    match part:
-        case ToolCallPart():
-            return part.tool_call_id
-        case ToolReturnPart():
-            return (part.tool_call_id, part.content, part.outcome)
-    return part.content
-
-
 def sent(*entries: Entry) -> list[Any]:
-    """The messages as plain values: texts, ids of calls, and results."""
+    """The messages as plain values: texts and results."""
+
+    def value(part: Any) -> Any:
+        is_result = isinstance(part, ToolReturnPart)
+        return (part.tool_call_id, part.content, part.outcome) if is_result else getattr(part, "content", "")
+
     made = messages(entries, "openai:local", marks_failures=False)
-    return [[_part(part) for part in message.parts] for message in made]
+    return [[value(part) for part in message.parts] for message in made]
 
 
 def test_texts_between_two_steps_are_one_message_and_name_their_authors() -> None:

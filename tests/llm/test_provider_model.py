@@ -185,14 +185,12 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str, t
     [
         (Fails(status=500), "fails at the moment (500"),
         (Fails(status=503, message="overloaded"), "is overloaded (503"),
-        (Fails(status=529), "is overloaded (529"),
         (Fails(status=401, message=f"Bad key: {KEY}", code="invalid_api_key"), "models.providers.local.api_key_env"),
         (Fails(status=403), "does not accept the key (403"),
         (Fails(status=404, code="model_not_found"), "is not there (404, model_not_found)"),
         (Fails(status=402), "top up the account"),
         (Fails(status=400, message="violates our usage policy", code="content_policy_violation"), "content policy"),
         (Answer(refusal="I cannot"), "content filter"),
-        (Answer(text="Half a", finish="length"), "cut off"),
         (Answer(finish="content_filter"), "content filter"),
         (Fails(status=429, code="insufficient_quota"), "top up the account"),
         (Fails(status=400, message="bad parameter of Ada", code="unsupported_value"), "unsupported_value"),
@@ -202,7 +200,6 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str, t
         (Sends(body=b"<html>Ada</html>", content_type="text/html"), "cannot be read"),
         (Sends(body=b"{}"), "cannot be read"),
         (Sends(body=b'{"id": "x", "object": "chat.completion", "choices": []}'), "cannot be read"),
-        (Sends(body=b"\xff\xfe not json"), "cannot be read"),
     ],
     ids=lambda value: value.__class__.__name__ + str(getattr(value, "status", "")),
 )

@@ -32,6 +32,8 @@ from tenex.tools.ask_complete import COMPLETE_SPEC
 from tests.fakes.agent_phases import program, with_program
 from tests.fakes.scenario import WAITS, Router, Scenario, route
 
+from . import clients
+
 TOOLS = ("read_file", "list_files", "write_file", "check", "learn", "complete", "ask")
 WORDS = ("handoff", "finish", "set_context", "delete_context")
 EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
@@ -40,14 +42,9 @@ EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
 def work(
     text: str, *entries: Entry, agent: str = "planner", phase: str = "chat", tools: tuple[str, ...] = ()
 ) -> ModelRequest:
-    return ModelRequest(
-        purpose="work",
-        agent=Slug(agent),
-        phase=phase,
-        system="",
-        entries=(UserText(author="Ada", text=text), *entries),
-        tools=tuple(ToolSpec(name=name, description="", parameters={"type": "object"}) for name in tools),
-    )
+    specs = tuple(ToolSpec(name=name, description="", parameters={"type": "object"}) for name in tools)
+    request = clients.work(UserText(author="Ada", text=text), *entries, tools=specs)
+    return replace(request, agent=Slug(agent), phase=phase)
 
 
 def calls(request: ModelRequest) -> list[tuple[str, dict[str, Any]]]:

@@ -112,7 +112,6 @@ def test_a_marked_call_that_cannot_be_read_is_asked_for_again(text: str) -> None
         "[1, 2, 3]",
         "[]",
         "{" * 5_000,
-        '{"path": "a.txt"}',
     ],
 )
 def test_an_answer_that_quotes_json_stays_an_answer(text: str) -> None:
