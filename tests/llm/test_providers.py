@@ -3,7 +3,7 @@
 import json
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic_ai.models.test import TestModel
@@ -215,16 +215,10 @@ async def test_ollama_costs_nothing_and_speaks_the_common_protocol() -> None:
     assert (step.text, step.usage.cost_usd) == ("Hello", 0.0)
 
 
-@pytest.mark.parametrize(
-    ("profile", "form"),
-    [
-        (ModelProfile(supports_json_schema_output=True), Form.NATIVE),
-        (ModelProfile(supports_json_schema_output=False), Form.TOOL),
-        (ModelProfile(supports_json_schema_output=False, supports_tools=False), Form.TEXT),
-    ],
-)
-def test_the_strictest_form_a_model_takes_is_used(profile: ModelProfile, form: Form) -> None:
-    assert best_form(TestModel(profile=profile)) is form
+def test_the_strictest_form_a_model_takes_is_used() -> None:
+    profiles = {Form.NATIVE: {"supports_json_schema_output": True}, Form.TOOL: {}, Form.TEXT: {"supports_tools": False}}
+    for form, profile in profiles.items():
+        assert best_form(TestModel(profile=cast("ModelProfile", profile))) is form
 
 
 def test_a_decision_may_be_one_call_that_must_be_made() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, Note
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.llm.scripted.router import answer_route
 
 ROSTER = [
@@ -15,15 +16,6 @@ ROSTER = [
     {"slug": "executor", "kind": "worker", "phases": ["execute"]},
     {"slug": "sage", "kind": "expert", "phases": []},
 ]
-PERMITTED = {
-    "chat": ["execute", "plan", "brainstorm"],
-    "brainstorm": ["chat", "plan", "execute"],
-    "plan": ["execute"],
-    "execute": ["verification", "chat"],
-    "verification": ["chores", "execute", "chat"],
-    "chores": ["reflection"],
-    "reflection": ["chat"],
-}
 CREATE = "Create hello.py that prints hello"
 
 
@@ -51,7 +43,7 @@ def decide(words: str, first: str = CREATE, news: str = "", **more: Any) -> str:
         messages.append({"id": "1", "from": "Ada", "text": news, "after_turn": f"turn-{len(done)}"})
     question = {
         "phase": phase,
-        "permitted": PERMITTED[phase],
+        "permitted": PHASE_TRANSITIONS.permitted(Phase(phase)),
         "messages": messages,
         "turns": done,
         "open_gates": [],

@@ -109,7 +109,7 @@ def test_a_marked_call_that_cannot_be_read_is_asked_for_again(text: str) -> None
         '{"name": "fly", "arguments": {}}',
         '{"name": "complete", "version": "1.0.0"}',
         '```json\n{"a": 1}\n```',
-        "[1, 2, 3]",
+        f'[{CALL}, {{"path": "a.txt"}}]',
         "[]",
         "{" * 5_000,
     ],
