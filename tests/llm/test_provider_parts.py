@@ -72,11 +72,11 @@ def test_several_thoughts_are_separated() -> None:
     assert [getattr(part, "content", "") for part in back.parts] == ["one", "a", "two", "b"]
 
 
-DAMAGED = ([{}], [{"part_kind": "nonsense"}], None, [{"part_kind": "tool-call"}] * 3, [{"part_kind": "text"}])
+BAD: Any = ([{}], [{"part_kind": "nonsense"}], None, [{"part_kind": "tool-call"}] * 3, [{"part_kind": "text"}])
 
 
 @pytest.mark.parametrize(
-    "vendor", ["text", {"by": MAKER}, *({"by": MAKER, "from": {}, "parts": parts} for parts in DAMAGED)]
+    "vendor", ["text", {"by": MAKER}, *({"by": MAKER, "from": {}, "parts": parts} for parts in BAD)]
 )
 def test_a_damaged_value_is_passed_over(vendor: object) -> None:
     assert restored(replace(step(), vendor=vendor), MAKER) is None
