@@ -13,10 +13,8 @@ import pytest
 
 from tenex.app.telemetry import unreachable
 from tenex.core.errors import ConfigurationError
-from tenex.telemetry import health as health_module
 from tenex.telemetry import http
-from tenex.telemetry.health import Health
-from tenex.telemetry.http import StatusPort
+from tenex.telemetry.http import Health, StatusPort
 
 HOST = "127.0.0.1"
 FULL = "/data cannot be written to: No space left on device."
@@ -97,8 +95,8 @@ async def test_a_full_disk_is_unhealthy_with_its_reason(port: StatusPort, state:
 async def test_a_disk_that_hangs_is_probed_once_and_blocks_no_client(
     port: StatusPort, state: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health_module, "PROBE_TIMEOUT", 0.05)
-    monkeypatch.setattr(health_module, "PROBE_EVERY", 0.0)
+    monkeypatch.setattr(http, "PROBE_TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "PROBE_EVERY", 0.0)
     repaired = asyncio.Event()
 
     async def hangs() -> str:
