@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ToolReturnPart
 
-from tenex.core.messages import AgentText, Entry, Note, UserText
+from tenex.core.messages import AgentText, Entry, ModelStep, Note, UserText
 from tenex.llm.messages import UNANSWERED, marked, messages
 
 from .clients import called, result
@@ -27,12 +27,14 @@ def sent(*entries: Entry) -> list[Any]:
 
 
 def test_texts_between_two_steps_are_one_message_and_name_their_authors() -> None:
+    """A step that holds nothing separates none."""
     expected = (
         '<message from="Ada" kind="person">\nWrite a file\n</message>',
         '<message from="planner" kind="agent">\nPlan.\n</message>',
         '<note title="Hand-off">\nFrom plan.\n</note>',
     )
-    made = sent(ADA, AgentText(author="planner", text="Plan."), Note(title="Hand-off", text="From plan."))
+    empty, plan = ModelStep(text=" "), AgentText(author="planner", text="Plan.")
+    made = sent(ADA, empty, plan, Note(title="Hand-off", text="From plan."))
     assert made == [["\n\n".join(expected)]]
 
 
