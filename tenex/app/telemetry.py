@@ -49,8 +49,7 @@ async def open_port(
     Raises:
         ConfigurationError: the port is in use.
     """
-    from tenex.telemetry.health import Health
-    from tenex.telemetry.http import StatusPort
+    from tenex.telemetry.http import Health, StatusPort
 
     assert settings.metrics.port is not None
     health = Health(probe=probe, unreachable=lambda: unreachable(pool.status(), is_serving=not inbox.is_closed))

@@ -1,6 +1,6 @@
 """Who works here: the agents' files and the keys they speak with."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -84,8 +84,8 @@ def only_agent(settings: Settings, library: PromptLibrary) -> Slug:
     return Slug(name)
 
 
-def agent_keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
-    """The project's key and that of every agent, by name; an agent that is new gets one.
+def agent_keys(ring: KeyRing, library: PromptLibrary, workflows: Iterable[str] = ()) -> dict[str, SecretKey]:
+    """The project's key and those of all agents and these workflows, by name; one that is new gets one.
 
     Raises:
         ConfigurationError: there is no key of the project, or one cannot be read or made; with all faults.
@@ -99,9 +99,10 @@ def agent_keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
         if PROJECT not in known:
             raise  # and no other key either: it is no folder of ours
         faults.extend(error.faults)
-    for name in (definition.slug for definition in library.roster):
+    agents = [definition.slug for definition in library.roster]
+    for name in (*agents, *workflows):
         try:
-            if name not in known:
+            if name in agents and name not in known:
                 log.warning("key.created", name=name)  # a new agent; or one whose key was lost, and who is now another
             keys[name] = ring.get_or_create(name)
         except ConfigurationError as error:

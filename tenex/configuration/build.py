@@ -38,7 +38,7 @@ from tenex.workflows.speakers.workflow import Workflow
 
 from .agents import PROJECT, agent_keys, load_agents, only_agent
 from .models import build_model_client, is_offline
-from .workflows import disabled, load_workflows, log_findings, workflow_keys
+from .workflows import disabled, load_workflows, log_findings
 
 AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
 """Sections that are read once: sockets, files and logs are opened by them."""
@@ -111,26 +111,24 @@ class Configuration:
     def identities(self) -> list[Identity]:
         """The project, its agents and its workflows, as people are to see them."""
         project = self.settings.project
-        agents = [
-            Identity(pubkey=agent.pubkey, name=agent.name, about=f"{agent.role} An agent of {project.name}.".strip())
-            for agent in self.rules.roster.values()
+        others = [
+            *((one.pubkey, one.name, f"{one.role} An agent") for one in self.rules.roster.values()),
+            *((one.pubkey, one.name, f"{one.about} A workflow") for one in self.rules.workflows.values()),
+            *((one.pubkey, slug, f"{one.about} A mission") for slug, one in self.rules.missions.items()),
         ]
-        workflows = [
-            Identity(pubkey=one.pubkey, name=one.name, about=f"{one.about} A workflow of {project.name}.".strip())
-            for one in self.rules.workflows.values()
-        ]
-        workflows += [
-            Identity(pubkey=one.pubkey, name=slug, about=f"{one.about} A mission of {project.name}.".strip())
-            for slug, one in self.rules.missions.items()
-        ]
-        others = [*agents, *workflows]
         ours = Identity(
             pubkey=self.rules.project.pubkey,
             name=project.name,
             about=project.about,
-            agents=tuple((one.pubkey, one.name) for one in others),
+            agents=tuple((key, name) for key, name, _ in others),
         )
-        return [ours, *others]
+        return [
+            ours,
+            *(
+                Identity(pubkey=key, name=name, about=f"{about} of {project.name}.".strip())
+                for key, name, about in others
+            ),
+        ]
 
 
 def configure(settings: Settings, ground: StaticContext) -> Configuration:
@@ -151,8 +149,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     found, unusable = read.found, disabled(read, [*library.definitions])
     speakers = {one.slug: one.workflow for one in found if isinstance(one.workflow, Workflow)}
     missions = {one.slug: one.workflow for one in found if isinstance(one.workflow, MissionWorkflow)}
-    keys = agent_keys(ground.ring, library)
-    keys |= workflow_keys(ground.ring, [*(one.slug for one in found), *unusable])
+    keys = agent_keys(ground.ring, library, [*(one.slug for one in found), *unusable])
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.model is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)

@@ -1,14 +1,12 @@
 """The workflows of a configuration: read, checked against the agents there are, given a key each."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 import structlog
 
-from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.workflow_config import PERSON
-from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import ProjectPaths, Settings
 from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows, find_workflows, is_slug
 
@@ -65,21 +63,3 @@ def disabled(read: LoadedWorkflows, agents: Collection[str]) -> dict[Slug, tuple
             named = (fault.replace(one.source, Path(one.source).name) for fault in one.faults)
             faults[one.slug] = (*faults.get(one.slug, ()), *named)
     return faults
-
-
-def workflow_keys(ring: KeyRing, slugs: Iterable[str]) -> dict[str, SecretKey]:
-    """The key of every workflow; a new one gets one.
-
-    Raises:
-        ConfigurationError: one cannot be read or made; with all faults.
-    """
-    keys: dict[str, SecretKey] = {}
-    faults: list[str] = []
-    for slug in slugs:
-        try:
-            keys[slug] = ring.get_or_create(slug)
-        except ConfigurationError as error:
-            faults.extend(error.faults)
-    if faults:
-        raise ConfigurationError(faults)
-    return keys

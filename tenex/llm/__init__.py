@@ -1,7 +1,7 @@
 """The model client and the models behind it; each is a `core.ports.Model`. No other package imports pydantic-ai.
 
     client.py            chooses the models of a request, with fallback
-    config.py            configuration and call reports
+    config.py            configuration
     provider_model.py    one model of a provider
     providers.py         models from configuration
     compatible.py        OpenAI's protocol as servers implement it

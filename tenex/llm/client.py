@@ -6,7 +6,7 @@ Importing this is cheap; the library is loaded when the first model is made, by 
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -17,17 +17,7 @@ from tenex.core.installation import pip_install
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
 from tenex.core.ports import Model, OnText, ignore_text
 
-from .config import (
-    OFFLINE,
-    Choice,
-    ModelClientConfig,
-    Observer,
-    Price,
-    ProviderConfig,
-    ProviderStatus,
-    split_name,
-    unobserved,
-)
+from .config import OFFLINE, Choice, ModelClientConfig, Price, ProviderConfig, ProviderStatus, split_name
 from .pricing import MILLION, price_of
 from .rate_limit import ProviderQueue
 
@@ -38,14 +28,6 @@ log = structlog.get_logger(__name__)
 
 Wrap = Callable[[Model, ProviderConfig], Model]
 """Wraps a provider's model, as output states do."""
-
-
-@dataclass(slots=True)
-class _Connection:
-    """A provider in use: its client and its queue."""
-
-    provider: "Provider[Any]"
-    queue: ProviderQueue
 
 
 class ModelClient:
@@ -60,15 +42,14 @@ class ModelClient:
         config: ModelClientConfig,
         choose: Choice,
         offline: Model,
-        observe: Observer = unobserved,
         wrap: Wrap = lambda model, _: model,
     ) -> None:
         self._config = config
         self._wrap = wrap
         self._choose = choose
         self._offline = offline
-        self._observe = observe
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, tuple[Provider[Any], ProviderQueue]] = {}
+        """The client and the queue of each provider in use."""
         self._models: dict[str, Model] = {}
         self._prices: dict[str, Price | None] = {}
         self._active = 0
@@ -170,28 +151,23 @@ class ModelClient:
             command = pip_install(requirement="pydantic-ai-slim[openai]")
             raise ConfigurationError([f'models: "{name}" needs {error.name}. Install it: {command}']) from error
         config = self._config.provider(own[0])
-        connection = self._connections.get(config.name)
-        if connection is None:
+        if config.name not in self._connections:
             queue = ProviderQueue(
                 config.name,
                 concurrency=config.concurrency,
                 requests_per_minute=config.requests_per_minute,
                 tokens_per_minute=config.tokens_per_minute,
             )
-            connection = self._connections[config.name] = _Connection(make_provider(config), queue)
-        model = make_model(config, connection.provider, own[1])
-        return self._wrap(ProviderModel(name, self._config, config, model, connection.queue, self._observe), config)
+            self._connections[config.name] = make_provider(config), queue
+        provider, queue = self._connections[config.name]
+        model = make_model(config, provider, own[1])
+        return self._wrap(ProviderModel(name, self._config, config, model, queue), config)
 
     def status(self) -> tuple[ProviderStatus, ...]:
         """The load of each provider in use. Must be called within the event loop."""
         return tuple(
-            ProviderStatus(
-                name=name,
-                active=connection.queue.active,
-                waiting=connection.queue.waiting,
-                paused=connection.queue.paused,
-            )
-            for name, connection in self._connections.items()
+            ProviderStatus(name=name, active=queue.active, waiting=queue.waiting, paused=queue.paused)
+            for name, (_, queue) in self._connections.items()
         )
 
     async def close(self) -> None:
@@ -202,9 +178,9 @@ class ModelClient:
         connections = self._connections
         self._connections = {}
         self._models = {}
-        for one in connections.values():
+        for provider, _ in connections.values():
             with suppress(OSError):  # a connection that is gone is closed
-                async with one.provider:
+                async with provider:
                     pass
 
 

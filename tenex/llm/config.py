@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from tenex.core.ids import Slug
-from tenex.core.messages import Usage
 
 OFFLINE: Final = "offline"
 
@@ -100,26 +99,6 @@ def split_name(name: str) -> tuple[str, str] | None:
     return (provider, model) if colon and provider.strip() and model.strip() else None
 
 
-Outcome = Literal["answered", "refused", "unavailable", "cancelled"]
-"""`cancelled`: the answer is no longer needed; its cost is known only as far as it was received."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallReport:
-    """One call of a model, for logs and metrics. `seconds` excludes `queued`; `first` is until the first token."""
-
-    model: str
-    agent: str
-    purpose: Literal["route", "work"]
-    phase: str
-    conversation: str
-    outcome: Outcome
-    seconds: float
-    queued: float
-    first: float | None
-    usage: Usage
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderStatus:
     """The load of a provider. `paused` is in seconds, 0 unless it has asked for a pause."""
@@ -128,11 +107,3 @@ class ProviderStatus:
     active: int
     waiting: int
     paused: float
-
-
-Observer = Callable[[CallReport], None]
-"""Called with each finished call; must not block or raise."""
-
-
-def unobserved(report: CallReport) -> None:
-    """Ignore the report."""

@@ -6,17 +6,16 @@ in tags that name the author, and no text can close or imitate them.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from pydantic_ai.messages import (
     CachePoint,
     ModelMessage,
     ModelRequest,
     ModelResponse,
-    ModelResponsePart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
@@ -102,16 +101,16 @@ def messages(
 
 def _close(made: list[ModelMessage], between: _Between, marks_failures: bool, is_strict: bool) -> None:
     """Put what lies between two steps into one message, which is never empty."""
-    parts: list[ToolReturnPart | UserPromptPart] = [
-        ToolReturnPart(
-            tool_name=call.tool,
-            content=content,
-            tool_call_id=call.id,
-            outcome="failed" if marks_failures and not ok else "success",
-        )
-        for call, content, ok in _paired(between)
-    ]
-    words = [*_orphans(between), *between.words]
+    by_id = {result.id: result for result in between.results}
+    parts: list[ToolReturnPart | UserPromptPart] = []
+    for call in between.calls:
+        result = by_id.get(call.id) or CallResult(id=call.id, tool=call.tool, ok=False, content=UNANSWERED)
+        outcome: Literal["failed", "success"] = "failed" if marks_failures and not result.ok else "success"
+        parts.append(ToolReturnPart(tool_name=call.tool, content=result.content, tool_call_id=call.id, outcome=outcome))
+    # a vendor takes a result only after its call: one without it becomes text
+    known = {call.id for call in between.calls}
+    orphans = [Note(title=f"Result of {r.tool}", text=r.content) for r in between.results if r.id not in known]
+    words = [*map(marked, orphans), *between.words]
     if parts and words and is_strict:
         made += [ModelRequest(parts=parts), ModelResponse(parts=[TextPart(NOTED)])]
         parts = []
@@ -123,32 +122,13 @@ def _close(made: list[ModelMessage], between: _Between, marks_failures: bool, is
     made.append(ModelRequest(parts=parts))
 
 
-def _paired(between: _Between) -> Iterable[tuple[CallRequest, str, bool]]:
-    by_id = {result.id: result for result in between.results}
-    for call in between.calls:
-        result = by_id.get(call.id)
-        yield (call, result.content, result.ok) if result else (call, UNANSWERED, False)
-
-
-def _orphans(between: _Between) -> list[str]:
-    """Results without their call, rendered as text: a vendor takes a result only after its call."""
-    known = {call.id for call in between.calls}
-    return [marked(Note(title=f"Result of {r.tool}", text=r.content)) for r in between.results if r.id not in known]
-
-
 def _answer(step: ModelStep, maker: str) -> ModelResponse:
-    answer = restored(step, maker) or ModelResponse(parts=_neutral(step))
+    answer = restored(step, maker)
+    if answer is None:  # the form that every vendor takes
+        calls = [ToolCallPart(call.tool, dict(call.arguments), tool_call_id=call.id) for call in step.calls]
+        answer = ModelResponse(parts=[TextPart(step.text), *calls])
     parts = [part for part in answer.parts if not isinstance(part, TextPart) or part.content.strip()]
     return replace(answer, parts=parts)
-
-
-def _neutral(step: ModelStep) -> list[ModelResponsePart]:
-    """A step in the form every vendor takes."""
-    parts: list[ModelResponsePart] = [TextPart(step.text)] if step.text else []
-    parts.extend(
-        ToolCallPart(tool_name=call.tool, args=dict(call.arguments), tool_call_id=call.id) for call in step.calls
-    )
-    return parts
 
 
 def marked(entry: UserText | AgentText | Note) -> str:

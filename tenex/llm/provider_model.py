@@ -21,7 +21,7 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
 from tenex.core.ports import OnText, ignore_text
 
-from .config import CallReport, ModelClientConfig, Observer, Outcome, ProviderConfig
+from .config import ModelClientConfig, ProviderConfig
 from .errors import rejects_form, rejects_order, translate
 from .messages import messages
 from .overflow import overflow
@@ -57,6 +57,9 @@ FAILURE_FLAGS = ("anthropic", "bedrock")
 """Kinds whose protocol has a flag for a call that failed."""
 
 
+Outcome = Literal["answered", "refused", "unavailable", "cancelled"]
+"""`cancelled`: the answer is no longer needed; its cost is known only as far as it was received."""
+
 Thoughts = Literal["unknown", "apart", "unopened"]
 """How a model marks its thoughts: `apart` from its text or by both tags, or by a closing tag alone, in which case no
 text of a stream is passed on before that tag. `unknown` is treated in the same way until the first answer is there."""
@@ -73,7 +76,6 @@ class _StreamState:
     sent: int = 0
     """The estimated tokens of the request."""
     stream: StreamedResponse | None = None
-    first: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +118,14 @@ class ProviderModel:
     """A `core.ports.Model` for one model of one provider."""
 
     def __init__(
-        self,
-        name: str,
-        config: ModelClientConfig,
-        provider: ProviderConfig,
-        model: Model[Any],
-        turns: ProviderQueue,
-        observe: Observer,
+        self, name: str, config: ModelClientConfig, provider: ProviderConfig, model: Model[Any], turns: ProviderQueue
     ) -> None:
         self.name = name
         self._config = config
         self._model = model
         self._turns = turns
-        self._observe = observe
         self._bill = bill_for(config, name)
         self._maker = f"{provider.protocol}:{model.system}"
-        self._marks_failures = provider.protocol in FAILURE_FLAGS
         self._provider = provider
         self._settings = base_settings(provider, model)
         self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
@@ -165,15 +159,15 @@ class ProviderModel:
         except (ModelUnavailable, ModelRefused) as error:
             error.model, error.queued = self.name, time.perf_counter() - began if waited is None else waited
             outcome: Outcome = "unavailable" if isinstance(error, ModelUnavailable) else "refused"
-            self._report(request, outcome, began, error.queued, state, error.usage, str(error))
+            self._log(request, outcome, began, error.queued, error.usage, str(error))
             raise
         except asyncio.CancelledError:
             queued = time.perf_counter() - began if waited is None else waited
             usage = NO_USAGE if waited is None else self._billed_at_least(state)
-            self._report(request, "cancelled", began, queued, state, usage)
+            self._log(request, "cancelled", began, queued, usage)
             request.on_cancelled(usage, self.name)
             raise
-        self._report(request, "answered", began, turn.waited, state, step.usage)
+        self._log(request, "answered", began, turn.waited, step.usage)
         return replace(step, queued=int(turn.waited * 1000))
 
     async def _ask(self, request: ModelRequest, on_text: OnText, state: _StreamState) -> ModelStep:
@@ -203,7 +197,7 @@ class ProviderModel:
         sent = messages(
             request.entries,
             self._maker,
-            marks_failures=self._marks_failures,
+            marks_failures=self._provider.protocol in FAILURE_FLAGS,
             is_strict=way.is_strict,
             marks_cache=self._provider.protocol == "anthropic",
         )
@@ -256,7 +250,7 @@ class ProviderModel:
             asyncio.timeout(None) as idle,
         ):
             state.stream = stream
-            await self._listen(stream, idle, on_text, state, may_call=bool(request.tools))
+            await self._listen(stream, idle, on_text, may_call=bool(request.tools))
         response = stream.get()
         if not _is_ended(response, self._model):
             self._unended += 1
@@ -269,20 +263,12 @@ class ProviderModel:
         return response
 
     async def _listen(
-        self,
-        stream: StreamedResponse,
-        idle: asyncio.Timeout,
-        on_text: OnText,
-        state: _StreamState,
-        *,
-        may_call: bool,
+        self, stream: StreamedResponse, idle: asyncio.Timeout, on_text: OnText, *, may_call: bool
     ) -> None:
         clock, text, listening = asyncio.get_running_loop().time, ThoughtSplitter(), True
         is_empty, has_thought = True, False
         async for event in stream:
             idle.reschedule(clock() + self._config.idle_timeout)
-            if state.first is None:
-                state.first = time.perf_counter()
             match event:
                 case parts.PartStartEvent(part=parts.TextPart(content=piece), previous_part_kind=before):
                     gap = "" if is_empty or before == "text" else "\n\n"
@@ -309,7 +295,10 @@ class ProviderModel:
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
         """Settings of one call. A routing question is asked once, so only its unchanging beginning is cached."""
         settings = ModelSettings(**self._settings, timeout=self._config.timeout)
-        settings |= cache_settings(self._provider, _cache_key(request), grows=request.purpose == "work")
+        # a key of the agent in its conversation, which gives neither away
+        who = f"{request.conversation} {request.agent}"
+        key = sha256(who.encode()).hexdigest()[:32] if request.conversation else ""
+        settings |= cache_settings(self._provider, key, grows=request.purpose == "work")
         # The library would add a paragraph of its own to the prompts of some models.
         settings["framing_announcement"] = "never"
         if self._config.max_output_tokens is not None:
@@ -334,37 +323,16 @@ class ProviderModel:
         """The usage of a call, estimated as far as the server did not report it."""
         return usage_of(used, response.model_name or "", self._bill, state.sent, written_tokens(response))
 
-    def _report(
-        self,
-        request: ModelRequest,
-        outcome: Outcome,
-        began: float,
-        queued: float,
-        state: _StreamState,
-        usage: Usage,
-        message: str = "",
+    def _log(
+        self, request: ModelRequest, outcome: Outcome, began: float, queued: float, usage: Usage, message: str = ""
     ) -> None:
-        seconds = time.perf_counter() - began - queued
-        first = None if state.first is None else state.first - began - queued
-        report = CallReport(
-            model=self.name,
-            agent=request.agent,
-            purpose=request.purpose,
-            phase=request.phase,
-            conversation=request.conversation,
-            outcome=outcome,
-            seconds=seconds,
-            queued=queued,
-            first=first,
-            usage=usage,
-        )
         write: Callable[..., Any] = log.info if outcome in ("answered", "cancelled") else log.warning
         write(
             f"model.{outcome}",
             model=self.name,
             agent=request.agent,
             purpose=request.purpose,
-            ms=round(seconds * 1000, 1),
+            ms=round((time.perf_counter() - began - queued) * 1000, 1),
             queued_ms=round(queued * 1000, 1),
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
@@ -373,13 +341,6 @@ class ProviderModel:
             **({"cache_read_tokens": usage.cache_read_tokens} if usage.cache_read_tokens else {}),
             **({"reason": message} if message else {}),
         )
-        self._observe(report)
-
-
-def _cache_key(request: ModelRequest) -> str:
-    """A key of the agent in its conversation, which gives neither away; "" where there is no conversation."""
-    who = f"{request.conversation} {request.agent}"
-    return sha256(who.encode()).hexdigest()[:32] if request.conversation else ""
 
 
 def _is_ended(response: parts.ModelResponse, model: Model[Any]) -> bool:

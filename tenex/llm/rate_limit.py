@@ -79,17 +79,19 @@ class UsageWindow:
 
 
 class RateWindow:
-    """A sliding window of one minute: any 60 seconds in a row stay within the limit."""
+    """A sliding window of one minute: any 60 seconds in a row stay within the limit; None is no limit."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
         self._spent: deque[UsageWindow] = deque()
 
     def wait(self, amount: int, now: float) -> float:
         """Seconds until `amount` fits; an amount above the whole limit fits an empty window."""
+        if self._limit is None:
+            return 0.0
         while self._spent and self._spent[0].at + MINUTE <= now:
             self._spent.popleft()
-        over = sum(spent.amount for spent in self._spent) + amount - self.limit
+        over = sum(spent.amount for spent in self._spent) + amount - self._limit
         until = now
         for spent in self._spent:
             if over <= 0:
@@ -101,7 +103,8 @@ class RateWindow:
     def add(self, amount: int, now: float) -> UsageWindow:
         """Count an amount from now on; the entry may be corrected once the true amount is known."""
         entry = UsageWindow(at=now, amount=amount)
-        self._spent.append(entry)
+        if self._limit is not None:
+            self._spent.append(entry)
         return entry
 
 
@@ -110,12 +113,11 @@ class QueueSlot:
     """A call that may start: how long it waited, and the tokens that were counted for it."""
 
     waited: float
-    _tokens: UsageWindow | None = None
+    _tokens: UsageWindow
 
     def settle(self, tokens: int) -> None:
         """Replace the estimate by the tokens the call used."""
-        if self._tokens is not None:
-            self._tokens.amount = tokens
+        self._tokens.amount = tokens
 
 
 @dataclass(slots=True, eq=False)
@@ -123,9 +125,7 @@ class _Waiter:
     """A queued call; `ready` is set to the tokens that were counted for it."""
 
     tokens: int
-    ready: "asyncio.Future[UsageWindow | None]" = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
+    ready: "asyncio.Future[UsageWindow]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class ProviderQueue:
@@ -141,8 +141,7 @@ class ProviderQueue:
     ) -> None:
         self.name = name
         self._concurrency = concurrency
-        self._requests = RateWindow(requests_per_minute) if requests_per_minute else None
-        self._tokens = RateWindow(tokens_per_minute) if tokens_per_minute else None
+        self._requests, self._tokens = RateWindow(requests_per_minute), RateWindow(tokens_per_minute)
         self._queue: FairQueue[_Waiter] = FairQueue()
         self._open_at = 0.0
         self._alarm: asyncio.TimerHandle | None = None
@@ -216,19 +215,14 @@ class ProviderQueue:
                 self._queue.pop().ready.set_exception(refusal)
             elif self._concurrency and self.active >= self._concurrency:
                 return
-            elif wait := max(
-                pause,
-                self._requests.wait(1, loop.time()) if self._requests is not None else 0.0,
-                self._tokens.wait(waiter.tokens, loop.time()) if self._tokens is not None else 0.0,
-            ):
+            elif wait := max(pause, self._requests.wait(1, loop.time()), self._tokens.wait(waiter.tokens, loop.time())):
                 self._alarm = loop.call_later(wait, self._serve)
                 return
             else:
                 self._queue.pop().ready.set_result(self._count(waiter.tokens))
 
-    def _count(self, tokens: int) -> UsageWindow | None:
+    def _count(self, tokens: int) -> UsageWindow:
         now = asyncio.get_running_loop().time()
         self.active += 1
-        if self._requests is not None:
-            self._requests.add(1, now)
-        return self._tokens.add(tokens, now) if self._tokens is not None else None
+        self._requests.add(1, now)
+        return self._tokens.add(tokens, now)

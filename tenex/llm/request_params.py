@@ -1,16 +1,25 @@
-"""The parameters of a request to a library model, and the forms of a structured answer."""
+"""The parameters of a request to a library model, the forms of a structured answer, and a request as bytes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from pydantic_ai.messages import InstructionPart
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
 from tenex.core.messages import ModelRequest, ToolSpec
+
+from .messages import messages
 
 DECISION: Final = "decision"
 """The name of the structured answer, and of the tool that takes it where it is asked for as a call."""
@@ -76,3 +85,31 @@ def _tool(spec: ToolSpec) -> ToolDefinition:
     return ToolDefinition(
         name=spec.name, description=spec.description, parameters_json_schema=dict(spec.parameters), strict=False
     )
+
+
+def serialized(request: ModelRequest) -> bytes:
+    """The bytes of a request in the order in which vendors' caches read it: tools, then system, then messages.
+
+    A line of JSON for each tool, the system prompt and each part of a message; an answer's schema is a tool.
+    """
+    tools = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in request.tools
+    ]
+    if request.output_schema is not None:
+        tools.append({"name": DECISION, "parameters": request.output_schema})
+    sent = messages(request.entries, "", marks_failures=False)
+    parts: list[Any] = [*tools, {"system": request.system}, *(part for message in sent for part in _parts(message))]
+    return b"".join(json.dumps(part, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for part in parts)
+
+
+def _parts(message: ModelMessage) -> Iterator[dict[str, Any]]:
+    for part in message.parts:
+        match part:
+            case ToolReturnPart():
+                yield {"result": part.tool_call_id, "content": part.content}
+            case ToolCallPart():
+                yield {"call": part.tool_call_id, "tool": part.tool_name, "arguments": part.args}
+            case TextPart():
+                yield {"assistant": part.content}
+            case UserPromptPart():
+                yield {"user": part.content}

@@ -240,12 +240,11 @@ def write(file: Path, link: str = "planning", source: str = OWN, kind: str = "Pl
     file.write_text(LEAD.format(link=link, source=source, kind=kind))
 
 
-@pytest.mark.parametrize("link", ["shell", "python", "read_file"])
-def test_a_sub_agent_cannot_have_the_name_of_a_tool(tmp_path: Path, link: str) -> None:
-    write(tmp_path / "lead.py", link)
+def test_a_sub_agent_cannot_have_the_name_of_a_tool(tmp_path: Path) -> None:
+    write(tmp_path / "lead.py", "shell")
     with pytest.raises(ConfigurationError) as caught:
         read_library(tmp_path, TOOL_NAMES, code_refusal="")
-    fault = f"{tmp_path / 'lead.py'}: {link} is a tool of the daemon's. Call the link by another name."
+    fault = f"{tmp_path / 'lead.py'}: shell is a tool of the daemon's. Call the link by another name."
     assert caught.value.faults == (fault,)
 
 

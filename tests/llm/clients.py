@@ -9,10 +9,12 @@ from tenex.core.ids import CallId, Slug
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelRequest, ModelStep, Note, ToolSpec, UserText
 from tenex.core.routing import DECISION_SCHEMA
 from tenex.llm.client import ModelClient
-from tenex.llm.config import CallReport, ModelClientConfig, Price, ProviderConfig
+from tenex.llm.config import ModelClientConfig, Price, ProviderConfig
 from tenex.llm.scripted import OfflineModel
 from tests.fakes.modelprotocol import Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
+
+from .otherservers import Answering, Served, serving
 
 NAME = "local:test"
 WRITE = ToolSpec(
@@ -62,11 +64,10 @@ def client_for(
     *providers: ProviderConfig,
     chain: tuple[str, ...] = (NAME,),
     prices: Mapping[str, Price] | None = None,
-    observe: Callable[[CallReport], None] = lambda _report: None,
     **settings: Any,
 ) -> ModelClient:
     config = ModelClientConfig(providers={one.name: one for one in providers}, prices=prices or {}, **settings)
-    return ModelClient(config, lambda _purpose, _agent, _phase: chain, OfflineModel(), observe)
+    return ModelClient(config, lambda _purpose, _agent, _phase: chain, OfflineModel())
 
 
 @asynccontextmanager
@@ -104,3 +105,15 @@ async def asked(respond: Any, *requests: ModelRequest, **settings: Any) -> tuple
             except (ModelUnavailable, ModelRefused) as error:
                 found.append(error)
     return found, server
+
+
+@asynccontextmanager
+async def vendor(
+    answering: Answering, kind: str, model: str = "some-model", **settings: Any
+) -> AsyncIterator[tuple[ModelClient, Served]]:
+    """A client of one model of a vendor, before a server that speaks the vendor's own protocol."""
+    async with serving(answering) as served:
+        own = ProviderConfig(name=kind, base_url=served.url, api_key="sk-very-secret")
+        client = client_for(own, chain=(f"{kind}:{model}",), **settings)
+        yield client, served
+        await client.close()

@@ -11,7 +11,7 @@ from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
 from tenex.core.ids import Slug
 from tenex.core.messages import UserText
 from tenex.llm.client import ModelClient
-from tenex.llm.config import ModelClientConfig, Price, ProviderConfig, split_name
+from tenex.llm.config import ModelClientConfig, Price, ProviderConfig
 from tenex.llm.scripted import OfflineModel
 from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
 from tests.fakes.modelserver import model_server
@@ -102,10 +102,6 @@ def test_all_faults_of_a_configuration_are_reported_at_once() -> None:
     message = "\n".join(caught.value.faults)
     for part in ('"gpt-4"', '":x"', '"openai:"', "models.providers.anthropic: no key", '"nobody" is no provider'):
         assert part in message
-
-
-def test_the_name_of_a_model_may_hold_colons() -> None:
-    assert split_name("local:qwen3:8b") == ("local", "qwen3:8b")
 
 
 def test_neither_the_package_nor_a_client_loads_the_library() -> None:

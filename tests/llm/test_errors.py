@@ -38,64 +38,60 @@ def test_every_error_of_a_server_has_a_sentence_without_its_words(kind: type[Exc
     assert isinstance(ours, ModelUnavailable) or issubclass(kind, library.ModelAPIError)
 
 
-@pytest.mark.parametrize(
-    ("code", "is_shown"),
-    [
-        ("unsupported_value", True),
-        ("model.too-old", True),
-        ("Ada wrote this", False),
-        ("x" * 80, False),
-        ("<b>", False),
-    ],
-)
-def test_only_a_plain_error_code_is_reported(code: str, is_shown: bool) -> None:
-    error = library.ModelHTTPError(400, "m", body={"error": {"param": code}}, provider_error_code=code)
-    assert (code in str(translate(error, NAME))) is is_shown
+def test_only_a_plain_error_code_is_reported() -> None:
+    plain = ("unsupported_value", "model.too-old")
+    for code in (*plain, "Ada wrote this", "x" * 80, "<b>"):
+        error = library.ModelHTTPError(400, "m", body={"error": {"param": code}}, provider_error_code=code)
+        assert (code in str(translate(error, NAME))) is (code in plain)
 
 
-@pytest.mark.parametrize(
-    ("error", "is_refused", "is_form"),
-    [
-        (library.ContentFilterError("PRIVATE"), True, None),
-        (library.ModelContextWindowExceededError("m", "PRIVATE"), True, False),
-        (Rejected("m", "x", body={"error": {"message": "Content Policy violation"}}), True, False),
-        (Rejected("m", "x", provider_error_code="data_inspection_failed"), True, False),
-        (Rejected("m", "x", body="the safety system rejected it"), True, False),
-        (Rejected("m", "x", body={"error": {"message": "bad tools"}}), False, True),
-        (library.UserError("Native structured output is not supported"), False, True),
-        (library.ModelAuthenticationError("m", "x"), False, False),
-        (library.ModelNotFoundError("m", "x"), False, False),
-        (library.ModelServerError("m", "x"), False, False),
-        (OSError(), False, False),
-    ],
+REFUSED = (
+    library.ContentFilterError("PRIVATE"),
+    library.ModelContextWindowExceededError("m", "PRIVATE"),
+    Rejected("m", "x", body={"error": {"message": "Content Policy violation"}}),
+    Rejected("m", "x", provider_error_code="data_inspection_failed"),
+    Rejected("m", "x", body="the safety system rejected it"),
 )
-def test_what_is_refused_what_is_held_and_what_another_form_may_help_against(
-    error: Exception, is_refused: bool, is_form: bool | None
-) -> None:
-    assert isinstance(translate(error, NAME), ModelRefused) is is_refused
-    assert is_form is None or rejects_form(error) is is_form
+OF_FORM = (
+    Rejected("m", "x", body={"error": {"message": "bad tools"}}),
+    library.UserError("Native structured output is not supported"),
+)
+OTHERS = (library.ModelAuthenticationError, library.ModelNotFoundError, library.ModelServerError)
+
+
+@pytest.mark.parametrize("error", [*REFUSED, *OF_FORM, *(kind("m", "x") for kind in OTHERS), OSError()])
+def test_what_is_refused_what_is_held_and_what_another_form_may_help_against(error: Exception) -> None:
+    assert isinstance(translate(error, NAME), ModelRefused) is (error in REFUSED)
+    assert rejects_form(error) is (error in OF_FORM)
+
+
+def wait(**headers: str) -> float | None:
+    """What is read of headers, whose names have `_` for `-`."""
+    named = {name.replace("_", "-").lower(): value for name, value in headers.items()}
+    return retry_after(library.ModelHTTPError(429, "m", headers=named))
 
 
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        ({"Retry-After": "90"}, 90),
-        ({"retry-after-ms": "45000"}, 45),
-        ({"Retry-After": "999999"}, 3600),
-        ({"Retry-After": "Wed, 01 Jan 2200 00:00:00 GMT"}, 3600),
-        ({"Retry-After": "soon"}, None),
+        ({"Retry_After": "90"}, 90),
+        ({"retry_after_ms": "45000"}, 45),
+        ({"Retry_After": "999999"}, 3600),
+        ({"Retry_After": "Wed, 01 Jan 2200 00:00:00 GMT"}, 3600),
+        ({"Retry_After": "soon"}, None),
         ({}, None),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"}, 0.12),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1h"}, 3600),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "2s120ms"}, 2.12),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "soon"}, None),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": ""}, None),
-        ({"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "6m0s"}, None),
-        ({"retry-after": "7", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 7),
     ],
 )
 def test_how_long_to_wait_is_read_from_what_vendors_send(headers: Any, seconds: float | None) -> None:
-    error = library.ModelHTTPError(429, "m", headers={name.lower(): value for name, value in headers.items()})
-    assert retry_after(error) == (None if seconds is None else pytest.approx(seconds))
+    assert wait(**headers) == seconds
     assert retry_after(OSError()) is None
+
+
+def test_without_a_wait_the_reset_of_a_limit_that_is_used_up_counts() -> None:
+    for written, seconds in (("6m0s", 360), ("120ms", 0.12), ("1h", 3600), ("2s120ms", 2.12), ("soon", None)):
+        reset = {"x_ratelimit_reset_requests": written}
+        expected = None if seconds is None else pytest.approx(seconds)
+        assert wait(**reset, x_ratelimit_remaining_requests="0") == expected
+        assert wait(**reset, x_ratelimit_remaining_requests="3") is None
+        assert wait(**reset, x_ratelimit_remaining_requests="0", retry_after="7") == 7
+    assert wait(x_ratelimit_remaining_tokens="0", x_ratelimit_reset_tokens="120ms") == pytest.approx(0.12)

@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ToolReturnPart
 
 from tenex.core.messages import AgentText, Entry, ModelStep, Note, UserText
-from tenex.llm.messages import NOTHING, UNANSWERED, marked, messages
+from tenex.llm.messages import UNANSWERED, marked, messages
 
 from .clients import called, result
 
@@ -15,31 +15,26 @@ ADA = UserText(author="Ada", text="Write a file")
 STOP = UserText(author="Ada", text="Stop")
 
 
-def shape(made: list[ModelMessage]) -> list[Any]:
-    """Messages as plain values: texts, ids of calls, and results."""
-    return [[_part(part) for part in message.parts] for message in made]
+def sent(*entries: Entry) -> list[Any]:
+    """The messages as plain values: texts and results."""
 
+    def value(part: Any) -> Any:
+        is_result = isinstance(part, ToolReturnPart)
+        return (part.tool_call_id, part.content, part.outcome) if is_result else getattr(part, "content", "")
 
-def _part(part: Any) -> Any:
-    match part:
-        case ToolCallPart():
-            return part.tool_call_id
-        case ToolReturnPart():
-            return (part.tool_call_id, part.content, part.outcome)
-    return part.content
-
-
-def sent(*entries: Entry, marks_failures: bool = False, is_strict: bool = False) -> list[Any]:
-    return shape(messages(entries, "openai:local", marks_failures=marks_failures, is_strict=is_strict))
+    made = messages(entries, "openai:local", marks_failures=False)
+    return [[value(part) for part in message.parts] for message in made]
 
 
 def test_texts_between_two_steps_are_one_message_and_name_their_authors() -> None:
+    """A step that holds nothing separates none."""
     expected = (
         '<message from="Ada" kind="person">\nWrite a file\n</message>',
         '<message from="planner" kind="agent">\nPlan.\n</message>',
         '<note title="Hand-off">\nFrom plan.\n</note>',
     )
-    made = sent(ADA, AgentText(author="planner", text="Plan."), Note(title="Hand-off", text="From plan."))
+    empty, plan = ModelStep(text=" "), AgentText(author="planner", text="Plan.")
+    made = sent(ADA, empty, plan, Note(title="Hand-off", text="From plan."))
     assert made == [["\n\n".join(expected)]]
 
 
@@ -86,17 +81,6 @@ def test_a_mark_names_the_author_within_quotation_marks_and_is_not_in_the_text(e
     assert made == f"{first}\n{entry.text}\n</{first[1:].partition(' ')[0]}>"
 
 
-def test_ids_and_names_of_calls_are_such_that_every_provider_takes_them() -> None:
-    """A run that began with one vendor's model must not be refused by the next for the ids it holds."""
-    odd = "functions.write_file:0"
-    for is_strict in (False, True):
-        entries = (ADA, called(odd, "fine_1"), result(odd), result("fine_1"))
-        step, results = sent(*entries, is_strict=is_strict)[1:]
-        assert all(re.fullmatch(r"[A-Za-z0-9]{9}" if is_strict else r"[A-Za-z0-9_-]{1,40}", name) for name in step)
-        assert (step[1] == "fine_1") is not is_strict
-        assert results == [(name, "done", "success") for name in step]
-
-
 A, B, OPEN = ("a", "done", "success"), ("b", "done", "success"), ("b", UNANSWERED, "success")
 
 
@@ -118,14 +102,3 @@ def test_results_come_first_in_the_order_of_the_calls_and_no_call_stays_open(
 
 def test_a_result_without_its_call_becomes_text() -> None:
     assert sent(result("x", "text"), ADA)[0][0].startswith('<note title="Result of write_file">\ntext\n</note>')
-
-
-@pytest.mark.parametrize("entries", [(), (ModelStep(text="Hi"),), (ADA, ModelStep(text="Hi")), (ADA, ModelStep(), ADA)])
-def test_a_conversation_begins_and_ends_with_others_than_the_model_and_has_no_empty_step(
-    entries: tuple[Entry, ...],
-) -> None:
-    made = messages(entries, "m", marks_failures=False)
-    assert isinstance(made[0], ModelRequest)
-    assert isinstance(made[-1], ModelRequest)
-    assert (_part(made[-1].parts[-1]) == NOTHING) is (entries[-1:] != (ADA,))
-    assert any(isinstance(message, ModelResponse) for message in made) is (ModelStep(text="Hi") in entries)

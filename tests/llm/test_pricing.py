@@ -28,7 +28,7 @@ def config(**settings: Any) -> ModelClientConfig:
         ("mine:gpt-4o", {"kind": "openai-responses"}, GPT),
         ("mine:gpt-4o", {"kind": "openai", "base_url": "http://127.0.0.1:8000/v1"}, None),
         ("mine:claude-sonnet-4-5", {"kind": "anthropic"}, CLAUDE),
-        ("mine:qwen3", {"kind": "ollama"}, FREE),
+        ("mine:qwen3:8b", {"kind": "ollama"}, FREE),
         ("mine:qwen3", {"kind": "ollama", "base_url": "http://10.0.0.7:11434/v1"}, FREE),
         ("mine:qwen3-cloud", {"kind": "ollama"}, None),
         ("mine:nobody-knows-it", {"kind": "openai"}, None),

@@ -13,19 +13,24 @@ from tenex.core.context.window import request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelStep, Usage, UserText
 from tenex.core.routing import RoutingDecision, parse
-from tenex.llm.config import CallReport, Price
+from tenex.llm.config import Price
 from tenex.llm.provider_model import STREAM_PAUSE
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelserver import KEY, text_of
 
 from .clients import NAME, WRITE, asked, result, route, talking, work
 
-BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 DECISION = json.dumps({"agents": ["planner"], "phase": "plan", "reason": "it needs a design"})
 LONG = Answer(text=nonsense(40))
+REPORTS = {
+    **dict.fromkeys(("nothing", "nulls"), (0, 0)),
+    **dict.fromkeys(("no total", "each chunk"), (120, 60)),
+    "only total": (180, 0),
+    "only output": (0, 60),
+}
+"""What a server reports -> the tokens of input and output that are known of it."""
 
 
-@BOTH
 async def test_an_answer_comes_back_and_one_line_without_its_text_is_logged(stream: bool) -> None:
     answer = Answer(text="PRIVATE answer", reasoning="let me see", usage=(1000, 100), cached=800, stored=150)
     prices = {NAME: Price(input=2.0, output=10.0, cached_input=0.5, cache_write=3.0)}
@@ -45,33 +50,19 @@ async def test_an_answer_comes_back_and_one_line_without_its_text_is_logged(stre
     assert text_of(sent["messages"][1]).startswith("<message from=")
     assert (sent["max_tokens"], "tools" in sent) == (123, False)
     (line,) = [entry for entry in logs if entry["event"].startswith("model.")]
-    shown = [line[name] for name in ("event", "model", "agent", "purpose")]
-    assert shown == ["model.answered", NAME, "executor", "work"]
+    assert {("event", "model.answered"), ("model", NAME), ("agent", "executor"), ("purpose", "work")} <= {*line.items()}
     assert {"ms", "queued_ms", "input_tokens", "output_tokens", "cost_usd"} <= line.keys()
     assert not any(word in str(logs) for word in ("PRIVATE", "SECRET", KEY))
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("reports", "known"),
-    [
-        ("nothing", (0, 0)),
-        ("nulls", (0, 0)),
-        ("no total", (120, 60)),
-        ("only total", (180, 0)),
-        ("only output", (0, 60)),
-        ("each chunk", (120, 60)),
-    ],
-)
-async def test_usage_is_what_was_reported_last_and_estimated_where_nothing_was(
-    stream: bool, reports: Any, known: tuple[int, int]
-) -> None:
+@pytest.mark.parametrize("reports", REPORTS)
+async def test_usage_is_what_was_reported_last_and_estimated_where_nothing_was(stream: bool, reports: Any) -> None:
     calls = (Call(tool="write_file", arguments={"path": "x" * 400}),)
     answer = Answer(text=nonsense(200), calls=calls, usage=(120, 60), reports=reports)
     request = work(UserText(author="Ada", text="x" * 40_000), tools=(WRITE,))
     prices = {NAME: Price(input=1.0, output=10.0)}
     (step,), _ = await asked(answer, request, stream=stream, prices=prices)
-    usage = step.usage
+    usage, known = step.usage, REPORTS[reports]
     assert usage.input_tokens == known[0] or (not known[0] and 10_000 <= usage.input_tokens <= 10_200)
     assert usage.output_tokens == known[1] or (not known[1] and 200 <= usage.output_tokens <= 600)
     assert usage.estimated == usage.tokens - sum(known)
@@ -89,7 +80,6 @@ async def test_what_a_server_does_not_report_counts_for_limits_and_broken_stream
     assert broken.usage.estimated == broken.usage.tokens > 1_000
 
 
-@BOTH
 @pytest.mark.parametrize(
     "answer",
     [
@@ -127,13 +117,12 @@ async def test_an_observer_that_fails_costs_nothing() -> None:
     assert len(streamed) == 1
 
 
-@BOTH
 async def test_several_calls_keep_their_order_and_a_bad_one_spoils_no_other(stream: bool) -> None:
     sent = (("write_file", {"path": "a"}), ("write_file", '{"path": '), ("no_such_tool", "[1]"), ("write_file", ""))
     calls = tuple(Call(tool=tool, arguments=arguments) for tool, arguments in sent)
     (step,), server = await asked(Answer(text="Now.", calls=calls), work(tools=(WRITE,)), stream=stream)
-    (offered,) = server.exchanges[0].request["tools"]
-    assert (offered["function"]["name"], offered["function"]["parameters"]) == ("write_file", WRITE.parameters)
+    offered = {"name": WRITE.name, "description": WRITE.description, "parameters": WRITE.parameters}
+    assert [tool["function"] for tool in server.exchanges[0].request["tools"]] == [offered]
     assert [call.tool for call in step.calls] == [tool for tool, _ in sent]
     assert [bool(call.fault) for call in step.calls] == [False, True, True, False]
     assert step.calls[0].arguments == {"path": "a"}
@@ -179,7 +168,8 @@ async def test_a_server_without_structured_answers_is_asked_in_words_from_then_o
     steps, server = await asked(respond, route(), route())
     assert all(isinstance(parse(step.text), RoutingDecision) for step in steps)
     assert ["response_format" in exchange.request for exchange in server.exchanges] == [True, False, False]
-    assert "JSON Schema" in server.exchanges[-1].system
+    assert server.exchanges[-1].system.startswith(route().system)
+    assert '"required":["agents","reason"]' in server.exchanges[-1].system
 
 
 @pytest.mark.parametrize(("message", "tries"), [("it violates our content policy", 1), ("nothing to do with it", 2)])
@@ -190,20 +180,17 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str, t
     assert "response_format" in server.exchanges[-1].request
 
 
-@BOTH
 @pytest.mark.parametrize(
     ("fails", "part"),
     [
         (Fails(status=500), "fails at the moment (500"),
         (Fails(status=503, message="overloaded"), "is overloaded (503"),
-        (Fails(status=529), "is overloaded (529"),
         (Fails(status=401, message=f"Bad key: {KEY}", code="invalid_api_key"), "models.providers.local.api_key_env"),
         (Fails(status=403), "does not accept the key (403"),
         (Fails(status=404, code="model_not_found"), "is not there (404, model_not_found)"),
         (Fails(status=402), "top up the account"),
         (Fails(status=400, message="violates our usage policy", code="content_policy_violation"), "content policy"),
         (Answer(refusal="I cannot"), "content filter"),
-        (Answer(text="Half a", finish="length"), "cut off"),
         (Answer(finish="content_filter"), "content filter"),
         (Fails(status=429, code="insufficient_quota"), "top up the account"),
         (Fails(status=400, message="bad parameter of Ada", code="unsupported_value"), "unsupported_value"),
@@ -213,7 +200,6 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str, t
         (Sends(body=b"<html>Ada</html>", content_type="text/html"), "cannot be read"),
         (Sends(body=b"{}"), "cannot be read"),
         (Sends(body=b'{"id": "x", "object": "chat.completion", "choices": []}'), "cannot be read"),
-        (Sends(body=b"\xff\xfe not json"), "cannot be read"),
     ],
     ids=lambda value: value.__class__.__name__ + str(getattr(value, "status", "")),
 )
@@ -295,76 +281,53 @@ async def test_a_closed_port_is_held_and_answers_once_it_is_open() -> None:
         assert (await client.step(work())).text == "Hello"
 
 
-async def test_a_requested_wait_is_reported_and_kept_by_all() -> None:
-    async with talking(Fails(status=429, headers={"Retry-After": "90"})) as (client, server):
-        for expected in ("slow down", "asked to wait"):
-            with pytest.raises(ModelUnavailable, match=expected) as caught:
-                await client.step(work())
-            assert caught.value.retry_after == pytest.approx(90, abs=5)
-        assert client.status()[0].paused == pytest.approx(90, abs=5)
-    assert len(server.exchanges) == 1
-
-
 async def test_a_short_wait_is_waited_for_and_not_counted_as_time() -> None:
     replies = [Fails(status=429, headers={"retry-after-ms": "1500"}), Answer(text="Hello")]
-    reports: list[CallReport] = []
-    (_, step), _ = await asked(replies, work(), work(), timeout=1.2, observe=reports.append)
+    with capture_logs() as logs:
+        (_, step), _ = await asked(replies, work(), work(), timeout=1.2)
     assert step.text == "Hello"
-    assert [report.outcome for report in reports] == ["unavailable", "answered"]
-    assert reports[1].queued > 1.2
-    assert reports[1].first is not None
-    assert 0 < reports[1].first <= reports[1].seconds < 1.2
+    assert [line["event"] for line in logs] == ["model.unavailable", "model.answered"]
+    assert logs[1]["queued_ms"] > 1_200 > logs[1]["ms"] > 0
 
 
 @pytest.mark.parametrize("last", [Fails(status=500), Fails(status=429, headers={"Retry-After": "90"})])
 async def test_the_wait_for_a_turn_comes_with_the_step_and_with_the_failure(last: Fails) -> None:
-    """So that it counts against no deadline; also where a pause refuses the wait."""
+    """So that it counts against no deadline; also where a pause that the server asked for refuses the wait."""
     slow = Answer(text="Hello", delay=0.3)
     async with talking([slow, slow, last, last], provider_concurrency=1) as (client, server):
-        steps = await asyncio.gather(*(client.step(work()) for _ in range(4)), return_exceptions=True)
-    first, second, third, fourth = steps
+        first, second, *failed = await asyncio.gather(*(client.step(work()) for _ in range(4)), return_exceptions=True)
+        assert client.status()[0].paused == pytest.approx(90 if last.headers else 0, abs=5)
     assert isinstance(first, ModelStep)
     assert isinstance(second, ModelStep)
     assert first.queued < 100
     assert second.queued > 200
-    for failed in (third, fourth):
-        assert isinstance(failed, ModelUnavailable)
-        assert failed.queued > 0.4
-        assert failed.model == NAME
-    assert ("asked to wait" in str(fourth)) is bool(last.headers)
+    for one in failed:
+        assert isinstance(one, ModelUnavailable)
+        assert one.queued > 0.4
+        assert (one.model, one.retry_after) == (NAME, pytest.approx(90, abs=5) if last.headers else None)
+    assert ("asked to wait" in str(failed[1])) is bool(last.headers)
     assert len(server.exchanges) == (3 if last.headers else 4)
 
 
-@BOTH
-async def test_a_cancelled_call_costs_at_least_its_request(stream: bool) -> None:
+@pytest.mark.parametrize("slow", [Answer(text=LONG.text, delay=30), Answer(text=nonsense(200), pace=0.05)])
+async def test_a_cancelled_call_costs_at_least_its_request_and_releases_everything(stream: bool, slow: Answer) -> None:
     """Also where nothing was answered yet; one that waited for its turn costs nothing."""
-    message: list[tuple[Usage, str]] = []
-    request = replace(work(), on_cancelled=lambda usage, model: message.append((usage, model)))
-    slow = Answer(text=nonsense(200), delay=30)
+    paid: list[tuple[Usage, str]] = []
+    request = replace(work(), on_cancelled=lambda usage, model: paid.append((usage, model)))
     prices = {NAME: Price(input=1_000_000, output=0)}
     async with talking(slow, stream=stream, provider_concurrency=1, prices=prices) as (client, server):
         tasks = [asyncio.create_task(client.step(request)) for _ in range(2)]
         await server.until(lambda at: at.exchanges)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    sent = request_tokens(request.system, request.entries, request.tools)
-    paid = [(usage.tokens, usage.estimated, usage.cost_usd, model) for usage, model in message if usage.calls]
-    assert paid == [(sent, sent, float(sent), NAME)]
-
-
-@BOTH
-async def test_a_call_that_is_cancelled_is_logged_and_releases_everything(stream: bool) -> None:
-    reports: list[CallReport] = []
-    slow = Answer(text=nonsense(200), pace=0.05)
-    async with talking(slow, stream=stream, provider_concurrency=1, observe=reports.append) as (client, server):
-        task = asyncio.create_task(client.step(work()))
-        await server.until(lambda at: at.exchanges)
-        task.cancel()
-        with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
-            await task
-        assert [report.outcome for report in reports] == ["cancelled"]
-        assert [(line["event"], line["log_level"]) for line in logs] == [("model.cancelled", "info")]
+        with capture_logs() as logs:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        assert all(task.cancelled() for task in tasks)
         await server.until(lambda at: at.exchanges[0].outcome == "cut")
         server.script = lambda _request: Answer(text="next")
         assert (await client.step(work())).text == "next"
+    assert [(line["event"], line["log_level"]) for line in logs] == [("model.cancelled", "info")] * 2
+    ((usage, model),) = [one for one in paid if one[0].calls]
+    sent = request_tokens(request.system, request.entries, request.tools)
+    assert (usage.input_tokens, usage.cost_usd, model) == (sent, float(sent), NAME)
+    assert usage.estimated == usage.tokens

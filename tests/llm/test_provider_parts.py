@@ -72,19 +72,11 @@ def test_several_thoughts_are_separated() -> None:
     assert [getattr(part, "content", "") for part in back.parts] == ["one", "a", "two", "b"]
 
 
+BAD: Any = ([{}], [{"part_kind": "nonsense"}], None, [{"part_kind": "tool-call"}] * 3, [{"part_kind": "text"}])
+
+
 @pytest.mark.parametrize(
-    "vendor",
-    [
-        "text",
-        7,
-        {"by": MAKER},
-        {"by": MAKER, "from": {}, "parts": [{}]},
-        {"by": MAKER, "from": 1, "parts": []},
-        {"by": MAKER, "from": {}, "parts": [{"part_kind": "nonsense"}]},
-        {"by": MAKER, "from": {}, "parts": None},
-        {"by": MAKER, "from": {}, "parts": [{"part_kind": "tool-call"}] * 3},
-        {"by": MAKER, "from": {}, "parts": [{"part_kind": "text"}]},
-    ],
+    "vendor", ["text", {"by": MAKER}, *({"by": MAKER, "from": {}, "parts": parts} for parts in BAD)]
 )
 def test_a_damaged_value_is_passed_over(vendor: object) -> None:
     assert restored(replace(step(), vendor=vendor), MAKER) is None

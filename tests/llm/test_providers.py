@@ -3,7 +3,7 @@
 import json
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic_ai.models.test import TestModel
@@ -12,17 +12,17 @@ from pydantic_ai.profiles import ModelProfile
 from tenex.core.errors import ConfigurationError, ModelUnavailable
 from tenex.core.ids import Slug
 from tenex.core.messages import AgentText, Note, Usage, UserText
-from tenex.core.routing import RoutingDecision, parse
+from tenex.core.routing import DECISION_SCHEMA, RoutingDecision, parse
 from tenex.llm.config import ModelClientConfig, ProviderConfig
 from tenex.llm.providers import _ADDRESSES, base_settings, make_model, make_provider
 from tenex.llm.request_params import DECISION, Form, best_form, parameters
 from tests.fakes.modelprotocol import Answer
-from tests.fakes.modelserver import model_server
 
-from .clients import WRITE, client_for, result, route, work
+from .clients import WRITE, asked, client_for, result, route, vendor, work
 from .otherservers import anthropic, google, serving
 
 KEY = "sk-very-secret"
+FAILS = (500, "application/json", b'{"error": {"message": "x"}}')
 
 
 def faults_of(**settings: Any) -> str:
@@ -108,14 +108,11 @@ def test_a_provider_without_models_to_talk_to_is_refused() -> None:
 
 
 async def test_claude_is_asked_in_its_own_protocol() -> None:
-    async with serving(anthropic) as served:
-        config = ProviderConfig(name="anthropic", base_url=served.url, api_key=KEY)
-        client = client_for(config, chain=("anthropic:claude-sonnet-4-6",), max_output_tokens=500)
+    async with vendor(anthropic, "anthropic", "claude-sonnet-4-6", max_output_tokens=500) as (client, served):
         person = UserText(author="Ada", text="Write")
         step = await client.step(work(person, tools=(WRITE,)))
         await client.step(work(person, step, result(step.calls[0].id, "no", ok=False), tools=(WRITE,)))
         decision = parse((await client.step(route())).text)
-        await client.close()
     first, second, third = (request.body for request in served.requests)
     assert KEY in served.requests[0].headers["authorization"]
     assert (first["max_tokens"], first["stream"]) == (500, True)
@@ -136,14 +133,12 @@ async def test_claude_is_asked_in_its_own_protocol() -> None:
 async def test_claude_finds_the_conversation_of_an_agents_run_before_in_its_cache() -> None:
     """Anthropic caches whole blocks: each message is one, the last is marked; the notes after it are new each run."""
     said = UserText(author="Ada", text="Write")
-    async with serving(anthropic) as served:
-        client = client_for(ProviderConfig(name="anthropic", base_url=served.url, api_key=KEY), chain=("anthropic:c",))
+    async with vendor(anthropic, "anthropic") as (client, served):
         for entries in (
             (said, Note(title="The phase: execute", text="Build.")),
             (said, AgentText(author="Bob", text="Done."), Note(title="The phase: chores", text="Tidy.")),
         ):
             await client.step(work(*entries, tools=(WRITE,)))
-        await client.close()
     (first,), (second,) = (request.body["messages"] for request in served.requests)
     assert [block["text"].split("\n")[1] for block in first["content"]] == ["Write", "Build."]
     assert [block["text"].split("\n")[1] for block in second["content"]] == ["Write", "Done.", "Tidy."]
@@ -182,7 +177,7 @@ async def test_openai_itself_gets_a_key_of_the_agent_in_its_conversation(
         served.requests.clear()
         return [body.get("prompt_cache_key") for body in bodies]
 
-    async with serving(lambda _request: (500, "application/json", b'{"error": {"message": "x"}}')) as served:
+    async with serving(lambda _request: FAILS) as served:
         compatible = await keys_of(ProviderConfig(name="openai", kind=kind, api_key=KEY, base_url=served.url))
         monkeypatch.setitem(_ADDRESSES, kind, served.url)
         vendor = await keys_of(ProviderConfig(name="openai", kind=kind, api_key=KEY))
@@ -193,12 +188,9 @@ async def test_openai_itself_gets_a_key_of_the_agent_in_its_conversation(
 
 
 async def test_gemini_is_asked_in_its_own_protocol() -> None:
-    async with serving(google) as served:
-        config = ProviderConfig(name="google", base_url=served.url, api_key=KEY)
-        client = client_for(config, chain=("google:gemini-2.5-pro",), max_output_tokens=500)
+    async with vendor(google, "google", "gemini-2.5-pro", max_output_tokens=500) as (client, served):
         step = await client.step(work(tools=(WRITE,)))
         decision = parse((await client.step(route())).text)
-        await client.close()
     first, second = served.requests
     assert first.headers["x-goog-api-key"] == KEY
     assert "gemini-2.5-pro:streamGenerateContent" in first.path
@@ -211,49 +203,25 @@ async def test_gemini_is_asked_in_its_own_protocol() -> None:
 
 @pytest.mark.parametrize("kind", ["anthropic", "google"])
 async def test_no_vendor_tries_again_by_itself(kind: str) -> None:
-    async with serving(lambda _request: (500, "application/json", b'{"error": {"message": "x"}}')) as served:
-        client = client_for(ProviderConfig(name=kind, base_url=served.url, api_key=KEY), chain=(f"{kind}:some-model",))
+    async with vendor(lambda _request: FAILS, kind) as (client, served):
         with pytest.raises(ModelUnavailable, match="fails at the moment"):
             await client.step(work())
-        await client.close()
     assert len(served.requests) == 1
 
 
 async def test_ollama_costs_nothing_and_speaks_the_common_protocol() -> None:
-    async with model_server(lambda _request: Answer(text="Hello"), key="ollama") as server:
-        config = ProviderConfig(name="ollama", base_url=server.url, api_key="ollama")
-        client = client_for(config, chain=("ollama:qwen3",))
-        step = await client.step(work())
-        await client.close()
+    own = {"provider_name": "ollama", "provider_kind": "ollama"}
+    (step,), _ = await asked(Answer(text="Hello"), chain=("ollama:qwen3",), **own)
     assert (step.text, step.usage.cost_usd) == ("Hello", 0.0)
 
 
-@pytest.mark.parametrize(
-    ("profile", "form"),
-    [
-        (ModelProfile(supports_json_schema_output=True), Form.NATIVE),
-        (ModelProfile(supports_json_schema_output=False), Form.TOOL),
-        (ModelProfile(supports_json_schema_output=False, supports_tools=False), Form.TEXT),
-    ],
-)
-def test_the_strictest_form_a_model_takes_is_used(profile: ModelProfile, form: Form) -> None:
-    assert best_form(TestModel(profile=profile)) is form
-    assert parameters(route(), form) == parameters(route(), form)
+def test_the_strictest_form_a_model_takes_is_used() -> None:
+    profiles = {Form.NATIVE: {"supports_json_schema_output": True}, Form.TOOL: {}, Form.TEXT: {"supports_tools": False}}
+    for form, profile in profiles.items():
+        assert best_form(TestModel(profile=cast("ModelProfile", profile))) is form
 
 
-def test_each_form_asks_for_the_same_schema_and_tools_are_offered_as_they_are() -> None:
-    request = route()
-    native, tool, text = (parameters(request, form) for form in (Form.NATIVE, Form.TOOL, Form.TEXT))
-    assert native.output_object is not None
-    assert native.output_object.json_schema == tool.output_tools[0].parameters_json_schema == request.output_schema
-    assert (tool.output_tools[0].name, tool.allow_text_output) == (DECISION, False)
-    assert text.instruction_parts is not None
-    words = text.instruction_parts[0].content
-    assert words.startswith(request.system)
-    assert '"required":["agents","reason"]' in words
-    assert not text.output_tools
-    made = parameters(work(tools=(WRITE,), system=""), Form.NATIVE)
-    (offered,) = made.function_tools
-    assert (offered.name, offered.description) == (WRITE.name, WRITE.description)
-    assert offered.parameters_json_schema == WRITE.parameters
-    assert made.instruction_parts == []
+def test_a_decision_may_be_one_call_that_must_be_made() -> None:
+    made = parameters(route(), Form.TOOL)
+    assert [(tool.name, tool.parameters_json_schema) for tool in made.output_tools] == [(DECISION, DECISION_SCHEMA)]
+    assert not made.allow_text_output

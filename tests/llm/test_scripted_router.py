@@ -7,6 +7,7 @@ import pytest
 
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, Note
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.llm.scripted.router import answer_route
 
 ROSTER = [
@@ -15,17 +16,7 @@ ROSTER = [
     {"slug": "executor", "kind": "worker", "phases": ["execute"]},
     {"slug": "sage", "kind": "expert", "phases": []},
 ]
-PERMITTED = {
-    "chat": ["execute", "plan", "brainstorm"],
-    "brainstorm": ["chat", "plan", "execute"],
-    "plan": ["execute"],
-    "execute": ["verification", "chat"],
-    "verification": ["chores", "execute", "chat"],
-    "chores": ["reflection"],
-    "reflection": ["chat"],
-}
 CREATE = "Create hello.py that prints hello"
-USER, END = (None, ["USER"]), (None, ["END"])
 
 
 def ask(*texts: str) -> dict[str, Any]:
@@ -34,28 +25,26 @@ def ask(*texts: str) -> dict[str, Any]:
     return dict(json.loads(answer_route(request)))
 
 
-def turns(*wanted: str) -> list[dict[str, Any]]:
-    """Turns as `phase:verdict or outcome`."""
-    made = []
-    for number, word in enumerate(wanted, start=1):
-        phase, _, how = word.partition(":")
-        done: dict[str, Any] = {"agent": "executor", "outcome": "finished", "text": "done", "summary": ""}
-        done["verdict"] = how if how in ("verified", "issues") else None
-        if how == "nothing":
-            done["summary"] = "Nothing was changed: no idea"
-        elif how and not done["verdict"]:
-            done["outcome"] = how
-        made.append({"turn": f"turn-{number}", "phase": phase, "agents": ["executor"], "completions": [done]})
-    return made
+def turn(number: int, word: str) -> dict[str, Any]:
+    """A turn as `phase:verdict or outcome`."""
+    phase, _, how = word.partition(":")
+    is_verdict = how in ("verified", "issues")
+    done = {"agent": "executor", "text": "done", "summary": "", "verdict": how if is_verdict else None}
+    done["outcome"] = "finished" if is_verdict or not how else how
+    return {"turn": f"turn-{number}", "phase": phase, "agents": ["executor"], "completions": [done]}
 
 
-def decide(*words: str, texts: list[tuple[str, str | None]] | None = None, **more: Any) -> dict[str, Any]:
-    written, done = texts or [(CREATE, None)], turns(*words)
+def decide(words: str, first: str = CREATE, news: str = "", **more: Any) -> str:
+    """Phase and agents after these turns, with a message at their beginning and perhaps one after the last."""
+    done = [turn(number, word) for number, word in enumerate(words.split(), start=1)]
     phase = done[-1]["phase"] if done else "chat"
+    messages = [{"id": "0", "from": "Ada", "text": first, "after_turn": None}]
+    if news:
+        messages.append({"id": "1", "from": "Ada", "text": news, "after_turn": f"turn-{len(done)}"})
     question = {
         "phase": phase,
-        "permitted": PERMITTED[phase],
-        "messages": [{"id": str(at), "from": "Ada", "text": t, "after_turn": a} for at, (t, a) in enumerate(written)],
+        "permitted": PHASE_TRANSITIONS.permitted(Phase(phase)),
+        "messages": messages,
         "turns": done,
         "open_gates": [],
         "can_end": False,
@@ -64,18 +53,10 @@ def decide(*words: str, texts: list[tuple[str, str | None]] | None = None, **mor
         "roster": ROSTER,
         "rejections": [],
     }
-    return ask(json.dumps({**question, **more}))
+    answer = ask(json.dumps({**question, **more}))
+    return " ".join([*filter(None, [answer.get("phase")]), *answer["agents"]])
 
 
-def brief(answer: dict[str, Any]) -> tuple[str | None, list[str]]:
-    return answer.get("phase"), answer["agents"]
-
-
-def to(phase: str, agent: str = "executor") -> tuple[str, list[str]]:
-    return phase, [agent]
-
-
-BOTH = ["planner", "executor"]
 WAIVED = {"waived": ["verification"], "open_gates": ["chores", "reflection"], "permitted": ["chores", "chat"]}
 NO = {"rejections": ["There is no agent 'executor'."], "permitted": ["verification"], "open_gates": ["verification"]}
 ENDS = {"can_end": True, "waived": ["chores"]}
@@ -84,51 +65,39 @@ ENDS = {"can_end": True, "waived": ["chores"]}
 @pytest.mark.parametrize(
     ("words", "more", "expected"),
     [
-        (["execute", "verification"], {}, to("execute")),
-        ([], {"permitted": ["plan"]}, to("chat", "project-manager")),
-        (["chores"], {"still_to_reflect": BOTH, "open_gates": ["reflection"]}, ("reflection", BOTH)),
-        (["execute", "chores", "reflection"], {"open_gates": ["reflection"]}, to("reflection")),
-        (["execute:failed"], {}, USER),
-        (["execute:stopped"], {}, USER),
-        (["plan"], {"permitted": []}, USER),
-        (["execute"], WAIVED, to("chores")),
-        (["execute"], ENDS, END),
-        (["execute", "verification:verified"], ENDS, END),
-        (["chores"], ENDS, END),
-        (["execute"], NO, to("verification")),
-        (["execute"], {**NO, "rejections": ["no", "no"]}, USER),
+        ("execute verification", {}, "execute executor"),
+        ("", {"permitted": ["plan"]}, "chat project-manager"),
         (
-            ["reflection"],
-            {"can_end": True, "open_gates": ["chat"], "rejections": ["END is refused"]},
-            to("chat", "project-manager"),
+            "chores",
+            {"still_to_reflect": ["planner", "executor"], "open_gates": ["reflection"]},
+            "reflection planner executor",
         ),
-        ([], {"roster": ROSTER[3:]}, USER),
-        ([], {"roster": [*ROSTER[3:], {**ROSTER[2], "slug": "smith"}]}, to("execute", "smith")),
+        ("execute chores reflection", {"open_gates": ["reflection"]}, "reflection executor"),
+        ("execute:failed", {}, "USER"),
+        ("plan", {"permitted": []}, "USER"),
+        ("execute", WAIVED, "chores executor"),
+        ("execute", ENDS, "END"),
+        ("chores", ENDS, "END"),
+        ("execute", NO, "verification executor"),
+        ("execute", {**NO, "rejections": ["no", "no"]}, "USER"),
+        ("reflection", {**ENDS, "open_gates": ["chat"], "rejections": ["END is refused"]}, "chat project-manager"),
+        ("", {"roster": ROSTER[3:]}, "USER"),
+        ("", {"roster": [*ROSTER[3:], {**ROSTER[2], "slug": "smith"}]}, "execute smith"),
+        ("execute:stopped", {"news": "continue"}, "execute executor"),
+        ("brainstorm", {"first": "hello", "news": CREATE}, "execute executor"),
+        ("execute verification:verified", {"news": "Create b.py that prints b"}, "execute executor"),
+        ("execute verification:issues " * 3, {"news": "continue"}, "execute executor"),
+        (
+            "execute:stopped",
+            {"first": "hello", "news": "thanks", "rejections": ["USER is refused"]},  # the message has had no answer
+            "chat project-manager",
+        ),
     ],
 )
-def test_a_closed_turn_has_its_successor(words: list[str], more: dict[str, Any], expected: Any) -> None:
-    assert brief(decide(*words, **more)) == expected
-
-
-@pytest.mark.parametrize(
-    ("words", "first", "news", "expected"),
-    [
-        (["execute:stopped"], CREATE, "continue", to("execute")),
-        (["chat"], "hello", CREATE, to("execute")),
-        (["brainstorm"], "hello", CREATE, to("execute")),
-        (["execute", "verification:verified"], CREATE, "Create b.py that prints b", to("execute")),
-        (["execute", "verification:issues"] * 3, CREATE, "continue", to("execute")),
-    ],
-)
-def test_a_newer_message_is_routed_by_its_words(words: list[str], first: str, news: str, expected: Any) -> None:
-    assert brief(decide(*words, texts=[(first, None), (news, f"turn-{len(words)}")])) == expected
-
-
-def test_a_refused_wait_answers_the_message() -> None:
-    """The core refuses to wait while a message has had no answer."""
-    texts = [("hello", None), ("thanks", "turn-1")]
-    refused = decide("execute:stopped", texts=texts, rejections=["USER is refused"])
-    assert brief(refused) == to("chat", "project-manager")
+def test_a_closed_turn_and_the_messages_after_it_lead_to_the_next(
+    words: str, more: dict[str, Any], expected: str
+) -> None:
+    assert decide(words, **more) == expected
 
 
 @pytest.mark.parametrize("texts", [[], *([t] for t in ("", "null", "[]", "{", "{}", '{"turns": [null]}'))])

@@ -1,6 +1,5 @@
 """The offline model as an agent: the port, a speaker of a workflow, and an agent with phases of its own."""
 
-import asyncio
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -33,6 +32,8 @@ from tenex.tools.ask_complete import COMPLETE_SPEC
 from tests.fakes.agent_phases import program, with_program
 from tests.fakes.scenario import WAITS, Router, Scenario, route
 
+from . import clients
+
 TOOLS = ("read_file", "list_files", "write_file", "check", "learn", "complete", "ask")
 WORDS = ("handoff", "finish", "set_context", "delete_context")
 EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
@@ -41,18 +42,14 @@ EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
 def work(
     text: str, *entries: Entry, agent: str = "planner", phase: str = "chat", tools: tuple[str, ...] = ()
 ) -> ModelRequest:
-    return ModelRequest(
-        purpose="work",
-        agent=Slug(agent),
-        phase=phase,
-        system="",
-        entries=(UserText(author="Ada", text=text), *entries),
-        tools=tuple(ToolSpec(name=name, description="", parameters={"type": "object"}) for name in tools),
-    )
+    specs = tuple(ToolSpec(name=name, description="", parameters={"type": "object"}) for name in tools)
+    request = clients.work(UserText(author="Ada", text=text), *entries, tools=specs)
+    return replace(request, agent=Slug(agent), phase=phase)
 
 
 def calls(request: ModelRequest) -> list[tuple[str, dict[str, Any]]]:
-    return [(call.tool, dict(call.arguments)) for call in answer_work(request).calls]
+    """The calls by which a speaker of a workflow does what it is asked for."""
+    return [(call.tool, dict(call.arguments)) for call in answer_work(request).calls if call.tool in WORDS]
 
 
 # ---- the port ----
@@ -67,32 +64,21 @@ async def test_equal_requests_get_equal_answers_free_of_charge(phase: Phase) -> 
     assert (step.model, step.usage) == ("offline", Usage(cost_usd=0.0))
 
 
-async def test_streamed_text_grows_to_the_whole_answer_and_a_decision_is_not_streamed() -> None:
+async def test_streamed_text_grows_to_the_whole_answer_at_the_pace_and_a_decision_is_not_streamed() -> None:
     streamed: list[str] = []
-    step = await OfflineModel().step(work("hi", tools=("complete",)), streamed.append)
-    assert len(streamed) > 1
+    paced: list[int] = []
+
+    async def pace(_request: ModelRequest) -> None:
+        paced.append(len(streamed))
+
+    step = await OfflineModel(pace=pace).step(work("hi", tools=("complete",)), streamed.append)
+    assert paced == [0, 1, 2, 3, 4]
     assert all(later.startswith(earlier) for earlier, later in pairwise(streamed))
     assert streamed.pop() == step.calls[0].arguments["response"]
     streamed.clear()
     asked = replace(work("hi"), purpose="route", entries=(Note(title="routing", text="{}"),))
     step = await OfflineModel().step(asked, streamed.append)
     assert (streamed, step.calls, json.loads(step.text)["agents"]) == ([], (), ["USER"])
-
-
-async def test_the_pace_is_kept_before_each_answer() -> None:
-    """Without one nothing is awaited, so that benchmarks measure the core."""
-    with pytest.raises(StopIteration):
-        OfflineModel().step(work("hi")).send(None)
-    gate = asyncio.Event()
-
-    async def pace(_request: ModelRequest) -> None:
-        await gate.wait()
-
-    task = asyncio.create_task(OfflineModel(pace=pace).step(work("hi")))
-    await asyncio.sleep(0)
-    assert not task.done()
-    gate.set()
-    assert (await asyncio.wait_for(task, 5)).text
 
 
 # ---- a speaker of a workflow ----
@@ -114,9 +100,8 @@ async def test_the_pace_is_kept_before_each_answer() -> None:
 def test_a_speaker_does_what_is_asked_of_it_and_nothing_that_is_asked_of_others(
     text: str, wanted: list[tuple[str, str]]
 ) -> None:
-    made = calls(work(text, tools=WORDS))
-    assert [(tool, given.get("target", "")) for tool, given in made if tool in WORDS] == wanted
-    assert not [tool for tool, _ in calls(work(text, tools=("list_files",))) if tool in WORDS], "outside a workflow"
+    assert [(tool, given.get("target", "")) for tool, given in calls(work(text, tools=WORDS))] == wanted
+    assert not calls(work(text, tools=("list_files",))), "outside a workflow"
 
 
 def test_a_value_is_read_as_what_it_looks_like() -> None:
@@ -125,15 +110,13 @@ def test_a_value_is_read_as_what_it_looks_like() -> None:
 
 
 def test_after_its_calls_a_speaker_reports_them_and_does_not_repeat_them() -> None:
-    call = CallRequest(
-        id=CallId("1"), tool="handoff", arguments={"target": "executor", "reason": "the user asked for it"}
-    )
+    arguments = {"target": "executor", "reason": "the user asked for it"}
+    call = CallRequest(id=CallId("1"), tool="handoff", arguments=arguments)
     done = (ModelStep(calls=(call,)), CallResult(id=call.id, tool="handoff", ok=True, content="executor speaks."))
     answered = answer_work(work("hand off to executor", *done, tools=WORDS))
     assert answered.text == "This is planner. As you asked: executor speaks."
     spoken = AgentText(author="Planner", text=answered.text)
-    later = calls(work("planner hands off to executor", spoken, tools=WORDS))
-    assert not [name for name, _ in later if name in WORDS]
+    assert not calls(work("planner hands off to executor", spoken, tools=WORDS))
 
 
 # ---- an agent with phases or tools of its own ----
@@ -173,4 +156,3 @@ def test_an_agent_s_own_tools_are_named_as_left_alone_with_what_to_set() -> None
         "set a model: `models.default` in tenex.toml."
     )
     assert answered.count("models.default") == 1
-    assert "tools of its own" not in answer_work(request).text

@@ -15,7 +15,6 @@ CASES = [
     ("<thought>hm</thought>Hello", "hm", "Hello"),
     ("<think>hm", "hm", ""),
     ("hm</think>Hello", "hm", "Hello"),
-    ("hm\n</think>\n\nHello", "hm\n", "Hello"),
     ("hm</think>", "hm", ""),
     ('He said "yes"</think>"Yes."', 'He said "yes"', '"Yes."'),
     ('{"agents": ["b"]} is wrong</think>{"agents": ["a"]}', '{"agents": ["b"]} is wrong', '{"agents": ["a"]}'),

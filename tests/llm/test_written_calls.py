@@ -109,10 +109,9 @@ def test_a_marked_call_that_cannot_be_read_is_asked_for_again(text: str) -> None
         '{"name": "fly", "arguments": {}}',
         '{"name": "complete", "version": "1.0.0"}',
         '```json\n{"a": 1}\n```',
-        "[1, 2, 3]",
+        f'[{CALL}, {{"path": "a.txt"}}]',
         "[]",
         "{" * 5_000,
-        '{"path": "a.txt"}',
     ],
 )
 def test_an_answer_that_quotes_json_stays_an_answer(text: str) -> None:
@@ -121,27 +120,14 @@ def test_an_answer_that_quotes_json_stays_an_answer(text: str) -> None:
 
 
 def test_any_text_is_read_without_an_error_and_nothing_is_a_call_without_tools() -> None:
-    pieces = (
-        "<tool_call>",
-        "</tool_call>",
-        "<function=",
-        ">",
-        "{",
-        "}",
-        "[",
-        '"name":',
-        "write_file",
-        "```",
-        "\n",
-        "`",
-    )
+    marks = "<tool_call> </tool_call> <function= > { } [ write_file ``` `"
+    pieces = ('"name":', "\n", *marks.split())
     for number in range(3_000):
         text = "".join(pieces[(number * 7 + at * (number % 11 + 1)) % len(pieces)] for at in range(number % 17))
         written_calls(text, TOOLS)
         assert written_calls(text, ()).text == text
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_a_written_call_is_neither_text_nor_streamed(stream: bool) -> None:
     streamed: list[str] = []
     text = f"I write it.\n<tool_call>{CALL}</tool_call>"

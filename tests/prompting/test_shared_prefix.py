@@ -12,7 +12,7 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.phases import Phase
 from tenex.core.signals import Signal
-from tenex.llm.serialized import serialized
+from tenex.llm.request_params import serialized
 from tenex.prompting import PromptLibrary
 from tenex.prompting.prompter import ConversationPrompter
 from tenex.runtime.actor import prompted

@@ -1,8 +1,9 @@
 """Documents are true: links lead somewhere, commands exist, pictures equal the tables they are drawn from."""
 
+import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -157,13 +158,8 @@ def test_the_table_of_slash_commands_lists_all_of_them(name: str) -> None:
 
 def test_the_journal_line_in_the_documents_can_be_read() -> None:
     """The example of a journal is one: every line has its crc and is a record of today."""
-    lines = [
-        line
-        for path in DOCUMENTS
-        for block in _fences(text_of(path), "jsonl")
-        for line in block.splitlines()
-        if line.startswith('{"v":')
-    ]
+    blocks = [block for path in DOCUMENTS for block in _fences(text_of(path), "jsonl")]
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith('{"v":')]
     assert lines, "the example is gone"
     for line in lines:
         _check_line(line)
@@ -212,23 +208,13 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name, block in EXAMPLES.items() if "async def test_" not in block])
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_in_contributing_runs(name: str) -> None:
     """What CONTRIBUTING.md shows as a test is one, and passes."""
-    _defined(name)()
-
-
-@pytest.mark.parametrize("name", [name for name, block in EXAMPLES.items() if "async def test_" in block])
-async def test_an_asynchronous_example_in_contributing_runs(name: str) -> None:
-    """Likewise, on a loop."""
-    await _defined(name)()
-
-
-def _defined(name: str) -> Callable[[], Any]:
     space: dict[str, Any] = {"__name__": "example"}
     exec(compile(EXAMPLES[name], "CONTRIBUTING.md", "exec"), space)  # our own document
-    found: Callable[[], Any] = space[name]
-    return found
+    if (made := space[name]()) is not None:
+        asyncio.run(made)
 
 
 def test_every_module_the_architecture_names_exists() -> None:

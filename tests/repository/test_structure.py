@@ -1,0 +1,68 @@
+"""The structure of the repository: layers, dependencies, where tests lie, and how long documents may be."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+from .tree import ROOT, docstring_of, name_of, named, text_of
+
+LINTER = Path(sys.executable).with_name("lint-imports")
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+SPECIAL = "benchmarks bugs fakes histories repository interop mutation properties service simulation"
+"""Folders of tests that belong to no package alone."""
+
+
+def test_the_contracts_are_kept() -> None:
+    """import-linter finds every contract kept in the package as it is, and every module in a layer."""
+    words = [str(LINTER), "--no-cache", "--no-logo"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Contracts: {len(PROJECT['tool']['importlinter']['contracts'])} kept, 0 broken." in done.stdout
+
+
+def test_every_declared_package_is_imported() -> None:
+    declared = {_canonical(re.split(r"[\[=<>!~ ;]", line)[0]) for line in PROJECT["project"]["dependencies"]}
+    modules = packages_distributions()
+    imported = {_canonical(name) for module in _imported() for name in modules.get(module, ())}
+    assert declared - imported == set()
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _imported() -> set[str]:
+    found: set[str] = set()
+    for path in named(".py", "tenex"):
+        for node in ast.walk(ast.parse(text_of(path))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_every_test_module_states_what_it_is_about() -> None:
+    """Tests are read to learn what the program does; ruff checks the modules of the package."""
+    assert not [name_of(path) for path in named(".py", "tests") if text_of(path).strip() and not docstring_of(path)]
+
+
+def test_tests_lie_where_the_package_has_a_folder_or_are_of_a_special_kind() -> None:
+    """`tests/<package>/` mirrors `tenex/<package>/`; what does not is one of the special kinds."""
+    paths = (path.relative_to(ROOT / "tests") for path in named(".py", "tests"))
+    folders = {path.parts[0] for path in paths if len(path.parts) > 1}
+    packages = {path.parent.name for path in named(".py", "tenex") if path.name == "__init__.py"}
+    assert folders <= packages.union(SPECIAL.split())
+
+
+def test_documents_are_short_enough_to_be_read_in_one_go() -> None:
+    """The README has fewer than 150 lines, and a decision that needs more than 40 has not been understood yet."""
+    assert len(text_of(ROOT / "README.md").splitlines()) < 150
+    records = [path for path in named(".md", "docs", "adr") if path.name != "README.md"]
+    assert len(records) >= 9
+    assert not [path.name for path in records if len(text_of(path).splitlines()) > 40]
