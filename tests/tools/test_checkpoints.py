@@ -16,7 +16,7 @@ from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.workspace import Workspace
 
-from .conftest import git, needs_git, put, recorded_tools, run, subjects
+from .conftest import Bench, every_tool, git, needs_git, put, subjects
 
 pytestmark = needs_git
 
@@ -32,28 +32,11 @@ def checkpoints(folder: Path, root: Path) -> Checkpoints:
 def fill(root: Path) -> None:
     """A workspace with everything that is awkward."""
     attributes = "* text=auto\n*.py eol=lf\n*.txt ident\nprivate filter=lfs working-tree-encoding=UTF-16\n"
-    put(
-        root,
-        {
-            "a.py": "print(1)\r\n",
-            "src/b.py": "b",
-            "src/deep/er/c": b"\0\xff",
-            "run.sh": "#!/bin/sh\n",
-            "new\nline": "n",
-            "\udcff\udcfe": "bytes",
-            "grün.md": "g",
-            "-rf": "-",
-            "empty": "",
-            ".gitignore": "*.log\nbuild/\n",
-            "x.log": "ignored",
-            "build/out": "ignored",
-            "id.txt": "$Id$",
-            ".gitattributes": attributes,
-            "node_modules/m/i.js": "ignored",
-            ":(glob)*": "magic",
-            "private": "p",
-        },
-    )
+    ignored = ("x.log", "build/out", "node_modules/m/i.js")
+    put(root, dict.fromkeys(("src/b.py", "run.sh", "new\nline", "\udcff\udcfe", "grün.md", "-rf", ":(glob)*"), "x"))
+    put(root, dict.fromkeys((*ignored, "private"), "x"))
+    put(root, {"a.py": "print(1)\r\n", "src/deep/er/c": b"\0\xff", "empty": "", "id.txt": "$Id$"})
+    put(root, {".gitignore": "*.log\nbuild/\n", ".gitattributes": attributes})
     (root / "run.sh").chmod(0o755)
     (root / "private").chmod(0o600)
     for name, target in {"link": "src/b.py", "away": "/etc", "dangling": "nowhere"}.items():
@@ -72,10 +55,6 @@ def picture(root: Path) -> dict[bytes, object]:
 def visible(root: Path) -> dict[bytes, object]:
     ignored = (b".log", b"/build/", b"/node_modules/", b"/.git/")
     return {path: what for path, what in picture(root).items() if not any(part in path + b"/" for part in ignored)}
-
-
-def havoc(root: Path, script: str) -> None:
-    subprocess.run(["/bin/bash", "-ec", script], cwd=root, check=True)
 
 
 HAVOC = {
@@ -116,7 +95,7 @@ def test_whatever_happens_is_seen_and_put_back(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     fill(root)
     before, was = checkpoints.take(exact=True), visible(root)
-    havoc(root, script)
+    subprocess.run(["/bin/bash", "-ec", script], cwd=root, check=True)
     changes = checkpoints.changes(before, checkpoints.take(exact=True))
     assert changes
     hiding = [change for change in changes if change.path.rpartition(b"/")[2] == b".gitignore"]
@@ -141,13 +120,9 @@ def test_the_workspaces_own_repository_is_left_alone_and_nothing_in_it_runs(
     git(root, "add", "a")
     for name in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process", "diff.external", "core.editor"):
         git(root, "config", name, str(planted))
-    (tmp_path / "gitconfig").write_bytes((root / ".git/config").read_bytes())
-    for name, value in {
-        "GIT_CONFIG_GLOBAL": tmp_path / "gitconfig",
-        "HOME": tmp_path,
-        "GIT_EXTERNAL_DIFF": planted,
-        "GIT_DIR": root / ".git",
-    }.items():
+    shutil.copy(root / ".git/config", tmp_path / "gitconfig")
+    environment = {"GIT_CONFIG_GLOBAL": tmp_path / "gitconfig", "GIT_EXTERNAL_DIFF": planted, "GIT_DIR": root / ".git"}
+    for name, value in {**environment, "HOME": tmp_path}.items():
         monkeypatch.setenv(name, str(value))
     put(root, {".gitattributes": "* filter=evil diff=evil\n"})
     for hook in ("post-index-change", "reference-transaction", "pre-commit", "post-checkout"):
@@ -198,7 +173,7 @@ def test_each_conversation_has_its_own_chain_after_a_restart_and_packing_too(
         checkpoints.keep(checkpoints.take(), CONVERSATION, "the same again")
         checkpoints.keep(checkpoints.take(), other, f"other {number}")
     git(folder, "gc", "-q")
-    assert not (folder / REF).exists()
+    assert not (folder / REF).exists(), "it is packed"
     again = Checkpoints(folder, root)
     again.keep(again.take(), CONVERSATION, "the same")
     put(root, {"a": "3"})
@@ -275,7 +250,7 @@ async def test_an_unreadable_repository_is_replaced_and_other_damage_repaired(
 ) -> None:
     """The work goes on, and what was kept is not thrown away."""
     put(root, {"a": "1"})
-    await run(recorded_tools(workspace, folder), "echo 2 > a")
+    await every_tool(workspace, folder).run("echo 2 > a")
     match damage:
         case "commit" | "tree":
             commit = (folder / REF).read_text().strip()
@@ -289,7 +264,7 @@ async def test_an_unreadable_repository_is_replaced_and_other_damage_repaired(
             (folder / damage).write_bytes(b"DIRC" + b"\0" * 50)
         case name:
             (folder / name).write_text("")
-    result = await run(recorded_tools(workspace, folder), "echo 3 > a", Phase.VERIFICATION)
+    result = await every_tool(workspace, folder).run("echo 3 > a", Phase.VERIFICATION)
     assert result.reverted == ("a",)
     assert (root / "a").read_text() == "2\n"
     assert list(folder.rglob("*.lock")) == []
@@ -297,14 +272,11 @@ async def test_an_unreadable_repository_is_replaced_and_other_damage_repaired(
     assert len(aside) == (damage in ("commit", "tree", "empty ref", "ref", "HEAD", "objects"))
 
 
-async def test_unreadable_content_is_reported_and_the_rest_put_back(
-    workspace: Workspace, root: Path, folder: Path
-) -> None:
+async def test_unreadable_content_is_reported_and_the_rest_put_back(recorded: Bench, root: Path, folder: Path) -> None:
     put(root, {name: name for name in "abc"})
-    tools = recorded_tools(workspace, folder)
-    await run(tools, "true")
+    await recorded.run("true")
     spoil(folder, git(folder, "rev-parse", f"{REF}:b").strip())
-    result = await run(tools, "echo x | tee a b c", Phase.VERIFICATION)
+    result = await recorded.run("echo x | tee a b c", Phase.VERIFICATION)
     assert (result.reverted, result.touched) == (("a", "c"), ("b",))
     assert "Could not be put back: b; name this in your summary." in result.content
     assert [(root / name).read_text() for name in "ac"] == ["a", "c"]
@@ -324,9 +296,9 @@ async def test_unreadable_content_is_reported_and_the_rest_put_back(
     ],
 )
 async def test_nothing_planted_brings_in_what_is_never_kept_or_blocks_a_snapshot(
-    workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, touched: set[str]
+    recorded: Bench, monkeypatch: pytest.MonkeyPatch, command: str, touched: set[str]
 ) -> None:
     monkeypatch.setattr("tenex.tools.checkpoints.PATIENCE", 1.0)
-    found = set((await run(recorded_tools(workspace, folder), command)).touched)
+    found = set((await recorded.run(command)).touched)
     assert found >= touched
     assert not {path for path in found if "node_modules" in path or ".git/" in path}
