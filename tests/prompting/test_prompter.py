@@ -21,6 +21,8 @@ from tests.fakes.agent_phases import with_program
 from tests.fakes.scenario import Scenario, reply, rules
 from tests.fakes.subagents import calls_to, with_subagents
 
+from .conftest import library_with
+
 
 def prompter(
     lessons: dict[str, list[str]] | None = None,
@@ -159,12 +161,6 @@ def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
     assert tokens(prompt.system) - tokens(bare.system) <= 2 * DATA * budget + 250
     assert "lesson 49 " in prompt.system or budget < 8_000
     assert "nnn" in prompt.system
-
-
-def library_with(folder: Path, slug: str, front: str, body: str) -> PromptLibrary:
-    head = "---\nname: E\nrole: works\nkind: worker\nuse_when: asked\n"
-    (folder / f"{slug}.md").write_text(f"{head}{front}---\n{body}\n")
-    return PromptLibrary.load(builtin_prompts(), folder)
 
 
 def test_the_task_of_an_agent_may_have_a_template(own: Path) -> None:

@@ -1,10 +1,10 @@
 """How much of a request its agent's request before it holds from the first byte on, which is what providers cache."""
 
-from itertools import takewhile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tenex.core import records as r
+from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide.agent_phases import offered
 from tenex.core.effects import Effect, ModelCall, Route
@@ -29,17 +29,11 @@ class Requests(Scenario):
     """A scenario with the built-in agents, prompts and tools, which keeps what would be sent."""
 
     def __init__(self, library: PromptLibrary, root: Path, router: Any, worker: Any) -> None:
-        dependencies = ToolDependencies(
-            workspace=Workspace(root), lessons=cast("Any", None), check=RunPolicy.UNSANDBOXED
-        )
-        registry = ToolRegistry(standard_tools(dependencies), lambda slug: self.rules.roster.get(slug))
-        known = rules()
-        roster = {
-            definition.slug: definition.agent(PublicKey(f"{number:064}"))
-            for number, definition in enumerate(library.roster)
-        }
+        kit: Any = {"workspace": Workspace(root), "lessons": None, "check": RunPolicy.UNSANDBOXED}
+        registry = ToolRegistry(standard_tools(ToolDependencies(**kit)), lambda slug: self.rules.roster.get(slug))
+        roster = {one.slug: one.agent(PublicKey(f"{number:064}")) for number, one in enumerate(library.roster)}
         super().__init__(router, worker)
-        self.rules = type(known)(roster=roster, tools=registry.rules(), project=known.project)
+        self.rules = Policy(roster=roster, tools=registry.rules(), project=rules().project)
         self.specs = registry.specs
         self.prompts = ConversationPrompter(
             library,
@@ -61,14 +55,8 @@ class Requests(Scenario):
         if isinstance(effect, ModelCall):
             run = self.conversation.runs[effect.run]
             tools = offered(self.conversation, run, self.rules, self.specs)
-            request = ModelRequest(
-                purpose="work",
-                agent=run.agent,
-                phase=run.phase,
-                system=effect.system,
-                entries=effect.entries,
-                tools=tools,
-            )
+            about: Any = {"purpose": "work", "agent": run.agent, "phase": run.phase, "tools": tools}
+            request = ModelRequest(**about, system=effect.system, entries=effect.entries)
             self.sent.append((run.agent, serialized(request)))
         elif isinstance(effect, Route):
             question = self.prompts.route(self.conversation)
@@ -81,9 +69,8 @@ class Requests(Scenario):
         before: dict[str, bytes] = {}
         for agent, text in self.sent:
             if agent in before:
-                same += sum(
-                    1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before[agent], text, strict=False))
-                )
+                pairs = enumerate(zip(before[agent], text, strict=False))
+                same += next((at for at, (one, two) in pairs if one != two), len(text))
                 whole += len(text)
             before[agent] = text
         return same / whole
@@ -115,18 +102,13 @@ def hello(conversation: Conversation, call: ModelCall) -> ModelStep:
 def test_of_a_simple_request_most_is_the_same_as_before(library: PromptLibrary, tmp_path: Path) -> None:
 
     def router(question: dict[str, Any]) -> dict[str, Any]:
-        match question["phase"], bool(question["turns"]):
-            case "chat", _:
-                phase, agents = "execute", ["executor"]
-            case "execute", True:
-                phase, agents = "verification", ["project-manager"]
-            case "verification", _:
-                phase, agents = "chores", ["executor"]
-            case "chores", _:
-                phase, agents = "reflection", question["still_to_reflect"]
-            case _:
-                return {"agents": ["END"], "reason": "the request is served"}
-        return {"phase": phase, "agents": agents, "reason": "it is next"}
+        following = {
+            "chat": {"phase": "execute", "agents": ["executor"]},
+            "execute": {"phase": "verification", "agents": ["project-manager"]},
+            "verification": {"phase": "chores", "agents": ["executor"]},
+            "chores": {"phase": "reflection", "agents": question["still_to_reflect"]},
+        }
+        return {**following.get(question["phase"], {"agents": ["END"]}), "reason": "it is next"}
 
     scenario = Requests(library, tmp_path, router, hello)
     scenario.converse("create hello.py that prints hello")
@@ -146,7 +128,6 @@ def test_over_a_hundred_messages_of_chat_most_is_the_same_as_before(library: Pro
     scenario = Requests(library, tmp_path, router, hello)
     for number in range(100):
         scenario.converse(f"Part {number} of what I plan: it matters, and it should be simple. " * 3)
-    mine = [sent for sent in scenario.sent if sent[0] == Slug("project-manager")]
-    scenario.sent = mine
-    assert len(mine) == 100
+    scenario.sent = [sent for sent in scenario.sent if sent[0] == Slug("project-manager")]
+    assert len(scenario.sent) == 100
     assert scenario.shared() > 0.9
