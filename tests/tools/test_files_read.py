@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tenex.core.ports import ToolResult
-from tenex.tools import files_read, files_search
-from tenex.tools.files_search import search_files_tool
+from tenex.tools import files_read
+from tenex.tools.files_read import search_files_tool
 from tenex.tools.workspace import Workspace
 
 from .conftest import Bench, put
@@ -140,20 +140,20 @@ async def test_a_catastrophic_expression_is_stopped_and_the_loop_never_waits(wor
 async def test_finds_are_capped_and_long_lines_cut(tools: Bench, root: Path, regex: bool) -> None:
     put(root, {"a": ("x" * 2_000 + "\n") * 250})
     lines = await search(tools, "x", regex=regex)
-    assert len(lines) == files_search.MOST_FOUND + 1
+    assert len(lines) == files_read.MOST_FOUND + 1
     assert lines[0] == "a:1: " + "x" * 300 + " [cut]"
     assert lines[-1] == "[There are more than these 200; narrow it down.]"
 
 
 async def test_what_is_not_searched_is_counted(tools: Bench, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    big = b"secret\n" + b"x" * files_search.LARGEST_SEARCHED
+    big = b"secret\n" + b"x" * files_read.LARGEST_SEARCHED
     put(root, {"a": "no secret here\n", "bin": b"secret\0", "latin": b"secret\xe9", "big": big})
     (root / "link").symlink_to("../outside/secret.txt")
     assert await search(tools, "secret") == [
         "a:1: no secret here",
         "[4 files were left out: binary, larger than 1 MiB, a link, or not readable.]",
     ]
-    monkeypatch.setattr(files_search, "SEARCHED", 20)
+    monkeypatch.setattr(files_read, "SEARCHED", 20)
     put(root, {"b": "secret\n", "c": "secret\n"})
     lines = await search(tools, "secret")
     assert lines[0] == "a:1: no secret here"

@@ -13,10 +13,9 @@ import pytest
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.tools import sandbox
-from tenex.tools.check import check_tool
 from tenex.tools.process import DiskReserve
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.shell import LONGEST_COMMAND, Programs, ShellRules, python_tool, shell_tool
+from tenex.tools.shell import LONGEST_COMMAND, Programs, ShellRules, check_tool, python_tool, shell_tool
 from tenex.tools.workspace import Workspace
 
 from . import conftest as kit
