@@ -1,4 +1,4 @@
-"""The library is complete, or every error in it is reported."""
+"""The library is complete, or every error in it is reported; templates are strict and sandboxed."""
 
 import shutil
 import subprocess
@@ -13,6 +13,9 @@ from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.prompting.markdown import sections
+from tenex.prompting.phase_guides import HEADINGS, PhaseGuide, read_guide
+from tenex.prompting.templates import Source, Templates
 
 from .conftest import READS, TOOLS
 
@@ -179,3 +182,112 @@ def test_an_installed_package_finds_and_loads_its_own_prompts_and_examples(tmp_p
         [sys.executable, "-c", program, str(site)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split() == [str(site / "tenex" / "prompts"), "5", "6", "True"]
+
+
+# ---- guides of phases ------------------------------------------------------------------------------------------------
+
+
+GOOD = "\n\n".join(f"## {heading}\n\nText of {heading}." for heading in HEADINGS) + "\n"
+
+
+def read(text: str) -> tuple[PhaseGuide | None, list[str]]:
+    faults: list[str] = []
+    return read_guide(Phase.PLAN, text, "plan.md", faults), faults
+
+
+def test_a_good_file_gives_what_the_router_reads_and_what_agents_read() -> None:
+    guide, faults = read(GOOD)
+    assert faults == []
+    assert guide is not None
+    assert (guide.phase, guide.purpose, guide.enter) == (Phase.PLAN, "Text of Purpose.", "Text of Enter when.")
+    assert guide.text.startswith("Text of Purpose.\n\n## Do\nText of Do.\n\n## Leave when\n")
+    assert "Enter" not in guide.text
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (GOOD.replace("## Do\n\nText of Do.\n\n", ""), [": the heading `## Do` is missing."]),
+        (GOOD + "## Do\n\nAgain.\n", [":20: `## Do` appears twice."]),
+        (GOOD.replace("Text of Do.", ""), [":9: `## Do` is empty."]),
+        ("Hello\n" + GOOD, [":1: there is text before the first heading."]),
+        (
+            GOOD.replace("Enter when", "?").replace("## Do", "## Enter when").replace("?", "Do"),
+            [": the headings are in the wrong order."],
+        ),
+        ("", [f": the heading `## {heading}` is missing." for heading in HEADINGS]),
+        (
+            "x\n" + GOOD.replace("## Do", "# Do").replace("Text of Purpose.", ""),
+            [":1: there is", ":2: `## Purpose` is empty.", ":10: `# Do` is not a heading of a phase.", ": the heading"],
+        ),
+    ],
+)
+def test_all_errors_of_a_file_are_reported_with_their_lines(text: str, faults: list[str]) -> None:
+    guide, found = read(text)
+    assert guide is None
+    assert len(found) == len(faults), found
+    assert all(fault.startswith(f"plan.md{part}") for fault, part in zip(found, faults, strict=True)), found
+
+
+def test_each_section_knows_its_heading_line_and_text() -> None:
+    before, one, two = sections("hello\n\n# One\ntext\n\n### deeper\nmore\n## Two ##\n", first_line=10)
+    assert (before.level, before.heading, before.text) == (0, "", "hello")
+    assert (one.level, one.heading, one.line, one.text) == (1, "One", 12, "text\n\n### deeper\nmore")
+    assert (two.level, two.heading, two.line, two.text, two.source) == (2, "Two", 17, "", "## Two ##")
+
+
+# ---- templates -------------------------------------------------------------------------------------------------------
+
+
+def templates(**texts: str) -> Templates:
+    return Templates({name: Source(text, f"{name}.md.j2") for name, text in texts.items()})
+
+
+def test_values_are_inserted_as_they_are_and_an_include_finds_no_file() -> None:
+    """Neither escaped for HTML nor read as a template."""
+    hostile = "{{ secret }} {% raw %} <b> & ''"
+    pair = templates(one="{{ words }}{% include 'two' %}", two=" second", three="{% include '/etc/hostname' %}")
+    assert pair.render("one", {"words": hostile, "secret": "s"}) == f"{hostile} second"
+    with pytest.raises(ConfigurationError, match=r"three\.md\.j2:1"):
+        pair.render("three", {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ ''['__class__'] }}",
+        "{{ x.__init__.__globals__ }}",
+        "{{ '{0.__class__}'.format(x) }}",
+        "{{ f.__globals__ }}",
+        "{{ x | attr('__class__') }}",
+        "{{ numbers.append(1) }}",
+        "{{ self.__init__ }}",
+        "{{ lipsum() }}",
+        "{{ range(3) }}",
+        "{{ unknown }}",
+    ],
+)
+def test_the_sandbox_lets_nothing_out(text: str) -> None:
+    numbers = [0]
+    with pytest.raises(ConfigurationError, match=r"one\.md\.j2:2"):
+        templates(one=f"first\n{text}").render("one", {"x": object(), "f": templates, "numbers": numbers})
+    assert numbers == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        *(
+            (text, "cannot be rendered")
+            for text in ("{% if %}", "{{ a", "{% endfor %}", "{{ 1 | no }}", "{{ 1 // 0 }}")
+        ),
+        ("{% if a %}{{ typo }}{% endif %}", "there is no variable 'typo'. There are: a."),
+        ("{{ a.b }}", "the template cannot be rendered: "),
+        ("{% for x in a %}{{ x }}{% endfor %}", ""),
+    ],
+)
+def test_each_fault_is_reported_once_with_its_line(text: str, fault: str) -> None:
+    faults = templates(one="\n" + text).faults("one", [{"a": {}}, {"a": {}}])
+    assert len(faults) == bool(fault)
+    assert all(found.startswith("one.md.j2:2: ") and fault in found and not found.endswith("..") for found in faults)

@@ -44,19 +44,12 @@ class KeptLessons:
         self.by_key.setdefault(idempotency_key, lesson)
 
 
-def member(slug: str, kind: AgentKind = AgentKind.WORKER, tools: frozenset[str] = NAMED) -> Agent:
+def _agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: frozenset[str] = NAMED) -> Agent:
     return Agent(slug=Slug(slug), name=slug, pubkey=PublicKey("0" * 64), kind=kind, tools=tools)
 
 
-ROSTER = {
-    agent.slug: agent
-    for agent in (
-        member("executor"),
-        member("security", AgentKind.EXPERT),
-        member("bare", tools=frozenset()),
-        member("orchestrator", AgentKind.ORCHESTRATOR),
-    )
-}
+_EXPERT, _ROUTER = _agent("security", AgentKind.EXPERT), _agent("orchestrator", AgentKind.ORCHESTRATOR)
+ROSTER = {agent.slug: agent for agent in (_agent("executor"), _EXPERT, _agent("bare", tools=frozenset()), _ROUTER)}
 
 
 def make_context(phase: Phase = Phase.EXECUTE, agent: str = "executor", **more: Any) -> ExecutionContext:
@@ -148,23 +141,15 @@ def put(root: Path, files: Mapping[str, str | bytes]) -> None:
 
 def fill(root: Path) -> dict[str, str]:
     """A small project, of which the contexts above have changed `mine.py`."""
-    files = {
-        "app.py": "print(1)\n",
-        "src/other.py": "other\n",
-        "README.md": "read me\n",
-        "mine.py": "mine\n",
-        ".gitignore": "*.log\nbuild/\n",
-    }
+    files = {"app.py": "print(1)\n", "src/other.py": "other\n", "README.md": "read me\n", "mine.py": "mine\n"}
+    files[".gitignore"] = "*.log\nbuild/\n"
     put(root, files)
     return files
 
 
 def contents(root: Path) -> dict[str, str]:
-    return {
-        path.relative_to(root).as_posix(): path.read_text(errors="replace")
-        for path in root.rglob("*")
-        if path.is_file()
-    }
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): path.read_text(errors="replace") for path in files}
 
 
 def names_in(folder: Path) -> list[str]:
@@ -244,20 +229,12 @@ async def until(true: Callable[[], object], what: str) -> None:
     assert true(), what
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
-
-
 def processes_in(folder: Path) -> list[int]:
     """The living processes that work in a folder, by whatever number they have outside of a sandbox."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (entry / "cwd").readlink() == folder and is_alive(int(entry.name)):
+        with suppress(OSError):  # gone, or dead: those have no folder
+            if (entry / "cwd").readlink() == folder:
                 found.append(int(entry.name))
     return found
 

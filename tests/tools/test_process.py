@@ -12,7 +12,7 @@ import pytest
 from tenex.tools import process as programs
 from tenex.tools.process import Outcome, plain_text
 
-from .conftest import FAMILY, is_alive, processes_in, until
+from .conftest import FAMILY, processes_in, until
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
@@ -87,12 +87,11 @@ async def test_cancelled_while_starting_nothing_is_left(tmp_path: Path) -> None:
 
 async def test_a_killed_supervisor_takes_the_program_along(tmp_path: Path) -> None:
     """Should somebody kill the supervisor itself, the program dies by the kernel's hand and the run comes back."""
-    task = asyncio.create_task(run("echo $$ $PPID > p.new; mv p.new p; exec sleep 600", tmp_path))
+    task = asyncio.create_task(run("echo $PPID > p.new; mv p.new p; exec sleep 600", tmp_path))
     await until((tmp_path / "p").exists, "the program runs")
-    program, supervisor = map(int, (tmp_path / "p").read_text().split())
-    os.kill(supervisor, signal.SIGKILL)
+    os.kill(int((tmp_path / "p").read_text()), signal.SIGKILL)
     assert (await task).status == -signal.SIGKILL
-    await until(lambda: not is_alive(program), "the program is gone")
+    await until(lambda: not processes_in(tmp_path), "the program is gone")
 
 
 async def test_a_program_cannot_take_all_memory_or_fill_the_disk(tmp_path: Path) -> None:
