@@ -14,7 +14,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 _T = TypeVar("_T")
 
 LARGEST: Final = 10_000_000
-"""Of an integer, where nothing smaller bounds it."""
+"""Of an integer."""
 
 Body = Callable[[Mapping[str, Any], ExecutionContext], Awaitable[ToolResult]]
 """The work of a tool; its arguments are valid by its parameters."""
@@ -84,9 +84,9 @@ def string(description: str = "", *, max_length: int | None = None, min_length: 
     return schema
 
 
-def integer(description: str, *, maximum: int = LARGEST) -> dict[str, Any]:
+def integer(description: str) -> dict[str, Any]:
     """The schema of an integer counted from 1."""
-    return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
+    return {"type": "integer", "minimum": 1, "maximum": LARGEST, "description": description}
 
 
 def boolean(description: str = "") -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tenex.tools.ask_complete import COMPLETE_SPEC
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.shell import ShellRules
 from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
-from tenex.tools.tool import Refusal, boolean, integer, object_schema, string
+from tenex.tools.tool import LARGEST, Refusal, boolean, integer, object_schema, string
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, Bench, KeptLessons, make_context, make_tool
@@ -191,7 +191,7 @@ READ_ARGUMENTS = Arguments(
     object_schema(
         {"path": string("where", min_length=1, max_length=5)},
         {
-            "n": integer("how many", maximum=9),
+            "n": integer("how many"),
             "all": boolean("all"),
             "verdict": {"enum": ["good", "bad"]},
             "list": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
@@ -208,7 +208,7 @@ READ_ARGUMENTS = Arguments(
         ({"path": None}, '`path` must satisfy `type: "string"`'),
         ({"path": "secret"}, "`path` must satisfy `maxLength: 5`"),
         ({"path": "a", "n": 0}, "`n` must satisfy `minimum: 1`"),
-        ({"path": "a", "n": 10}, "`n` must satisfy `maximum: 9`"),
+        ({"path": "a", "n": LARGEST + 1}, "`n` must satisfy `maximum: 10000000`"),
         ({"path": "a", "verdict": "secret"}, '`verdict` must satisfy `enum: ["good", "bad"]`'),
         ({"path": "a", "list": ["a", {}]}, '`list.1` must satisfy `type: "string"`'),
         ([], 'the arguments must satisfy `type: "object"`'),
