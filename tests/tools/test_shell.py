@@ -236,7 +236,7 @@ async def test_a_command_filling_the_disk_is_stopped(
     assert content.startswith("The command was stopped, with everything it had started: ")
     assert "MB are free on the disk of the workspace, and 40 MB are kept free" in content
     assert content.endswith("begun")
-    assert not kit.processes_in(root)
+    await kit.until(lambda: not kit.processes_in(root), "all are gone")
     assert (await tools.refused("shell", command="rm big")).startswith("Nothing was run: ")
     (root / "big").unlink()
     assert (await tools.run("true")).ok

@@ -252,15 +252,6 @@ def test_permissions_are_given_to_files_and_not_through_links(root: Path, secret
     assert secret.stat().st_mode == mode
 
 
-def test_a_failed_write_leaves_nothing_half_done(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(root, {"a": "now"})
-    monkeypatch.setattr(os, "fchmod", fails(errno.ENOSPC))
-    with pytest.raises(OSError, match="No space"):
-        restore.write(root, b"a", b"was", 0o644)
-    assert names_in(root) == ["a"]
-    assert (root / "a").read_text() == "now"
-
-
 def test_a_folder_deeper_than_our_stack_gives_way(root: Path, secret: Path) -> None:
     """In the place of a file: a program can make it in a second, and the file must come back all the same."""
 
