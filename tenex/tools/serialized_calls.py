@@ -21,7 +21,7 @@ from .pending_revert import PendingRevert
 from .process import decoded, named
 from .shadow_git import CheckpointFailed, ShadowDamaged
 from .snapshots import IGNORE_FILE, Snapshot
-from .tool import Tool, run_uncancellable, with_remarks
+from .tool import Tool, log_fields, run_uncancellable, with_remarks
 from .workspace import Workspace
 from .write_policy import is_confined, may_change
 
@@ -75,7 +75,7 @@ class Transactions:
         if tool.access not in (Access.CHANGE, Access.RUN):
             return await call()
         if self._turn.locked():
-            _log.info("tool.queued", tool=tool.name, **_named(context))
+            _log.info("tool.queued", tool=tool.name, **log_fields(context))
         async with self._turn:
             checkpoints = self._checkpoints
             if not tool.leaves_changes or checkpoints is None:
@@ -110,7 +110,7 @@ class Transactions:
             if _is_confined(tool, context):
                 unsettled = checkpoints.pending.open(tool.name, context, before, tool.time_cap or _LONGEST)
         except (CheckpointFailed, OSError) as error:
-            _log.error("checkpoint.failed", moment="before", error=str(error), **_named(context))
+            _log.error("checkpoint.failed", moment="before", error=str(error), **log_fields(context))
             return _Begun(late=late)
         return _Begun(before=before, unsettled=unsettled, late=late)
 
@@ -119,13 +119,13 @@ class Transactions:
         left = checkpoints.pending.unfinished()
         if left is None:
             return ()
-        _log.warning("checkpoint.revert_pending", tool=left.tool, **_named(left.context))
+        _log.warning("checkpoint.revert_pending", tool=left.tool, **log_fields(left.context))
         try:
             outcome = _confine(
                 checkpoints, left.tool, left.context, left.before, lambda path: left.may_have_changed(self._root, path)
             )
         except ShadowDamaged as error:  # it cannot be done, and must not block later calls
-            _log.error("checkpoint.revert_failed", error=str(error), **_named(left.context))
+            _log.error("checkpoint.revert_failed", error=str(error), **log_fields(left.context))
             outcome = _Outcome()
         checkpoints.pending.close()
         return outcome.reverted
@@ -154,7 +154,7 @@ def _end(
         changed = checkpoints.changes(before, after) if tool.access is Access.RUN else ()
         checkpoints.keep(after, context.conversation_id, _message("after", tool.name, context))
     except (CheckpointFailed, OSError) as error:
-        _log.error("checkpoint.failed", moment="after", error=str(error), **_named(context))
+        _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
         return None
     return _Outcome(touched=tuple(changed))
 
@@ -189,7 +189,7 @@ def _confine(
     reverted |= {change.path: change for change in wrong}
     stuck += checkpoints.put_back(wrong)
     if reverted:
-        _log.info("workspace.reverted", paths=len(reverted) - len(stuck), stuck=len(stuck), **_named(context))
+        _log.info("workspace.reverted", paths=len(reverted) - len(stuck), stuck=len(stuck), **log_fields(context))
         checkpoints.keep(checkpoints.take(), context.conversation_id, _message("put back after", tool, context))
     return _Outcome(
         touched=tuple(change for change in changed if change.path not in reverted),
@@ -232,10 +232,6 @@ def _message(moment: str, tool: str, context: ExecutionContext) -> str:
         "phase": context.phase,
     }
     return f"{moment} {tool}\n\n" + "".join(f"{name}: {value}\n" for name, value in fields.items())
-
-
-def _named(context: ExecutionContext) -> dict[str, str]:
-    return {"conversation": context.conversation_id, "agent": context.agent, "call": context.call_id}
 
 
 def _with_changes(result: ToolResult, outcome: _Outcome | None, context: ExecutionContext) -> ToolResult:

@@ -100,6 +100,11 @@ def with_remarks(body: str, remarks: Iterable[str]) -> str:
     return f"{body}\n[{said}]" if said else body
 
 
+def log_fields(context: ExecutionContext) -> dict[str, str]:
+    """What a log entry about a call is found by."""
+    return {"conversation": context.conversation_id, "agent": context.agent, "call": context.call_id}
+
+
 def blocking_body(work: Callable[[Mapping[str, Any], ExecutionContext], ToolResult]) -> Body:
     """The body of a tool whose work blocks."""
 
