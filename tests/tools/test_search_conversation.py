@@ -13,7 +13,6 @@ from tenex.core.context.window import tokens
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.phases import Phase
-from tenex.core.ports import ToolResult
 from tenex.core.records import ConversationStarted, MessageRecorded, MessageSent, Record, Waiting
 from tenex.store.disk import Disk
 from tenex.store.index import Index
@@ -52,36 +51,30 @@ class Conversations:
         journal = self.journals[name]
         for author, text in messages:
             seq = journal.next_seq + len(records)
-            more: dict[str, Any] = {"seq": seq, "at": Millis(AT + 60_000 * seq), "text": text}
+            about: dict[str, Any] = {"seq": seq, "at": Millis(AT + 60_000 * seq), "text": text}
             if author is None:
-                more |= {"speaker": BEN, "name": "Executor", "purpose": "completion", "phase": Phase.CHAT}
-                records.append(MessageSent(**more))
+                about |= {"speaker": BEN, "name": "Executor", "purpose": "completion", "phase": Phase.CHAT}
+                records.append(MessageSent(**about))
             else:
-                more |= {"event_id": EventId(f"{name[0]}{seq}"), "author": author, "name": NAMES[author]}
-                records.append(MessageRecorded(**more, role=ROLES[author], created_at=1))
+                about |= {"author": author, "name": NAMES[author], "role": ROLES[author], "created_at": 1}
+                records.append(MessageRecorded(event_id=EventId(f"{name[0]}{seq}"), **about))
         records.append(Waiting(seq=journal.next_seq + len(records), at=records[-1].at, reason="user"))
         await journal.append([records])
         if noted:
             state = fold(name, await self.folder.read(name))
             self.index.update(summarise(state, self.folder.length(name)), news_of(records))
 
-    async def call(self, person: PublicKey | None, **arguments: Any) -> ToolResult:
+    async def found(self, person: PublicKey | None = ADA, *, ok: bool = True, **arguments: Any) -> str:
+        """The result of a call that succeeds, or the sentence of one that fails."""
         tools = Bench([search_conversation_tool(PastMessages(self.index, self.folder))])
         context = make_context(Phase.CHAT, author=person, role=ROLES[person] if person else None)
-        return await tools.do("search_conversation", context, **arguments)
-
-    async def found(self, person: PublicKey | None = ADA, **arguments: Any) -> str:
-        """The result of a call that succeeds."""
-        result = await self.call(person, **arguments)
-        assert result.ok, result.content
+        result = await tools.do("search_conversation", context, **arguments)
+        assert result.ok is ok, result.content
         assert tokens(result.content) < RESULT_TOKENS + 100
         return result.content
 
     async def refused(self, person: PublicKey | None = ADA, **arguments: Any) -> str:
-        """The sentence of a call that fails."""
-        result = await self.call(person, **arguments)
-        assert not result.ok, result.content
-        return result.content
+        return await self.found(person, ok=False, **arguments)
 
 
 @pytest.fixture
