@@ -127,32 +127,23 @@ class PromptLibrary:
             project_name=project_name,
             place=place,
         )
-        return render.system_prompt(self.templates, values)
+        parts = (self.templates.render(f"fragments/{name or place[0]}.md.j2", values) for name in render.PARTS)
+        return "\n\n".join(filter(None, parts)) + "\n"
 
-    def phase_note(
-        self,
-        slug: Slug,
-        phase: Phase,
-        *,
-        tools: Sequence[str],
-        withheld: Sequence[str] = (),
-    ) -> Note:
-        """The note on a phase for an agent: its text, and which of the agent's tools it permits and withholds."""
-        definition, guide = self.definitions[slug], self.guides[phase]
-        values = render.agent_values(definition, guide, tools=tools, project_name="")
-        return render.phase_note(self.templates, values, withheld)
+    def phase_note(self, slug: Slug, phase: Phase, *, tools: Sequence[str], withheld: Sequence[str] = ()) -> Note:
+        """The note on a phase for an agent: its text, and the shorter of what it permits and withholds of its tools."""
+        values = render.agent_values(self.definitions[slug], self.guides[phase], tools=tools, project_name="")
+        values |= {"is_note": True, "withheld": tuple(f"`{name}`" for name in withheld)}
+        return Note(title=f"The phase: {phase}", text=self.templates.render(render.PHASE, values))
 
     def router_prompt(self, *, project_name: str, plan_approval: str = "router") -> str:
         """The router's system prompt; see `render.router_values`."""
         known = self._routers.get((project_name, plan_approval))
         if known is None:  # it is needed before every turn and never differs
             values = render.router_values(
-                self.orchestrator,
-                self.guides,
-                project_name=project_name,
-                plan_approval=plan_approval,
+                self.orchestrator, self.guides, project_name=project_name, plan_approval=plan_approval
             )
-            known = self._routers[project_name, plan_approval] = render.router_prompt(self.templates, values)
+            known = self._routers[project_name, plan_approval] = self.templates.render(render.ROUTER, values) + "\n"
         return known
 
 
@@ -303,16 +294,15 @@ def _sample(kind: AgentKind) -> AgentDefinition:
     return AgentDefinition(slug=Slug("sample"), name="Sample", role="is a sample", kind=kind, body="Be a sample.")
 
 
-def _sample_guides() -> dict[Phase, PhaseGuide]:
-    return {
-        phase: PhaseGuide(phase=phase, purpose="A purpose.", enter="A condition.", text="A text.") for phase in Phase
-    }
+_SAMPLE_GUIDES: Final = {
+    phase: PhaseGuide(phase=phase, purpose="A purpose.", enter="A condition.", text="A text.") for phase in Phase
+}
 
 
 def _agent_samples() -> list[dict[str, Any]]:
     """Values for every phase, once with everything and once with nothing optional."""
     samples: list[dict[str, Any]] = []
-    for phase, guide in _sample_guides().items():
+    for phase, guide in _SAMPLE_GUIDES.items():
         everything = render.agent_values(
             replace(_sample(AgentKind.WORKER), in_phase={phase: "Instructions for this phase."}),
             guide,
@@ -323,17 +313,13 @@ def _agent_samples() -> list[dict[str, Any]]:
         )
         samples += [{**everything, "place": place, "name": "sample"} for place in render.PLACES]
         samples.append({**everything, "is_note": True})
-        samples += [render.agent_values(_sample(AgentKind.EXPERT), guide, tools=(), project_name="")]
+        samples.append(render.agent_values(_sample(AgentKind.EXPERT), guide, tools=(), project_name=""))
     return samples
 
 
 def _router_samples() -> list[dict[str, Any]]:
+    router = _sample(AgentKind.ORCHESTRATOR)
     return [
-        render.router_values(
-            _sample(AgentKind.ORCHESTRATOR),
-            _sample_guides(),
-            project_name="sample",
-            plan_approval=approval,
-        )
+        render.router_values(router, _SAMPLE_GUIDES, project_name="sample", plan_approval=approval)
         for approval in ("router", "person")
     ]

@@ -1,4 +1,4 @@
-"""Renders prompts from values: an agent's system prompt, the note on its phase, and the router's prompt.
+"""The values and parts of prompts: an agent's system prompt, the note on its phase, and the router's prompt.
 
 Equal input gives equal text, byte for byte, so that providers' prompt caches hit. What changes more often comes later:
 of a system prompt the workspace's notes and, last, the lessons; what depends on the phase is a note after the messages.
@@ -8,20 +8,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tenex.core.messages import Note, cut
+from tenex.core.messages import cut
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 
 from .agents import AgentDefinition
 from .phase_guides import PhaseGuide
-from .templates import Templates
 
-_PARTS: Final = ("identity", "", "tools", "answer", "workspace", "lessons")
+PARTS: Final = ("identity", "", "tools", "answer", "workspace", "lessons")
 """An agent's system prompt, in order; "" is the place of one of `PLACES`. An empty part is left out."""
 PLACES: Final = ("phases", "phase", "workflow", "conversation")
 """Where an agent works: each a fragment. `Mode.guide` names the last three; `phases` is the same in every phase."""
 PHASE: Final = "fragments/phase.md.j2"
 """The phase: a note, or a part of the system prompt of an agent that has phases of its own besides."""
-FRAGMENTS: Final = tuple(f"fragments/{name}.md.j2" for name in (*_PARTS, *PLACES) if name)
+FRAGMENTS: Final = tuple(f"fragments/{name}.md.j2" for name in (*PARTS, *PLACES) if name)
 
 ROUTER: Final = "orchestrator.md.j2"
 
@@ -80,21 +79,6 @@ def agent_values(
     }
 
 
-def system_prompt(templates: Templates, values: Mapping[str, Any]) -> str:
-    """An agent's system prompt from `agent_values`."""
-    parts = (templates.render(f"fragments/{name or values['place']}.md.j2", values) for name in _PARTS)
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def phase_note(templates: Templates, values: Mapping[str, Any], withheld: Sequence[str]) -> Note:
-    """The phase, what it permits and the agent's own section for it, from `agent_values`.
-
-    `withheld` are the agent's other tools: the shorter of both lists is shown.
-    """
-    more = {"is_note": True, "withheld": tuple(f"`{name}`" for name in withheld)}
-    return Note(title=f"The phase: {values['phase']}", text=templates.render(PHASE, {**values, **more}))
-
-
 def router_values(
     definition: AgentDefinition,
     guides: Mapping[Phase, PhaseGuide],
@@ -118,11 +102,6 @@ def router_values(
         "gates": tuple(str(gate) for gate in QUALITY_PHASES),
         "plan_approval": plan_approval,
     }
-
-
-def router_prompt(templates: Templates, values: Mapping[str, Any]) -> str:
-    """The router's system prompt from `router_values`; the question follows as a message."""
-    return templates.render(ROUTER, values) + "\n"
 
 
 def _one_line(text: str) -> str:

@@ -77,7 +77,7 @@ def write_file_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="write_file",
-        description=("Writes a whole text file, with the folders it needs; for small changes use `edit_file`."),
+        description="Writes a whole text file, with the folders it needs; for small changes use `edit_file`.",
         parameters=object_schema({"path": string(), "content": string()}),
         access=Access.CHANGE,
         replay=Replay.IDEMPOTENT,
@@ -125,11 +125,7 @@ def edit_file_tool(workspace: Workspace) -> Tool:
         name="edit_file",
         description="Replaces a passage of a file you have read. The passage must occur exactly once.",
         parameters=object_schema(
-            {
-                "path": string(),
-                "old": string("The passage, letter for letter.", min_length=1),
-                "new": string(),
-            },
+            {"path": string(), "old": string("The passage, letter for letter.", min_length=1), "new": string()},
             {"all": boolean("Replace every occurrence.")},
         ),
         access=Access.CHANGE,
@@ -155,13 +151,8 @@ def move_file_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="move_file",
-        description=("Moves or renames one file; the new path must be free."),
-        parameters=object_schema(
-            {
-                "path": string(),
-                "to": string(),
-            }
-        ),
+        description="Moves or renames one file; the new path must be free.",
+        parameters=object_schema({"path": string(), "to": string()}),
         access=Access.CHANGE,
         replay=Replay.ONCE,
         body=blocking_body(move),

@@ -4,6 +4,7 @@ A person's git runs these files with the person's rights, so an agent may not ch
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -12,25 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-_RUN: Final = frozenset(
-    (
-        "hookspath",
-        "fsmonitor",
-        "clean",
-        "smudge",
-        "process",
-        "textconv",
-        "command",
-        "driver",
-        "external",
-        "pager",
-        "editor",
-        "sshcommand",
-        "askpass",
-        "helper",
-        "program",
-        "cmd",
-    )
+_RUN: Final = re.compile(
+    "hookspath|fsmonitor|clean|smudge|process|textconv|command|driver|external|pager|editor|sshcommand|askpass|helper|"
+    "program|cmd"
 )
 """The last part of the names of settings whose value git runs."""
 
@@ -63,7 +48,7 @@ def named_by_config(top: Path, root: Path) -> set[Path]:
                 found.add(_absolute(value, origin.parent))
             elif key == "hookspath":
                 found.add(_absolute(value, top))
-            elif key in _RUN or section == "pager" or (section == "alias" and value.startswith("!")):
+            elif _RUN.fullmatch(key) or section == "pager" or (section == "alias" and value.startswith("!")):
                 found |= {_absolute(word, top) for word in _words(value) if "/" in word or "." in word}
     return {path for path in found if path not in (root, top) and path.is_relative_to(root)}
 

@@ -45,8 +45,7 @@ _SETTINGS: Final = {
 def git_status_tool(workspace: Workspace) -> Tool:
     """The tool `git_status`; only where the sandbox works."""
 
-    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        del arguments, context
+    async def body(_: Mapping[str, Any], __: ExecutionContext) -> ToolResult:
         shown = await _git(
             workspace, "status", "--short", "--branch", "--untracked-files=normal", "--ignore-submodules=all"
         )
@@ -55,7 +54,7 @@ def git_status_tool(workspace: Workspace) -> Tool:
 
     return Tool(
         name="git_status",
-        description=("Shows the branch and which files have changed, as `git status --short` does."),
+        description="Shows the branch and which files have changed, as `git status --short` does.",
         parameters=object_schema({}),
         access=Access.READ,
         replay=Replay.READ,
@@ -66,8 +65,7 @@ def git_status_tool(workspace: Workspace) -> Tool:
 def git_diff_tool(workspace: Workspace) -> Tool:
     """The tool `git_diff`; only where the sandbox works."""
 
-    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        del context
+    async def body(arguments: Mapping[str, Any], _: ExecutionContext) -> ToolResult:
         against = arguments.get("against") or "HEAD"
         if not _REVISION.fullmatch(against) or ".." in against or ":" in against:
             raise Refusal("`against` must name one commit, branch or tag, such as `HEAD~1` or `main`.")
@@ -95,11 +93,7 @@ def git_diff_tool(workspace: Workspace) -> Tool:
             "Shows how the workspace differs from a commit, staged or not. Files that git does not know are left out."
         ),
         parameters=object_schema(
-            {},
-            {
-                "path": string(),
-                "against": string("A commit, branch or tag; `HEAD` unless given.", max_length=200),
-            },
+            {}, {"path": string(), "against": string("A commit, branch or tag; `HEAD` unless given.", max_length=200)}
         ),
         access=Access.READ,
         replay=Replay.READ,

@@ -58,21 +58,13 @@ def _names(workspace: Path) -> tuple[list[str], bool]:
     while folders:
         folder = folders.popleft()
         entries = sorted(islice(_entries(workspace / folder), left + 1))
-        if len(entries) > left:
-            return [*found, *(path for is_folder, path in _below(folder, entries[:left]) if not is_folder)], False
+        for name, is_folder in entries[:left]:
+            if name.isprintable() and name not in HIDDEN and not name.startswith(HALF_WRITTEN):
+                (folders if is_folder else found).append(f"{folder}/{name}" if folder else name)
         left -= len(entries)
-        for is_folder, path in _below(folder, entries):
-            if is_folder:
-                folders.append(path)
-            else:
-                found.append(path)
+        if left < 0:
+            return found, False
     return found, True
-
-
-def _below(folder: str, entries: list[tuple[str, bool]]) -> Iterator[tuple[bool, str]]:
-    for name, is_folder in entries:
-        if name.isprintable() and name not in HIDDEN and not name.startswith(HALF_WRITTEN):
-            yield is_folder, f"{folder}/{name}" if folder else name
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, bool]]:

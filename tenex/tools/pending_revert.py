@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import structlog
 
-from tenex.core.ids import CallId, ConversationId, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext
 
@@ -97,19 +96,25 @@ class PendingReverts:
         beside.replace(self._path)
 
 
+_CONTEXT: Final = {
+    "conversation": "conversation_id",
+    "cycle": "cycle",
+    "turn": "turn",
+    "phase": "phase",
+    "agent": "agent",
+    "key": "idempotency_key",
+    "call": "call_id",
+}
+"""The names in the file of what is kept of a context."""
+
+
 def _written(begun: PendingRevert) -> dict[str, Any]:
     context, before = begun.context, begun.before
     return {
         "tool": begun.tool,
         "since": begun.since,
         "until": begun.until,
-        "conversation": context.conversation_id,
-        "cycle": context.cycle,
-        "turn": context.turn,
-        "phase": context.phase.value,
-        "agent": context.agent,
-        "key": context.idempotency_key,
-        "call": context.call_id,
+        **{name: getattr(context, attribute) for name, attribute in _CONTEXT.items()},
         "touched": sorted(context.touched),
         "tree": before.tree,
         "unkept": _named(before.unkept),
@@ -119,27 +124,17 @@ def _written(begun: PendingRevert) -> dict[str, Any]:
 
 
 def _read(noted: dict[str, Any]) -> PendingRevert:
-    context = ExecutionContext(
-        conversation_id=ConversationId(noted["conversation"]),
-        cycle=noted["cycle"],
-        turn=noted["turn"],
-        phase=Phase(noted["phase"]),
-        previous_phase=None,
-        handoff=None,
-        agent=Slug(noted["agent"]),
-        idempotency_key=noted["key"],
-        call_id=CallId(noted["call"]),
-        touched=frozenset(noted["touched"]),
-    )
+    kept = {attribute: noted[name] for name, attribute in _CONTEXT.items()}
+    kept |= {"phase": Phase(noted["phase"]), "touched": frozenset(noted["touched"])}
     before = Snapshot(
         tree=noted["tree"],
         unkept={os.fsencode(path): (stamp[0], stamp[1], stamp[2]) for path, stamp in noted["unkept"].items()},
         permissions={os.fsencode(path): mode for path, mode in noted["permissions"].items()},
         hidden=frozenset(os.fsencode(path) for path in noted["hidden"]),
     )
-    return PendingRevert(
-        tool=noted["tool"], context=context, before=before, since=float(noted["since"]), until=float(noted["until"])
-    )
+    context = ExecutionContext(previous_phase=None, handoff=None, **kept)
+    since, until = float(noted["since"]), float(noted["until"])
+    return PendingRevert(tool=noted["tool"], context=context, before=before, since=since, until=until)
 
 
 def _named(paths: Mapping[bytes, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ calls of which the first changes what the second is permitted. `permissions.may_
 
 import asyncio
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -24,7 +25,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from .arguments import Arguments
 from .ask_complete import ASK, ASK_SPEC, COMPLETE, COMPLETE_SPEC
 from .serialized_calls import Transactions
-from .tool import Refusal, Tool
+from .tool import Refusal, Tool, log_fields
 
 TIME_CAP: Final = 30.0
 """Seconds a call may take by default: file work takes milliseconds, a dead mount takes for ever."""
@@ -110,9 +111,7 @@ class ToolRegistry:
             tool=name if self._find(name, context.agent) else "unknown",
             ok=result.ok,
             ms=round((time.monotonic() - started) * 1000),
-            conversation=context.conversation_id,
-            agent=context.agent,
-            call=context.call_id,
+            **log_fields(context),
         )
         return result
 
@@ -177,19 +176,10 @@ class ToolRegistry:
             )
 
     def _log_failure(self, name: str, error: Exception, context: ExecutionContext) -> None:
-        frame = error.__traceback__
-        while frame is not None and frame.tb_next is not None:
-            frame = frame.tb_next
-        where = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
-        _log.error(  # the type and the place only: an exception's message may hold a person's text
-            "tool.failed",
-            tool=name,
-            error=type(error).__name__,
-            where=where,
-            conversation=context.conversation_id,
-            agent=context.agent,
-            call=context.call_id,
-        )
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        # the type and the place only: an exception's message may hold a person's text
+        where = f"{frame.filename}:{frame.lineno}"
+        _log.error("tool.failed", tool=name, error=type(error).__name__, where=where, **log_fields(context))
 
     def _cut(self, result: ToolResult) -> ToolResult:
         # names on disk may hold bytes that are no text, and the journal takes none

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Any, Final, Protocol
 
 from tenex.core.config import Replay
@@ -143,35 +144,23 @@ def _page(read: Passages, around: int | None, here: ConversationId) -> str:
     if not messages:
         return "There are no messages."
     upto = [place for place, one in enumerate(messages) if around is None or one.seq <= around]
-    first = last = upto[-1] if upto else 0
-    shown = {first: _line(messages[first], PLACE_CHARACTERS)}
-    room = RESULT_TOKENS - tokens(shown[first])
-    while True:
-        place = _next(first, last, len(messages), shown)
-        if place is None:
-            break
+    asked = upto[-1] if upto else 0
+    shown = {asked: _line(messages[asked], PLACE_CHARACTERS)}
+    room = RESULT_TOKENS - tokens(shown[asked])
+    before_and_after = zip_longest(range(asked - 1, -1, -1), range(asked + 1, len(messages)))
+    for place in (place for pair in before_and_after for place in pair if place is not None):
         line = _line(messages[place], MESSAGE_CHARACTERS)
         room -= tokens(line)
         if room < 0:
             break
         shown[place] = line
-        first, last = min(first, place), max(last, place)
-    foot = []
+    first, last, foot = min(shown), max(shown), []
     if first > 0:
         foot.append(f'earlier messages: "around": {messages[first - 1].seq}')
     if last < len(messages) - 1:
         foot.append(f'later messages: "around": {messages[last + 1].seq}')
     lines = [_heading(read, here), *(shown[place] for place in sorted(shown))]
     return "\n".join([*lines, *([f"To read on, {'; '.join(foot)}."] if foot else [])])
-
-
-def _next(first: int, last: int, count: int, shown: Mapping[int, str]) -> int | None:
-    """The next place to show: before and after in turn, as long as there is one."""
-    before, after = first - 1, last + 1
-    wants_before = len(shown) % 2 == 1
-    if (wants_before and before >= 0) or after >= count:
-        return before if before >= 0 else None
-    return after
 
 
 def _heading(of: Passages, here: ConversationId) -> str:

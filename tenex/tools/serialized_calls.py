@@ -21,7 +21,7 @@ from .pending_revert import PendingRevert
 from .process import decoded, named
 from .shadow_git import CheckpointFailed, ShadowDamaged
 from .snapshots import IGNORE_FILE, Snapshot
-from .tool import Tool, run_uncancellable, with_remarks
+from .tool import Tool, log_fields, run_uncancellable, with_remarks
 from .workspace import Workspace
 from .write_policy import is_confined, may_change
 
@@ -75,125 +75,127 @@ class Transactions:
         if tool.access not in (Access.CHANGE, Access.RUN):
             return await call()
         if self._turn.locked():
-            _log.info("tool.queued", tool=tool.name, **_named(context))
+            _log.info("tool.queued", tool=tool.name, **log_fields(context))
         async with self._turn:
-            if not tool.leaves_changes or self._checkpoints is None:
+            checkpoints = self._checkpoints
+            if not tool.leaves_changes or checkpoints is None:
                 return await call()
-            begun = await run_uncancellable(lambda: self._begin(tool, context))
-            if begun.before is None:
+            begun = await run_uncancellable(lambda: self._begin(checkpoints, tool, context))
+            before = begun.before
+            if before is None:
                 return _reminded(await call(), begun)
             self._can_put_back = True
             try:
                 result = await call()
             except BaseException:
-                await run_uncancellable(lambda: self._end(tool, context, begun))
+                await run_uncancellable(lambda: _end(checkpoints, tool, context, before, begun.unsettled))
                 raise
             finally:
                 self._can_put_back = False
             if tool.access is Access.CHANGE and not result.ok:
                 return _reminded(result, begun)  # a refusal has changed nothing
-            outcome = await run_uncancellable(lambda: self._end(tool, context, begun))
+            outcome = await run_uncancellable(lambda: _end(checkpoints, tool, context, before, begun.unsettled))
             return _reminded(_with_changes(result, outcome, context) if tool.access is Access.RUN else result, begun)
 
-    def _begin(self, tool: Tool, context: ExecutionContext) -> _Begun:
-        assert self._checkpoints is not None
+    def _begin(self, checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> _Begun:
         late: tuple[Change, ...] = ()
         try:
-            late = self._settle(self._checkpoints)
+            late = self._settle(checkpoints)
             try:
-                before = self._before(self._checkpoints, tool, context)
+                before = _kept_before(checkpoints, tool, context)
             except ShadowDamaged as error:
-                self._checkpoints.replace(str(error))
-                before = self._before(self._checkpoints, tool, context)
+                checkpoints.replace(str(error))
+                before = _kept_before(checkpoints, tool, context)
             unsettled = None
             if _is_confined(tool, context):
-                longest = tool.time_cap or _LONGEST
-                unsettled = self._checkpoints.pending.open(tool.name, context, before, longest)
+                unsettled = checkpoints.pending.open(tool.name, context, before, tool.time_cap or _LONGEST)
         except (CheckpointFailed, OSError) as error:
-            _log.error("checkpoint.failed", moment="before", error=str(error), **_named(context))
+            _log.error("checkpoint.failed", moment="before", error=str(error), **log_fields(context))
             return _Begun(late=late)
         return _Begun(before=before, unsettled=unsettled, late=late)
-
-    def _before(self, checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> Snapshot:
-        before = checkpoints.take(exact=_is_confined(tool, context))
-        checkpoints.keep(before, context.conversation_id, _message("before", tool.name, context))
-        return before
 
     def _settle(self, checkpoints: Checkpoints) -> tuple[Change, ...]:
         """Put back what a call changed whose end was never seen."""
         left = checkpoints.pending.unfinished()
         if left is None:
             return ()
-        _log.warning("checkpoint.revert_pending", tool=left.tool, **_named(left.context))
+        _log.warning("checkpoint.revert_pending", tool=left.tool, **log_fields(left.context))
         try:
-            outcome = self._confine(
-                checkpoints,
-                left.tool,
-                left.context,
-                left.before,
-                lambda change: left.may_have_changed(self._root, change.path),
+            outcome = _confine(
+                checkpoints, left.tool, left.context, left.before, lambda path: left.may_have_changed(self._root, path)
             )
         except ShadowDamaged as error:  # it cannot be done, and must not block later calls
-            _log.error("checkpoint.revert_failed", error=str(error), **_named(left.context))
+            _log.error("checkpoint.revert_failed", error=str(error), **log_fields(left.context))
             outcome = _Outcome()
         checkpoints.pending.close()
         return outcome.reverted
 
-    def _end(self, tool: Tool, context: ExecutionContext, begun: _Begun) -> _Outcome | None:
-        assert self._checkpoints is not None
-        assert begun.before is not None
-        try:
-            if begun.unsettled is not None:
-                self._checkpoints.pending.ended(begun.unsettled)
-                outcome = self._confine(self._checkpoints, tool.name, context, begun.before)
-                self._checkpoints.pending.close()
-                return outcome
-            after = self._checkpoints.take()
-            changed = self._checkpoints.changes(begun.before, after) if tool.access is Access.RUN else ()
-            self._checkpoints.keep(after, context.conversation_id, _message("after", tool.name, context))
-        except (CheckpointFailed, OSError) as error:
-            _log.error("checkpoint.failed", moment="after", error=str(error), **_named(context))
-            return None
-        return _Outcome(touched=tuple(changed))
 
-    def _confine(
-        self,
-        checkpoints: Checkpoints,
-        tool: str,
-        context: ExecutionContext,
-        before: Snapshot,
-        is_its_own: Callable[[Change], bool] = lambda _: True,
-    ) -> _Outcome:
-        """Put back what the phase does not permit, of those changes that are the call's own."""
+def _kept_before(checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> Snapshot:
+    before = checkpoints.take(exact=_is_confined(tool, context))
+    checkpoints.keep(before, context.conversation_id, _message("before", tool.name, context))
+    return before
+
+
+def _end(
+    checkpoints: Checkpoints,
+    tool: Tool,
+    context: ExecutionContext,
+    before: Snapshot,
+    unsettled: PendingRevert | None,
+) -> _Outcome | None:
+    try:
+        if unsettled is not None:
+            checkpoints.pending.ended(unsettled)
+            outcome = _confine(checkpoints, tool.name, context, before)
+            checkpoints.pending.close()
+            return outcome
+        after = checkpoints.take()
+        changed = checkpoints.changes(before, after) if tool.access is Access.RUN else ()
+        checkpoints.keep(after, context.conversation_id, _message("after", tool.name, context))
+    except (CheckpointFailed, OSError) as error:
+        _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
+        return None
+    return _Outcome(touched=tuple(changed))
+
+
+def _confine(
+    checkpoints: Checkpoints,
+    tool: str,
+    context: ExecutionContext,
+    before: Snapshot,
+    is_its_own: Callable[[bytes], bool] = lambda _: True,
+) -> _Outcome:
+    """Put back what the phase does not permit, of those changes that are the call's own."""
+    after = checkpoints.take(exact=True)
+    # asked now: reverting changes the times this is based on
+    own = [change for change in checkpoints.changes(before, after) if is_its_own(change.path)]
+    changed = _visible(own, before, after)
+    checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
+    hiding = [change for change in changed if _name(change) == IGNORE_FILE and not _may(change, context)]
+    reverted = {change.path: change for change in hiding}
+    stuck = checkpoints.put_back(hiding)
+    if hiding:  # only now is all that they hid to be seen
+        known = {change.path for change in own}
         after = checkpoints.take(exact=True)
-        # asked now: reverting changes the times this is based on
-        own = [change for change in checkpoints.changes(before, after) if is_its_own(change)]
+        own = [
+            change for change in checkpoints.changes(before, after) if change.path in known or is_its_own(change.path)
+        ]
         changed = _visible(own, before, after)
-        checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
-        hiding = [change for change in changed if _name(change) == IGNORE_FILE and not _may(change, context)]
-        reverted = {change.path: change for change in hiding}
-        stuck = checkpoints.put_back(hiding)
-        if hiding:  # only now is all that they hid to be seen
-            known = {change.path for change in own}
-            after = checkpoints.take(exact=True)
-            own = [
-                change for change in checkpoints.changes(before, after) if change.path in known or is_its_own(change)
-            ]
-            changed = _visible(own, before, after)
-        wrong = [change for change in changed if not _may(change, context) and change.path not in reverted]
-        if any(change.is_new for change in [*wrong, *hiding]):
-            # a file that was renamed: taking its new name away and leaving its old one would lose it
-            wrong += [change for change in changed if not change.is_there and change not in wrong]
-        reverted |= {change.path: change for change in wrong}
-        stuck += checkpoints.put_back(wrong)
-        if reverted:
-            _log.info("workspace.reverted", paths=len(reverted) - len(stuck), stuck=len(stuck), **_named(context))
-            checkpoints.keep(checkpoints.take(), context.conversation_id, _message("put back after", tool, context))
-        return _Outcome(
-            touched=tuple(change for change in changed if change.path not in reverted),
-            reverted=tuple(change for change in reverted.values() if change not in stuck),
-            stuck=tuple(stuck),
-        )
+    wrong = [change for change in changed if not _may(change, context) and change.path not in reverted]
+    if any(change.is_new for change in [*wrong, *hiding]):
+        # a file that was renamed: taking its new name away and leaving its old one would lose it
+        wrong += [change for change in changed if not change.is_there and change not in wrong]
+    reverted |= {change.path: change for change in wrong}
+    stuck += checkpoints.put_back(wrong)
+    if reverted:
+        _log.info("workspace.reverted", paths=len(reverted) - len(stuck), stuck=len(stuck), **log_fields(context))
+        checkpoints.keep(checkpoints.take(), context.conversation_id, _message("put back after", tool, context))
+    return _Outcome(
+        touched=tuple(change for change in changed if change.path not in reverted),
+        reverted=tuple(change for change in reverted.values() if change not in stuck),
+        stuck=tuple(stuck),
+    )
 
 
 def _is_confined(tool: Tool, context: ExecutionContext) -> bool:
@@ -230,10 +232,6 @@ def _message(moment: str, tool: str, context: ExecutionContext) -> str:
         "phase": context.phase,
     }
     return f"{moment} {tool}\n\n" + "".join(f"{name}: {value}\n" for name, value in fields.items())
-
-
-def _named(context: ExecutionContext) -> dict[str, str]:
-    return {"conversation": context.conversation_id, "agent": context.agent, "call": context.call_id}
 
 
 def _with_changes(result: ToolResult, outcome: _Outcome | None, context: ExecutionContext) -> ToolResult:

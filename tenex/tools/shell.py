@@ -1,8 +1,9 @@
-"""`shell`: runs a command line in the workspace, in a sandbox, bounded in time and output.
+"""`shell`, `python` and `check`: run a program in the workspace, in a sandbox, bounded in time and output.
 
-Inside there is the workspace, the programs of the system, Python, an empty home and /tmp that vanish with the command,
-and no network unless the operator permits it. Nothing of ours is in its environment. In phases that change no files it
-may write only where what it wrote can be put back (`transactions`).
+Inside there is the workspace, the programs of the system, Python, an empty home and /tmp that vanish with the program,
+and no network unless the operator permits it. Nothing of ours is in its environment. In phases that change no files
+`shell` and `python` may write only where what they wrote can be put back (`transactions`). The command of `check` is
+fixed, `python -I -B <file>`; in the sandbox it cannot change the workspace, without one it runs as the daemon's user.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox, workspace_scan
+from .files_read import LARGEST_FILE
 from .process import DiskReserve, decoded, named
 from .sandbox import RunPolicy
 from .tool import Body, Refusal, Tool, integer, object_schema, run_uncancellable, string
@@ -27,7 +29,10 @@ from .workspace import Workspace
 from .write_policy import is_confined
 
 MOST_OUTPUT: Final = 32 * 1024
-"""Bytes shown, as many as `check` shows: the beginning and the end of a long log show what happened."""
+"""Bytes shown: the beginning and the end of a long log show what happened."""
+
+CHECK_DEADLINE: Final = 10.0
+"""Seconds: a check shows that a program works; one that runs longer is a service or a loop."""
 
 LONGEST_COMMAND: Final = 100_000
 """Bytes: the kernel takes 128 KiB in one argument; what is longer is a file."""
@@ -189,6 +194,50 @@ def python_tool(programs: Programs) -> Tool:
         "the exit status and what it printed, so print what you want to know. Each call is a new process.",
         object_schema({"program": string("The program.", min_length=1)}),
         body,
+    )
+
+
+def check_tool(
+    workspace: Workspace, policy: RunPolicy, *, deadline: float = CHECK_DEADLINE, scratch: Path | None = None
+) -> Tool:
+    """The tool `check`, of files that this cycle has changed; `deadline` is in seconds, `scratch` as in `Programs`."""
+
+    def permitted(path: str, context: ExecutionContext) -> Path:
+        real = workspace.resolve(path)
+        shown = workspace.relative(real)
+        if real.suffix != ".py":
+            raise Refusal(f"{shown} is not a Python file; `check` runs files that end in `.py` and nothing else.")
+        workspace.read(real, LARGEST_FILE)  # refuses what is missing or no file
+        if shown not in context.touched:
+            mine = ", ".join(sorted(name for name in context.touched if name.endswith(".py"))[:20]) or "none yet"
+            raise Refusal(f"{shown} has not been changed in this cycle; `check` runs only files that have: {mine}.")
+        return real
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        real = await asyncio.to_thread(permitted, arguments["path"], context)
+        async with sandbox.scratch_folder(scratch) as own:
+            command, environment = [sys.executable, "-I", "-B", str(real)], sandbox.clean_environment(str(own))
+            if policy is RunPolicy.SANDBOXED:
+                command = sandbox.wrapped(workspace.root, command, sandbox.clean_environment(sandbox.HOME))
+            outcome = await process.run(
+                command, cwd=workspace.root, environment=environment, deadline=deadline, most_output=MOST_OUTPUT
+            )
+        return outcome.result(outcome.ended(workspace.relative(real), deadline))
+
+    where = " It cannot change files there." if policy is RunPolicy.SANDBOXED else ""
+    return Tool(
+        name="check",
+        description=(
+            f"Runs a Python file that was changed in this cycle, for at most {deadline:g} s, without arguments or "
+            f"input.{where} It runs as `python -I`: modules beside it are found only if it puts their folder on "
+            "`sys.path`."
+        ),
+        parameters=object_schema({"path": string()}),
+        access=Access.RUN,
+        replay=Replay.IDEMPOTENT,
+        body=body,
+        time_cap=deadline + process.GRACE + 5,  # its own deadline comes first, with a better message
+        leaves_changes=policy is RunPolicy.UNSANDBOXED,
     )
 
 

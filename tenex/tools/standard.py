@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from .ask_complete import ASK, COMPLETE
-from .check import check_tool
-from .files_read import list_files_tool, read_file_tool
-from .files_search import search_files_tool
+from .files_read import list_files_tool, read_file_tool, search_files_tool
 from .files_write import delete_file_tool, edit_file_tool, move_file_tool, write_file_tool
 from .git_tools import git_diff_tool, git_status_tool
 from .learn import Lessons, learn_tool
 from .sandbox import RunPolicy
 from .search_conversation import PastMessages, search_conversation_tool
 from .serialized_calls import Transactions
-from .shell import Programs, ShellRules, python_tool, shell_tool
+from .shell import Programs, ShellRules, check_tool, python_tool, shell_tool
 from .tool import Tool
 from .workspace import Workspace
 

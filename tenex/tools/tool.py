@@ -14,7 +14,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 _T = TypeVar("_T")
 
 LARGEST: Final = 10_000_000
-"""Of an integer, where nothing smaller bounds it."""
+"""Of an integer."""
 
 Body = Callable[[Mapping[str, Any], ExecutionContext], Awaitable[ToolResult]]
 """The work of a tool; its arguments are valid by its parameters."""
@@ -84,9 +84,9 @@ def string(description: str = "", *, max_length: int | None = None, min_length: 
     return schema
 
 
-def integer(description: str, *, maximum: int = LARGEST) -> dict[str, Any]:
+def integer(description: str) -> dict[str, Any]:
     """The schema of an integer counted from 1."""
-    return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
+    return {"type": "integer", "minimum": 1, "maximum": LARGEST, "description": description}
 
 
 def boolean(description: str = "") -> dict[str, Any]:
@@ -98,6 +98,11 @@ def with_remarks(body: str, remarks: Iterable[str]) -> str:
     """What a tool shows, with remarks on what it left out."""
     said = " ".join(remarks)
     return f"{body}\n[{said}]" if said else body
+
+
+def log_fields(context: ExecutionContext) -> dict[str, str]:
+    """What a log entry about a call is found by."""
+    return {"conversation": context.conversation_id, "agent": context.agent, "call": context.call_id}
 
 
 def blocking_body(work: Callable[[Mapping[str, Any], ExecutionContext], ToolResult]) -> Body:

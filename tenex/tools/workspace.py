@@ -99,7 +99,11 @@ class Workspace:
             for folder in (real, *real.parents[: len(real.relative_to(self.root).parts)]):
                 if is_bare_repository(folder):
                     raise Refusal(f"{path} lies in a repository of git's without a work tree; leave it alone.")
-            self._refuse_dangling(path, names)
+            place = self.root
+            for name in names:
+                place = place / name
+                if place.is_symlink() and not os.access(place, os.F_OK):
+                    raise Refusal(f"{path} goes through a link that leads nowhere; name the file itself.")
             with suppress(FileNotFoundError, NotADirectoryError):
                 mode = real.lstat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -118,13 +122,6 @@ class Workspace:
         if names[-1].lower() == ".git":
             raise Refusal(f"{path} belongs to git; leave it alone.")
         return self.resolve(PurePosixPath(*names[:-1]).as_posix()) / names[-1]
-
-    def _refuse_dangling(self, path: str, names: Iterable[str]) -> None:
-        place = self.root
-        for name in names:
-            place = place / name
-            if place.is_symlink() and not _leads_somewhere(place):
-                raise Refusal(f"{path} goes through a link that leads nowhere; name the file itself.")
 
     def _names(self, path: str) -> tuple[str, ...]:
         shown = path[:80]
@@ -340,13 +337,6 @@ def replacing(name: str | bytes, folder: int) -> Iterator[str]:
         with suppress(OSError):
             os.unlink(beside, dir_fd=folder)
         raise
-
-
-def _leads_somewhere(link: Path) -> bool:
-    try:
-        return link.exists()
-    except (OSError, RuntimeError):  # a circle of links
-        return False
 
 
 def _content(folder: int, name: str, shown: str, most: int) -> bytes | None:

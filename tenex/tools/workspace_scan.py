@@ -8,7 +8,7 @@ taken away before anybody, our own git included, looks at it.
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,7 +71,7 @@ class Settled:
 
 def take(root: Path) -> Survey:
     """Look at the whole workspace; what cannot be read is not looked into."""
-    seen = _look(os.fsencode(root), before=None, confined=False)
+    seen = _look(os.fsencode(root), lambda _folder, _mode: False)
     for repository in seen.repositories:
         for path in named_by_config((root / os.fsdecode(repository)).parent, root):
             for place in _links_on_the_way(path, root):
@@ -102,10 +102,12 @@ def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
         confined: whether nothing else may stay either: pipes go, folders it shut in any way are opened, so that git
             sees what is in them, and repositories it moved go back.
     """
-    place = os.fsencode(root)
     if stat.S_IMODE(root.lstat().st_mode) != before.mode:
         root.chmod(before.mode)
-    after = _look(place, before=before, confined=confined)
+    # git works in a folder that may be entered and not listed, so one left so is opened everywhere
+    after = _look(
+        os.fsencode(root), lambda folder, mode: folder not in before.shut and (confined or mode & 0o500 != 0o500)
+    )
     known = {mark: path for path, mark in before.repositories.items()}
     settled = Settled()
     strangers = {path: mark for path, mark in after.repositories.items() if before.repositories.get(path) != mark}
@@ -190,20 +192,17 @@ def remove_pipes(root: Path) -> int:
     return removed
 
 
-def _look(root: bytes, *, before: Survey | None, confined: bool) -> Survey:
+def _look(root: bytes, may_open: Callable[[bytes, int], bool]) -> Survey:
     """Walk the whole workspace, folders that hide their inside from other tools included.
 
-    Args:
-        root: the workspace.
-        before: what was there before a command, whose shut folders are then opened; None opens none.
-        confined: whether all folders it has shut are opened, and not only those that cannot be listed.
+    `may_open` gets the path and mode of a folder that its owner may not fully use: whether to open it.
     """
     seen = Survey(mode=stat.S_IMODE(os.lstat(root).st_mode))
     waiting = [b""]
     while waiting:
         folder = waiting.pop()
         parts = set()
-        for entry in _entries(root, folder, seen, before, confined=confined):
+        for entry in _entries(root, folder, seen, may_open):
             path = folder + b"/" + entry.name if folder else entry.name
             if entry.name in _PARTS:
                 parts.add(entry.name)
@@ -234,15 +233,13 @@ def _mark(place: Path) -> Mark:
 
 
 def _entries(
-    root: bytes, folder: bytes, seen: Survey, before: Survey | None, *, confined: bool
+    root: bytes, folder: bytes, seen: Survey, may_open: Callable[[bytes, int], bool]
 ) -> list[os.DirEntry[bytes]]:
     place = root + b"/" + folder if folder else root
     try:
         mode = stat.S_IMODE(os.lstat(place).st_mode)
         if mode & 0o700 != 0o700:
-            may_open = before is not None and folder not in before.shut
-            # git works in a folder that may be entered and not listed, so one left so is opened everywhere
-            if may_open and (confined or mode & 0o500 != 0o500):
+            if may_open(folder, mode):
                 Path(os.fsdecode(place)).chmod(mode | 0o700)
             else:
                 seen.shut.add(folder)

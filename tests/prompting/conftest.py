@@ -11,6 +11,16 @@ READS = frozenset({"read_file", "list_files", "search_files", "git_status", "git
 TOOLS = READS | {"write_file", "edit_file", "move_file", "delete_file", "check", "shell"}
 
 
+WORKER = "---\nname: R\nrole: r\nkind: worker\nuse_when: asked\n{}---\nYou work.\n"
+"""What is put in is in the sixth line."""
+
+
+def library_with(folder: Path, slug: str, front: str, body: str = "You work.") -> PromptLibrary:
+    """The built-in one with one more agent."""
+    (folder / f"{slug}.md").write_text(WORKER.format(front).replace("You work.", body))
+    return PromptLibrary.load(builtin_prompts(), folder, tools=TOOLS)
+
+
 @pytest.fixture(scope="session")
 def library() -> PromptLibrary:
     return PromptLibrary.load(builtin_prompts(), tools=TOOLS)

@@ -10,11 +10,10 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Moved, Program
-from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.agents import AgentDefinition, read_agent
 from tenex.workflows.agents.definition import ask_now
 
-from .conftest import TOOLS
+from .conftest import TOOLS, WORKER, library_with
 
 FRONT = """---
 name: Reviewer
@@ -41,8 +40,6 @@ Be kind.
 ```
 """
 ALL = FRONT + BODY
-WORKER = "---\nname: R\nrole: r\nkind: worker\nuse_when: asked\n{}---\nYou work.\n"
-"""What follows `use_when` is in the sixth line."""
 
 
 def read(text: str) -> tuple[AgentDefinition | None, list[str]]:
@@ -55,10 +52,6 @@ def valid(text: str) -> AgentDefinition:
     assert faults == []
     assert agent is not None
     return agent
-
-
-def lines(faults: list[str]) -> list[int]:
-    return [int(fault.split(":")[1]) for fault in faults]
 
 
 def test_every_field_is_read() -> None:
@@ -100,10 +93,7 @@ OWN_GRAPH = (
         (ALL.replace("tools:", "tool:"), "7: `tool` is not a known key. Did you mean `tools`?"),
         (ALL.replace("expert", "exprt"), "4: `kind`: 'exprt' is not a kind of agent. Did"),
         (ALL.replace("Plan", "planing"), "6: `in_phases`: 'planing' is not a phase. Did"),
-        (
-            ALL.replace("read_file", "raed_file"),
-            "7: there is no tool 'raed_file'. Did you mean `read_file`?",
-        ),
+        (ALL.replace("read_file", "raed_file"), "7: there is no tool 'raed_file'. Did you mean `read_file`?"),
         (ALL.replace("[read_file, complete]", "read_file"), "7: `tools` must be a list"),
         (ALL.replace('"a change is: risky"', "a change is: risky"), "5: the front matter is not"),
         (ALL.replace("role: reads code", "name: Again\nrole: x"), "3: `name` appears twice"),
@@ -160,19 +150,26 @@ def test_an_error_is_reported_with_its_line(text: str, fault: str) -> None:
     assert faults[0].startswith(f"r.md:{fault}")
 
 
+NOWHERE = "\n## In nowhere\n\nx\n"
+
+
 @pytest.mark.parametrize(
-    ("front", "expected"),
+    ("kind", "front", "more", "expected"),
     [
-        ("phases: [[a, b, nope]]\nstate: {x: {type: text}}\ntools: [{shell: {phases: [z]}}, nothing]\n", [6, 8, 8]),
-        ("phases: [[a, 1b]]\nstate: {x: {type: y}}\nfoo: 1\n", [7, 6, 8, 12]),
-        ("output:\n  plan: thinking\n  act: [[x]]\n  max: -1\n  mxa: 1\n  act: [python]\n", [11, 7, 8, 9, 10, 15]),
+        ("worker", "phases: [[a, b, no]]\nstate: {x: 0}\ntools: [{shell: {phases: [z]}}, nothing]\n", "", [6, 8, 8]),
+        ("worker", "phases: [[a, 1b]]\nstate: {x: {type: y}}\nfoo: 1\n", NOWHERE, [7, 6, 8, 12]),
+        (
+            "worker",
+            "output:\n  plan: a\n  act: [[x]]\n  max: -1\n  mxa: 1\n  act: [b]\n",
+            NOWHERE,
+            [11, 7, 8, 9, 10, 15],
+        ),
+        ("orchestrator", "phases: [[a, b]]\nstate: {x: 0}\n", "", [6, 7]),
     ],
 )
-def test_all_errors_are_reported_at_once(front: str, expected: list[int]) -> None:
-    more = "" if "nope" in front else "\n## In nowhere\n\nx\n"
-    assert lines(read(WORKER.format(front) + more)[1]) == expected
-    router = WORKER.format("phases: [[a, b]]\nstate: {x: 0}\n").replace("worker", "orchestrator")
-    assert lines(read(router)[1]) == [6, 7]
+def test_all_errors_are_reported_at_once(kind: str, front: str, more: str, expected: list[int]) -> None:
+    found = read(WORKER.format(front).replace("worker", kind) + more)[1]
+    assert [int(fault.split(":")[1]) for fault in found] == expected
 
 
 def test_text_is_a_template_only_with_phases_or_state() -> None:
@@ -206,24 +203,10 @@ def test_an_agent_may_answer_by_states(
     assert valid(WORKER.format("output: false\n")).output is None
 
 
-EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
-
-
 def program(text: str) -> Program:
-    found = valid(text if text.startswith("---") else WORKER.format(text)).program
+    found = valid(WORKER.format(text)).program
     assert found is not None
     return found
-
-
-def test_the_shipped_example_runs_through_its_phases() -> None:
-    found = program(EXAMPLE.read_text())
-    position, way = found.begin(ask_now), []
-    for values in ({"research_plan": "look"}, {"data": [1, 2]}, {"data": [1, 2, 3]}, {}):
-        position = position.changed(values)
-        after = found.evaluate(position, Phase.EXECUTE, ask_now).target
-        position = AgentPhaseState(phase=after or position.phase, values=position.values)
-        way.append(position.phase)
-    assert way == ["research", "research", "analysis", "analysis"]
 
 
 @pytest.mark.parametrize(
@@ -320,12 +303,6 @@ def test_an_invalid_graph_is_refused_with_every_reason(front: str, faults: list[
 # ---- in prompts ----------------------------------------------------------------------------------------------------
 
 
-def library(folder: Path, front: str, body: str = "You work.") -> PromptLibrary:
-    """The built-in one with one more agent."""
-    (folder / "lead.md").write_text(WORKER.format(front).replace("You work.", body))
-    return PromptLibrary.load(builtin_prompts(), folder, tools=TOOLS)
-
-
 @pytest.mark.parametrize(
     ("body", "state", "shown"),
     [
@@ -342,7 +319,7 @@ def library(folder: Path, front: str, body: str = "You work.") -> PromptLibrary:
 def test_a_prompt_is_rendered_with_the_agents_phase_and_state(
     own: Path, body: str, state: AgentPhaseState, shown: str
 ) -> None:
-    known = library(own, "phases: [[a, b, n]]\nstate: {n: 0}\n", body)
+    known = library_with(own, "lead", "phases: [[a, b, n]]\nstate: {n: 0}\n", body)
     prompt = known.system_prompt(Slug("lead"), Phase.PLAN, tools=(), project_name="p", position=state)
     assert shown in prompt
 
@@ -352,7 +329,7 @@ def test_a_sub_agent_is_a_tool_described_by_its_role(own: Path) -> None:
         "phases: [[a, b, plan]]\nstate: {plan: ''}\n"
         "agents:\n  - planner: {phases: [a], when: not plan, shared: true}\n  - executor\n"
     )
-    found = library(own, front).definitions[Slug("lead")].program
+    found = library_with(own, "lead", front).definitions[Slug("lead")].program
     assert found is not None
     assert set(found.links) == {"ask_planner", "ask_executor"}
     link = found.links["ask_planner"]
@@ -374,6 +351,6 @@ def test_a_sub_agent_is_a_tool_described_by_its_role(own: Path) -> None:
 )
 def test_a_sub_agent_must_be_another_known_worker(own: Path, named: str, fault: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        library(own, f"agents: [{named}]\n")
+        library_with(own, "lead", f"agents: [{named}]\n")
     (found,) = caught.value.faults
     assert fault in found

@@ -4,16 +4,17 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from tenex.core.config import Agent, AgentKind
+from tenex.core.config import Agent, AgentKind, Replay
 from tenex.core.ids import CallId, ConversationId, PublicKey, Slug
-from tenex.core.phases import Phase
+from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.registry import ToolRegistry
@@ -21,6 +22,7 @@ from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shell import Programs, ShellRules, shell_tool
 from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
+from tenex.tools.tool import Body, Tool, object_schema
 from tenex.tools.workspace import Workspace, digest
 
 NAMED = TOOL_NAMES - {"learn", "ask", "complete", "search_conversation"}
@@ -42,19 +44,12 @@ class KeptLessons:
         self.by_key.setdefault(idempotency_key, lesson)
 
 
-def member(slug: str, kind: AgentKind = AgentKind.WORKER, tools: frozenset[str] = NAMED) -> Agent:
+def _agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: frozenset[str] = NAMED) -> Agent:
     return Agent(slug=Slug(slug), name=slug, pubkey=PublicKey("0" * 64), kind=kind, tools=tools)
 
 
-ROSTER = {
-    agent.slug: agent
-    for agent in (
-        member("executor"),
-        member("security", AgentKind.EXPERT),
-        member("bare", tools=frozenset()),
-        member("orchestrator", AgentKind.ORCHESTRATOR),
-    )
-}
+_EXPERT, _ROUTER = _agent("security", AgentKind.EXPERT), _agent("orchestrator", AgentKind.ORCHESTRATOR)
+ROSTER = {agent.slug: agent for agent in (_agent("executor"), _EXPERT, _agent("bare", tools=frozenset()), _ROUTER)}
 
 
 def make_context(phase: Phase = Phase.EXECUTE, agent: str = "executor", **more: Any) -> ExecutionContext:
@@ -72,61 +67,69 @@ def make_context(phase: Phase = Phase.EXECUTE, agent: str = "executor", **more: 
     )
 
 
-def having_read(workspace: Workspace, *paths: str, **more: Any) -> ExecutionContext:
-    return make_context(read={path: digest((workspace.root / path).read_bytes()) for path in paths}, **more)
+def having_read(root: Path, *paths: str, **more: Any) -> ExecutionContext:
+    return make_context(read={path: digest((root / path).read_bytes()) for path in paths}, **more)
 
 
 VERIFICATION = make_context(Phase.VERIFICATION, touched=frozenset({"mine.py"}))
 CHORES = make_context(Phase.CHORES, touched=frozenset({"mine.py"}))
 
 
-async def call(
-    registry: ToolRegistry, tool: str, context: ExecutionContext | None = None, /, **arguments: Any
-) -> ToolResult:
-    return await registry.call(tool, arguments, context or make_context())
+class Bench(ToolRegistry):
+    """A registry as tests call it."""
+
+    def __init__(self, tools: Iterable[Tool], transactions: Transactions | None = None, **caps: Any) -> None:
+        super().__init__(tools, ROSTER.get, transactions, **caps)
+
+    async def do(self, tool: str, context: ExecutionContext | None = None, /, **arguments: Any) -> ToolResult:
+        return await self.call(tool, arguments, context or make_context())
+
+    async def refused(self, tool: str, context: ExecutionContext | None = None, /, **arguments: Any) -> str:
+        """The sentence of a call that fails."""
+        result = await self.do(tool, context, **arguments)
+        assert not result.ok, result.content
+        assert not result.touched
+        return result.content
+
+    async def run(self, command: str, at: Phase | ExecutionContext = Phase.EXECUTE, /, **arguments: Any) -> ToolResult:
+        """Call the shell."""
+        return await self.do("shell", make_context(at) if isinstance(at, Phase) else at, command=command, **arguments)
 
 
-async def refused(
-    registry: ToolRegistry, tool: str, context: ExecutionContext | None = None, /, **arguments: Any
-) -> str:
-    """The sentence of a call that fails."""
-    result = await call(registry, tool, context, **arguments)
-    assert not result.ok, result.content
-    assert not result.touched
-    return result.content
-
-
-def shell_registry(workspace: Workspace, rules: ShellRules = SANDBOXED, scratch: Path | None = None) -> ToolRegistry:
-    return ToolRegistry([shell_tool(Programs(workspace, rules, scratch=scratch))], ROSTER.get)
-
-
-def recorded_tools(
-    workspace: Workspace, folder: Path | None, policy: RunPolicy = RunPolicy.UNSANDBOXED, timeout: float = 60
-) -> ToolRegistry:
-    """All tools, with checkpoints in the folder if there is one."""
-    turns = Transactions(workspace, Checkpoints(folder, workspace.root) if folder else None)
-    tools = standard_tools(
-        ToolDependencies(
-            workspace=workspace,
-            lessons=KeptLessons(),
-            check=policy,
-            shell=ShellRules(policy=policy, timeout=timeout),
-            transactions=turns,
-        )
+def make_tool(name: str, access: Access, body: Body, time_cap: float | None = None) -> Tool:
+    """One that is called without arguments."""
+    schema = object_schema({})
+    return Tool(
+        name=name, description="", parameters=schema, access=access, replay=Replay.ONCE, body=body, time_cap=time_cap
     )
-    return ToolRegistry(tools, ROSTER.get, turns)
+
+
+def shell_only(workspace: Workspace, rules: ShellRules = SANDBOXED, scratch: Path | None = None) -> Bench:
+    return Bench([shell_tool(Programs(workspace, rules, scratch=scratch))])
+
+
+def every_tool(
+    workspace: Workspace,
+    checkpoints: Path | None = None,
+    policy: RunPolicy = RunPolicy.UNSANDBOXED,
+    timeout: float = 60,
+    lessons: KeptLessons | None = None,
+) -> Bench:
+    turns = Transactions(workspace, Checkpoints(checkpoints, workspace.root) if checkpoints else None)
+    known = ToolDependencies(
+        workspace=workspace,
+        lessons=lessons or KeptLessons(),
+        check=policy,
+        shell=ShellRules(policy=policy, timeout=timeout),
+        has_sandbox=True,
+        transactions=turns,
+    )
+    return Bench(standard_tools(known), turns)
 
 
 def subjects(folder: Path) -> list[str]:
     """Of the commits of the conversation, the newest first."""
     return git(folder, "log", "--format=%s", f"refs/tenex/{'c' * 64}").splitlines()
-
-
-async def run(
-    registry: ToolRegistry, command: str, at: Phase | ExecutionContext = Phase.EXECUTE, **arguments: Any
-) -> ToolResult:
-    context = make_context(at) if isinstance(at, Phase) else at
-    return await call(registry, "shell", context, command=command, **arguments)
 
 
 def put(root: Path, files: Mapping[str, str | bytes]) -> None:
@@ -138,23 +141,15 @@ def put(root: Path, files: Mapping[str, str | bytes]) -> None:
 
 def fill(root: Path) -> dict[str, str]:
     """A small project, of which the contexts above have changed `mine.py`."""
-    files = {
-        "app.py": "print(1)\n",
-        "src/other.py": "other\n",
-        "README.md": "read me\n",
-        "mine.py": "mine\n",
-        ".gitignore": "*.log\nbuild/\n",
-    }
+    files = {"app.py": "print(1)\n", "src/other.py": "other\n", "README.md": "read me\n", "mine.py": "mine\n"}
+    files[".gitignore"] = "*.log\nbuild/\n"
     put(root, files)
     return files
 
 
 def contents(root: Path) -> dict[str, str]:
-    return {
-        path.relative_to(root).as_posix(): path.read_text(errors="replace")
-        for path in root.rglob("*")
-        if path.is_file()
-    }
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): path.read_text(errors="replace") for path in files}
 
 
 def names_in(folder: Path) -> list[str]:
@@ -193,6 +188,39 @@ def make_deep(inside: Path, levels: int, name: str = "d", at: Callable[[int, int
     os.close(here)
 
 
+FAMILY = """
+sleep 600 & echo $! > child
+setsid sh -c 'sleep 600 & echo $! > orphan' &
+(trap '' TERM HUP INT; sleep 600; sleep 600) & echo $! > stubborn
+while [ ! -s orphan ]; do sleep 0.01; done
+touch born
+"""
+"""A command with a child, a grandchild that has left its group and session, and one that ignores signals."""
+
+DAEMON = """
+import asyncio, sys
+from pathlib import Path
+from tests.tools.conftest import VERIFICATION, every_tool
+from tenex.tools.sandbox import RunPolicy
+from tenex.tools.workspace import Workspace
+root, checkpoints, policy, command = sys.argv[1:]
+tools = every_tool(Workspace(Path(root)), Path(checkpoints), RunPolicy(policy), 600)
+asyncio.run(tools.run(command, VERIFICATION))
+"""
+
+
+async def killed_daemon(
+    root: Path, command: str, sign: str, checkpoints: Path, policy: RunPolicy = RunPolicy.UNSANDBOXED
+) -> None:
+    """Run a command in verification, and kill the daemon that runs it once there is a file named `sign`."""
+    line = [sys.executable, "-c", DAEMON, str(root), str(checkpoints), policy, command]
+    daemon = await asyncio.create_subprocess_exec(*line, cwd=Path(__file__).parents[2])
+    await until((root / sign).exists, "the command works")
+    daemon.kill()
+    await daemon.wait()
+    await until(lambda: not processes_in(root), "the command is gone too")
+
+
 async def until(true: Callable[[], object], what: str) -> None:
     """Wait for a fact about other processes, which send us no event."""
     async with asyncio.timeout(60):
@@ -201,20 +229,12 @@ async def until(true: Callable[[], object], what: str) -> None:
     assert true(), what
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
-
-
 def processes_in(folder: Path) -> list[int]:
     """The living processes that work in a folder, by whatever number they have outside of a sandbox."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (entry / "cwd").readlink() == folder and is_alive(int(entry.name)):
+        with suppress(OSError):  # gone, or dead: those have no folder
+            if (entry / "cwd").readlink() == folder:
                 found.append(int(entry.name))
     return found
 
@@ -243,18 +263,20 @@ def lessons() -> KeptLessons:
 
 
 @pytest.fixture
-def registry(workspace: Workspace, lessons: KeptLessons) -> ToolRegistry:
-    """Every tool there is."""
-    tools = standard_tools(
-        ToolDependencies(
-            workspace=workspace,
-            lessons=lessons,
-            check=RunPolicy.UNSANDBOXED,
-            shell=ShellRules(policy=RunPolicy.UNSANDBOXED),
-            has_sandbox=True,
-        )
-    )
-    return ToolRegistry(tools, ROSTER.get)
+def tools(workspace: Workspace, lessons: KeptLessons) -> Bench:
+    return every_tool(workspace, lessons=lessons)
+
+
+@pytest.fixture
+def recorded(workspace: Workspace, folder: Path) -> Bench:
+    """Every tool, with checkpoints."""
+    return every_tool(workspace, folder)
+
+
+@pytest.fixture
+def sandboxed(workspace: Workspace) -> Bench:
+    """The shell in its sandbox."""
+    return shell_only(workspace)
 
 
 @pytest.fixture

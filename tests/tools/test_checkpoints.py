@@ -1,26 +1,36 @@
 """Checkpoints see every change with the real git, put each back, and leave the workspace's own repository alone.
 
-Whatever was done to the shadow repository, or planted in its way, it is repaired or begun again.
+Whatever was done to the shadow repository, or planted in its way, it is repaired or begun again. From its commits the
+workspace is restored to what it was after a record; what has no copy is left.
 """
 
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tenex.core.config import Replay
+from tenex.core.errors import UsageError
+from tenex.core.ids import CallId, ConversationId, Millis, RunId
 from tenex.core.phases import Phase
+from tenex.core.records import ToolCallCompleted, ToolCallStarted
+from tenex.core.records.base import Record
+from tenex.core.state.conversation import State
+from tenex.core.state.rollback import RolledBack
 from tenex.tools import snapshots
 from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.rollback import Returned, put_back, tree_after
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.workspace import Workspace
 
-from .conftest import git, needs_git, put, recorded_tools, run, subjects
+from .conftest import Bench, every_tool, git, needs_git, put, subjects
 
 pytestmark = needs_git
 
-CONVERSATION = "c" * 64
+CONVERSATION = ConversationId("c" * 64)
 REF = f"refs/tenex/{CONVERSATION}"
 
 
@@ -32,28 +42,11 @@ def checkpoints(folder: Path, root: Path) -> Checkpoints:
 def fill(root: Path) -> None:
     """A workspace with everything that is awkward."""
     attributes = "* text=auto\n*.py eol=lf\n*.txt ident\nprivate filter=lfs working-tree-encoding=UTF-16\n"
-    put(
-        root,
-        {
-            "a.py": "print(1)\r\n",
-            "src/b.py": "b",
-            "src/deep/er/c": b"\0\xff",
-            "run.sh": "#!/bin/sh\n",
-            "new\nline": "n",
-            "\udcff\udcfe": "bytes",
-            "grün.md": "g",
-            "-rf": "-",
-            "empty": "",
-            ".gitignore": "*.log\nbuild/\n",
-            "x.log": "ignored",
-            "build/out": "ignored",
-            "id.txt": "$Id$",
-            ".gitattributes": attributes,
-            "node_modules/m/i.js": "ignored",
-            ":(glob)*": "magic",
-            "private": "p",
-        },
-    )
+    ignored = ("x.log", "build/out", "node_modules/m/i.js")
+    put(root, dict.fromkeys(("src/b.py", "run.sh", "new\nline", "\udcff\udcfe", "grün.md", "-rf", ":(glob)*"), "x"))
+    put(root, dict.fromkeys((*ignored, "private"), "x"))
+    put(root, {"a.py": "print(1)\r\n", "src/deep/er/c": b"\0\xff", "empty": "", "id.txt": "$Id$"})
+    put(root, {".gitignore": "*.log\nbuild/\n", ".gitattributes": attributes})
     (root / "run.sh").chmod(0o755)
     (root / "private").chmod(0o600)
     for name, target in {"link": "src/b.py", "away": "/etc", "dangling": "nowhere"}.items():
@@ -72,10 +65,6 @@ def picture(root: Path) -> dict[bytes, object]:
 def visible(root: Path) -> dict[bytes, object]:
     ignored = (b".log", b"/build/", b"/node_modules/", b"/.git/")
     return {path: what for path, what in picture(root).items() if not any(part in path + b"/" for part in ignored)}
-
-
-def havoc(root: Path, script: str) -> None:
-    subprocess.run(["/bin/bash", "-ec", script], cwd=root, check=True)
 
 
 HAVOC = {
@@ -102,6 +91,10 @@ HAVOC = {
     "line ends by attribute": "echo '* text=auto eol=lf' > .gitattributes; echo more >> a.py",
     "repositories inside": "git init -q sub; git init -q sub/in; echo 1 > sub/f; echo 2 > sub/in/g",
     "a linked worktree": "mkdir linked; echo 'gitdir: /nowhere' > linked/.git; echo 3 > linked/h",
+    # git would wait for ever for what it reads there, and nobody would see what else was done
+    "pipe to ignore": "rm .gitignore; mkfifo .gitignore; echo 1 > new.py; echo 2 > a.py",
+    "pipe to ignore below": "mkfifo src/.gitignore; echo 1 > new.py",
+    "pipe of attributes": "rm .gitattributes; mkfifo .gitattributes; echo 2 > a.py",
     "a repository with a commit": (
         "git init -q sub; echo 1 > sub/f; cd sub; git add f; git -c user.name=a -c user.email=a commit -qm m"
     ),
@@ -114,9 +107,10 @@ def test_whatever_happens_is_seen_and_put_back(
 ) -> None:
     """All but ignored files and the inside of `.git` is as it was, to the byte and the permission."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setattr("tenex.tools.checkpoints.PATIENCE", 1.0)
     fill(root)
     before, was = checkpoints.take(exact=True), visible(root)
-    havoc(root, script)
+    subprocess.run(["/bin/bash", "-ec", script], cwd=root, check=True)
     changes = checkpoints.changes(before, checkpoints.take(exact=True))
     assert changes
     hiding = [change for change in changes if change.path.rpartition(b"/")[2] == b".gitignore"]
@@ -141,13 +135,9 @@ def test_the_workspaces_own_repository_is_left_alone_and_nothing_in_it_runs(
     git(root, "add", "a")
     for name in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process", "diff.external", "core.editor"):
         git(root, "config", name, str(planted))
-    (tmp_path / "gitconfig").write_bytes((root / ".git/config").read_bytes())
-    for name, value in {
-        "GIT_CONFIG_GLOBAL": tmp_path / "gitconfig",
-        "HOME": tmp_path,
-        "GIT_EXTERNAL_DIFF": planted,
-        "GIT_DIR": root / ".git",
-    }.items():
+    shutil.copy(root / ".git/config", tmp_path / "gitconfig")
+    environment = {"GIT_CONFIG_GLOBAL": tmp_path / "gitconfig", "GIT_EXTERNAL_DIFF": planted, "GIT_DIR": root / ".git"}
+    for name, value in {**environment, "HOME": tmp_path}.items():
         monkeypatch.setenv(name, str(value))
     put(root, {".gitattributes": "* filter=evil diff=evil\n"})
     for hook in ("post-index-change", "reference-transaction", "pre-commit", "post-checkout"):
@@ -198,7 +188,7 @@ def test_each_conversation_has_its_own_chain_after_a_restart_and_packing_too(
         checkpoints.keep(checkpoints.take(), CONVERSATION, "the same again")
         checkpoints.keep(checkpoints.take(), other, f"other {number}")
     git(folder, "gc", "-q")
-    assert not (folder / REF).exists()
+    assert not (folder / REF).exists(), "it is packed"
     again = Checkpoints(folder, root)
     again.keep(again.take(), CONVERSATION, "the same")
     put(root, {"a": "3"})
@@ -211,23 +201,6 @@ def test_each_conversation_has_its_own_chain_after_a_restart_and_packing_too(
     assert "call: k0" in git(folder, "log", "--format=%B", REF)
     assert folder.stat().st_mode & 0o777 == 0o700
     assert not (folder / "hooks").exists()
-
-
-@pytest.mark.parametrize("name", [".gitignore", "src/.gitignore", ".gitattributes"])
-def test_a_pipe_does_not_block_git(
-    checkpoints: Checkpoints, root: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """Planted by a command, it would keep anybody from seeing what else that command did."""
-    monkeypatch.setattr("tenex.tools.checkpoints.PATIENCE", 1.0)
-    fill(root)
-    before = checkpoints.take(exact=True)
-    (root / name).unlink(missing_ok=True)
-    os.mkfifo(root / name)
-    put(root, {"new.py": "1", "a.py": "2"})
-    changes = checkpoints.changes(before, checkpoints.take(exact=True))
-    assert {b"new.py", b"a.py"} <= {change.path for change in changes}
-    assert checkpoints.put_back(changes) == []
-    assert checkpoints.take(exact=True).tree == before.tree
 
 
 def test_without_git_or_its_folder_there_is_an_error_that_names_it(
@@ -275,7 +248,7 @@ async def test_an_unreadable_repository_is_replaced_and_other_damage_repaired(
 ) -> None:
     """The work goes on, and what was kept is not thrown away."""
     put(root, {"a": "1"})
-    await run(recorded_tools(workspace, folder), "echo 2 > a")
+    await every_tool(workspace, folder).run("echo 2 > a")
     match damage:
         case "commit" | "tree":
             commit = (folder / REF).read_text().strip()
@@ -289,7 +262,7 @@ async def test_an_unreadable_repository_is_replaced_and_other_damage_repaired(
             (folder / damage).write_bytes(b"DIRC" + b"\0" * 50)
         case name:
             (folder / name).write_text("")
-    result = await run(recorded_tools(workspace, folder), "echo 3 > a", Phase.VERIFICATION)
+    result = await every_tool(workspace, folder).run("echo 3 > a", Phase.VERIFICATION)
     assert result.reverted == ("a",)
     assert (root / "a").read_text() == "2\n"
     assert list(folder.rglob("*.lock")) == []
@@ -297,14 +270,11 @@ async def test_an_unreadable_repository_is_replaced_and_other_damage_repaired(
     assert len(aside) == (damage in ("commit", "tree", "empty ref", "ref", "HEAD", "objects"))
 
 
-async def test_unreadable_content_is_reported_and_the_rest_put_back(
-    workspace: Workspace, root: Path, folder: Path
-) -> None:
+async def test_unreadable_content_is_reported_and_the_rest_put_back(recorded: Bench, root: Path, folder: Path) -> None:
     put(root, {name: name for name in "abc"})
-    tools = recorded_tools(workspace, folder)
-    await run(tools, "true")
+    await recorded.run("true")
     spoil(folder, git(folder, "rev-parse", f"{REF}:b").strip())
-    result = await run(tools, "echo x | tee a b c", Phase.VERIFICATION)
+    result = await recorded.run("echo x | tee a b c", Phase.VERIFICATION)
     assert (result.reverted, result.touched) == (("a", "c"), ("b",))
     assert "Could not be put back: b; name this in your summary." in result.content
     assert [(root / name).read_text() for name in "ac"] == ["a", "c"]
@@ -324,9 +294,138 @@ async def test_unreadable_content_is_reported_and_the_rest_put_back(
     ],
 )
 async def test_nothing_planted_brings_in_what_is_never_kept_or_blocks_a_snapshot(
-    workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, touched: set[str]
+    recorded: Bench, monkeypatch: pytest.MonkeyPatch, command: str, touched: set[str]
 ) -> None:
     monkeypatch.setattr("tenex.tools.checkpoints.PATIENCE", 1.0)
-    found = set((await run(recorded_tools(workspace, folder), command)).touched)
+    found = set((await recorded.run(command)).touched)
     assert found >= touched
     assert not {path for path in found if "node_modules" in path or ".git/" in path}
+
+
+# ---- going back to a record ------------------------------------------------------------------------------------------
+
+
+class Work:
+    """Calls that write files, each between two snapshots as the tools take them, and the journal of them."""
+
+    def __init__(self, checkpoints: Checkpoints, root: Path) -> None:
+        self.checkpoints, self.root = checkpoints, root
+        self.records: list[Record] = []
+
+    def call(self, **files: str | None) -> int:
+        """One call: permitted, done, returned; None removes a file. The number of its last record."""
+        seq = len(self.records) + 1
+        name = CallId(f"k{seq}")
+        self._add(ToolCallStarted, run=RunId("turn-1.x"), call=name, tool="t", replay=Replay.ONCE, phase=Phase.EXECUTE)
+        self._keep("before", seq)
+        for key, content in files.items():
+            if content is None:
+                (self.root / key).unlink()
+            else:
+                put(self.root, {key: content})
+        self._keep("after", seq)
+        self._add(ToolCallCompleted, run=RunId("turn-1.x"), call=name, tool="t", ok=True, content="")
+        return len(self.records)
+
+    def back(self, to: int) -> Returned:
+        """Go back to a record with the files, as the daemon does."""
+        tree = tree_after(self.checkpoints, CONVERSATION, self.records, to)
+        done = put_back(self.checkpoints, self.root, CONVERSATION, tree, "test")
+        self._add(
+            RolledBack,
+            to=to,
+            by="x",
+            reason="",
+            state=State(id=CONVERSATION),
+            restored_tree=done.tree,
+            previous_tree=done.was,
+        )
+        return done
+
+    def files(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in sorted(self.root.iterdir()) if path.is_file()}
+
+    def _add(self, kind: type[Record], **data: Any) -> None:
+        self.records.append(kind(seq=len(self.records) + 1, at=Millis(1), **data))
+
+    def _keep(self, moment: str, seq: int) -> None:
+        message = f"{moment} t\n\nconversation: {CONVERSATION}\nkey: {CONVERSATION}:{seq}\nagent: x\n"
+        self.checkpoints.keep(self.checkpoints.take(), CONVERSATION, message)
+
+
+@pytest.fixture
+def work(folder: Path, root: Path) -> Work:
+    return Work(Checkpoints(folder, root), root)
+
+
+def test_at_every_record_the_files_are_those_of_then(work: Work) -> None:
+    put(work.root, {"mine": "0"})
+    expected: list[dict[str, str]] = [work.files()]
+    for files in ({"a": "1"}, {}, {"a": "2", "b": "1"}, {"a": None}, {"mine": "1"}):
+        work.call(**files)
+        expected += [expected[-1], work.files()]
+    for to in (*range(len(expected) - 1, 0, -1), *range(1, len(expected))):
+        work.back(to)
+        assert work.files() == expected[to], to
+
+
+def test_before_the_first_call_the_files_are_what_that_call_found(work: Work) -> None:
+    work.records.append(RolledBack(seq=1, at=Millis(1), to=1, by="", reason="", state=State(id=CONVERSATION)))
+    put(work.root, {"mine": "0"})
+    work.call(a="1")
+    work.back(1)
+    assert work.files() == {"mine": "0"}
+
+
+def test_going_back_to_the_moment_before_going_back_brings_what_was_done_by_hand(work: Work, folder: Path) -> None:
+    """It is kept by a commit of its own: git deletes what only a record names."""
+    work.call(a="1")
+    last = work.call(a="2", b="2")
+    put(work.root, {"a": "by hand", "c": "by hand"})
+    by_hand = work.files()
+    assert work.back(2).changed == ("a", "b", "c")
+    assert subjects(folder)[:2] == ["after going back", "before going back"]
+    assert work.files() == {"a": "1"}
+    assert work.back(last).changed == ("a", "b", "c")
+    assert work.files() == by_hand
+    assert work.back(len(work.records) - 1).changed == ("a", "b", "c")
+    assert work.files() == {"a": "1"}
+    assert work.back(last + 1).changed == ()
+    work.call(a="3")
+    assert work.back(last + 1).changed == ("a",)
+    assert work.files() == {"a": "1"}, "the workspace after a record that put it back"
+
+
+def test_what_has_no_copy_is_left_alone_and_named(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too large to be kept, ignored by git by now, or a folder with such files in it."""
+    seq = work.call(a="1", data="small", tool="was a file", kept="kept")
+    work.call(b="2", kept=None)
+    monkeypatch.setattr(snapshots, "LARGEST_KEPT", 100)
+    (work.root / "tool").unlink()
+    mine = {"data": "x" * 200, "large": "y" * 200, "tool/out.log": "ignored", "kept": "ignored and new"}
+    put(work.root, {**mine, ".gitignore": "*.log\nkept\n"})
+    done = work.back(seq)
+    assert done.left == ("data", "kept", "tool")
+    assert {name: (work.root / name).read_text() for name in mine} == mine
+    assert done.changed == (".gitignore", "b")
+
+
+def test_a_link_in_the_way_is_not_followed(work: Work, outside: Path) -> None:
+    put(work.root, {"folder/secret.txt": "ours"})
+    seq = work.call(a="1")
+    (work.root / "folder" / "secret.txt").unlink()
+    (work.root / "folder").rmdir()
+    (work.root / "folder").symlink_to(outside)
+    work.call(a="2")
+    work.back(seq)
+    assert (outside / "secret.txt").read_text() == "the secret\n"
+    assert not (work.root / "folder").is_symlink()
+    assert (work.root / "folder" / "secret.txt").read_text() == "ours"
+
+
+def test_where_nothing_was_ever_kept_it_is_refused(work: Work) -> None:
+    with pytest.raises(UsageError, match="No checkpoint of conversation cccccccccccc"):
+        tree_after(work.checkpoints, CONVERSATION, [], 3)
+    work.call(a="1")
+    with pytest.raises(UsageError, match="No checkpoint"):
+        tree_after(work.checkpoints, ConversationId("d" * 64), work.records, 2)

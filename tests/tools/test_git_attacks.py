@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from tenex.core.phases import Phase
-from tenex.tools.registry import ToolRegistry
+from tenex.tools import workspace_scan
 from tenex.tools.shell import Programs, shell_tool
 from tenex.tools.workspace import Workspace
+from tenex.tools.workspace_scan import Settled, settle, take
 
-from .conftest import ROSTER, SANDBOXED, call, git, needs_bubblewrap, needs_git, put, refused, run, shell_registry
+from .conftest import SANDBOXED, Bench, contents, git, make_deep, names_in, needs_bubblewrap, needs_git, put
 
 pytestmark = needs_git
 
@@ -73,8 +74,8 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_command_leaves_no_repository(workspace: Workspace, root: Path, way: str, phase: Phase) -> None:
     put(root, {"src/mine": "mine"})
-    registry = ToolRegistry([shell_tool(Programs(workspace, SANDBOXED, may_write=lambda _: True))], ROSTER.get)
-    result = await run(registry, WAYS[way], phase)
+    tools = Bench([shell_tool(Programs(workspace, SANDBOXED, may_write=lambda _: True))])
+    result = await tools.run(WAYS[way], phase)
     assert result.ok, result.content
     assert alarms(root) == []
     assert "Taken away: " in result.content
@@ -84,74 +85,73 @@ async def test_a_command_leaves_no_repository(workspace: Workspace, root: Path, 
 
 @needs_bubblewrap
 @pytest.mark.parametrize("name", ["HEAD", "refs", "objects", "commondir"])
-async def test_only_what_makes_a_repository_is_taken_away(workspace: Workspace, root: Path, name: str) -> None:
+async def test_only_what_makes_a_repository_is_taken_away(sandboxed: Bench, root: Path, name: str) -> None:
     """A person's own files by these names stay."""
     put(root, {f"a/{name}": "mine"})
     others = {"HEAD", "commondir"} if name in ("HEAD", "commondir") else {"HEAD", "objects", "refs"}
     made = " ".join(f"a/{other}" for other in others - {name})
-    assert "Taken away: a." in (await run(shell_registry(workspace), f"touch {made}")).content
+    assert "Taken away: a." in (await sandboxed.run(f"touch {made}")).content
     assert (root / "a" / name).read_text() == "mine"
     assert alarms(root) == []
 
 
-@pytest.fixture
-def repositories(root: Path) -> Path:
-    """Those of a person: a clone, bare ones, where other tools do not look, and some whose parts lie elsewhere."""
-    for name in ("inner/clone", "node_modules/x/y"):
+REPOSITORIES = [".git", "inner/clone/.git", "node_modules/x/y/.git", "store.git", "tree"]
+"""Of a person: of the workspace, a clone, where other tools do not look, a bare one, and one whose parts lie there."""
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("folder", REPOSITORIES)
+async def test_a_command_reads_any_repository_and_cannot_write_to_it(sandboxed: Bench, root: Path, folder: str) -> None:
+    """What is written there would be run when a person next uses git, outside."""
+    for name in (".", "inner/clone", "node_modules/x/y"):
         git(root, "init", "-q", name)
     git(root, "init", "-q", "--bare", "store.git")
     put(root, {"tree/HEAD": "ref: refs/heads/main\n", "tree/commondir": "../store.git\n"})
     put(root, {"module/.git": "gitdir: ../store.git\n"})
-    return root
-
-
-@needs_bubblewrap
-@pytest.mark.parametrize("folder", ["inner/clone/.git", "node_modules/x/y/.git", "store.git", "tree"])
-async def test_a_command_cannot_write_to_any_repository(workspace: Workspace, repositories: Path, folder: str) -> None:
-    def contents() -> dict[Path, bytes]:
-        return {path: path.read_bytes() for path in repositories.rglob("*") if path.is_file()}
-
-    before = contents()
+    before, tools = contents(root), sandboxed
+    assert (await tools.run("git status")).ok
     for way in (
         "echo x >> {}/config",
         "echo x > {}/config.worktree",
         "echo x > {}/hooks/post-checkout",
+        "git -C {} config core.fsmonitor ./evil",
         "mv {} old",
         "rm -rf {}",
         "echo x > {}/HEAD",
+        "echo elsewhere > {}/commondir",
+        "chmod 777 {}",
+        "mount --bind . {}",
         "rm module/.git",
         "echo 'gitdir: /tmp' > module/.git",
     ):
-        assert not (await run(shell_registry(workspace), way.format(folder))).ok, way
-    assert contents() == before
+        assert not (await tools.run(way.format(folder))).ok, way
+    assert contents(root) == before
 
 
 @pytest.mark.parametrize("last", ["HEAD", "refs/x", "objects/x", "commondir"])
 @pytest.mark.parametrize("folder", ["", "node_modules/x/"])
 async def test_no_file_can_be_written_or_moved_that_makes_its_folder_a_repository(
-    registry: ToolRegistry, root: Path, folder: str, last: str
+    tools: Bench, root: Path, folder: str, last: str
 ) -> None:
     parts = ["HEAD", "commondir"] if last == "commondir" else ["HEAD", "refs/x", "objects/x"]
     for name in ("config", *(part for part in parts if part != last)):
         content = {"config": CONFIG, "HEAD": "ref: refs/heads/main\n"}.get(name, "x")
-        assert (await call(registry, "write_file", path=folder + name, content=content)).ok
+        assert (await tools.do("write_file", path=folder + name, content=content)).ok
     for found in (
-        await refused(registry, "write_file", path=folder + last, content="ref: refs/heads/main\n"),
-        await refused(registry, "move_file", path=folder + "config", to=folder + last),
+        await tools.refused("write_file", path=folder + last, content="ref: refs/heads/main\n"),
+        await tools.refused("move_file", path=folder + "config", to=folder + last),
     ):
         assert "would make its folder a repository of git's" in found
     assert alarms(root) == []
 
 
 @needs_bubblewrap
-async def test_a_workspace_that_is_a_repository_is_left_alone(
-    workspace: Workspace, root: Path, registry: ToolRegistry
-) -> None:
+async def test_a_workspace_that_is_a_repository_is_left_alone(sandboxed: Bench, root: Path, tools: Bench) -> None:
     git(root, "init", "-q", "--bare", ".")
     for name in ("config", "hooks/post-checkout", "config.worktree"):
-        assert "leave it alone" in await refused(registry, "write_file", path=name, content="x")
+        assert "leave it alone" in await tools.refused("write_file", path=name, content="x")
     for way in ("echo x >> config", "echo x > config.worktree", "echo x > commondir", "rm HEAD"):
-        assert not (await run(shell_registry(workspace), way)).ok, way
+        assert not (await sandboxed.run(way)).ok, way
 
 
 CONFIGURED = {
@@ -176,7 +176,7 @@ def configured(request: pytest.FixtureRequest, root: Path) -> tuple[str, str]:
 @needs_bubblewrap
 @pytest.mark.parametrize("is_there", [True, False])
 async def test_what_a_persons_configuration_runs_cannot_be_changed_by_a_command(
-    workspace: Workspace, root: Path, configured: tuple[str, str], is_there: bool
+    sandboxed: Bench, root: Path, configured: tuple[str, str], is_there: bool
 ) -> None:
     path, attack = configured
     put(root, {"new": attack} | ({path: ""} if is_there else {}))
@@ -186,14 +186,14 @@ async def test_what_a_persons_configuration_runs_cannot_be_changed_by_a_command(
     top = path.partition("/")[0]
     plant = f"mkdir -p $(dirname {path}); cp -p new {path}"
     for way in (plant, f"mv {top} old; {plant}", f"mv {top} old; mkdir e; (cd e; {plant}); ln -s e/{top} {top}"):
-        await run(shell_registry(workspace), way)
+        await sandboxed.run(way)
         assert not (root / path).exists() or (root / path).read_text() != attack, way
     assert alarms(root) == []
 
 
 @needs_bubblewrap
 @pytest.mark.parametrize("link", ["hooks", "elsewhere/hooks", "{root}/elsewhere/hooks"])
-async def test_hooks_behind_a_link_cannot_be_changed_either(workspace: Workspace, root: Path, link: str) -> None:
+async def test_hooks_behind_a_link_cannot_be_changed_either(sandboxed: Bench, root: Path, link: str) -> None:
     git(root, "init", "-q")
     git(root, "config", "core.hooksPath", ".githooks/mine")
     target = root / link.format(root=root)
@@ -207,20 +207,94 @@ async def test_hooks_behind_a_link_cannot_be_changed_either(workspace: Workspace
         f"mkdir -p e/mine; ln -sfn e .githooks; {attack.format('e/mine')}",
         f"mv {target} old; mkdir -p {target}/mine; {attack.format(target / 'mine')}",
     ):
-        assert "bwrap" not in (await run(shell_registry(workspace), way)).content
+        assert "bwrap" not in (await sandboxed.run(way)).content
         assert alarms(root) == [], way
-    assert (await run(shell_registry(workspace), "echo x > a")).ok
+    assert (await sandboxed.run("echo x > a")).ok
 
 
-async def test_no_tool_changes_what_git_runs(registry: ToolRegistry, root: Path, configured: tuple[str, str]) -> None:
+async def test_no_tool_changes_what_git_runs(tools: Bench, root: Path, configured: tuple[str, str]) -> None:
     path, attack = configured
     for found in (
-        await refused(registry, "write_file", path=path, content=attack),
-        await refused(registry, "move_file", path="a", to=path),
+        await tools.refused("write_file", path=path, content=attack),
+        await tools.refused("move_file", path="a", to=path),
     ):
         assert "is run or read by git, as it is configured here" in found
     assert not (root / path).exists()
     for name, value in {"alias.lg": "log --all", "credential.helper": "store", "core.pager": "less -R"}.items():
         git(root, "config", name, value)
     for other in ("scripts/other.sh", "log", "store/a", "less"):
-        assert (await call(registry, "write_file", path=other, content="x")).ok, "a word that is no path"
+        assert (await tools.do("write_file", path=other, content="x")).ok, "a word that is no path"
+
+
+# ---- what git does not report ----------------------------------------------------------------------------------------
+
+
+HEAD = "ref: refs/heads/main\n"
+
+
+def test_repositories_of_every_kind_are_seen_and_stay(root: Path) -> None:
+    folders = ("", "a/b/", "node_modules/", "node_modules/below/")
+    put(root, {f"{folder}.git/HEAD": HEAD for folder in folders})
+    put(root, {"c/.git": "gitdir: ../elsewhere", "bare/HEAD": "x", "bare/objects/x": "", "bare/refs/x": "", "d/x": ""})
+    (root / "d/.git").symlink_to("../a/b/.git")
+    os.mkfifo(root / "pipe")
+    below = [b"node_modules/.git", b"node_modules/below/.git"]
+    seen = take(root)
+    assert set(seen.repositories) == {b".git", b"a/b/.git", b"c/.git", b"d/.git", *below}
+    assert seen.protected() == [b".git", b"a/b/.git", b"bare", b"c/.git", *below]
+    assert settle(root, seen, confined=True) == Settled()
+    assert take(root) == seen
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_a_folder_that_was_moved_takes_its_repository_along_unless_it_goes_back(root: Path, confined: bool) -> None:
+    put(root, {"a/.git/HEAD": HEAD})
+    before = take(root)
+    (root / "a").rename(root / "b")
+    put(root, {"a/.git/HEAD": "another"})
+    assert settle(root, before, confined=confined) == Settled(removed=[b"a/.git"])
+    assert [path.name[:14] for path in (root / "a").glob(".git.*")] == [".git.replaced-"]
+    assert (root / ("a" if confined else "b") / ".git/HEAD").read_text() == HEAD
+    assert not (root / ("b" if confined else "a") / ".git").exists()
+
+
+def test_a_link_to_a_repository_comes_back_and_one_that_is_gone_is_reported(root: Path) -> None:
+    (root / ".git").symlink_to("../elsewhere")
+    put(root, {"a/.git/HEAD": HEAD})
+    before = take(root)
+    (root / ".git").unlink()
+    put(root, {".git/HEAD": HEAD})  # before the other goes, whose inode it could get
+    (root / "a/.git/HEAD").unlink()
+    (root / "a/.git").rmdir()
+    assert settle(root, before, confined=False) == Settled(removed=[b".git"], lost=[b"a/.git"])
+    assert (root / ".git").readlink() == Path("../elsewhere")
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_where_nothing_may_stay_pipes_go_and_what_was_shut_is_opened(root: Path, confined: bool) -> None:
+    """Elsewhere only a pipe that git would read goes."""
+    (root / "shut before").mkdir(mode=0o500)
+    before = take(root)
+    assert before.shut == {b"shut before"}
+    put(root, {"shut/f": "hidden"})
+    for name in ("pipe", ".gitignore"):
+        os.mkfifo(root / name)
+    (root / "shut").chmod(0o500)
+    settle(root, before, confined=confined)
+    assert (root / "shut").stat().st_mode & 0o777 == (0o700 if confined else 0o500)
+    assert (root / "shut before").stat().st_mode & 0o777 == 0o500
+    assert names_in(root) == [*([] if confined else ["pipe"]), "shut", "shut before"]
+
+
+def test_pipes_that_git_would_wait_for_are_found_wherever_they_are(root: Path) -> None:
+    put(root, {"a/.git/x": HEAD})
+    for name in ("a/.git/HEAD", "a/.git/odd", "HEAD", "a/.gitattributes", "mine"):
+        os.mkfifo(root / name)
+    assert workspace_scan.remove_pipes(root) == 4
+    assert names_in(root) == ["a", "mine"]
+    assert names_in(root / "a/.git") == ["x"]
+
+
+def test_a_path_that_is_too_long_ends_the_look_and_breaks_nothing(root: Path) -> None:
+    make_deep(root, 30, "d" * 200)
+    assert settle(root, take(root), confined=True) == Settled()

@@ -8,10 +8,9 @@ import pytest
 
 from tenex.core.phases import Phase
 from tenex.tools.git_tools import git_diff_tool, git_status_tool
-from tenex.tools.registry import ToolRegistry
 from tenex.tools.workspace import Workspace
 
-from .conftest import ROSTER, call, git, make_context, needs_bubblewrap, needs_git, put, refused
+from .conftest import Bench, git, make_context, needs_bubblewrap, needs_git, put
 
 pytestmark = [needs_bubblewrap, needs_git]
 
@@ -19,8 +18,8 @@ PLAN = make_context(Phase.PLAN)
 
 
 @pytest.fixture
-def tools(workspace: Workspace) -> ToolRegistry:
-    return ToolRegistry([git_status_tool(workspace), git_diff_tool(workspace)], ROSTER.get)
+def tools(workspace: Workspace) -> Bench:
+    return Bench([git_status_tool(workspace), git_diff_tool(workspace)])
 
 
 @pytest.fixture
@@ -33,17 +32,17 @@ def repository(root: Path) -> Path:
     return root
 
 
-async def status(tools: ToolRegistry) -> str:
-    return (await call(tools, "git_status", PLAN)).content
+async def status(tools: Bench) -> str:
+    return (await tools.do("git_status", PLAN)).content
 
 
-async def diff(tools: ToolRegistry, **arguments: Any) -> str:
-    result = await call(tools, "git_diff", PLAN, **arguments)
+async def diff(tools: Bench, **arguments: Any) -> str:
+    result = await tools.do("git_diff", PLAN, **arguments)
     assert result.ok, result.content
     return result.content
 
 
-async def test_changes_are_shown_staged_or_not(tools: ToolRegistry, repository: Path) -> None:
+async def test_changes_are_shown_staged_or_not(tools: Bench, repository: Path) -> None:
     assert await status(tools) == "## main\nNothing has changed."
     assert (await diff(tools)).startswith("Nothing differs.")
     put(repository, {"a.py": "one\n2\n", "new.py": ""})
@@ -63,64 +62,56 @@ async def test_changes_are_shown_staged_or_not(tools: ToolRegistry, repository: 
     assert "bytes left out" in capped
 
 
-async def test_another_commit_may_be_compared_with(tools: ToolRegistry, repository: Path) -> None:
+async def test_another_commit_may_be_compared_with(tools: Bench, repository: Path) -> None:
     git(repository, "tag", "v1")
     put(repository, {"a.py": "changed\n"})
     git(repository, "commit", "-q", "-am", "second")
     for against in ("HEAD~1", "v1", "main^", "main@{1}", git(repository, "rev-parse", "v1").strip()):
         assert "+changed" in await diff(tools, against=against), against
     assert (await diff(tools, against="main")).startswith("Nothing differs.")
-    unknown = await refused(tools, "git_diff", PLAN, against="unknown-branch")
+    unknown = await tools.refused("git_diff", PLAN, against="unknown-branch")
     assert unknown.startswith("git failed: fatal: ")
 
 
 @pytest.mark.parametrize(
     "against", ["--output=/tmp/x", "-O/etc/passwd", "a..b", "HEAD:a.py", "main other", "$(touch x)", "x\ny", "^x"]
 )
-async def test_what_names_no_single_commit_is_refused(tools: ToolRegistry, repository: Path, against: str) -> None:
-    assert "must name one commit" in await refused(tools, "git_diff", PLAN, against=against)
+async def test_what_names_no_single_commit_is_refused(tools: Bench, repository: Path, against: str) -> None:
+    assert "must name one commit" in await tools.refused("git_diff", PLAN, against=against)
 
 
-async def test_a_path_is_a_name_in_the_workspace_and_not_a_pattern(tools: ToolRegistry, repository: Path) -> None:
+async def test_a_path_is_a_name_in_the_workspace_and_not_a_pattern(tools: Bench, repository: Path) -> None:
     put(repository, {"a.py": "changed\n"})
     for path in ("*.py", ":!x"):
         assert (await diff(tools, path=path)).startswith("Nothing differs.")
     for path in ("../outside", "/etc", ".git/config"):
-        await refused(tools, "git_diff", PLAN, path=path)
+        await tools.refused("git_diff", PLAN, path=path)
 
 
-async def test_without_a_repository_or_a_commit_that_is_reported(
-    tools: ToolRegistry, root: Path, tmp_path: Path
-) -> None:
+async def test_without_a_repository_or_a_commit_that_is_reported(tools: Bench, root: Path, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")  # one around it is not the workspace's
     for tool in ("git_status", "git_diff"):
-        assert await refused(tools, tool, PLAN) == (
+        assert await tools.refused(tool, PLAN) == (
             "The workspace is no git repository; `list_files` shows what there is."
         )
     git(root, "init", "-q", "-b", "main")
     put(root, {"a": ""})
     assert await status(tools) == "## No commits yet on main\n?? a"
-    assert "no commit yet" in await refused(tools, "git_diff", PLAN)
+    assert "no commit yet" in await tools.refused("git_diff", PLAN)
 
 
-@pytest.mark.parametrize(
-    ("missing", "message"), [("git", "git is not installed"), ("bwrap", "sandbox (bubblewrap) is gone")]
-)
-async def test_a_missing_program_is_reported(
-    tools: ToolRegistry, repository: Path, monkeypatch: pytest.MonkeyPatch, missing: str, message: str
-) -> None:
-    which = shutil.which
-    monkeypatch.setattr(shutil, "which", lambda name: None if name == missing else which(name))
-    assert message in await refused(tools, "git_status", PLAN)
+async def test_a_missing_git_is_reported(tools: Bench, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert "git is not installed" in await tools.refused("git_status", PLAN)
 
 
-async def test_a_repository_elsewhere_is_not_followed(tools: ToolRegistry, repository: Path, outside: Path) -> None:
+async def test_a_repository_elsewhere_is_not_followed(tools: Bench, repository: Path, outside: Path) -> None:
     (repository / ".git").rename(outside / "repository")
     (repository / ".git").write_text(f"gitdir: {outside}/repository\n")
-    assert "lies elsewhere" in await refused(tools, "git_status", PLAN)
+    assert "lies elsewhere" in await tools.refused("git_status", PLAN)
     (repository / ".git").unlink()
     (repository / ".git").symlink_to(outside / "repository")
-    assert "main" not in await refused(tools, "git_status", PLAN)
+    assert "main" not in await tools.refused("git_status", PLAN)
 
 
 RUN_BY_GIT = (
@@ -129,7 +120,7 @@ RUN_BY_GIT = (
 )
 
 
-async def test_nothing_planted_in_the_repository_runs(tools: ToolRegistry, repository: Path, tmp_path: Path) -> None:
+async def test_nothing_planted_in_the_repository_runs(tools: Bench, repository: Path, tmp_path: Path) -> None:
     """Neither by settings nor by attributes or files of `.git`; and a filter can write nowhere."""
     planted = repository / "planted"
     planted.write_text(f"#!/bin/sh\necho PLANTED\necho PLANTED >&2\ntouch ran ../ran /tmp/ran {tmp_path}/ran\ncat\n")

@@ -6,20 +6,17 @@ from tenex.core.config import Role
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
-from tenex.tools.registry import ToolRegistry
 
-from .conftest import KeptLessons, call, make_context, refused
+from .conftest import Bench, KeptLessons, make_context
 
 LESSON = "Read the file before you change it; twice it had changed meanwhile."
 CONTEXT = make_context(Phase.REFLECTION, author=PublicKey("a" * 64), role=Role.MEMBER)
 
 
-async def test_a_lesson_is_recorded_once_with_whose_and_where(registry: ToolRegistry, lessons: KeptLessons) -> None:
+async def test_a_lesson_is_recorded_once_with_whose_and_where(tools: Bench, lessons: KeptLessons) -> None:
     given = {"title": " Read\n first ", "lesson": f"  {LESSON}\n", "category": "files"}
     expected = ToolResult(ok=True, content="Recorded the lesson: Read first", lesson=LESSON)
-    assert (
-        await call(registry, "learn", CONTEXT, **given) == await call(registry, "learn", CONTEXT, **given) == expected
-    )
+    assert await tools.do("learn", CONTEXT, **given) == await tools.do("learn", CONTEXT, **given) == expected
     assert lessons.by_key == {
         "c:1": {
             "agent": "executor",
@@ -43,7 +40,7 @@ async def test_a_lesson_is_recorded_once_with_whose_and_where(registry: ToolRegi
     ],
 )
 async def test_what_teaches_nothing_is_refused(
-    registry: ToolRegistry, lessons: KeptLessons, more: dict[str, str], words: str
+    tools: Bench, lessons: KeptLessons, more: dict[str, str], words: str
 ) -> None:
-    assert words in await refused(registry, "learn", CONTEXT, **{"title": "Read first", "lesson": LESSON, **more})
+    assert words in await tools.refused("learn", CONTEXT, **{"title": "Read first", "lesson": LESSON, **more})
     assert not lessons.by_key

@@ -8,54 +8,53 @@ from pathlib import Path
 import pytest
 
 from tenex.tools import sandbox, sandbox_init
-from tenex.tools.workspace import Workspace
 
-from .conftest import needs_bubblewrap, put, run, shell_registry
+from .conftest import Bench, needs_bubblewrap, put
 
 
 @needs_bubblewrap
 async def test_our_python_is_protected_in_the_workspace_and_only_python_seen_around_it(
-    workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandboxed: Bench, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is planted there would run as the daemon, outside; and keys may lie in a folder around both."""
     put(tmp_path, {"lib/module.py": "a module", "keys/project": "the key", "workspace/tools/env/bin/python": "ours"})
     monkeypatch.setattr(sys, "prefix", str(root / "tools/env"))
     for way in ("echo x > tools/env/bin/python", "mv tools/env old", "mv tools old", "rm -rf tools"):
-        assert not (await run(shell_registry(workspace), way)).ok, way
+        assert not (await sandboxed.run(way)).ok, way
     assert (root / "tools/env/bin/python").read_text() == "ours"
     monkeypatch.setattr(sys, "prefix", str(root))
-    assert not (await run(shell_registry(workspace), "touch x")).ok, "a workspace that is our Python is read-only"
+    assert not (await sandboxed.run("touch x")).ok, "a workspace that is our Python is read-only"
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    result = await run(shell_registry(workspace), f"cat {tmp_path}/lib/module.py; echo; ls {tmp_path}")
+    result = await sandboxed.run(f"cat {tmp_path}/lib/module.py; echo; ls {tmp_path}")
     assert result.content.split("\n")[1:] == ["a module", "lib", "workspace"]
 
 
 @needs_bubblewrap
-async def test_settings_of_the_machine_cannot_be_written_even_by_root(workspace: Workspace) -> None:
+async def test_settings_of_the_machine_cannot_be_written_even_by_root(sandboxed: Bench) -> None:
     """The kernel runs what is in `core_pattern`, outside; the owner of that file needs no privilege for it."""
     pattern = "/proc/sys/kernel/core_pattern"
     command = f"cat {pattern} > /tmp/now; cat /tmp/now > {pattern} || echo refused; echo x > /dev/x || echo refused"
-    content = (await run(shell_registry(workspace), f"{command}; echo x > /dev/null && echo x > /dev/shm/x")).content
+    content = (await sandboxed.run(f"{command}; echo x > /dev/null && echo x > /dev/shm/x")).content
     assert content.startswith("The command ended with exit status 0.")
     assert content.split("\n").count("refused") == 2
 
 
 @needs_bubblewrap
-async def test_memory_and_processes_are_bounded(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_and_processes_are_bounded(sandboxed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "MOST_PROCESSES", 77)
-    assert (await run(shell_registry(workspace), "ulimit -u")).content.endswith("\n77")
+    assert (await sandboxed.run("ulimit -u")).content.endswith("\n77")
     if not sandbox._can_size("bwrap"):
         pytest.skip("this bubblewrap cannot bound what it keeps in memory")
     monkeypatch.setattr(sandbox, "LARGEST_SCRATCH", 1024**2)
     for place in ("/tmp/x", "/dev/shm/x"):
-        result = await run(shell_registry(workspace), f"head -c 3000000 /dev/zero > {place}")
+        result = await sandboxed.run(f"head -c 3000000 /dev/zero > {place}")
         assert "No space left" in result.content
 
 
 @needs_bubblewrap
-async def test_a_workspace_that_a_command_has_shut_is_opened_again(workspace: Workspace, root: Path) -> None:
+async def test_a_workspace_that_a_command_has_shut_is_opened_again(sandboxed: Bench, root: Path) -> None:
     root.chmod(0o750)
-    await run(shell_registry(workspace), "chmod 000 .")
+    await sandboxed.run("chmod 000 .")
     assert root.stat().st_mode & 0o777 == 0o750
 
 
@@ -77,7 +76,7 @@ print("no keys")
 
 
 @needs_bubblewrap
-async def test_a_command_neither_sees_nor_uses_keys_of_the_kernel(workspace: Workspace, root: Path) -> None:
+async def test_a_command_neither_sees_nor_uses_keys_of_the_kernel(sandboxed: Bench, root: Path) -> None:
     """By its number another process of the user can link the user's keyring and read all that is in it."""
     calls = next(iter(sandbox_init.SYSTEM_CALLS.get(os.uname().machine, {}).values()), None)
     if calls is None:
@@ -90,7 +89,7 @@ async def test_a_command_neither_sees_nor_uses_keys_of_the_kernel(workspace: Wor
         keyring = system.syscall(calls[2], 0, user_keyring, 0)  # its number
         put(root, {"keys.py": ASK_FOR_KEYS})
         numbers = " ".join(map(str, [*calls, keyring, key]))
-        result = await run(shell_registry(workspace), f"python keys.py {numbers}; cat /proc/keys /proc/key-users")
+        result = await sandboxed.run(f"python keys.py {numbers}; cat /proc/keys /proc/key-users")
     finally:
         system.syscall(calls[2], 9, key, user_keyring)  # unlink
     assert "no keys" in result.content

@@ -20,11 +20,10 @@ from tenex.store.index_row import news_of, summarise
 from tenex.store.journal import FileJournal
 from tenex.store.past_messages import PastMessages
 from tenex.store.repository import ConversationFolder
-from tenex.tools.registry import ToolRegistry
 from tenex.tools.search_conversation import RESULT_TOKENS, search_conversation_tool
 from tests.store.kit import StillClock
 
-from .conftest import ROSTER, call, make_context, refused
+from .conftest import Bench, make_context
 
 HERE, OTHER, THIRD = (ConversationId(letter * 64) for letter in "cde")
 ADA, BEN, GUEST = (PublicKey(digit * 64) for digit in "123")
@@ -52,35 +51,30 @@ class Conversations:
         journal = self.journals[name]
         for author, text in messages:
             seq = journal.next_seq + len(records)
-            more: dict[str, Any] = {"seq": seq, "at": Millis(AT + 60_000 * seq), "text": text}
+            about: dict[str, Any] = {"seq": seq, "at": Millis(AT + 60_000 * seq), "text": text}
             if author is None:
-                more |= {"speaker": BEN, "name": "Executor", "purpose": "completion", "phase": Phase.CHAT}
-                records.append(MessageSent(**more))
+                about |= {"speaker": BEN, "name": "Executor", "purpose": "completion", "phase": Phase.CHAT}
+                records.append(MessageSent(**about))
             else:
-                more |= {"event_id": EventId(f"{name[0]}{seq}"), "author": author, "name": NAMES[author]}
-                records.append(MessageRecorded(**more, role=ROLES[author], created_at=1))
+                about |= {"author": author, "name": NAMES[author], "role": ROLES[author], "created_at": 1}
+                records.append(MessageRecorded(event_id=EventId(f"{name[0]}{seq}"), **about))
         records.append(Waiting(seq=journal.next_seq + len(records), at=records[-1].at, reason="user"))
         await journal.append([records])
         if noted:
             state = fold(name, await self.folder.read(name))
             self.index.update(summarise(state, self.folder.length(name)), news_of(records))
 
-    @property
-    def registry(self) -> ToolRegistry:
-        return ToolRegistry([search_conversation_tool(PastMessages(self.index, self.folder))], ROSTER.get)
-
-    async def found(self, person: PublicKey | None = ADA, **arguments: Any) -> str:
-        """The result of a call that succeeds."""
+    async def found(self, person: PublicKey | None = ADA, *, ok: bool = True, **arguments: Any) -> str:
+        """The result of a call that succeeds, or the sentence of one that fails."""
+        tools = Bench([search_conversation_tool(PastMessages(self.index, self.folder))])
         context = make_context(Phase.CHAT, author=person, role=ROLES[person] if person else None)
-        result = await call(self.registry, "search_conversation", context, **arguments)
-        assert result.ok, result.content
+        result = await tools.do("search_conversation", context, **arguments)
+        assert result.ok is ok, result.content
         assert tokens(result.content) < RESULT_TOKENS + 100
         return result.content
 
     async def refused(self, person: PublicKey | None = ADA, **arguments: Any) -> str:
-        """The sentence of a call that fails."""
-        context = make_context(Phase.CHAT, author=person, role=ROLES[person] if person else None)
-        return await refused(self.registry, "search_conversation", context, **arguments)
+        return await self.found(person, ok=False, **arguments)
 
 
 @pytest.fixture
@@ -169,9 +163,10 @@ async def test_what_cannot_be_looked_for_is_answered_with_what_to_do(
 # ---- who may read what --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reader", [GUEST, BEN])
+@pytest.mark.parametrize("reader", [GUEST, BEN, ADA])
 async def test_nobody_reads_a_conversation_of_others(store: Conversations, reader: PublicKey) -> None:
-    await store.add(OTHER, (ADA, "the secret is heliotrope"), title="Secrets")
+    """An owner too reads only where they wrote."""
+    await store.add(OTHER, (BEN if reader == ADA else ADA, "the secret is heliotrope"), title="Secrets")
     await store.add(HERE, (reader, "what is the secret?"))
     assert "heliotrope" not in await store.found(reader, query="secret")
     for name in ("dddd", OTHER, "secrets"):
@@ -182,18 +177,17 @@ async def test_nobody_reads_a_conversation_of_others(store: Conversations, reade
 
 
 @pytest.mark.parametrize(
-    ("reader", "owner", "here"),
+    ("reader", "here"),
     [
-        (ADA, BEN, [ADA]),  # an owner too reads only where they wrote
-        (BEN, BEN, [BEN, GUEST]),  # the agent works for one of them, and both read its answer
-        (None, ADA, [None]),
-        (ADA, ADA, []),  # a conversation that is not stored is one whose readers are not known
+        (BEN, [BEN, GUEST]),  # the agent works for one of them, and both read its answer
+        (None, [None]),
+        (ADA, []),  # a conversation that is not stored is one whose readers are not known
     ],
 )
 async def test_only_what_all_readers_of_the_answer_may_read_is_found(
-    store: Conversations, reader: PublicKey | None, owner: PublicKey, here: list[PublicKey | None]
+    store: Conversations, reader: PublicKey | None, here: list[PublicKey | None]
 ) -> None:
-    await store.add(OTHER, (owner, "my secret is heliotrope"))
+    await store.add(OTHER, (reader or ADA, "my secret is heliotrope"))
     if here:
         await store.add(HERE, *((one, "what secret?") for one in here))
     await store.add(THIRD, (BEN, "our secret is magnolia"), (GUEST, "I know"))

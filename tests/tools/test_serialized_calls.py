@@ -2,61 +2,43 @@
 
 import asyncio
 import os
-import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tenex.core.config import Replay
 from tenex.core.phases import Access, Phase
-from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.ports import ToolResult
 from tenex.tools import serialized_calls as module
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.pending_revert import NAME, PendingReverts
-from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.snapshots import Snapshot
-from tenex.tools.tool import Tool, object_schema
 from tenex.tools.workspace import Workspace, digest
 
 from . import conftest as kit
-from .conftest import (
-    CHORES,
-    VERIFICATION,
-    call,
-    contents,
-    fill,
-    git,
-    needs_bubblewrap,
-    needs_git,
-    put,
-    recorded_tools,
-    run,
-    until,
-)
+from .conftest import CHORES, VERIFICATION, Bench, contents, every_tool, fill, git, make_tool, needs_bubblewrap, put
 
-pytestmark = needs_git
+pytestmark = kit.needs_git
 
 REF = f"refs/tenex/{'c' * 64}"
 
 
 @pytest.fixture
-def tools(workspace: Workspace, folder: Path, policy: RunPolicy) -> ToolRegistry:
-    return kit.recorded_tools(workspace, folder, policy)
+def tools(workspace: Workspace, folder: Path, policy: RunPolicy) -> Bench:
+    return every_tool(workspace, folder, policy)
 
 
-async def test_in_execute_changes_are_reported_and_stay(tools: ToolRegistry, root: Path, folder: Path) -> None:
+async def test_in_execute_changes_are_reported_and_stay(tools: Bench, root: Path, folder: Path) -> None:
     """The parent of the commit that names a call is how it was before, so that a turn can be taken back."""
     fill(root)
-    looked = await run(tools, "cat app.py; touch app.py")
+    looked = await tools.run("cat app.py; touch app.py")
     assert (looked.touched, kit.subjects(folder)) == ((), ["before shell"])
-    result = await run(
-        tools, "echo more >> app.py; rm src/other.py; mkdir n; echo new > n/ew; touch x.log; chmod +x mine.py"
+    result = await tools.run(
+        "echo more >> app.py; rm src/other.py; mkdir n; echo new > n/ew; touch x.log; chmod +x mine.py"
     )
     assert result.ok
     assert result.touched == ("app.py", "mine.py", "n/ew", "src/other.py")
@@ -74,35 +56,31 @@ async def test_in_execute_changes_are_reported_and_stay(tools: ToolRegistry, roo
 @pytest.mark.parametrize(
     "command",
     [
-        "rm app.py mine.py",
         "mv app.py renamed.py",
         "echo 1 > new.py; mkdir n; echo 2 > n/e",
-        "chmod +x app.py",
-        "rm -rf src; echo x > src",
-        "rm app.py; ln -s /etc/passwd app.py",
+        "rm mine.py; chmod +x app.py",
         "echo x > README.md; echo x > mine.py",
         "echo '*' > .gitignore; echo 1 > hidden.py",
         "printf '*\\n' > src/.gitignore; echo 1 > src/hidden.py",
         "rm .gitignore; echo 1 > y.log.py",
     ],
 )
-async def test_in_verification_no_change_stays(tools: ToolRegistry, root: Path, folder: Path, command: str) -> None:
+async def test_in_verification_no_change_stays(tools: Bench, root: Path, folder: Path, command: str) -> None:
     """Not even to documentation, or to files this cycle has changed; what was put back can still be found."""
     was = fill(root)
-    modes = {name: (root / name).stat().st_mode for name in was}
-    result = await run(tools, command, VERIFICATION)
+    result = await tools.run(command, VERIFICATION)
     assert result.ok
     assert result.touched == ()
     assert result.reverted
     assert "[Put back as it was, because nothing is changed in verification: " in result.content
     assert contents(root) == was
-    assert {name: (root / name).stat().st_mode for name in was} == modes
+    assert not os.access(root / "app.py", os.X_OK)
     assert kit.subjects(folder) == ["put back after shell", "after shell", "before shell"]
     if "new.py" in command:
         assert git(folder, "show", f"{REF}~1:new.py") == "1\n"
 
 
-async def test_ignored_files_stay_in_every_phase(tools: ToolRegistry, root: Path) -> None:
+async def test_ignored_files_stay_in_every_phase(tools: Bench, root: Path) -> None:
     """What tests leave behind: logs, builds, compiled files, and caches that ignore themselves."""
     was = fill(root)
     command = (
@@ -110,16 +88,16 @@ async def test_ignored_files_stay_in_every_phase(tools: ToolRegistry, root: Path
         "echo 1 > src/__pycache__/x.pyc; echo '*' > .pytest_cache/.gitignore; echo 1 > .pytest_cache/v/last"
     )
     for context in (VERIFICATION, CHORES):
-        result = await run(tools, command, context)
+        result = await tools.run(command, context)
         assert (result.reverted, result.touched) == ((), ())
         assert "Put back" not in result.content
     assert {*was, "run.log", "build/out", ".pytest_cache/v/last"} < set(contents(root))
 
 
-async def test_in_chores_only_what_they_may_change_stays(tools: ToolRegistry, root: Path) -> None:
+async def test_in_chores_only_what_they_may_change_stays(tools: Bench, root: Path) -> None:
     fill(root)
     command = "for f in $(find . -type f); do echo '# tidy' >> $f; done; mkdir docs; echo 1 > docs/new"
-    result = await run(tools, command, CHORES)
+    result = await tools.run(command, CHORES)
     assert result.ok
     assert result.touched == ("README.md", "docs/new", "mine.py")
     assert result.reverted == (".gitignore", "app.py", "src/other.py")
@@ -128,37 +106,37 @@ async def test_in_chores_only_what_they_may_change_stays(tools: ToolRegistry, ro
     assert (root / "app.py").read_text() == "print(1)\n"
 
 
-async def test_in_chores_a_renamed_file_is_not_lost(tools: ToolRegistry, root: Path) -> None:
+async def test_in_chores_a_renamed_file_is_not_lost(tools: Bench, root: Path) -> None:
     """Its new name may not be there, its old one may go; doing both would lose it."""
     was = fill(root)
-    result = await run(tools, "mv mine.py src/moved.py; mv README.md notes.txt", CHORES)
+    result = await tools.run("mv mine.py src/moved.py; mv README.md notes.txt", CHORES)
     assert contents(root) == was
     assert set(result.reverted) == {"mine.py", "src/moved.py", "README.md", "notes.txt"}
-    assert (await run(tools, "rm mine.py; mkdir docs; mv README.md docs/", CHORES)).reverted == ()
+    assert (await tools.run("rm mine.py; mkdir docs; mv README.md docs/", CHORES)).reverted == ()
     assert "mine.py" not in contents(root)
 
 
 async def test_a_cancelled_or_stopped_command_is_reverted(
-    tools: ToolRegistry, workspace: Workspace, root: Path, folder: Path
+    tools: Bench, workspace: Workspace, root: Path, folder: Path
 ) -> None:
     was = fill(root)
-    task = asyncio.create_task(run(tools, "echo x > app.py; echo y > started; sleep 600", VERIFICATION))
+    task = asyncio.create_task(tools.run("echo x > app.py; echo y > started; sleep 600", VERIFICATION))
     await kit.until((root / "started").exists, "the command runs")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert contents(root) == was
-    assert (await run(tools, "ls", VERIFICATION)).ok, "the turn is free again"
-    result = await run(kit.recorded_tools(workspace, folder, timeout=1), "echo x > app.py; sleep 600", VERIFICATION)
+    assert (await tools.run("ls", VERIFICATION)).ok, "the turn is free again"
+    result = await every_tool(workspace, folder, timeout=1).run("echo x > app.py; sleep 600", VERIFICATION)
     assert "was stopped" in result.content
     assert result.reverted == ("app.py",)
     assert contents(root) == was
 
 
-async def test_check_without_a_sandbox_is_held_to_the_same(workspace: Workspace, root: Path, folder: Path) -> None:
+async def test_check_without_a_sandbox_is_held_to_the_same(recorded: Bench, root: Path) -> None:
     was = fill(root)
     put(root, {"mine.py": "open('app.py', 'w'); open('new', 'w')"})
-    result = await call(kit.recorded_tools(workspace, folder), "check", VERIFICATION, path="mine.py")
+    result = await recorded.do("check", VERIFICATION, path="mine.py")
     assert result.ok
     assert result.reverted == ("app.py", "new")
     assert (root / "app.py").read_text() == was["app.py"]
@@ -170,42 +148,40 @@ async def test_what_cannot_change_anything_is_not_blamed_for_what_others_do(
 ) -> None:
     """A person who writes while `check` runs in its sandbox keeps what they wrote."""
     put(root, {"mine.py": "print('up')\n"})
-    tools = kit.recorded_tools(workspace, folder, RunPolicy.SANDBOXED)
-    running = asyncio.create_task(call(tools, "check", VERIFICATION, path="mine.py"))
+    tools = every_tool(workspace, folder, RunPolicy.SANDBOXED)
+    running = asyncio.create_task(tools.do("check", VERIFICATION, path="mine.py"))
     put(root, {"novel.txt": "a night of work"})
     assert (await running).reverted == ()
     assert kit.names_in(root) == ["mine.py", "novel.txt"]
     assert not folder.exists()
 
 
-async def test_file_tools_make_checkpoints_too_and_notice_what_a_command_changed(
-    tools: ToolRegistry, folder: Path
-) -> None:
-    written = await call(tools, "write_file", path="a", content="1")
+async def test_file_tools_make_checkpoints_too_and_notice_what_a_command_changed(tools: Bench, folder: Path) -> None:
+    written = await tools.do("write_file", path="a", content="1")
     assert written == ToolResult(ok=True, content="Created a (1 bytes).", touched=("a",), read={"a": digest(b"1")})
-    await call(tools, "move_file", path="a", to="b")
+    await tools.do("move_file", path="a", to="b")
     context = kit.make_context(read={"b": digest(b"1")})
-    await run(tools, "echo 2 > b")
-    assert "has changed since you read it" in await kit.refused(tools, "delete_file", context, path="b")
+    await tools.run("echo 2 > b")
+    assert "has changed since you read it" in await tools.refused("delete_file", context, path="b")
     assert kit.subjects(folder) == ["after shell", "after move_file", "after write_file", "before write_file"]
     assert git(folder, "show", f"{REF}~1:b") == "1"
 
 
 async def test_names_are_cut_plain_and_can_be_recorded(
-    tools: ToolRegistry, root: Path, monkeypatch: pytest.MonkeyPatch
+    tools: Bench, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are recorded, read by a model, and shown on a terminal."""
-    result = await run(tools, r"touch $'\xff\xfe' $'new\nline' $'\x1b[31mred' $'\xc2\x9b31mred'")
+    result = await tools.run(r"touch $'\xff\xfe' $'new\nline' $'\x1b[31mred' $'\xc2\x9b31mred'")
     assert result.touched == ("\x1b[31mred", "new\nline", "\x9b31mred", "\ufffd\ufffd")
     assert result.content.endswith("[Changed: red, new?line, \ufffd31mred, \ufffd\ufffd.]")
-    result = await run(tools, r"rm $'\xff\xfe'; echo 1 > $'\xfd'", VERIFICATION)
+    result = await tools.run(r"rm $'\xff\xfe'; echo 1 > $'\xfd'", VERIFICATION)
     assert result.reverted == ("\ufffd", "\ufffd\ufffd")
     assert b"\xff\xfe" in {os.fsencode(name) for name in kit.names_in(root)}
-    result = await run(tools, "d=$(printf 'x%.0s' $(seq 250)); d=$d/$d/$d/$d/$d; mkdir -p $d; touch $d/f")
+    result = await tools.run("d=$(printf 'x%.0s' $(seq 250)); d=$d/$d/$d/$d/$d; mkdir -p $d; touch $d/f")
     assert len(result.touched[0]) == 1_000
     assert len(result.content) < 500
     monkeypatch.setattr(module, "MOST_TOUCHED", 40)
-    result = await run(tools, "for n in $(seq 100 199); do echo $n > f$n; done")
+    result = await tools.run("for n in $(seq 100 199); do echo $n > f$n; done")
     assert len(result.touched) == 40
     assert "f119 and 80 more." in result.content
     assert "Only the first 40 of these paths count" in result.content
@@ -215,7 +191,6 @@ async def test_names_are_cut_plain_and_can_be_recorded(
 
 
 @pytest.mark.parametrize("has_checkpoints", [True, False], ids=["no git", "off"])
-@pytest.mark.parametrize("context", [VERIFICATION, CHORES], ids=["verification", "chores"])
 async def test_without_checkpoints_some_phases_are_read_only(
     workspace: Workspace,
     root: Path,
@@ -223,104 +198,72 @@ async def test_without_checkpoints_some_phases_are_read_only(
     policy: RunPolicy,
     monkeypatch: pytest.MonkeyPatch,
     has_checkpoints: bool,
-    context: ExecutionContext,
 ) -> None:
     def missing(*_: object, **__: object) -> bytes:
         raise CheckpointFailed("git is not installed")
 
     monkeypatch.setattr("tenex.tools.shadow_git.ShadowGit.run", missing)
-    tools = kit.recorded_tools(workspace, folder if has_checkpoints else None, policy)
-    assert (await run(tools, "echo 1 > a")).ok
-    result = await run(tools, "cat a; echo 2 > a", context)
-    assert not result.ok
-    if policy is RunPolicy.SANDBOXED:
-        assert "The workspace was read-only to it in this phase. Output:\n1" in result.content
-    else:
-        assert "nothing here could undo" in result.content
-    assert (await call(tools, "write_file", path="b", content="1")).ok
+    tools = every_tool(workspace, folder if has_checkpoints else None, policy)
+    assert (await tools.run("echo 1 > a")).ok
+    for context in (VERIFICATION, CHORES):
+        found = await tools.refused("shell", context, command="cat a; echo 2 > a")
+        read_only = "The workspace was read-only to it in this phase. Output:\n1"
+        assert (read_only if policy is RunPolicy.SANDBOXED else "nothing here could undo") in found
+    assert (await tools.do("write_file", path="b", content="1")).ok
     assert contents(root) == {"a": "1\n", "b": "1"}
-
-
-async def test_a_failed_snapshot_is_reported(tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, seen = Checkpoints.take, []
-
-    def once(self: Checkpoints, *, exact: bool = False) -> object:
-        seen.append(exact)
-        if len(seen) > 1:
-            raise CheckpointFailed("the disk is full")
-        return real(self, exact=exact)
-
-    monkeypatch.setattr(Checkpoints, "take", once)
-    result = await run(tools, "echo 1 > a", VERIFICATION)
-    assert result.ok
-    assert "could not be determined" in result.content
-    assert seen == [True, True]
 
 
 # ---- one at a time -------------------------------------------------------------------------------------------------
 
 
-def tool_that(body: Any, access: Access = Access.RUN, name: str = "shell") -> Tool:
-    return Tool(name=name, description="", parameters=object_schema({}), access=access, replay=Replay.ONCE, body=body)
-
-
 async def test_changing_calls_take_turns_across_registries_and_readers_do_not_wait(workspace: Workspace) -> None:
     """As after a reload: two registries over one workspace. One that is cancelled while it waits delays no other."""
-    inside: list[str] = []
-    most, carried_out, has_read = 0, 0, False
+    inside, ended = 0, 0
     started, release = asyncio.Event(), asyncio.Event()
 
-    async def changes(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        nonlocal most, carried_out
-        inside.append(context.call_id)
-        most, carried_out = max(most, len(inside)), carried_out + 1
+    async def changes(*_: Any) -> ToolResult:
+        nonlocal inside, ended
+        inside += 1
+        assert inside == 1
         started.set()
         await release.wait()
-        inside.pop()
+        inside, ended = inside - 1, ended + 1
         return ToolResult(ok=True, content="")
 
-    async def reads(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        nonlocal has_read
-        has_read = True
+    async def reads(*_: Any) -> ToolResult:
         return ToolResult(ok=True, content="")
 
-    tools = [
-        tool_that(changes),
-        tool_that(changes, Access.CHANGE, "write_file"),
-        tool_that(reads, Access.READ, "read_file"),
-    ]
-    one, two = (ToolRegistry(tools, kit.ROSTER.get, Transactions(workspace)) for _ in range(2))
-    calls = [asyncio.create_task(call(registry, name)) for registry in (one, two) for name in ("shell", "write_file")]
+    known = [make_tool("shell", Access.RUN, changes), make_tool("write_file", Access.CHANGE, changes)]
+    known.append(make_tool("read_file", Access.READ, reads))
+    one, two = (Bench(known, Transactions(workspace)) for _ in range(2))
+    calls = [asyncio.create_task(tools.do(name)) for tools in (one, two) for name in ("shell", "write_file")]
     await started.wait()
-    await call(one, "read_file")
-    assert has_read
-    assert len(inside) == 1
+    assert (await one.do("read_file")).ok
     calls[2].cancel()
     release.set()
     results = await asyncio.gather(*calls, return_exceptions=True)
-    assert [isinstance(result, ToolResult) for result in results] == [True, True, False, True]
-    assert (most, carried_out) == (1, 3)
+    assert [isinstance(result, ToolResult) and result.ok for result in results] == [True, True, False, True]
+    assert ended == 3
 
 
 async def test_a_tool_that_breaks_gives_its_turn_back_in_order(workspace: Workspace, root: Path, folder: Path) -> None:
     put(root, {"app.py": "whole"})
 
-    async def breaks(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+    async def breaks(*_: Any) -> ToolResult:
         put(root, {"app.py": "half"})
         raise RuntimeError("broken")
 
     turns = Transactions(workspace, Checkpoints(folder, root))
-    registry = ToolRegistry([tool_that(breaks)], kit.ROSTER.get, turns)
-    assert "failed for a reason of its own" in await kit.refused(registry, "shell", VERIFICATION)
+    tools = Bench([make_tool("shell", Access.RUN, breaks)], turns)
+    assert "failed for a reason of its own" in await tools.refused("shell", VERIFICATION)
     assert (root / "app.py").read_text() == "whole"
     assert not workspace.turn.locked()
 
 
-def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
+def test_what_is_noted_is_read_again_and_removed_if_it_cannot_be_read(tmp_path: Path) -> None:
     ledger = PendingReverts(tmp_path)
-    before = Snapshot(
-        tree="t", unkept={b"\xff": (1, 2, 3)}, permissions={b"a\n": 0o644}, hidden=frozenset({b"s/.gitignore"})
-    )
+    hidden = frozenset({b"s/.gitignore"})
+    before = Snapshot(tree="t", unkept={b"\xff": (1, 2, 3)}, permissions={b"a\n": 0o644}, hidden=hidden)
     context = kit.make_context(Phase.CHORES, touched=frozenset({"\udcff", "b"}))
     begun = ledger.open("shell", context, before, 30)
     assert PendingReverts(tmp_path).unfinished() == begun
@@ -330,53 +273,36 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
     assert begun.since <= left.until < begun.until
     ledger.close()
     assert ledger.unfinished() is None
-
-
-@pytest.mark.parametrize("content", ["", "[1]", '{"tool": 1}', "\x00"])
-def test_an_unreadable_record_is_removed(tmp_path: Path, content: str) -> None:
-    (tmp_path / NAME).write_text(content)
-    assert PendingReverts(tmp_path).unfinished() is None
-    assert not (tmp_path / NAME).exists()
-
-
-DAEMON = """
-import asyncio, sys
-from pathlib import Path
-from tests.tools.conftest import VERIFICATION, recorded_tools, run
-from tenex.tools.workspace import Workspace
-asyncio.run(run(recorded_tools(Workspace(Path(sys.argv[1])), Path(sys.argv[2])), sys.argv[3], VERIFICATION))
-"""
+    for content in ("", "[1]", '{"tool": 1}', "\x00"):
+        (tmp_path / NAME).write_text(content)
+        assert ledger.unfinished() is None
+        assert not (tmp_path / NAME).exists()
 
 
 async def killed_within(root: Path, folder: Path, command: str) -> None:
     """Run a command in verification, and kill the daemon that runs it once the command has changed things."""
-    line = [sys.executable, "-c", DAEMON, str(root), str(folder), f"{command}; touch started.log; sleep 600"]
-    daemon = await asyncio.create_subprocess_exec(*line, cwd=Path(__file__).parents[2])
-    await until((root / "started.log").exists, "the command has changed things")
-    daemon.kill()
-    await daemon.wait()
-    await until(lambda: not kit.processes_in(root), "the command is gone too")
+    await kit.killed_daemon(root, f"{command}; touch started.log; sleep 600", "started.log", checkpoints=folder)
     (root / "started.log").unlink()
 
 
 async def test_what_a_killed_daemon_left_is_put_back_before_the_next_call(
-    workspace: Workspace, root: Path, folder: Path
+    recorded: Bench, root: Path, folder: Path
 ) -> None:
     was = fill(root)
     await killed_within(root, folder, "echo x > app.py; rm src/other.py; mkdir n; echo 1 > n/ew; chmod +x mine.py")
     assert contents(root) != was
-    result = await run(recorded_tools(workspace, folder), "cat app.py", VERIFICATION)
+    result = await recorded.run("cat app.py", VERIFICATION)
     assert "Output:\nprint(1)\n" in result.content
     assert "[An earlier command had been cut off. What it had changed was put back now: " in result.content
     assert contents(root) == was
     assert (root / "mine.py").stat().st_mode & 0o111 == 0
     assert kit.subjects(folder) == ["put back after shell", "after shell", "before shell"]
     assert not (folder / NAME).exists()
-    assert "cut off" not in (await run(recorded_tools(workspace, folder), "ls", VERIFICATION)).content
+    assert "cut off" not in (await recorded.run("ls", VERIFICATION)).content
 
 
 async def test_later_changes_of_users_stay(
-    workspace: Workspace, root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    recorded: Bench, root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They found the daemon dead and went on by hand, or waited for hours: neither is undone."""
     fill(root)
@@ -392,10 +318,10 @@ async def test_later_changes_of_users_stay(
         put(root, {"clock.log": ""})
         return (root / "clock.log").stat().st_ctime
 
-    await until(lambda: now() > changed, "the clock of the disk goes on")
+    await kit.until(lambda: now() > changed, "the clock of the disk goes on")
     put(root, {"mine.py": "by hand", "novel.txt": "a night of work"})
     (root / "src/other.py").unlink()
-    result = await call(recorded_tools(workspace, folder), "write_file", path="b", content="1")
+    result = await recorded.do("write_file", path="b", content="1")
     assert "What it had changed was put back now: app.py.]" in result.content
     found = contents(root)
     assert (found["app.py"], found["mine.py"], found["novel.txt"]) == ("print(1)\n", "by hand", "a night of work")
@@ -403,11 +329,10 @@ async def test_later_changes_of_users_stay(
 
 
 async def test_a_failed_revert_is_done_later(
-    workspace: Workspace, root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    recorded: Bench, root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second snapshot failed: nothing else may be written in a confined phase until it has been settled."""
     was = fill(root)
-    tools = recorded_tools(workspace, folder)
     real = Checkpoints.take
 
     def failing(self: Checkpoints, *, exact: bool = False) -> Snapshot:
@@ -417,27 +342,24 @@ async def test_a_failed_revert_is_done_later(
 
     with monkeypatch.context() as broken:
         broken.setattr(Checkpoints, "take", failing)
-        first = await run(tools, "echo x > app.py; touch evil.py", VERIFICATION)
-        second = await run(tools, "echo y > mine.py", VERIFICATION)
+        first = await recorded.run("echo x > app.py; touch evil.py", VERIFICATION)
+        second = await recorded.run("echo y > mine.py", VERIFICATION)
     assert "could not be determined" in first.content
     assert "nothing here could undo" in second.content
-    result = await run(tools, "true", CHORES)
+    result = await recorded.run("true", CHORES)
     assert "was put back now: app.py, evil.py.]" in result.content
     assert contents(root) == was
     for context in (kit.make_context(), CHORES, VERIFICATION):
-        await run(tools, "echo x > README.md", context)
+        await recorded.run("echo x > README.md", context)
         assert not (folder / NAME).exists(), "nothing is left to settle"
 
 
-async def test_a_call_that_cannot_be_settled_does_not_block_the_next(
-    workspace: Workspace, root: Path, folder: Path
-) -> None:
+async def test_a_call_that_cannot_be_settled_does_not_block_the_next(recorded: Bench, root: Path, folder: Path) -> None:
     """What there was before it cannot be read: the next one is carried out, and is held to its phase."""
     was = fill(root)
-    tools = recorded_tools(workspace, folder)
-    await run(tools, "true")
+    await recorded.run("true")
     PendingReverts(folder).open("shell", VERIFICATION, Snapshot(tree="4" * 40), 30)
-    result = await run(tools, "echo x > app.py", VERIFICATION)
+    result = await recorded.run("echo x > app.py", VERIFICATION)
     assert (result.ok, result.reverted) == (True, ("app.py",))
     assert "cut off" not in result.content
     assert contents(root) == was
