@@ -43,6 +43,8 @@ Moment = Literal[
     "never", "route", "model", "tool", "tool done", "append", "torn append", "appended", "publish", "published"
 ]
 
+APPENDS: tuple[Moment, ...] = ("append", "torn append", "appended")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
@@ -69,11 +71,6 @@ class Orders:
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
-
-
-def command(orders: Orders) -> list[str]:
-    """The words that start a daemon with these orders."""
-    return [sys.executable, "-m", "tests.service.moments", orders.dumps()]
 
 
 class Moments:

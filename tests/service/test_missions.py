@@ -1,6 +1,7 @@
 """A mission over a relay: a mention begins it, it reports with its own key where it is, and it survives kills."""
 
 import json
+import re
 import shutil
 import signal
 from collections import Counter
@@ -11,12 +12,19 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
+from tenex.core.records import mission as m
 from tenex.nostr.keys import KeyRing
+from tenex.workflows.agents.definition import blueprint
+from tenex.workflows.agents.loading import find_agents
+from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelscripts import Asked, calls
+from tests.fakes.modelserver import model_server
 from tests.workflows.mission_kit import competition
 
 from . import person
-from .kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
-from .moments import Moment
+from .kit import ROOT, Folder, daemon, deaths, of_kind, ordered, tenex, tenex_here
+from .loopback import folder_with_model, serving, settled
+from .moments import APPENDS, Moment
 from .workflow_kit import begin, delivered_events, key_of, put, tags
 
 WORKFLOWS = ROOT / "config" / "workflows"
@@ -139,27 +147,10 @@ async def check_commands(folder: Folder, name: str) -> None:
     assert "EvolutionNode · vary#2" in text
 
 
-@pytest.mark.parametrize(("moment", "at"), [("torn append", 4)])
+@pytest.mark.parametrize(("moment", "at"), deaths([("torn append", 4)], (APPENDS, 9), (["publish", "published"], 3)))
 async def test_a_killed_daemon_goes_on_with_the_node_and_repeats_nothing(
     folder: Folder, moment: Moment, at: int
 ) -> None:
-    await kill_and_go_on(folder, moment, at)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("moment", "at"),
-    [
-        *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 10)),
-        *((moment, at) for moment in ("publish", "published") for at in range(1, 4)),
-    ],
-)
-async def test_a_daemon_killed_at_any_moment_goes_on(folder: Folder, moment: Moment, at: int) -> None:
-    await kill_and_go_on(folder, moment, at)
-
-
-async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
-    """Let a daemon die at a moment, start another, and check what came of it."""
     KeyRing(folder.data / "keys").get_or_create("tally")  # it has to exist before it can be mentioned
     async with ordered(folder, moment, at) as first:
         name = await begin(folder, "x", "tally")
@@ -201,18 +192,18 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         refused = await process.until("configuration.refused")
         assert "tally.py: its nodes need workspace, and nothing makes them" in json.dumps(refused)
         put(folder, "tally.py", TALLY.replace("class Write(", "class Other(").replace("(Write,", "(Other,"))
-        await reload(process)
-        await go_on(folder, name, 1)
+        await process.reload()
+        await folder.write("/continue", to=name)
         await person.until(lambda: "has no node Write any more" in paused_why(folder.state(name)))
         put(folder, "tally.py", TALLY)
-        await reload(process)
-        await go_on(folder, name, 2)
+        await process.reload()
+        await folder.write("/continue", to=name)
         await person.until(lambda: len(runs(folder)) == 2)
         await folder.write("/stop", to=name)
         await folder.until(name, "waiting")
         for number in (1, 2):
             (folder.workspace / f"go-{number}").touch()
-        await go_on(folder, name, 3)
+        await folder.write("/continue", to=name)
         state = await folder.until(name, "ended")
         assert state.mission is not None
         assert (state.mission.outcome, state.mission.result) == ("finished", 3)
@@ -224,23 +215,11 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
             there = (await folder.facts("conversations", word, name, at, str(first), *more))["id"]
             assert paused(await folder.until(there, "waiting")) == "write#1"
-            await go_on(folder, there, 4)
+            await folder.write("/continue", to=there)
             state = await folder.until(there, "ended")
             assert state.mission is not None
             assert state.mission.result == 3
     await folder.facts("conversations", "verify")
-
-
-async def go_on(folder: Folder, name: str, times: int) -> None:
-    """Write `/continue`; the same words in the same second would be the same event."""
-    await folder.write("/continue" + " " * times, to=name)
-
-
-async def reload(process: Any) -> None:
-    """Have the daemon read its configuration again, and wait until it has."""
-    before = process.events().count("configuration.reloaded")
-    process.signal(signal.SIGHUP)
-    await person.until(lambda: process.events().count("configuration.reloaded") > before)
 
 
 def paused(state: Conversation) -> str:
@@ -266,3 +245,55 @@ async def test_a_mission_is_run_from_a_terminal_and_its_failure_is_an_exit_code(
     assert "has failed: Rest: there is no key x. The author of its code" in " ".join(out.split())
     (logged,) = [line for line in (tmp_path / "data" / "tenex.log").read_text().splitlines() if "node.failed" in line]
     assert "KeyError" in json.loads(logged)["exception"]
+
+
+def example(begins: str) -> str:
+    """The code of the documents with that docstring."""
+    text = (ROOT / "docs" / "workflows.md").read_text()
+    (code,) = re.findall(rf'```python\n("""{re.escape(begins)}.*?)```', text, re.DOTALL)
+    return str(code)
+
+
+def replies(request: Json) -> Answer:
+    """The planner plans, the expert approves, the executor writes a file and reports it."""
+    asked = Asked(request)
+    match asked.agent:
+        case "planner":
+            return Answer(text="The plan: hello.py prints hello")
+        case "security-expert" if not asked.steps:
+            return calls(("set_context", {"key": "approved", "value": True}))
+        case "security-expert":
+            return Answer(text="Approved.")
+        case _ if not asked.steps:
+            return calls(("write_file", {"path": "hello.py", "content": "print('hello')\n"}))
+        case _:
+            return Answer(text="It is built.")
+
+
+async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay: str) -> None:
+    """Over a relay and with models over HTTP."""
+    async with model_server(replies) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
+        put(folder, "built.py", example("Has an agent plan"))
+        shutil.copy(WORKFLOWS / "draft-and-review.toml", folder.data / "config" / "workflows")
+        async with serving(folder, server):
+            name = await folder.write("@built hello.py")
+            await settled(folder, name)
+            sent = [event["content"] for event in await delivered_events(folder, name)]
+        delivered = server.delivered()
+    assert sent[-1].endswith("Its result: It is built. (built)")
+    assert (folder.workspace / "hello.py").read_text() == "print('hello')\n"
+    agents = [Asked(exchange.request).agent for exchange in delivered]
+    assert agents == ["planner", "planner", "security-expert", "security-expert", "executor", "executor"]
+    assert "Plan this: hello.py" in Asked(delivered[0].request).words
+    spent = of_kind(folder.records(name), m.MissionUsageRecorded)
+    assert sum(one.usage.input_tokens for one in spent) == sum(exchange.input_tokens for exchange in delivered)
+    assert len([*(folder.data / "conversations").glob("*/journal.jsonl")]) == 2, "the mission's, and the daemon's own"
+
+
+def test_the_agent_of_the_documents_is_read_with_its_tools(tmp_path: Path) -> None:
+    (tmp_path / "triage.py").write_text(example("Sorts tickets"))
+    faults: list[str] = []
+    (found,) = find_agents(tmp_path, faults, code_refusal="")
+    assert not faults
+    assert set(blueprint(type(found.agent)).methods) == {"classify", "dispatch", "close"}

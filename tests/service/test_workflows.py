@@ -11,8 +11,8 @@ from tenex.core import records as r
 from tenex.nostr.keys import KeyRing
 
 from . import person
-from .kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
-from .moments import Moment
+from .kit import ROOT, Folder, daemon, deaths, of_kind, ordered, tenex, tenex_here
+from .moments import APPENDS, Moment
 from .workflow_kit import begin, delivered_events, key_of, put, tags
 
 SHIPPED = ROOT / "config" / "workflows"
@@ -72,28 +72,13 @@ async def test_a_mention_begins_it_and_every_message_and_the_end_are_delivered(f
     assert (code, "  workflow Line: ended, done\n" in out) == (0, True), out
 
 
-@pytest.mark.parametrize(("moment", "at"), [("tool done", 2)])
+@pytest.mark.parametrize(
+    ("moment", "at"),
+    deaths([("tool done", 2)], (APPENDS, 8), (["model"], 5), (["tool", "tool done", "publish", "published"], 2)),
+)
 async def test_a_killed_daemon_goes_on_with_the_round_and_repeats_nothing(
     folder: Folder, moment: Moment, at: int
 ) -> None:
-    await kill_and_go_on(folder, moment, at)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("moment", "at"),
-    [
-        *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 9)),
-        *((moment, at) for moment in ("tool", "tool done", "publish", "published") for at in range(1, 3)),
-        *(("model", at) for at in range(1, 6)),
-    ],
-)
-async def test_whatever_the_moment_at_which_it_is_killed(folder: Folder, moment: Moment, at: int) -> None:
-    await kill_and_go_on(folder, moment, at)
-
-
-async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
-    """Let a daemon die at a moment, start another, and check what came of it."""
     KeyRing(folder.data / "keys").get_or_create("line")  # it has to exist before it can be mentioned
     async with ordered(folder, moment, at) as first:
         name = await begin(folder, REQUEST, "line")
@@ -141,8 +126,7 @@ async def test_a_workflow_with_a_fault_is_disabled_and_the_others_go_on(folder: 
         put(folder, "line.toml", LINE)
         put(folder, "broken.toml", LINE)
         shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
-        process.signal(signal.SIGHUP)
-        await process.until("configuration.reloaded")
+        await process.reload()
         name = await begin(folder, REQUEST, "broken")
         await folder.until(name, "ended")
         assert speakers(folder, name) == ["planner", "executor", "security-expert"]
