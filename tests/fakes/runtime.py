@@ -210,7 +210,7 @@ class World:
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """An event whose id follows from everything in it."""
-        whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text))
+        whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text, sorted(draft.reply_to.items())))
         event_id = EventId(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest())
         return (
             UnsignedEvent(
@@ -343,9 +343,8 @@ def worker(request: ModelRequest) -> ModelStep:
 async def converse(world: World, *texts: str) -> None:
     """One life of a daemon in which a user writes these; after the last the cycle ends."""
     async with world.daemon() as daemon:
-        for text in texts:
-            daemon.write(text)
-            await daemon.until("ended" if text == texts[-1] else "waiting")
+        await daemon.write_in_turn(*texts)
+        await daemon.until("ended")
 
 
 @dataclasses.dataclass
@@ -393,6 +392,13 @@ class Daemon:
         if verdict == "admitted":
             self.sent.setdefault(conversation, set()).add(event)
         return verdict
+
+    async def write_in_turn(self, *texts: str) -> None:
+        """A user writes the first, and each of the others once the conversation waits."""
+        for text in texts:
+            if text != texts[0]:
+                await self.until("waiting")
+            self.write(text)
 
     def state(self, conversation: str = ID) -> Conversation:
         """The durable state, folded again from the journal whenever that has grown; only to be read."""

@@ -10,7 +10,6 @@ It waits for relays a second where others wait a quarter of a minute, so that a 
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from tenex.cli.run import FORCED, serve
 from tenex.core.errors import ModelUnavailable
 from tenex.core.messages import ModelRequest, ModelStep
-from tenex.core.ports import Model, OnText, ignore_text
+from tenex.core.ports import OnText, ignore_text
 from tenex.llm.scripted import OfflineModel
 from tenex.nostr import pool
 from tenex.nostr.keys import parse_public_key
@@ -27,64 +26,40 @@ from tenex.settings import load
 from tenex.store.disk import Disk
 
 
-class _Faulty:
+class Faulty:
     """Answers as the offline model does, once it is let."""
 
-    def __init__(self, marks: Path) -> None:
-        self._marks = marks
+    def __init__(self, marks: Path, kind: str) -> None:
+        self._marks, self._kind = marks, kind
         self._inner = OfflineModel()
 
-    @property
-    def may_go(self) -> bool:
-        return (self._marks / "go").exists()
-
-
-class Stuck(_Faulty):
-    """Hangs in a way that nothing else can go on."""
-
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        (self._marks / "held").touch()
-        while not self.may_go:
-            time.sleep(0.01)  # noqa: ASYNC251  (that is the point)
-        return await self._inner.step(request, on_text)
-
-
-class Away(_Faulty):
-    """Cannot be reached."""
-
-    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        if not self.may_go:
+        go = self._marks / "go"
+        if self._kind == "away" and not go.exists():
             raise ModelUnavailable("connection refused by the model's server")
-        return await self._inner.step(request, on_text)
-
-
-class Hung(_Faulty):
-    """Answers at once; the disk does not."""
-
-    def __init__(self, marks: Path) -> None:
-        super().__init__(marks)
-        defaults: dict[str, Any] = Disk.__init__.__kwdefaults__  # type: ignore[assignment]  # each test's own process
-        defaults["sync"] = self._sync
-
-    def _sync(self, descriptor: int) -> None:
-        while (self._marks / "hang").exists():
+        if self._kind == "stuck":
             (self._marks / "held").touch()
-            time.sleep(0.01)  # a thread of the store waits in the kernel like this
-        os.fdatasync(descriptor)
-
-    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+            while not go.exists():
+                time.sleep(0.01)  # noqa: ASYNC251  (that is the point)
         return await self._inner.step(request, on_text)
 
 
-KINDS: Mapping[str, Callable[[Path], Model]] = {"stuck": Stuck, "away": Away, "hung": Hung}
+def flush(marks: Path, descriptor: int) -> None:
+    while (marks / "hang").exists():
+        (marks / "held").touch()
+        time.sleep(0.01)  # a thread of the store waits in the kernel like this
+    os.fdatasync(descriptor)
 
 
 def main() -> int:
     """Serve; the exit code is that of `tenex run`."""
     data, marks, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     setattr(pool, "RelayTimeouts", partial(RelayTimeouts, probe_timeout=1.0, eose_timeout=1.0))  # noqa: B010  (for mypy)
+    if kind == "hung":
+        defaults: dict[str, Any] = Disk.__init__.__kwdefaults__  # type: ignore[assignment]  # each test's own process
+        defaults["sync"] = partial(flush, marks)
     settings = load(None, data, env={}, parse_key=parse_public_key)
-    return 0 if serve(settings, model=KINDS[kind](marks)) else FORCED
+    return 0 if serve(settings, model=Faulty(marks, kind)) else FORCED
 
 
 if __name__ == "__main__":

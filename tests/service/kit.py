@@ -18,7 +18,7 @@ import pytest
 from tenex.cli.init import prepare
 from tenex.cli.main import main
 from tenex.core.conversation import Conversation, fold
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.records import Record
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.store.format import CONVERSATION
@@ -129,6 +129,27 @@ class Folder:
         event = person.note(by or self.owner, text, *tags, ["p", self.project.public])
         await person.publish(self.url, event)
         return str(event["id"])
+
+    def put(self, name: str, text: str) -> None:
+        """Write a file of the operator's workflows and missions."""
+        place = self.data / "config" / "workflows" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
+    def key_of(self, workflow: str) -> PublicKey:
+        """The key of a workflow; the daemon has made it, or it is made to be mentioned before there is one."""
+        return KeyRing(self.data / "keys").get_or_create(workflow).public
+
+    async def begin(self, text: str, workflow: str) -> str:
+        """A client that knows nothing of the project begins a workflow by its p tag alone."""
+        note = person.note(self.owner, text, ["p", self.key_of(workflow)])
+        await person.publish(self.url, note)
+        return str(note["id"])
+
+    async def replies(self, name: str) -> list[person.Wire]:
+        """The events of our keys that the relay keeps of a thread, in order, once all are delivered."""
+        await self.delivered(name)
+        return [one for one in await person.stored(self.url, _e=[name]) if one["pubkey"] != self.owner.public]
 
     async def until(self, name: str, status: str, cycle: int = 1) -> Conversation:
         """Wait until a conversation has come to a rest of that kind, with every word delivered."""
@@ -300,6 +321,11 @@ async def tenex_here(*words: str | Path, **env: str) -> tuple[int, str, str]:
         return code, texts[0], texts[1]
 
     return await asyncio.to_thread(run)
+
+
+def tags(event: person.Wire) -> dict[str, str]:
+    """An event's tags, the first value of each."""
+    return {tag[0]: tag[1] for tag in event["tags"] if len(tag) > 1}
 
 
 def phases(view: dict[str, Any]) -> list[str]:

@@ -27,7 +27,6 @@ from tenex.core.ports import (
     UnsignedEvent,
     ignore_text,
 )
-from tenex.llm.scripted import OfflineModel
 from tenex.nostr.compose import Publisher
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
@@ -37,7 +36,7 @@ from tenex.store.disk import Disk
 from tenex.store.journal import FileJournal
 from tenex.tools.registry import ToolRegistry
 
-from . import scripted_models
+from .scripted_models import MODELS
 
 Moment = Literal[
     "never", "route", "model", "tool", "tool done", "append", "torn append", "appended", "publish", "published"
@@ -187,8 +186,7 @@ def main() -> int:
         _replace(journal, "FILE_BYTES", 1)
         _replace(journal, "PER_CHECKPOINT", 0)
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
-    model: Model = OfflineModel() if orders.model == "offline" else scripted_models.SCRIPTED_MODELS[orders.model]()
-    return 0 if serve(settings, model=Watched(model, moments)) else FORCED
+    return 0 if serve(settings, model=Watched(MODELS[orders.model](), moments)) else FORCED
 
 
 if __name__ == "__main__":

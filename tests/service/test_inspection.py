@@ -15,14 +15,7 @@ from tests.fakes.faultrelay import FaultRelay, Peer
 
 from . import person
 from .kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex_here
-
-
-def damage(path: Path) -> bytes:
-    """Flip a bit in the middle of a file; returns what is there now."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    return bytes(data)
+from .test_damaged import flip
 
 
 async def verified(folder: Folder, code: int = 0) -> Any:
@@ -97,7 +90,7 @@ async def test_a_conversation_is_rebuilt_from_its_readable_file_and_goes_on(work
     (name,) = worked_in.names
     journal = worked_in.conversation(name) / "journal.jsonl"
     before = {event.id for record in of_kind(worked_in.records(name), r.MessageSent) for event in record.events}
-    view, damaged = worked_in.view(name), damage(journal)
+    view, damaged = worked_in.view(name), flip(journal)
     (verdict,) = await verified(worked_in, code=4)
     assert not verdict["ok"]
     assert all(words in str(verdict["faults"]) for words in (f"{journal}: line ", "(byte "))

@@ -1,7 +1,6 @@
 """A start: signals that come before it has ended, folders it must not make or share, agents that were there before."""
 
 import asyncio
-import hashlib
 import re
 import signal
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ from tenex.nostr.keys import KeyRing
 
 from . import person
 from .kit import TENEX, Folder, Process, daemon, environment, of_kind, ordered, running, tenex, tenex_here
+from .test_damaged import sums
 
 HELPER = """---
 name: Helper
@@ -92,12 +92,6 @@ async def test_what_an_agent_had_begun_is_sent_though_it_has_been_removed(folder
     assert len(await folder.sent(authors=[helper.public])) == 1
 
 
-def content(folder: Folder) -> dict[str, str]:
-    """Every file of the conversations, as a sum."""
-    files = sorted(path for path in (folder.data / "conversations").rglob("*") if path.is_file())
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed_does_not(
     folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +105,7 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
         first.signal(signal.SIGSTOP)
         stat = Path(f"/proc/{first.pid}/stat")
         await person.until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
-        before = content(folder)
+        before = sums(folder.data / "conversations")
         started = await asyncio.gather(
             tenex("run", "--data", folder.data), tenex("demo", "--message", "hello", "--data", folder.data)
         )
@@ -125,7 +119,7 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
             code, out, err = await tenex_here("conversations", *words, "--data", folder.data)
             assert (code, out) == (1, ""), err
             assert "no answer within 0.2 s. Nothing was done." in err
-        assert content(folder) == before
+        assert sums(folder.data / "conversations") == before
 
         first.signal(signal.SIGCONT)
         await folder.write("Create bye.py that prints bye", to=name)
