@@ -24,6 +24,6 @@ def measure() -> list[Row]:
     bare = _quickest("-c", "pass")
     helped = _quickest("-m", "tenex.cli.main", "--help")
     return [
-        Row(work="a bare interpreter", figure=bare, unit="s"),
-        Row(work="`tenex --help` beyond that", figure=helped - bare, unit="s", budget=0.2),
+        Row("a bare interpreter", bare, "s"),
+        Row("`tenex --help` beyond that", helped - bare, "s", budget=0.2),
     ]

@@ -7,25 +7,27 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from tenex.nostr.events import Event, is_genuine, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
 
-TICK: Final = os.sysconf("SC_CLK_TCK")
+NOWHERE: Final = "ws://127.0.0.1:9"
+"""No relay is there, and nothing waits for one."""
 PATIENCE: Final = 600.0
 """Seconds for a process of a row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """One figure."""
 
     work: str
     figure: float
     unit: str
+    _: KW_ONLY
     budget: float | None = None
     sense: Literal["at most", "at least"] = "at most"
     floors: float | None = None
@@ -57,15 +59,21 @@ class Floor:
     def rows(self) -> list[Row]:
         """The floor as figures."""
         return [
-            Row(work="floor: a durable append of 300 bytes, p50", figure=self.append, unit="ms"),
-            Row(work="floor: an id and a signature", figure=self.sign, unit="ms"),
-            Row(work="floor: a verification", figure=self.verify, unit="ms"),
+            Row("floor: a durable append of 300 bytes, p50", self.append, "ms"),
+            Row("floor: an id and a signature", self.sign, "ms"),
+            Row("floor: a verification", self.verify, "ms"),
         ]
 
 
 def notes(count: int, key: SecretKey, text: str = "x" * 300) -> list[Event]:
     """So many signed notes, a second apart."""
     return [sign(unsigned_event(key.public, number, 1, [["p", key.public]], text), key) for number in range(count)]
+
+
+def notes_address(root: str, author: str) -> dict[str, Any]:
+    """The address of a conversation in a thread of notes."""
+    thread = {"form": "notes", "root": root, "root_kind": 1, "root_author": author}
+    return {**thread, "root_relay": NOWHERE, "relays": [NOWHERE]}
 
 
 def floor(place: Path) -> Floor:

@@ -178,35 +178,26 @@ def _rows(windows: dict[int, Window], floor: Floor) -> list[Row]:
         times = floor.turn
         p99 = percentile(window.times, 0.99)
         rows += [
-            Row(work=f"turn {count:,}: p50", figure=window.p50, unit="ms", budget=4, floors=window.p50 / times),
-            Row(work=f"turn {count:,}: p99", figure=p99, unit="ms", budget=8, floors=p99 / times),
+            Row(f"turn {count:,}: p50", window.p50, "ms", budget=4, floors=window.p50 / times),
+            Row(f"turn {count:,}: p99", p99, "ms", budget=8, floors=p99 / times),
             Row(
-                work=f"turn {count:,}: the daemon's processor time",
-                figure=window.processor,
-                unit="ms",
-                floors=window.processor / times,
+                f"turn {count:,}: the daemon's processor time", window.processor, "ms", floors=window.processor / times
             ),
-            Row(work=f"turn {count:,}: the daemon's memory", figure=window.memory, unit="MB"),
-            Row(work=f"turn {count:,}: what a start would read", figure=window.newest, unit="KB"),
+            Row(f"turn {count:,}: the daemon's memory", window.memory, "MB"),
+            Row(f"turn {count:,}: what a start would read", window.newest, "KB"),
         ]
         against = f"turn {count:,} against turn {next(iter(windows)):,}"
         if window.beside is not None:
             rows += [
-                Row(work=f"{against}: p50", figure=window.growth(lambda one: one.middles), unit="x", budget=1.2),
-                Row(
-                    work=f"{against}: processor time",
-                    figure=window.growth(lambda one: one.parts),
-                    unit="x",
-                    budget=1.2,
-                    grows=True,
-                ),
+                Row(f"{against}: p50", window.growth(lambda one: one.middles), "x", budget=1.2),
+                Row(f"{against}: processor time", window.growth(lambda one: one.parts), "x", budget=1.2, grows=True),
             ]
         if settled is not None and window is not settled and count > SETTLED:
             rows.append(
                 Row(
-                    work=f"turn {count:,} against turn {SETTLED:,}: memory",
-                    figure=window.memory / settled.memory,
-                    unit="x",
+                    f"turn {count:,} against turn {SETTLED:,}: memory",
+                    window.memory / settled.memory,
+                    "x",
                     budget=1.2,
                     grows=True,
                 )
@@ -223,9 +214,9 @@ def _disk(folder: Path, turns: int, sessions: int) -> list[Row]:
         checkpoints += len(lines[0]) if begins else 0
         records += len(lines) - begins
     return [
-        Row(work="records to a turn", figure=records / turns, unit=""),
-        Row(work="bytes on disk to a record, checkpoints included", figure=length / records, unit="bytes", budget=700),
-        Row(work="of them checkpoints", figure=checkpoints / length * 100, unit="%"),
-        Row(work="conversation.json", figure=(folder / "conversation.json").stat().st_size / 1024, unit="KB"),
-        Row(work="connections the relay ended meanwhile", figure=sessions - 1, unit=""),
+        Row("records to a turn", records / turns, ""),
+        Row("bytes on disk to a record, checkpoints included", length / records, "bytes", budget=700),
+        Row("of them checkpoints", checkpoints / length * 100, "%"),
+        Row("conversation.json", (folder / "conversation.json").stat().st_size / 1024, "KB"),
+        Row("connections the relay ended meanwhile", sessions - 1, ""),
     ]
