@@ -12,14 +12,16 @@ from tenex.core.config import Policy, Replay, ToolRule
 from tenex.core.conversation import fold
 from tenex.core.decide.runs import UNKNOWN
 from tenex.core.ids import Slug
-from tenex.core.messages import ModelRequest, ModelStep
+from tenex.core.messages import ModelRequest, ModelStep, ToolSpec
 from tenex.core.pending import pending
 from tenex.core.phases import Access
+from tenex.output_states import AgentOutput, Python, Thinking, ToolCallState
+from tenex.output_states.history import step_of
+from tenex.output_states.model import read
 from tests.fakes.agent_phases import program
 from tests.fakes.scenario import ID, reply, rules
 from tests.fakes.subagents import calls_to, link
 from tests.fakes.virtual import virtual_time
-from tests.histories.agency_scenes import by_states, fenced
 
 from .dying import (
     MOMENTS,
@@ -39,6 +41,17 @@ from .dying import (
 EDGES = (("asking", "building", lambda me: me.n), ("building", "built", lambda me: me.n > 1))
 OWN: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
 BUILT = "built by states"
+
+
+def counts_itself() -> ModelStep:
+    """An answer by output states: a private thought, and a program to run."""
+    tools = [ToolSpec(name=name, description="", parameters={"type": "object"}) for name in ("read_file", "python")]
+    held = AgentOutput([Thinking], [ToolCallState, Python], 0, 3).format_for(tools)
+    assert held is not None
+    thought = "I have asked all who know, and now I count it myself."
+    segments, wrong = read(held, f"```thinking\n{thought}\n```\n```python\nprint(6 * 7)\n```\n", "none")
+    assert not wrong, wrong
+    return step_of(reply(""), held, segments)
 
 
 def household() -> Policy:
@@ -64,8 +77,7 @@ def models(request: ModelRequest) -> ModelStep:
     if request.phase != "execute" or request.agent == "security":
         return work(request)
     if request.agent == "executor" and steps == 2:
-        thought = fenced("thinking", "I have asked all who know, and now I count it myself.")
-        return by_states(thought + fenced("python", "print(6 * 7)"))
+        return counts_itself()
     if request.agent == "executor" and steps == 3:
         return reply(BUILT)
     called = {"executor": "helper", "helper": "planner"}.get(request.agent)
