@@ -1,7 +1,6 @@
 """A world whose disk, models, tools, relays and clock fail as the dice state."""
 
 import asyncio
-import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from tenex.core import records as r
 from tenex.core.config import PeerGroup, Replay
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.errors import AppendFailed, ModelRefused, ModelUnavailable
-from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
+from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep, Note, ToolSpec, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
@@ -326,16 +325,7 @@ class FaultyWorld(World):
         ahead = draft.created_at - self.clock.now() // 1000
         is_notice = draft.tags[:1] in ((("error", "storage"),), (("error", "internal"),))
         self.must(ahead <= 60 or is_notice, f"dated {ahead} s ahead")
-        whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text, sorted(draft.reply_to.items())))
-        event = UnsignedEvent(
-            id=EventId(hashlib.sha256(whole.encode()).hexdigest()),
-            pubkey=draft.speaker,
-            created_at=draft.created_at,
-            kind=1,
-            tags=draft.tags,
-            content=draft.text,
-        )
-        return (event,)
+        return super().seal(draft)
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """Two relays."""
@@ -344,10 +334,6 @@ class FaultyWorld(World):
 
 class FaultyNotices(MemoryNotices):
     """A memory for notices whose disk may take none."""
-
-    def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """None."""
-        return ()
 
     def __init__(self, world: FaultyWorld) -> None:
         super().__init__()
