@@ -10,12 +10,12 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from tenex.core.config import PeerGroup, Policy
 from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, Run, fold
-from tenex.core.decide.dispatch import next_question
 from tenex.core.effects import Evaluate
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
@@ -36,7 +36,6 @@ from tenex.core.ports import (
 )
 from tenex.core.records import Record
 from tenex.core.signals import Evaluated, InboundMessage
-from tenex.core.verdicts import Verdict, call_now
 from tenex.runtime.actor import ActorDependencies
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens
@@ -47,7 +46,7 @@ from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.workflows.phases.router_prompt import question_for
 
-from .scenario import ALICE, ID, RELAY, reply, rules
+from .scenario import ALICE, ID, RELAY, evaluated, reply, rules
 from .virtual import VirtualClock
 
 
@@ -99,10 +98,7 @@ class CalledHere(FunctionCalls):
     """Functions of operators, called without threads, which virtual time would overtake."""
 
     async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
-        verdicts: list[Verdict] = []
-        while (asked := next_question(conversation, verdicts, rules, now)) is not None:
-            verdicts.append(call_now(asked))
-        return Evaluated(key=effect.key, verdicts=tuple(verdicts))
+        return evaluated(conversation, effect, rules, now)
 
 
 class World:
@@ -253,7 +249,8 @@ class World:
     async def daemon(self, *, kill: bool = False) -> AsyncIterator["Daemon"]:
         """A daemon on this world; `kill` ends it as SIGKILL would: nothing is flushed."""
         spawn = TaskFactory()
-        prompter = _Prompter(self)
+        prompter: Any = SimpleNamespace(work=lambda c, run: self.prompt(c, run), route=lambda c: self.route(c))
+        observer: Any = SimpleNamespace(on_records=lambda c, records: self.observed_records(c.id, records))
         outbox = Outbox(self)
         daily = self.daily = DailyLimits(
             self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked)
@@ -279,7 +276,7 @@ class World:
             prompter=prompter,
             clock=self.clock,
             rules=lambda: self.rules,
-            observers=(daily, _Observer(self)),
+            observers=(daily, observer),
             spawn=spawn,
         )
         coordinator = ConversationCoordinator(around)
@@ -308,25 +305,6 @@ class World:
                 runtime.stop()
                 await serving
             assert not self.wrongs, self.wrongs[0]
-
-
-class _Prompter:
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def work(self, conversation: Conversation, run: Run) -> Prompt:
-        return self.world.prompt(conversation, run)
-
-    def route(self, conversation: Conversation) -> ModelRequest:
-        return self.world.route(conversation)
-
-
-class _Observer:
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
-        self.world.observed_records(conversation.id, records)
 
 
 def worker(request: ModelRequest) -> ModelStep:

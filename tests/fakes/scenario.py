@@ -121,6 +121,14 @@ def _shown(conversation: Conversation, run: Run) -> Prompt:
     return Prompt(system=f"You are an agent. You know {json.dumps(agent_state.values)}.", entries=())
 
 
+def evaluated(conversation: Conversation, effect: Evaluate, policy: Policy, now: Millis) -> Evaluated:
+    """What the functions answer that a decision depends on, called here and now."""
+    verdicts: list[Verdict] = []
+    while (asked := next_question(conversation, verdicts, policy, now)) is not None:
+        verdicts.append(call_now(asked))
+    return Evaluated(key=effect.key, verdicts=tuple(verdicts))
+
+
 RouterModel = Callable[[dict[str, Any]], Any]
 AgentModel = Callable[[Conversation, ModelCall], ModelStep | ModelFailed]
 
@@ -277,10 +285,7 @@ class Scenario:
                 self.now = max(self.now, effect.due)
                 return TimerFired(key=effect.key)
             case Evaluate():
-                verdicts: list[Verdict] = []
-                while (asked := next_question(self.conversation, verdicts, self.rules, self.now)) is not None:
-                    verdicts.append(call_now(asked))
-                return Evaluated(key=effect.key, verdicts=tuple(verdicts))
+                return evaluated(self.conversation, effect, self.rules, self.now)
             case NodeRun():
                 raise AssertionError("a scenario with a mission answers for its nodes")
 

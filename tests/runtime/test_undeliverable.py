@@ -117,26 +117,18 @@ async def test_a_restart_with_the_same_damage_publishes_the_same_event_whatever_
 
 @virtual_time
 async def test_damage_after_a_repair_is_reported_again() -> None:
-    world = Spoiled(HERE)
+    world = Spoiled()
     async with world.daemon() as daemon:
-        speak(daemon, "one")
-        await until_notified(world, "damaged")
-    for times in (2, 3):
-        async with world.daemon() as daemon:
+        for times in (1, 2, 3):
+            world.damaged = {HERE}
+            speak(daemon, "and now?")
+            await until_notified(world, "damaged", times)
             world.damaged.clear()
             speak(daemon, "fixed?")
             await daemon.until("ended")
             assert not world.notices.open_notices()
             while list(daemon.runtime.coordinator):
                 await asyncio.sleep(1)
-            world.damaged = {HERE}
-            speak(daemon, "and now?")
-            await until_notified(world, "damaged", times)
-            world.damaged.clear()
-            speak(daemon, "fixed again")
-            await daemon.until("ended")
-            assert not world.notices.open_notices(), "a notice of this process is closed as well"
-            world.damaged = {HERE}
     assert set(world.sent.values()) == {1}
 
 
