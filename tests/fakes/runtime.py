@@ -365,6 +365,7 @@ class Daemon:
             mentions=mentions,
             tagged=tagged,
             address=address or {"form": "notes"},
+            origin={"form": "notes", "id": event, "author": author},
         )
         verdict = self.runtime.inbox.receive(message)
         if verdict == "admitted":

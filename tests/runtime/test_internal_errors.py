@@ -30,8 +30,6 @@ from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, one_turn, reply
 from tests.fakes.virtual import virtual_time
 
-from .test_undeliverable import speak
-
 DAY = 86_400.0
 
 
@@ -92,7 +90,7 @@ async def test_what_cannot_be_taken_in_even_without_its_result_waits_for_the_nex
     world.seal = mute  # type: ignore[method-assign]
 
     async with world.daemon() as daemon:
-        speak(daemon, "build it")
+        daemon.write("build it")
         await asyncio.sleep(DAY)
         asked = len(world.requests)
         await asyncio.sleep(DAY)
