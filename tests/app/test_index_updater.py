@@ -42,8 +42,6 @@ async def index(tmp_path: Path) -> AsyncIterator[Index]:
 
 
 class Clock(SystemClock):
-    """Shows `NOW`."""
-
     def now(self) -> Millis:
         return Millis(NOW * 1000)
 

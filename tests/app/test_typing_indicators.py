@@ -53,8 +53,6 @@ WHO = EphemeralPublisher(speaker=EXECUTOR, address={"form": "notes", "root": "a"
 
 
 class FakeRelay:
-    """A relay that takes every event, or none while it is full."""
-
     def __init__(self) -> None:
         self.received: list[tuple[float, Event]] = []
         self.is_full = False
@@ -227,7 +225,6 @@ class Scene:
         await self.appended()
 
     def on_text(self) -> Any:
-        """The callback for the model call that is wanted."""
         call = next(e for e in pending(self.scenario.conversation).values() if isinstance(e, ModelCall))
         return self.indicators.on_text(self.scenario.conversation, call)
 

@@ -22,7 +22,6 @@ ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "help")
 
 
 async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> list[Row]:
-    """Measure what is chosen, one after another."""
     rows = floor(place).rows()
     for name in chosen:
         print(f"measuring: {name} ...", file=sys.stderr, flush=True)
@@ -45,7 +44,6 @@ async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> 
 
 
 def main() -> int:
-    """Parse, measure, print."""
     parser = argparse.ArgumentParser(prog="make bench", description="Measure against the budgets of the design.")
     parser.add_argument("--quick", action="store_true", help="a conversation of 1,000 turns instead of 10,000")
     parser.add_argument("--turns", help="where in a conversation to measure, in turns: 10,1000,10000")

@@ -30,7 +30,6 @@ async def _append(journal: FileJournal, decisions: int = 1) -> float:
 
 
 async def measure(place: Path, floor: Floor) -> list[Row]:
-    """Append alone, together, and side by side."""
     disk = Disk()
     folder = ConversationFolder(place / "appends", disk, StillClock())
     one, *many = [(await folder.open(ConversationId(f"{number:064x}")))[0] for number in range(BESIDE + 1)]

@@ -41,7 +41,6 @@ def _talks(asked: Asked) -> Answer:
 
 
 async def measure(place: Path) -> list[Row]:
-    """Run the three."""
     request = await _figures(place / "request", Team(worker=brisk), ["Please create note-01.txt."])
     phases = ["I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."]
     seven = await _figures(place / "seven", Team(all_phases, brisk), phases)

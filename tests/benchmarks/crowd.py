@@ -47,7 +47,6 @@ class Thoughtful(Instant):
     """The model of the other rows, after two seconds."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         await asyncio.sleep(THOUGHT)
         return await super().step(request, on_text)
 
@@ -157,7 +156,6 @@ def _settled_mb() -> float:
 
 
 async def measure(data: Path) -> list[Row]:
-    """Hold the conversations in a process of its own."""
     found = await in_process("crowd", str(data))
     ideal = TURNS * THOUGHTS * THOUGHT
     turns = CONVERSATIONS * TURNS

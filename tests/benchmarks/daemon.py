@@ -30,7 +30,6 @@ class Instant:
     """A model that answers at once: the project manager after a message, the user after the project manager."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         usage = Usage(input_tokens=100, output_tokens=20, cost_usd=0.0)
         if request.purpose == "work":
             return ModelStep(text="This is the answer to your message. " * 2, model="instant", usage=usage)

@@ -104,7 +104,6 @@ async def _measure(place: Path) -> dict[str, float]:
 
 
 async def measure(place: Path) -> list[Row]:
-    """Take events in a process of its own."""
     found = await in_process("events", str(place))
     return [
         Row("events in: to the pool's `on_event`", found["taken"] / 1000, "k/s"),

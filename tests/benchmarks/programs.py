@@ -20,7 +20,6 @@ def _quickest(*arguments: str) -> float:
 
 
 def measure() -> list[Row]:
-    """Run both."""
     bare = _quickest("-c", "pass")
     helped = _quickest("-m", "tenex.cli.main", "--help")
     return [

@@ -22,8 +22,6 @@ PATIENCE: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure."""
-
     work: str
     figure: float
     unit: str
@@ -57,7 +55,6 @@ class Floor:
         return 3 * self.append + self.sign + self.verify
 
     def rows(self) -> list[Row]:
-        """The floor as figures."""
         return [
             Row("floor: a durable append of 300 bytes, p50", self.append, "ms"),
             Row("floor: an id and a signature", self.sign, "ms"),
@@ -77,7 +74,6 @@ def notes_address(root: str, author: str) -> dict[str, Any]:
 
 
 def floor(place: Path) -> Floor:
-    """Measure it, with a file beside the data."""
     descriptor = os.open(place / "floor", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     appends = []
     for _ in range(200):
@@ -96,7 +92,6 @@ def floor(place: Path) -> Floor:
 
 
 def ms_since(began: float) -> float:
-    """Milliseconds since a moment of `time.perf_counter`."""
     return (time.perf_counter() - began) * 1000
 
 
@@ -136,7 +131,6 @@ async def in_process(module: str, *arguments: str) -> dict[str, Any]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The figures beside their budgets."""
     every = list(rows)
     width = max(len(row.work) for row in every)
     lines = [f"{'':<{width}} {'measured':>10} {'':<9} {'budget':>17} {'kept':>6} {'x floor':>8}"]

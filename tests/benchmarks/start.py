@@ -105,7 +105,6 @@ async def started(data: Path) -> tuple[float, float]:
 
 
 async def measure(place: Path) -> list[Row]:
-    """Make the conversations, start, and search."""
     lives, full, empty = Lives(), place / "full", place / "empty"
     root = full / "conversations"
     lives.make(root, CONVERSATIONS, UNFINISHED)

@@ -84,7 +84,6 @@ class Person:
             self._answer.set_result(received)
 
     async def turn(self) -> float:
-        """Write and wait; returns ms."""
         self._answer = asyncio.get_running_loop().create_future()
         began = time.perf_counter()
         sending = asyncio.create_task(self._talk.send(MESSAGE))
@@ -96,8 +95,6 @@ class Person:
 
 @dataclass
 class Party:
-    """A user and a daemon, who talk."""
-
     person: Person
     pid: int
     folder: Callable[[], Path]
@@ -106,13 +103,11 @@ class Party:
     """Connections the daemon has had, once it has ended."""
 
     async def hold(self, turns: int) -> None:
-        """Take turns that no one measures."""
         for _ in range(turns):
             await self.person.turn()
             await asyncio.sleep(PACE)
 
     async def take(self, window: Window) -> None:
-        """Take a part of a window."""
         before = processor_ms(self.pid)
         window.times += [await self.person.turn() for _ in range(PART)]
         window.parts.append((processor_ms(self.pid) - before) / PART)
@@ -140,7 +135,6 @@ async def _party(data: Path) -> AsyncIterator[Party]:
 
 
 async def measure(data: Path, counts: Sequence[int], floor: Callable[[], Floor]) -> list[Row]:
-    """Hold one conversation for as long as it takes."""
     async with _party(data / "long") as party:
         windows = await _take(party, counts, data)
         folder = party.folder()

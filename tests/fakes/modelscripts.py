@@ -47,7 +47,6 @@ class Asked:
 
     @cached_property
     def agent(self) -> str:
-        """The slug of the agent that is asked."""
         found = _AGENT.search(self.system)
         assert found, f"no agent is named in: {self.system[:500]}"
         return found[1]

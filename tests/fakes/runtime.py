@@ -61,7 +61,6 @@ class MemoryJournal:
         return sum(map(len, self._book)) + 1
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
-        """Keep decisions, or fail as the world orders."""
         self._world.must(not self.is_dead, "a journal that failed was written to")
         self._world.must(decisions[0][0].seq == self.next_seq, "a record has the seq of another")
         await asyncio.sleep(self._world.append_time)
@@ -79,8 +78,6 @@ class MemoryJournal:
 
 
 class MemoryNotices:
-    """Remembers which users were notified of a failure."""
-
     def __init__(self) -> None:
         self._notices: dict[tuple[str, str, str], Notice] = {}
 
@@ -191,13 +188,11 @@ class World:
         return ()
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        """A tool works for a while and is counted."""
         self.calls[context.idempotency_key] += 1
         await asyncio.sleep(self.work)
         return ToolResult(ok=True, content=f"{name} done", touched=("f",) if name in ("write_file", "send") else ())
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """A relay takes an event, once with one content."""
         await asyncio.sleep(0.001)
         self.must(self.published.setdefault(event.id, event) == event, "one id was published with two contents")
         self.order.append(event.content)
@@ -349,7 +344,6 @@ class Daemon:
         tagged: tuple[PublicKey, ...] = (),
         starts: bool = True,
     ) -> str:
-        """A user writes; returns what the door sent."""
         self.world.ids += 1
         event = EventId(event_id or f"{self.world.ids:064x}")
         message = InboundMessage(

@@ -71,7 +71,6 @@ TOOLS = {
 
 
 def agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: Iterable[str] = TOOLS) -> Agent:
-    """A member of the roster with a key of its own."""
     return Agent(
         slug=Slug(slug),
         name=slug.title(),
@@ -334,7 +333,6 @@ class Scenario:
         return [record.to for record in self.records(r.PhaseTransition)]
 
     def refold(self) -> Conversation:
-        """The state as the journal alone gives it."""
         return fold(ID, [record for decision in self.journal for record in decision])
 
 
@@ -494,7 +492,6 @@ def refusals(scenario: Scenario) -> list[str]:
 
 
 def remove_agent(scenario: Scenario, slug: str) -> None:
-    """The operator takes an agent out of the roster."""
     roster = {name: member for name, member in scenario.rules.roster.items() if name != slug}
     scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
 

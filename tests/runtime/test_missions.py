@@ -49,8 +49,6 @@ class Work(BaseNode[Count, Any, int]):
 
 @dataclass
 class Rest(BaseNode[Count, Any, int]):
-    """The end."""
-
     async def run(self, ctx: GraphRunContext[Count, Any]) -> End[int]:
         return End(ctx.state.n)
 
@@ -124,24 +122,6 @@ async def test_stop_cuts_off_a_step_and_continue_goes_on_after_what_returned() -
         assert (mission.outcome, mission.kind) == ("failed", "OutcomeUnknown")
         assert "check before repeating" in stage.world.order[-1]
         assert stage.done == [0, 1]
-
-
-@virtual_time
-async def test_a_daemon_that_is_killed_again_and_again_goes_on_after_the_last_step_that_returned() -> None:
-    stage = Stage()
-
-    async with stage.world.daemon(kill=True) as daemon:
-        stage.begin(daemon, "idempotent")
-        await stage.until(daemon, 2)
-        await asyncio.sleep(2)
-    for steps in (3, 4):
-        assert stage.world.unfinished() == [ID]
-        async with stage.world.daemon(kill=True) as daemon:
-            await stage.until(daemon, steps)
-            await asyncio.sleep(2)
-    async with stage.world.daemon() as daemon:
-        await daemon.until("ended")
-    assert (stage.done, stage.cut) == ([0, 1, 2, 3, 4, 5], [2, 3, 4])
 
 
 @virtual_time

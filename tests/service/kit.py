@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -282,22 +282,18 @@ async def daemon(folder: Folder, **env: str) -> AsyncIterator[Process]:
         yield process
 
 
+def orders_for(folder: Folder, moment: Moment = "never", at: int = 1, **more: Any) -> list[str]:
+    """The words that start a daemon with orders (`moments`)."""
+    orders = Orders(data=str(folder.data), marks=str(folder.marks), moment=moment, at=at, **more)
+    return ["tests.service.moments", orders.dumps()]
+
+
 @asynccontextmanager
 async def ordered(
-    folder: Folder,
-    moment: Moment = "never",
-    at: int = 1,
-    *,
-    hold: bool = False,
-    tool: str = "",
-    model: str = "offline",
-    **env: str,
+    folder: Folder, moment: Moment = "never", at: int = 1, env: Mapping[str, str] | None = None, **more: Any
 ) -> AsyncIterator[Process]:
-    """The daemon with orders (`moments`), once it is ready."""
-    orders = Orders(
-        data=str(folder.data), marks=str(folder.marks), moment=moment, at=at, hold=hold, tool=tool, model=model
-    )
-    async with forked(["tests.service.moments", orders.dumps()], **env) as process:
+    """The daemon with orders, once it is ready."""
+    async with forked(orders_for(folder, moment, at, **more), **(env or {})) as process:
         await process.until("runtime.ready")
         yield process
 

@@ -1,9 +1,12 @@
 """Models of orders (`moments`), by their names."""
 
 import json
+import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from tenex.core.errors import ModelUnavailable
 from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.phases import Phase
 from tenex.core.ports import Model, OnText, ignore_text
@@ -53,8 +56,32 @@ class Household:
         return calls(tool, **arguments, **({"path": f"{request.agent}.txt"} if tool == "write_file" else {}))
 
 
-MODELS: Mapping[str, Callable[[], Model]] = {
-    "offline": OfflineModel,
-    "editor": lambda: ScriptedModel(edits, "executor", "execute"),
-    "household": Household,
+class Away(OfflineModel):
+    """Cannot be reached until there is a file `go`."""
+
+    def __init__(self, marks: Path) -> None:
+        super().__init__()
+        self.marks = marks
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        if not (self.marks / "go").exists():
+            raise ModelUnavailable("connection refused by the model's server")
+        return await super().step(request, on_text)
+
+
+class Stuck(Away):
+    """Blocks the whole loop."""
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        (self.marks / "held").touch()
+        while True:
+            time.sleep(0.01)  # noqa: ASYNC251  (that is the point)
+
+
+MODELS: Mapping[str, Callable[[Path], Model]] = {
+    "offline": lambda _: OfflineModel(),
+    "editor": lambda _: ScriptedModel(edits, "executor", "execute"),
+    "household": lambda _: Household(),
+    "away": Away,
+    "stuck": Stuck,
 }

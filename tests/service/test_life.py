@@ -20,7 +20,7 @@ import pytest
 from tenex.service.notify import Notifier
 
 from . import person
-from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, ordered, running, tenex
+from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, ordered, orders_for, running, tenex
 
 WATCHDOG = 0.4
 """Seconds: it is petted every 0.2 s, so that a second of silence is five pets that did not come."""
@@ -132,7 +132,7 @@ async def test_an_abstract_address_and_a_watchdog_of_somebody_else(folder: Folde
 
 
 async def test_a_loop_that_hangs_is_silent_and_logs_where_when_it_is_ended(folder: Folder, manager: Manager) -> None:
-    words = [sys.executable, "-m", "tests.service.faulty", str(folder.data), str(folder.marks), "stuck"]
+    words = [sys.executable, "-m", *orders_for(folder, model="stuck")]
     async with running(words, NOTIFY_SOCKET=manager.address, WATCHDOG_USEC=usec(WATCHDOG)) as process:
         await process.until("runtime.ready")
         await manager.expect(WATCHDOG="1")
@@ -144,7 +144,7 @@ async def test_a_loop_that_hangs_is_silent_and_logs_where_when_it_is_ended(folde
         process.signal(signal.SIGABRT)
         assert await process.ended() == -signal.SIGABRT
         assert "Fatal Python error: Aborted" in process.stderr
-        assert "faulty.py" in process.stderr
+        assert "scripted_models.py" in process.stderr
     async with daemon(folder) as process:
         await folder.until(name, "ended")
 
@@ -162,7 +162,7 @@ async def test_a_manager_that_is_gone_changes_nothing_and_a_crash_would_leave_no
 
 async def test_a_stop_in_stages_is_reported_while_steps_end(folder: Folder, manager: Manager) -> None:
     env = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": usec(WATCHDOG)}
-    async with ordered(folder, "model", 2, hold=True, **env) as process:
+    async with ordered(folder, "model", 2, env, hold=True) as process:
         name = await folder.write("Create hello.py that prints hello")
         await folder.held()
         before = len(folder.records(name))

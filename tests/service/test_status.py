@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,10 @@ import httpx
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from . import person
-from .kit import PATIENCE, Folder, Process, daemon, forked, tenex_here
+from .kit import PATIENCE, Folder, daemon, ordered, tenex_here
 
 ASKS = "Create a script that prints hello; ask me which name it should have"
 QUICK = "Create hello.py that prints hello"
-
-
-def faulty(folder: Folder, kind: str) -> AbstractAsyncContextManager[Process]:
-    return forked(["tests.service.faulty", str(folder.data), str(folder.marks), kind])
 
 
 async def until(folder: Folder, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
@@ -52,8 +47,7 @@ async def test_a_deaf_relay_and_one_that_is_away(tmp_path: Path) -> None:
         folder = Folder(tmp_path / "data", relay.url)
         away = "ws://127.0.0.1:9"
         folder.edit(f'"{relay.url}"', f'"{relay.url}", "{away}"')
-        async with faulty(folder, "away") as process:
-            await process.until("runtime.ready")
+        async with ordered(folder, is_impatient=True):
             report = await until(folder, lambda report: report["relays"][0]["state"] == "unresponsive")
             screen = await text(folder)
     deaf, absent = report["relays"]
@@ -65,8 +59,7 @@ async def test_a_deaf_relay_and_one_that_is_away(tmp_path: Path) -> None:
 
 async def test_a_held_model(folder: Folder) -> None:
     folder.edit("", "[limits]\nretry_delays = [0.05]\nhold_for = 600\n")
-    async with faulty(folder, "away") as process:
-        await process.until("runtime.ready")
+    async with ordered(folder, model="away"):
         name = await folder.write(QUICK)
         report = await until(folder, lambda report: report["models"]["held"])
         screen = await text(folder)
@@ -108,7 +101,7 @@ async def test_a_disk_that_hangs(folder: Folder) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     folder.edit("", f"[metrics]\nport = {port}\n")
-    async with faulty(folder, "hung") as process:
+    async with ordered(folder, may_hang=True) as process:
         await process.until("relay.connected")
         first = await folder.write(QUICK)
         await folder.until(first, "ended")

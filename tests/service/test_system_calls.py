@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from . import person
-from .kit import Folder, Process, ordered, running
-from .moments import Orders
+from .kit import Folder, Process, ordered, orders_for, running
 from .oracle import Survived, check, survey
 
 TALK = ("Let's brainstorm ideas for a greeting script", "Design the architecture of hello.py that prints hello")
@@ -57,8 +56,7 @@ class Point:
 @asynccontextmanager
 async def injected(folder: Folder, point: Point, name: str) -> AsyncIterator[Process]:
     """The daemon with that fault ahead of it; it may die before it is ready."""
-    orders = Orders(data=str(folder.data), marks=str(folder.marks), one_thread=True, rotates=point.rotates)
-    command = [sys.executable, "-m", "tests.service.moments", orders.dumps()]
+    command = [sys.executable, "-m", *orders_for(folder, one_thread=True, rotates=point.rotates)]
     async with running([*point.words(folder, name), *command], PYTHONDONTWRITEBYTECODE="1") as tracer:
         try:
             yield tracer
