@@ -1,11 +1,13 @@
 """A start with 10,000 conversations on disk, 100 of them unfinished; the index made again; and a search.
 
 The time is taken from the start of the process to READY, beside that of the same start on an empty folder: what is
-between the two is what the conversations cost. Then what it costs to make the index again, and to search it.
+between the two is what the conversations cost. Then what it costs to make the index again, and to search it; and how
+long `tenex --help` takes beyond an interpreter that does nothing.
 """
 
 import asyncio
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -102,6 +104,25 @@ async def started(data: Path) -> tuple[float, float]:
     daemon.kill()
     await daemon.wait()
     return took, used
+
+
+def _quickest(*arguments: str) -> float:
+    """Seconds of the least disturbed of some runs."""
+    took = []
+    for _ in range(7):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+        took.append(time.perf_counter() - began)
+    return min(took)
+
+
+async def measure_help() -> list[Row]:
+    bare = _quickest("-c", "pass")
+    helped = _quickest("-m", "tenex.cli.main", "--help")
+    return [
+        Row("a bare interpreter", bare, "s"),
+        Row("`tenex --help` beyond that", helped - bare, "s", budget=0.2),
+    ]
 
 
 async def measure(place: Path) -> list[Row]:
