@@ -11,7 +11,7 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Key, ModelCall
 from tenex.core.ids import Slug
-from tenex.core.messages import ModelStep
+from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.reducers import conversation as folds
 from tenex.core.signals import ModelAnswered, ModelFailed, Signal
 from tenex.core.state.run import CallState
@@ -153,6 +153,35 @@ def joint(c: Conversation) -> Any:
     words = sorted((message.name, message.text) for message in c.recent)
     asks = c.question and (c.question.attempt, c.question.retry)
     return (done, words, asks, c.status, c.phase, c.participants, c.unmet_gates, c.turn, c.usage, c.turns_since_user)
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.03, 1.0])
+@virtual_time
+async def test_a_reply_during_shutdown_is_taken_in_after_the_restart_exactly_once(moment: float) -> None:
+    def asks(request: ModelRequest) -> ModelStep:
+        if not any(isinstance(entry, ModelStep) for entry in request.entries):
+            return reply("", ("ask", {"question": "Which colour?"}))
+        return reply("done")
+
+    world = World(lambda q: route(None, "USER" if q["turns"] else "executor"), asks)
+
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        while not daemon.state().is_parked:
+            await asyncio.sleep(0.05)
+        asked = next(iter(daemon.state().asks))
+        world.think = 0.5
+        daemon.write("think on", conversation="d" * 64)  # keeps the stop busy for a while
+        await asyncio.sleep(0.1)
+        daemon.runtime.stop()
+        await asyncio.sleep(moment)
+        daemon.write("blue", event_id="b" * 64, reply_to=asked)
+    async with world.daemon() as daemon:
+        daemon.write("blue", event_id="b" * 64, reply_to=asked)
+        assert daemon.write("blue", event_id="b" * 64, reply_to=asked) == "duplicate"
+        await daemon.until("waiting")
+    assert wrote(world).count("b" * 64) == 1
+    assert [rec.text for rec in world.observed if isinstance(rec, r.QuestionAnswered)] == ["blue"]
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations(range(3))], ids=str)
