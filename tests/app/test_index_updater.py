@@ -42,8 +42,6 @@ async def index(tmp_path: Path) -> AsyncIterator[Index]:
 
 
 class Clock(SystemClock):
-    """Shows `NOW`."""
-
     def now(self) -> Millis:
         return Millis(NOW * 1000)
 
@@ -122,16 +120,6 @@ async def test_nothing_is_missing_from_a_relay_that_was_never_read(index: Index,
     assert index.cursor(OTHER) == NOW * 1000
 
 
-class Followed:
-    """Replaces the listener and records what is followed."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, int | None]] = []
-
-    def follow(self, root: str, since: int | None = None) -> None:
-        self.calls.append((root, since))
-
-
 def wrote(seq: int, at: int, command: str = "") -> r.MessageRecorded | r.CommandGiven:
     common: dict[str, Any] = {
         "seq": seq,
@@ -153,8 +141,9 @@ async def test_a_conversation_is_followed_from_its_earliest_message(
 ) -> None:
     disk = Disk()
     book = await DaemonJournal.open(tmp_path / "conversations", disk, SystemClock())
-    followed: Any = Followed()
-    keeper = IndexUpdater(folder, index, book, followed, Slug("project-manager"), spawn=lambda *_: None)
+    followed: list[tuple[str, int | None]] = []
+    listener: Any = SimpleNamespace(follow=lambda root, since=None: followed.append((root, since)))
+    keeper = IndexUpdater(folder, index, book, listener, Slug("project-manager"), spawn=lambda *_: None)
     started = r.ConversationStarted(seq=1, at=Millis(1), id=ROOT, title="t", starter=ALICE, address={})
     journal, _ = await folder.open(ROOT)
     conversation = Conversation(id=ROOT)
@@ -163,4 +152,4 @@ async def test_a_conversation_is_followed_from_its_earliest_message(
     await journal.close()
     await book.close()
     disk.close()
-    assert followed.calls == [(ROOT, since)]
+    assert followed == [(ROOT, since)]

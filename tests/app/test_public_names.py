@@ -43,8 +43,6 @@ def test_importing_the_package_loads_none_of_them() -> None:
 
 
 class Greeter(BaseAgent):
-    """An agent without state."""
-
     __system_message__ = "You greet."
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import itertools
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +36,7 @@ from tenex.nostr.events import Event
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import load
 from tests.fakes.scenario import Scenario, reply, rules
-from tests.fakes.virtual import VirtualClock, run
+from tests.fakes.virtual import VirtualClock, virtual_time
 
 NEAR, FAR = "ws://127.0.0.1:7447", "wss://relay.example"
 ROOT = "e" * 64
@@ -54,8 +53,6 @@ WHO = EphemeralPublisher(speaker=EXECUTOR, address={"form": "notes", "root": "a"
 
 
 class FakeRelay:
-    """A relay that takes every event, or none while it is full."""
-
     def __init__(self) -> None:
         self.received: list[tuple[float, Event]] = []
         self.is_full = False
@@ -80,66 +77,51 @@ class FakeRelay:
         ]
 
 
-def of_run(
-    scene: Callable[[FakeRelay, RunIndicator], Coroutine[Any, Any, None]], relay: str = NEAR, **options: Any
-) -> FakeRelay:
-    """Play a scene with the indicator of one run."""
+def of_run(relay: str = NEAR, who: EphemeralPublisher = WHO, *, has_key: bool = True) -> tuple[FakeRelay, RunIndicator]:
+    """The indicator of one run, and the relay that receives it."""
     fake = FakeRelay()
     relays: Any = fake
-    keys = options.get("keys", {EXECUTOR: KEYS["executor"]})
-
-    async def main() -> None:
-        channel = StatusChannel(relays, keys, VirtualClock(), [relay])
-        await scene(fake, RunIndicator(options.get("who", WHO), channel))
-
-    run(main)
-    return fake
+    keys = {EXECUTOR: KEYS["executor"]} if has_key else {}
+    return fake, RunIndicator(who, StatusChannel(relays, keys, VirtualClock(), [relay]))
 
 
 # ---- one run
 
 
-def test_typing_text_and_stop_in_this_order() -> None:
+@virtual_time
+async def test_typing_text_and_stop_in_this_order() -> None:
     """The start is published after a moment of work, the end at once, and nothing after it."""
-
-    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
-        indicator.set_activity(TYPING, is_writing=True)
-        on_text = indicator.open_text()
-        on_text("Once")
-        await asyncio.sleep(GRACE / 2)
-        assert fake.received == [], "what is over at once would only flicker"
-        await asyncio.sleep(1 - GRACE / 2)
-        on_text("Once upon a time")
-        await asyncio.sleep(1)
-        on_text("Once upon a time there")
-        indicator.stop()
-        on_text("Once upon a time there was")
-        await asyncio.sleep(3 * REFRESH)
-
-    fake = of_run(scene)
-    texts = [(TEXT, "Once"), (TEXT, " upon a time")]
-    assert fake.published() == [(STARTS, TYPING), *texts, (STOPS, "")]
+    fake, indicator = of_run()
+    indicator.set_activity(TYPING, is_writing=True)
+    on_text = indicator.open_text()
+    on_text("Once")
+    await asyncio.sleep(GRACE / 2)
+    assert fake.received == [], "what is over at once would only flicker"
+    await asyncio.sleep(1 - GRACE / 2)
+    on_text("Once upon a time")
+    await asyncio.sleep(1)
+    on_text("Once upon a time there")
+    indicator.stop()
+    on_text("Once upon a time there was")
+    await asyncio.sleep(3 * REFRESH)
+    assert fake.published() == [(STARTS, TYPING), (TEXT, "Once"), (TEXT, " upon a time"), (STOPS, "")]
     times = [at for at, _ in fake.received]
     assert (times[0], times[2], times[-1]) == (GRACE, 1.0, 2.0), "what was not written in haste is published at once"
 
 
 @given(st.lists(st.floats(0.0, 0.5), min_size=1, max_size=60), st.sampled_from([NEAR, FAR]))
-def test_the_newest_text_wins_and_never_more_often_than_the_pace(pauses: list[float], relay: str) -> None:
+@virtual_time
+async def test_the_newest_text_wins_and_never_more_often_than_the_pace(pauses: list[float], relay: str) -> None:
     """However fast it is written: the parts are the text, and there are about three a second, one to far relays."""
-    text = ""
-
-    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
-        nonlocal text
-        indicator.set_activity(TYPING, is_writing=True)
-        on_text = indicator.open_text()
-        for number, pause in enumerate(pauses):
-            text += f"{number} "
-            on_text(text)
-            await asyncio.sleep(pause)
-        await asyncio.sleep(2)
-        indicator.stop()
-
-    fake = of_run(scene, relay)
+    fake, indicator = of_run(relay)
+    indicator.set_activity(TYPING, is_writing=True)
+    on_text, text = indicator.open_text(), ""
+    for number, pause in enumerate(pauses):
+        text += f"{number} "
+        on_text(text)
+        await asyncio.sleep(pause)
+    await asyncio.sleep(2)
+    indicator.stop()
     times = [at for at, event in fake.received if event.kind == TEXT]
     assert "".join(content for _, content in fake.published(TEXT)) == text
     least = LOCAL_INTERVAL if relay == NEAR else REMOTE_INTERVAL
@@ -148,76 +130,66 @@ def test_the_newest_text_wins_and_never_more_often_than_the_pace(pauses: list[fl
     assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
 
 
-def test_a_call_that_was_given_up_is_not_listened_to() -> None:
+@virtual_time
+async def test_a_call_that_was_given_up_is_not_listened_to() -> None:
     """After a retry only the new call counts; while a tool runs, none does."""
+    fake, indicator = of_run()
+    indicator.set_activity(TYPING, is_writing=True)
+    old, new = indicator.open_text(), indicator.open_text()
+    old("old words")
+    new("new words")
+    await asyncio.sleep(1)
+    indicator.set_activity(SHELL, is_writing=False)
+    new("words of a step that is over")
+    await asyncio.sleep(1)
+    assert fake.published() == [(STARTS, TYPING), (TEXT, "new words"), (STARTS, SHELL)]
 
-    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
-        indicator.set_activity(TYPING, is_writing=True)
-        old, new = indicator.open_text(), indicator.open_text()
-        old("old words")
-        new("new words")
+
+@virtual_time
+async def test_a_full_relay_gets_the_newest_when_it_has_room_again() -> None:
+    fake, indicator = of_run()
+    fake.is_full = True
+    indicator.set_activity(TYPING, is_writing=True)
+    on_text = indicator.open_text()
+    for text in ("a", "ab", "abc"):
+        on_text(text)
         await asyncio.sleep(1)
-        indicator.set_activity(SHELL, is_writing=False)
-        new("words of a step that is over")
-        await asyncio.sleep(1)
-
-    assert of_run(scene).published() == [(STARTS, TYPING), (TEXT, "new words"), (STARTS, SHELL)]
+    fake.is_full = False
+    await asyncio.sleep(1)
+    assert fake.published() == [(STARTS, TYPING), (TEXT, "abc")]
 
 
-def test_a_full_relay_gets_the_newest_when_it_has_room_again() -> None:
-    """Nothing is queued for it: what it missed it gets in one."""
-
-    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
-        fake.is_full = True
-        indicator.set_activity(TYPING, is_writing=True)
-        on_text = indicator.open_text()
-        for text in ("a", "ab", "abc"):
-            on_text(text)
-            await asyncio.sleep(1)
-        fake.is_full = False
-        await asyncio.sleep(1)
-
-    assert of_run(scene).published() == [(STARTS, TYPING), (TEXT, "abc")]
-
-
-def test_long_work_is_published_again_for_new_subscribers() -> None:
+@virtual_time
+async def test_long_work_is_published_again_for_new_subscribers() -> None:
     """Every 20 s while nothing else is; and no two of these are the same event."""
-
-    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
-        indicator.set_activity(SHELL, is_writing=False)
-        await asyncio.sleep(3.5 * REFRESH)
-        indicator.stop()
-
-    fake = of_run(scene)
+    fake, indicator = of_run()
+    indicator.set_activity(SHELL, is_writing=False)
+    await asyncio.sleep(3.5 * REFRESH)
+    indicator.stop()
     assert [kind for kind, _ in fake.published()] == [STARTS] * 4 + [STOPS]
     assert len({event.id for _, event in fake.received}) == 5
 
 
-def test_dates_count_up_and_stay_near() -> None:
+@virtual_time
+async def test_dates_count_up_and_stay_near() -> None:
     """Two of one second get two seconds, so that clients keep their order; but never far ahead."""
-
-    async def main() -> None:
-        relay: Any = FakeRelay()
-        channel = StatusChannel(relay, {}, VirtualClock(), [NEAR])
-        now = VirtualClock().now() // 1000
-        assert [channel.stamp() for _ in range(3)] == [now, now + 1, now + 2]
-        assert channel.stamp(later=False) == now + 2
-        assert max(channel.stamp() for _ in range(200)) == now + LEAD
-
-    run(main)
+    relay: Any = FakeRelay()
+    channel = StatusChannel(relay, {}, VirtualClock(), [NEAR])
+    now = VirtualClock().now() // 1000
+    assert [channel.stamp() for _ in range(3)] == [now, now + 1, now + 2]
+    assert channel.stamp(later=False) == now + 2
+    assert max(channel.stamp() for _ in range(200)) == now + LEAD
 
 
-@pytest.mark.parametrize(
-    "options", [{"who": EphemeralPublisher(speaker=EXECUTOR, address={"form": "notes"})}, {"keys": {}}]
-)
-def test_an_unexpected_address_or_a_missing_key_does_not_reach_the_model(options: dict[str, Any]) -> None:
-    async def scene(fake: FakeRelay, indicator: RunIndicator) -> None:
+@virtual_time
+async def test_an_unexpected_address_or_a_missing_key_does_not_reach_the_model() -> None:
+    lost = EphemeralPublisher(speaker=EXECUTOR, address={"form": "notes"})
+    for fake, indicator in (of_run(who=lost), of_run(has_key=False)):
         indicator.set_activity(TYPING, is_writing=True)
         indicator.open_text()("words")
         await asyncio.sleep(1)
         indicator.stop()
-
-    assert of_run(scene, **options).received == []
+        assert fake.received == []
 
 
 # ---- a conversation
@@ -232,11 +204,6 @@ class Scene:
         )
         self.relay = FakeRelay()
         self.indicators = listening(self.relay, **options)
-
-    async def writes(self, text: str) -> None:
-        """A person writes, and a second passes."""
-        self.scenario.user_writes(text)
-        await self.appended()
 
     async def appended(self) -> None:
         """The actor has appended."""
@@ -258,7 +225,6 @@ class Scene:
         await self.appended()
 
     def on_text(self) -> Any:
-        """The callback for the model call that is wanted."""
         call = next(e for e in pending(self.scenario.conversation).values() if isinstance(e, ModelCall))
         return self.indicators.on_text(self.scenario.conversation, call)
 
@@ -288,53 +254,42 @@ ROUTED = [(STARTS, "The orchestrator is deciding"), (STOPS, "")]
 """What is published while the router is asked, and when it has answered."""
 
 
-def test_a_run_is_shown_from_its_start_over_a_question_to_its_end() -> None:
+@virtual_time
+async def test_a_run_is_shown_from_its_start_over_a_question_to_its_end() -> None:
     """Typing stops while a person is asked, begins again with their answer, and stops with the run."""
     scene = Scene()
-
-    async def main() -> None:
-        await scene.routed()
-        scene.on_text()("One mo")
-        await asyncio.sleep(1)
-        await scene.step()
-        assert scene.scenario.conversation.is_parked
-        count = len(scene.relay.received)
-        await asyncio.sleep(60)
-        assert len(scene.relay.received) == count, "nothing is published while it waits for a user"
-        await scene.writes("greeter.py")
-        await scene.step()
-        scene.scenario.settle()
-        await scene.appended()
-
-    run(main)
-    assert scene.relay.published(STARTS, STOPS, TEXT) == [
-        *ROUTED,
-        (STARTS, TYPING),
-        (TEXT, "One mo"),
-        (STOPS, ""),
-        (STARTS, TYPING),
-        (STARTS, "Executor uses write_file"),
-        (STOPS, ""),
-    ]
+    await scene.routed()
+    scene.on_text()("One mo")
+    await asyncio.sleep(1)
+    await scene.step()
+    assert scene.scenario.conversation.is_parked
+    count = len(scene.relay.received)
+    await asyncio.sleep(60)
+    assert len(scene.relay.received) == count, "nothing is published while it waits for a user"
+    scene.scenario.user_writes("greeter.py")
+    await scene.appended()
+    await scene.step()
+    scene.scenario.settle()
+    await scene.appended()
+    first = [(STARTS, TYPING), (TEXT, "One mo"), (STOPS, "")]
+    second = [(STARTS, TYPING), (STARTS, "Executor uses write_file"), (STOPS, "")]
+    assert scene.relay.published(STARTS, STOPS, TEXT) == [*ROUTED, *first, *second]
 
 
-def test_a_stop_silences_a_model_that_goes_on_writing_and_no_agent_is_active() -> None:
+@virtual_time
+async def test_a_stop_silences_a_model_that_goes_on_writing_and_no_agent_is_active() -> None:
     """The orchestrator is active while it decides, then the agent, then none; and then nothing is kept."""
     scene = Scene()
-
-    async def main() -> None:
-        await scene.routed()
-        on_text = scene.on_text()
-        on_text("Once")
-        await asyncio.sleep(1)
-        on_text("Once upon")
-        scene.scenario.user_writes("/stop")
-        scene.indicators.on_records(scene.scenario.conversation, [])
-        on_text("Once upon a time")
-        await asyncio.sleep(60)
-        assert scene.indicators._conversations == {}
-
-    run(main)
+    await scene.routed()
+    on_text = scene.on_text()
+    on_text("Once")
+    await asyncio.sleep(1)
+    on_text("Once upon")
+    scene.scenario.user_writes("/stop")
+    scene.indicators.on_records(scene.scenario.conversation, [])
+    on_text("Once upon a time")
+    await asyncio.sleep(60)
+    assert scene.indicators._conversations == {}
     own = [(STARTS, TYPING), (TEXT, "Once"), (STOPS, "")]
     assert scene.relay.published(STARTS, STOPS, TEXT) == [*ROUTED, *own]
     active = [PROJECT[:4], EXECUTOR[:4], ""]
@@ -355,17 +310,14 @@ def test_a_stop_silences_a_model_that_goes_on_writing_and_no_agent_is_active() -
         ("on", NEAR, {}, False),
     ],
 )
-def test_the_mode_decides_which_relays_get_indicators(
+@virtual_time
+async def test_the_mode_decides_which_relays_get_indicators(
     mode: str, relay: str, address: dict[str, Any], is_published: bool
 ) -> None:
     """And no relay gets those of an encrypted conversation, or of a form that is unknown here."""
     scene = Scene(mode=mode, relays=(relay,))
-
-    async def main() -> None:
-        await scene.routed({**address, "root": ROOT, "relays": [relay]})
-        assert (scene.on_text() is not ignore_text) is is_published
-
-    run(main)
+    await scene.routed({**address, "root": ROOT, "relays": [relay]})
+    assert (scene.on_text() is not ignore_text) is is_published
     assert bool(scene.relay.received) is is_published
 
 
@@ -380,45 +332,42 @@ def test_an_error_does_not_reach_the_actor() -> None:
 # ---- the project
 
 
-def test_the_project_status_is_published_at_an_interval_and_when_it_changes() -> None:
+async def ends(*running: asyncio.Task[None]) -> None:
+    for task in running:
+        task.cancel()
+    await asyncio.wait(running)
+
+
+@virtual_time
+async def test_the_project_status_is_published_at_an_interval_and_when_it_changes() -> None:
     """At once after a reload, and never where no relay gets indicators. With the service all typing ends."""
     scene, silent = Scene(), FakeRelay()
-
-    async def main() -> None:
-        running = [asyncio.create_task(each.run()) for each in (scene.indicators, listening(silent, relays=(FAR,)))]
-        await asyncio.sleep(2 * PULSE + 1)
-        scene.indicators.changed()
-        await scene.routed()
-        for task in running:
-            task.cancel()
-        await asyncio.wait(running)
-        count = len(scene.relay.received)
-        await asyncio.sleep(120)
-        assert len(scene.relay.received) == count, "no timer is left"
-
-    run(main)
+    running = [asyncio.create_task(each.run()) for each in (scene.indicators, listening(silent, relays=(FAR,)))]
+    await asyncio.sleep(2 * PULSE + 1)
+    scene.indicators.changed()
+    await scene.routed()
+    await ends(*running)
+    count = len(scene.relay.received)
+    await asyncio.sleep(120)
+    assert len(scene.relay.received) == count, "no timer is left"
     times = [at for at, event in scene.relay.received if event.kind == STATUS]
     assert times == [GRACE, GRACE + PULSE, GRACE + 2 * PULSE, 61.0]
     assert scene.relay.published(STARTS, STOPS)[-1] == (STOPS, "")
     assert silent.received == []
 
 
-def test_a_project_status_that_no_relay_took_is_published_once_there_is_room() -> None:
+@virtual_time
+async def test_a_project_status_that_no_relay_took_is_published_once_there_is_room() -> None:
     """At the start and at an interval: a client must not take the project for gone because a relay was away."""
     relay = FakeRelay()
-
-    async def main() -> None:
-        running = asyncio.create_task(listening(relay).run())
-        for until_full, until_room in ((0, 5), (20, 10)):
-            await asyncio.sleep(until_full)
-            relay.is_full = True
-            await asyncio.sleep(until_room)
-            relay.is_full = False
-        await asyncio.sleep(5)
-        running.cancel()
-        await asyncio.wait([running])
-
-    run(main)
+    running = asyncio.create_task(listening(relay).run())
+    for until_full, until_room in ((0, 5), (20, 10)):
+        await asyncio.sleep(until_full)
+        relay.is_full = True
+        await asyncio.sleep(until_room)
+        relay.is_full = False
+    await asyncio.sleep(5)
+    await ends(running)
     first, second = (at for at, _ in relay.received)
     assert 5 < first < 5 + LOCAL_INTERVAL
     assert 35 < second < 35 + LOCAL_INTERVAL

@@ -10,42 +10,35 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import structlog
 
-from . import appends, calls, crowd, events, programs, start, turns
+from . import appends, calls, crowd, events, start, turns
 from .rig import Row, floor, table
 
 ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "help")
 
 
 async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> list[Row]:
-    """Measure what is chosen, one after another."""
     rows = floor(place).rows()
+    ways: dict[str, Callable[[], Awaitable[list[Row]]]] = {
+        "calls": lambda: calls.measure(place / "calls"),
+        "turns": lambda: turns.measure(place / "turns", counts, lambda: floor(place)),
+        "appends": lambda: appends.measure(place, floor(place)),
+        "events": lambda: events.measure(place),
+        "crowd": lambda: crowd.measure(place / "crowd"),
+        "start": lambda: start.measure(place / "start"),
+        "help": start.measure_help,
+    }
     for name in chosen:
         print(f"measuring: {name} ...", file=sys.stderr, flush=True)
-        match name:
-            case "calls":
-                rows += await calls.measure(place / "calls")
-            case "turns":
-                rows += await turns.measure(place / "turns", counts, lambda: floor(place))
-            case "appends":
-                rows += await appends.measure(place, floor(place))
-            case "events":
-                rows += await events.measure(place)
-            case "crowd":
-                rows += await crowd.measure(place / "crowd")
-            case "start":
-                rows += await start.measure(place / "start")
-            case _:
-                rows += programs.measure()
+        rows += await ways[name]()
     return rows
 
 
 def main() -> int:
-    """Parse, measure, print."""
     parser = argparse.ArgumentParser(prog="make bench", description="Measure against the budgets of the design.")
     parser.add_argument("--quick", action="store_true", help="a conversation of 1,000 turns instead of 10,000")
     parser.add_argument("--turns", help="where in a conversation to measure, in turns: 10,1000,10000")

@@ -21,46 +21,30 @@ BESIDE = 8
 """Conversations that append at the same time."""
 
 
-class _Writer:
-    """A journal, and decisions to append to it."""
-
-    def __init__(self, folder: ConversationFolder, journal: FileJournal, conversation: ConversationId) -> None:
-        self._journal, self._folder, self._conversation = journal, folder, conversation
-
-    @classmethod
-    async def of(cls, folder: ConversationFolder, number: int) -> "_Writer":
-        conversation = ConversationId(f"{number:064x}")
-        journal, _ = await folder.open(conversation)
-        return cls(folder, journal, conversation)
-
-    async def append(self, decisions: int) -> float:
-        """Append so many decisions of two records at once; returns ms."""
-        first = self._journal.next_seq
-        made: Sequence[Sequence[Record]] = decisions_of(*[2] * decisions, first=first)
-        began = time.perf_counter()
-        await self._journal.append(made)
-        return ms_since(began)
+async def _append(journal: FileJournal, decisions: int = 1) -> float:
+    """Append so many decisions of two records at once; returns ms."""
+    made: Sequence[Sequence[Record]] = decisions_of(*[2] * decisions, first=journal.next_seq)
+    began = time.perf_counter()
+    await journal.append(made)
+    return ms_since(began)
 
 
 async def measure(place: Path, floor: Floor) -> list[Row]:
-    """Append alone, together, and side by side."""
     disk = Disk()
     folder = ConversationFolder(place / "appends", disk, StillClock())
-    one = await _Writer.of(folder, 0)
-    await one.append(1)  # it makes the files
-    alone = percentile([await one.append(1) for _ in range(TIMES)], 0.5)
-    shared = percentile([await one.append(SHARED) for _ in range(TIMES)], 0.5)
-    many = [await _Writer.of(folder, number) for number in range(1, BESIDE + 1)]
-    for writer in many:
-        await writer.append(1)
+    one, *many = [(await folder.open(ConversationId(f"{number:064x}")))[0] for number in range(BESIDE + 1)]
+    for journal in (one, *many):
+        await _append(journal)  # it makes the files
+    alone = percentile([await _append(one) for _ in range(TIMES)], 0.5)
+    shared = percentile([await _append(one, SHARED) for _ in range(TIMES)], 0.5)
 
-    async def go_on(writer: _Writer) -> None:
+    async def go_on(journal: FileJournal) -> None:
         for _ in range(TIMES // BESIDE):
-            await writer.append(1)
+            await _append(journal)
 
     began = time.perf_counter()
-    for writer in many:
-        await go_on(writer)
+    for journal in many:
+        await go_on(journal)
     in_turn = ms_since(began)
     began = time.perf_counter()
     await asyncio.gather(*map(go_on, many))
@@ -68,18 +52,18 @@ async def measure(place: Path, floor: Floor) -> list[Row]:
     await folder.close()
     disk.close()
     return [
-        Row(work="append of one decision, p50", figure=alone, unit="ms", floors=alone / floor.append),
+        Row("append of one decision, p50", alone, "ms", floors=alone / floor.append),
         Row(
-            work=f"append of {SHARED} decisions that waited, to each",
-            figure=shared / SHARED,
-            unit="ms",
+            f"append of {SHARED} decisions that waited, to each",
+            shared / SHARED,
+            "ms",
             floors=shared / SHARED / floor.append,
         ),
         Row(
-            work=f"appends of {BESIDE} conversations at once, to each",
-            figure=beside / TIMES,
-            unit="ms",
+            f"appends of {BESIDE} conversations at once, to each",
+            beside / TIMES,
+            "ms",
             floors=beside / TIMES / floor.append,
         ),
-        Row(work="the same one after another, against at once", figure=in_turn / beside, unit="x"),
+        Row("the same one after another, against at once", in_turn / beside, "x"),
     ]

@@ -41,7 +41,6 @@ def _talks(asked: Asked) -> Answer:
 
 
 async def measure(place: Path) -> list[Row]:
-    """Run the three."""
     request = await _figures(place / "request", Team(worker=brisk), ["Please create note-01.txt."])
     phases = ["I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."]
     seven = await _figures(place / "seven", Team(all_phases, brisk), phases)
@@ -104,15 +103,9 @@ def _rows(
 ) -> list[Row]:
     figures, estimated = measured
     return [
-        Row(work=f"{work}: calls", figure=figures.calls, unit="", budget=calls),
-        Row(work=f"{work}: sequential calls", figure=figures.sequential_calls, unit="", budget=sequential),
-        Row(work=f"{work}: prompt tokens, by the server", figure=figures.prompt_tokens, unit="", budget=tokens),
-        Row(work=f"{work}: prompt tokens, by the bytes", figure=estimated, unit=""),
-        Row(
-            work=f"{work}: shared prefix",
-            figure=100 * (figures.cached or 0.0),
-            unit="%",
-            budget=90,
-            sense="at least",
-        ),
+        Row(f"{work}: calls", figures.calls, "", budget=calls),
+        Row(f"{work}: sequential calls", figures.sequential_calls, "", budget=sequential),
+        Row(f"{work}: prompt tokens, by the server", figures.prompt_tokens, "", budget=tokens),
+        Row(f"{work}: prompt tokens, by the bytes", estimated, ""),
+        Row(f"{work}: shared prefix", 100 * (figures.cached or 0.0), "%", budget=90, sense="at least"),
     ]

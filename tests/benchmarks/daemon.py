@@ -1,7 +1,7 @@
 """The daemon of the benchmark, in a process of its own: `python -m tests.benchmarks.daemon DATA URL NPUB`.
 
-Put together as `tenex run` does it, with a model that answers at once. Prints READY and the project's npub, and
-in the end how often it connected to the relay.
+Put together as `tenex run` does it, with a model that answers at once. Prints READY and the project's npub, once it
+listens to the relay if there is one, and in the end how often it connected to it.
 """
 
 import asyncio
@@ -18,7 +18,9 @@ from tenex.cli.run import tune_gc
 from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
 from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.keys import KeyRing, parse_public_key
-from tenex.settings import load, resolve_paths
+from tenex.settings import Settings, load, resolve_paths
+
+from .rig import NOWHERE
 
 TURN, ANSWERED = re.compile(r'"turn": "([^"]+)"'), re.compile(r'"after_turn": (?:"([^"]+)"|null)')
 """The turns of the router's question, and after which of them each message was written; both in order."""
@@ -28,7 +30,6 @@ class Instant:
     """A model that answers at once: the project manager after a message, the user after the project manager."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer."""
         usage = Usage(input_tokens=100, output_tokens=20, cost_usd=0.0)
         if request.purpose == "work":
             return ModelStep(text="This is the answer to your message. " * 2, model="instant", usage=usage)
@@ -44,27 +45,29 @@ def _last(pattern: re.Pattern[str], text: str) -> str:
     return next(reversed(pattern.findall(text)), "")
 
 
+def prepared(data: Path, url: str, owner: str) -> Settings:
+    """The settings of a folder in which a daemon can start: one relay, one owner, and no limit in the way."""
+    overrides = {
+        "relays": {"urls": [url]},
+        "people": {"owners": [owner]},
+        "limits": {"tokens_per_cycle": 1_000_000_000},
+    }
+    settings = load(None, data, env={}, parse_key=parse_public_key, overrides=overrides)
+    KeyRing(resolve_paths(settings).keys).get_or_create("project")
+    return settings
+
+
 async def serve(data: Path, url: str, owner: str) -> None:
     """Serve until SIGTERM."""
-    settings = load(
-        None,
-        data,
-        env={},
-        parse_key=parse_public_key,
-        overrides={
-            "relays": {"urls": [url]},
-            "people": {"owners": [owner]},
-            "limits": {"tokens_per_cycle": 1_000_000_000},
-        },
-    )
-    project = KeyRing(resolve_paths(settings).keys).get_or_create("project")
+    settings = prepared(data, url, owner)
     async with open_application(settings, model=Instant()) as app:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.runtime.stop)
 
         async def ready() -> None:
-            await app.pool.listening("addressed", 10)
+            if url != NOWHERE:
+                await app.pool.listening("addressed", 10)
             tune_gc()
-            print("READY", project.npub, flush=True)
+            print("READY", app.project.npub, flush=True)
 
         await app.serve(ready)
         print(sum(status.counters.get("sessions", 0) for status in app.pool.status()), flush=True)

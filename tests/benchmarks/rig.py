@@ -7,25 +7,25 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from tenex.nostr.events import Event, is_genuine, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
 
-TICK: Final = os.sysconf("SC_CLK_TCK")
+NOWHERE: Final = "ws://127.0.0.1:9"
+"""No relay is there, and nothing waits for one."""
 PATIENCE: Final = 600.0
 """Seconds for a process of a row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Row:
-    """One figure."""
-
     work: str
     figure: float
     unit: str
+    _: KW_ONLY
     budget: float | None = None
     sense: Literal["at most", "at least"] = "at most"
     floors: float | None = None
@@ -55,11 +55,10 @@ class Floor:
         return 3 * self.append + self.sign + self.verify
 
     def rows(self) -> list[Row]:
-        """The floor as figures."""
         return [
-            Row(work="floor: a durable append of 300 bytes, p50", figure=self.append, unit="ms"),
-            Row(work="floor: an id and a signature", figure=self.sign, unit="ms"),
-            Row(work="floor: a verification", figure=self.verify, unit="ms"),
+            Row("floor: a durable append of 300 bytes, p50", self.append, "ms"),
+            Row("floor: an id and a signature", self.sign, "ms"),
+            Row("floor: a verification", self.verify, "ms"),
         ]
 
 
@@ -68,8 +67,13 @@ def notes(count: int, key: SecretKey, text: str = "x" * 300) -> list[Event]:
     return [sign(unsigned_event(key.public, number, 1, [["p", key.public]], text), key) for number in range(count)]
 
 
+def notes_address(root: str, author: str) -> dict[str, Any]:
+    """The address of a conversation in a thread of notes."""
+    thread = {"form": "notes", "root": root, "root_kind": 1, "root_author": author}
+    return {**thread, "root_relay": NOWHERE, "relays": [NOWHERE]}
+
+
 def floor(place: Path) -> Floor:
-    """Measure it, with a file beside the data."""
     descriptor = os.open(place / "floor", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     appends = []
     for _ in range(200):
@@ -88,7 +92,6 @@ def floor(place: Path) -> Floor:
 
 
 def ms_since(began: float) -> float:
-    """Milliseconds since a moment of `time.perf_counter`."""
     return (time.perf_counter() - began) * 1000
 
 
@@ -128,7 +131,6 @@ async def in_process(module: str, *arguments: str) -> dict[str, Any]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The figures beside their budgets."""
     every = list(rows)
     width = max(len(row.work) for row in every)
     lines = [f"{'':<{width}} {'measured':>10} {'':<9} {'budget':>17} {'kept':>6} {'x floor':>8}"]

@@ -84,7 +84,6 @@ class Person:
             self._answer.set_result(received)
 
     async def turn(self) -> float:
-        """Write and wait; returns ms."""
         self._answer = asyncio.get_running_loop().create_future()
         began = time.perf_counter()
         sending = asyncio.create_task(self._talk.send(MESSAGE))
@@ -96,8 +95,6 @@ class Person:
 
 @dataclass
 class Party:
-    """A user and a daemon, who talk."""
-
     person: Person
     pid: int
     folder: Callable[[], Path]
@@ -106,13 +103,11 @@ class Party:
     """Connections the daemon has had, once it has ended."""
 
     async def hold(self, turns: int) -> None:
-        """Take turns that no one measures."""
         for _ in range(turns):
             await self.person.turn()
             await asyncio.sleep(PACE)
 
     async def take(self, window: Window) -> None:
-        """Take a part of a window."""
         before = processor_ms(self.pid)
         window.times += [await self.person.turn() for _ in range(PART)]
         window.parts.append((processor_ms(self.pid) - before) / PART)
@@ -140,7 +135,6 @@ async def _party(data: Path) -> AsyncIterator[Party]:
 
 
 async def measure(data: Path, counts: Sequence[int], floor: Callable[[], Floor]) -> list[Row]:
-    """Hold one conversation for as long as it takes."""
     async with _party(data / "long") as party:
         windows = await _take(party, counts, data)
         folder = party.folder()
@@ -178,35 +172,26 @@ def _rows(windows: dict[int, Window], floor: Floor) -> list[Row]:
         times = floor.turn
         p99 = percentile(window.times, 0.99)
         rows += [
-            Row(work=f"turn {count:,}: p50", figure=window.p50, unit="ms", budget=4, floors=window.p50 / times),
-            Row(work=f"turn {count:,}: p99", figure=p99, unit="ms", budget=8, floors=p99 / times),
+            Row(f"turn {count:,}: p50", window.p50, "ms", budget=4, floors=window.p50 / times),
+            Row(f"turn {count:,}: p99", p99, "ms", budget=8, floors=p99 / times),
             Row(
-                work=f"turn {count:,}: the daemon's processor time",
-                figure=window.processor,
-                unit="ms",
-                floors=window.processor / times,
+                f"turn {count:,}: the daemon's processor time", window.processor, "ms", floors=window.processor / times
             ),
-            Row(work=f"turn {count:,}: the daemon's memory", figure=window.memory, unit="MB"),
-            Row(work=f"turn {count:,}: what a start would read", figure=window.newest, unit="KB"),
+            Row(f"turn {count:,}: the daemon's memory", window.memory, "MB"),
+            Row(f"turn {count:,}: what a start would read", window.newest, "KB"),
         ]
         against = f"turn {count:,} against turn {next(iter(windows)):,}"
         if window.beside is not None:
             rows += [
-                Row(work=f"{against}: p50", figure=window.growth(lambda one: one.middles), unit="x", budget=1.2),
-                Row(
-                    work=f"{against}: processor time",
-                    figure=window.growth(lambda one: one.parts),
-                    unit="x",
-                    budget=1.2,
-                    grows=True,
-                ),
+                Row(f"{against}: p50", window.growth(lambda one: one.middles), "x", budget=1.2),
+                Row(f"{against}: processor time", window.growth(lambda one: one.parts), "x", budget=1.2, grows=True),
             ]
         if settled is not None and window is not settled and count > SETTLED:
             rows.append(
                 Row(
-                    work=f"turn {count:,} against turn {SETTLED:,}: memory",
-                    figure=window.memory / settled.memory,
-                    unit="x",
+                    f"turn {count:,} against turn {SETTLED:,}: memory",
+                    window.memory / settled.memory,
+                    "x",
                     budget=1.2,
                     grows=True,
                 )
@@ -223,9 +208,9 @@ def _disk(folder: Path, turns: int, sessions: int) -> list[Row]:
         checkpoints += len(lines[0]) if begins else 0
         records += len(lines) - begins
     return [
-        Row(work="records to a turn", figure=records / turns, unit=""),
-        Row(work="bytes on disk to a record, checkpoints included", figure=length / records, unit="bytes", budget=700),
-        Row(work="of them checkpoints", figure=checkpoints / length * 100, unit="%"),
-        Row(work="conversation.json", figure=(folder / "conversation.json").stat().st_size / 1024, unit="KB"),
-        Row(work="connections the relay ended meanwhile", figure=sessions - 1, unit=""),
+        Row("records to a turn", records / turns, ""),
+        Row("bytes on disk to a record, checkpoints included", length / records, "bytes", budget=700),
+        Row("of them checkpoints", checkpoints / length * 100, "%"),
+        Row("conversation.json", (folder / "conversation.json").stat().st_size / 1024, "KB"),
+        Row("connections the relay ended meanwhile", sessions - 1, ""),
     ]

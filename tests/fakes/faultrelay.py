@@ -25,8 +25,6 @@ _silent.propagate = False
 
 
 class Peer:
-    """One client's connection."""
-
     def __init__(self, number: int, socket: ServerConnection) -> None:
         self.number = number
         self.socket = socket
@@ -131,7 +129,6 @@ class FaultRelay:
             await peer.send("EOSE", sub_id)
 
     async def accept(self, peer: Peer, event: dict[str, Any]) -> None:
-        """What an honest relay does with an event."""
         known = any(stored["id"] == event["id"] for stored in self.stored)
         if not known:
             await self.spread(event)

@@ -13,6 +13,7 @@ from typing import Any
 
 from .modelprotocol import Answer, Call, Json, Reply
 from .modelserver import text_of
+from .scenario import seven_phases
 
 _AGENT = re.compile(r"^You are [^\n]*?\(`([a-z0-9-]+)`\)", re.MULTILINE)
 _PHASE = re.compile(r"^(?:# |<note title=\")The phase: ([a-z]+)(?:\">)?$", re.MULTILINE)
@@ -47,7 +48,6 @@ class Asked:
 
     @cached_property
     def agent(self) -> str:
-        """The slug of the agent that is asked."""
         found = _AGENT.search(self.system)
         assert found, f"no agent is named in: {self.system[:500]}"
         return found[1]
@@ -104,45 +104,18 @@ Worker = Callable[[Asked], Reply]
 
 
 def all_phases(question: Json) -> Mapping[str, Any]:
-    """A good orchestrator on the longest way; it waits for the user in chat and in brainstorm."""
-    phase, turns = question["phase"], question["turns"]
-    if not turns:
-        return {"agents": ["project-manager"], "reason": "what exactly is wanted?"}
-    if phase in ("chat", "brainstorm") and question["messages"][-1]["after_turn"] != turns[-1]["turn"]:
-        return {"agents": ["USER"], "reason": "the person has the word"}
-    match phase:
-        case "chat":
-            return {"phase": "brainstorm", "agents": ["project-manager"], "reason": "ideas are wanted"}
-        case "brainstorm":
-            return {"phase": "plan", "agents": ["planner"], "reason": "an idea was chosen"}
-        case _:
-            return to_the_end(question)
+    """A good orchestrator on the longest way, one agent at a time; it waits for the user in chat and in brainstorm."""
+    decision = seven_phases(question)
+    return {**decision, "agents": ["executor"]} if decision.get("phase") == "execute" else decision
 
 
 def straight(question: Json) -> Mapping[str, Any]:
     """A good orchestrator that goes to execute at once."""
     if not question["turns"]:
         return {"phase": "execute", "agents": ["executor"], "reason": "the request is clear"}
-    return to_the_end(question)
-
-
-def to_the_end(question: Json) -> Mapping[str, Any]:
-    """From plan through all gates to END; back to execute while there are issues."""
-    match question["phase"]:
-        case "chat" | "brainstorm":
-            return {"agents": ["USER"], "reason": "the person has the word"}
-        case "plan":
-            return {"phase": "execute", "agents": ["executor"], "reason": "the plan can be carried out"}
-        case "execute":
-            return {"phase": "verification", "agents": ["executor"], "reason": "somebody has to try it"}
-        case "verification":
-            if question["turns"][-1]["completions"][0]["verdict"] == "issues":
-                return {"phase": "execute", "agents": ["executor"], "reason": "the issues have to be mended"}
-            return {"phase": "chores", "agents": ["executor"], "reason": "it works"}
-        case "chores":
-            return {"phase": "reflection", "agents": question["still_to_reflect"], "reason": "what was learned?"}
-        case _:
-            return {"agents": ["END"], "reason": "the request is served"}
+    if question["phase"] in ("chat", "brainstorm"):
+        return {"agents": ["USER"], "reason": "the person has the word"}
+    return all_phases(question)
 
 
 _NEXT = {("chat", 2): "brainstorm", ("brainstorm", 3): "plan"}

@@ -65,10 +65,6 @@ class Exchange:
     ended: float = 0.0
 
     @property
-    def id(self) -> str:
-        return answer_id(self.number)
-
-    @property
     def stream(self) -> bool:
         return bool(self.request.get("stream"))
 
@@ -98,7 +94,7 @@ class ModelServer:
         """Why requests were refused for their form: none should be."""
         self.faults: list[Exception] = []
         """What models raised; `model_server` raises it when it ends."""
-        self.at_once = self.most_at_once = 0
+        self.at_once = 0
         """Requests being answered."""
         self._server: asyncio.Server | None = None
         self._placeholder: socket.socket | None = None
@@ -165,7 +161,6 @@ class ModelServer:
         exchange = Exchange(len(self.exchanges) + 1, request, headers, now)
         self.exchanges.append(exchange)
         self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
         return exchange
 
     def _end(self, exchange: Exchange, outcome: Literal["delivered", "failed", "broken", "cut"]) -> None:
@@ -305,7 +300,12 @@ async def _serve(script: ModelScript, port: int, key: str) -> None:
     print(server.url, flush=True)
     for place in itertools.count():
         done = await server.until(partial(_ended, place=place), within=10**9)
-        line = {"id": done.id, "outcome": done.outcome, "input": done.input_tokens, "output": done.output_tokens}
+        line = {
+            "id": answer_id(done.number),
+            "outcome": done.outcome,
+            "input": done.input_tokens,
+            "output": done.output_tokens,
+        }
         print(json.dumps(line), flush=True)
 
 

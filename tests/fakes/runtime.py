@@ -10,12 +10,12 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from tenex.core.config import PeerGroup, Policy
 from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, Run, fold
-from tenex.core.decide.dispatch import next_question
 from tenex.core.effects import Evaluate
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
@@ -36,7 +36,6 @@ from tenex.core.ports import (
 )
 from tenex.core.records import Record
 from tenex.core.signals import Evaluated, InboundMessage
-from tenex.core.verdicts import Verdict, call_now
 from tenex.runtime.actor import ActorDependencies
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens
@@ -47,7 +46,7 @@ from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.workflows.phases.router_prompt import question_for
 
-from .scenario import ALICE, ID, RELAY, reply, rules
+from .scenario import ALICE, ID, RELAY, evaluated, reply, rules
 from .virtual import VirtualClock
 
 
@@ -62,7 +61,6 @@ class MemoryJournal:
         return sum(map(len, self._book)) + 1
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
-        """Keep decisions, or fail as the world orders."""
         self._world.must(not self.is_dead, "a journal that failed was written to")
         self._world.must(decisions[0][0].seq == self.next_seq, "a record has the seq of another")
         await asyncio.sleep(self._world.append_time)
@@ -80,8 +78,6 @@ class MemoryJournal:
 
 
 class MemoryNotices:
-    """Remembers which users were notified of a failure."""
-
     def __init__(self) -> None:
         self._notices: dict[tuple[str, str, str], Notice] = {}
 
@@ -99,10 +95,7 @@ class CalledHere(FunctionCalls):
     """Functions of operators, called without threads, which virtual time would overtake."""
 
     async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
-        verdicts: list[Verdict] = []
-        while (asked := next_question(conversation, verdicts, rules, now)) is not None:
-            verdicts.append(call_now(asked))
-        return Evaluated(key=effect.key, verdicts=tuple(verdicts))
+        return evaluated(conversation, effect, rules, now)
 
 
 class World:
@@ -195,13 +188,11 @@ class World:
         return ()
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        """A tool works for a while and is counted."""
         self.calls[context.idempotency_key] += 1
         await asyncio.sleep(self.work)
         return ToolResult(ok=True, content=f"{name} done", touched=("f",) if name in ("write_file", "send") else ())
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """A relay takes an event, once with one content."""
         await asyncio.sleep(0.001)
         self.must(self.published.setdefault(event.id, event) == event, "one id was published with two contents")
         self.order.append(event.content)
@@ -210,7 +201,7 @@ class World:
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """An event whose id follows from everything in it."""
-        whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text))
+        whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text, sorted(draft.reply_to.items())))
         event_id = EventId(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest())
         return (
             UnsignedEvent(
@@ -253,7 +244,8 @@ class World:
     async def daemon(self, *, kill: bool = False) -> AsyncIterator["Daemon"]:
         """A daemon on this world; `kill` ends it as SIGKILL would: nothing is flushed."""
         spawn = TaskFactory()
-        prompter = _Prompter(self)
+        prompter: Any = SimpleNamespace(work=lambda c, run: self.prompt(c, run), route=lambda c: self.route(c))
+        observer: Any = SimpleNamespace(on_records=lambda c, records: self.observed_records(c.id, records))
         outbox = Outbox(self)
         daily = self.daily = DailyLimits(
             self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked)
@@ -279,7 +271,7 @@ class World:
             prompter=prompter,
             clock=self.clock,
             rules=lambda: self.rules,
-            observers=(daily, _Observer(self)),
+            observers=(daily, observer),
             spawn=spawn,
         )
         coordinator = ConversationCoordinator(around)
@@ -310,25 +302,6 @@ class World:
             assert not self.wrongs, self.wrongs[0]
 
 
-class _Prompter:
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def work(self, conversation: Conversation, run: Run) -> Prompt:
-        return self.world.prompt(conversation, run)
-
-    def route(self, conversation: Conversation) -> ModelRequest:
-        return self.world.route(conversation)
-
-
-class _Observer:
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
-        self.world.observed_records(conversation.id, records)
-
-
 def worker(request: ModelRequest) -> ModelStep:
     steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
     if request.phase == "execute" and not steps:
@@ -343,9 +316,8 @@ def worker(request: ModelRequest) -> ModelStep:
 async def converse(world: World, *texts: str) -> None:
     """One life of a daemon in which a user writes these; after the last the cycle ends."""
     async with world.daemon() as daemon:
-        for text in texts:
-            daemon.write(text)
-            await daemon.until("ended" if text == texts[-1] else "waiting")
+        await daemon.write_in_turn(*texts)
+        await daemon.until("ended")
 
 
 @dataclasses.dataclass
@@ -372,7 +344,6 @@ class Daemon:
         tagged: tuple[PublicKey, ...] = (),
         starts: bool = True,
     ) -> str:
-        """A user writes; returns what the door sent."""
         self.world.ids += 1
         event = EventId(event_id or f"{self.world.ids:064x}")
         message = InboundMessage(
@@ -388,11 +359,19 @@ class Daemon:
             mentions=mentions,
             tagged=tagged,
             address=address or {"form": "notes"},
+            origin={"form": "notes", "id": event, "author": author},
         )
         verdict = self.runtime.inbox.receive(message)
         if verdict == "admitted":
             self.sent.setdefault(conversation, set()).add(event)
         return verdict
+
+    async def write_in_turn(self, *texts: str) -> None:
+        """A user writes the first, and each of the others once the conversation waits."""
+        for text in texts:
+            if text != texts[0]:
+                await self.until("waiting")
+            self.write(text)
 
     def state(self, conversation: str = ID) -> Conversation:
         """The durable state, folded again from the journal whenever that has grown; only to be read."""

@@ -71,7 +71,6 @@ TOOLS = {
 
 
 def agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: Iterable[str] = TOOLS) -> Agent:
-    """A member of the roster with a key of its own."""
     return Agent(
         slug=Slug(slug),
         name=slug.title(),
@@ -119,6 +118,14 @@ def _shown(conversation: Conversation, run: Run) -> Prompt:
     """A prompt that shows where its agent is."""
     agent_state = conversation.agent_states[run.state_key]
     return Prompt(system=f"You are an agent. You know {json.dumps(agent_state.values)}.", entries=())
+
+
+def evaluated(conversation: Conversation, effect: Evaluate, policy: Policy, now: Millis) -> Evaluated:
+    """What the functions answer that a decision depends on, called here and now."""
+    verdicts: list[Verdict] = []
+    while (asked := next_question(conversation, verdicts, policy, now)) is not None:
+        verdicts.append(call_now(asked))
+    return Evaluated(key=effect.key, verdicts=tuple(verdicts))
 
 
 RouterModel = Callable[[dict[str, Any]], Any]
@@ -277,10 +284,7 @@ class Scenario:
                 self.now = max(self.now, effect.due)
                 return TimerFired(key=effect.key)
             case Evaluate():
-                verdicts: list[Verdict] = []
-                while (asked := next_question(self.conversation, verdicts, self.rules, self.now)) is not None:
-                    verdicts.append(call_now(asked))
-                return Evaluated(key=effect.key, verdicts=tuple(verdicts))
+                return evaluated(self.conversation, effect, self.rules, self.now)
             case NodeRun():
                 raise AssertionError("a scenario with a mission answers for its nodes")
 
@@ -329,7 +333,6 @@ class Scenario:
         return [record.to for record in self.records(r.PhaseTransition)]
 
     def refold(self) -> Conversation:
-        """The state as the journal alone gives it."""
         return fold(ID, [record for decision in self.journal for record in decision])
 
 
@@ -489,7 +492,6 @@ def refusals(scenario: Scenario) -> list[str]:
 
 
 def remove_agent(scenario: Scenario, slug: str) -> None:
-    """The operator takes an agent out of the roster."""
     roster = {name: member for name, member in scenario.rules.roster.items() if name != slug}
     scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
 

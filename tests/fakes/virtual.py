@@ -28,8 +28,6 @@ class _Jump(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop on virtual time."""
-
     def __init__(self) -> None:
         selector = _Jump()
         selector.loop = self
@@ -41,8 +39,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """A clock of a virtual loop, with an epoch."""
-
     def __init__(self, epoch: int = 1_700_000_000_000) -> None:
         self.epoch = epoch
 

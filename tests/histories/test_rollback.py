@@ -1,22 +1,27 @@
 """Rollback, fork and export where agents are in phases and call each other."""
 
+from dataclasses import replace
+
 import pytest
 
+from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.rollback import state_at
 from tenex.core.effects import Publish
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.records.base import Record
 from tenex.core.signals import RollBack
+from tenex.core.state.agent import Scope
 from tenex.core.state.rollback import ConversationForked, of_fork
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.archive import packed, unpacked
 from tenex.store.format import CONVERSATION
-from tests.fakes.scenario import WAITS, Router, Scenario, check_invariants, plain_model, route
+from tests.fakes.agent_phases import program, with_program
+from tests.fakes.scenario import WAITS, Router, Scenario, check_invariants, plain_model, route, rules
+from tests.fakes.subagents import link, with_subagents
 
-from .agency_scenes import household
 from .record import ROOT, whole
 
 NAMES = ("own-phases", "colleagues", "output-states")
@@ -28,6 +33,36 @@ NOW = Millis(3_000_000)
 def reported(request: pytest.FixtureRequest) -> tuple[ConversationId, list[Record]]:
     """A history that was recorded once."""
     return whole(ROOT / request.param)
+
+
+def household() -> Policy:
+    """The rules of the sub-agents in them."""
+    own = program(
+        (("asking", "building", lambda me: me.n), ("building", "asking", lambda me: me.n > 1)),
+        defaults={"n": 0},
+        schema={"n": {"type": "integer"}},
+        scopes={},
+    )
+    later = Scope(phases=frozenset({"building"}))
+    links = {
+        "to_helper": link("helper"),
+        "to_security": link("security", is_shared=True),
+        "to_planner": link("planner", scope=later, is_shared=True),
+    }
+    known = with_subagents(rules(), helper=["planner", "executor"])
+    planner = replace(known.roster[Slug("planner")], program=own)
+    known = replace(known, roster={**known.roster, planner.slug: planner})
+    return with_program(replace(own, links=links), known)
+
+
+def back_at(name: ConversationId, records: list[Record], at: int) -> tuple[Scenario, Conversation]:
+    """The conversation when it has gone back to a record, and where it was then."""
+    then = state_at(name, records, at)
+    scenario = Scenario(Router(WAITS), plain_model, config=household())
+    scenario.journal, scenario.now = [(record,) for record in records], Millis(records[-1].at + 1)
+    scenario.conversation, scenario.count = scenario.refold(), 100
+    scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
+    return scenario, then
 
 
 def again(state: Conversation) -> Conversation:
@@ -49,21 +84,15 @@ def test_from_every_record_one_can_go_back_and_branch_off(
 ) -> None:
     name, records = reported
     for at in range(1, records[-1].seq, step):
-        then = state_at(name, records, at)
+        scenario, then = back_at(name, records, at)
         assert again(then) == then, "a checkpoint in the middle of it holds all of it"
         assert pending(again(then)) == pending(then), "also what is in flight"
-        scenario = Scenario(Router(WAITS), plain_model, config=household())
-        scenario.journal, scenario.now = [(record,) for record in records], Millis(records[-1].at + 1)
-        scenario.conversation = scenario.refold()
-        scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
         check_rest(scenario.conversation)
         roster = {known: one for known, one in then.agent_states.items() if known not in then.runs}
         assert scenario.conversation.agent_states == roster, "agents are where they were then"
         forked = of_fork(then, NOW, id=ConversationId("e" * 64), address={}, title="other")
-        fork = fold(
-            forked.id,
-            [ConversationForked(seq=1, at=NOW, id=forked.id, origin=name, at_seq=at, title="other", state=forked)],
-        )
+        begins = ConversationForked(seq=1, at=NOW, id=forked.id, origin=name, at_seq=at, title="other", state=forked)
+        fork = fold(forked.id, [begins])
         check_rest(fork)
         assert fork.agent_states == roster
 
@@ -71,18 +100,9 @@ def test_from_every_record_one_can_go_back_and_branch_off(
 def test_what_was_gone_back_to_is_gone_on_from(reported: tuple[ConversationId, list[Record]]) -> None:
     name, records = reported
     for at in range(6, records[-1].seq, 31):
-        then = state_at(name, records, at)
-        scenario = Scenario(Router(WAITS), plain_model, config=household())
-        scenario.journal, scenario.now, scenario.count = (
-            [(record,) for record in records],
-            Millis(records[-1].at + 1),
-            100,
-        )
-        scenario.conversation = scenario.refold()
-        scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
-        scenario.router = Router(
-            route("execute" if scenario.conversation.phase is Phase.CHAT else None, "executor"), WAITS
-        )
+        scenario, _ = back_at(name, records, at)
+        phase = "execute" if scenario.conversation.phase is Phase.CHAT else None
+        scenario.router = Router(route(phase, "executor"), WAITS)
         scenario.converse("and now?")
         assert scenario.conversation.status == "waiting"
         check_invariants(scenario)

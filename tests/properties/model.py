@@ -62,7 +62,6 @@ class Model:
             self._ask()
 
     def asked_person(self, agent: str) -> None:
-        """An agent waits for an answer."""
         self.parked.add(agent)
 
     def called(self, caller: str, agent: str) -> None:
@@ -100,7 +99,6 @@ class Model:
         return self.phase != "reflection"  # a way to chat from there begins another cycle: END is better
 
     def decided(self, phase: str, agents: list[str]) -> None:
-        """The router's permitted decision."""
         self.is_asking = False
         if agents == ["USER"]:
             self.status = "waiting"

@@ -235,7 +235,6 @@ class ConversationMachine(RuleBasedStateMachine):
         replies=st.booleans(),
     )
     def somebody_writes(self, text: str, role: Role, addressed: list[str], replies: bool) -> None:
-        """A message, a reply to a question, words for an agent."""
         asked = next(iter(self.scenario.conversation.asks), None) if replies else None
         self.scenario.user_writes(text, role=role, addressed=tuple(addressed), reply_to=asked)
 
@@ -258,7 +257,6 @@ class ConversationMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ready(Route))
     @rule(answer=_decisions | _garbage, usage=_usages)
     def the_router_answers(self, answer: Any, usage: Usage) -> None:
-        """Anything at all."""
         (effect,) = self.ready(Route)
         text = answer if isinstance(answer, str) else json.dumps(answer)
         self.ends(effect, RouteAnswered(key=effect.key, step=ModelStep(text=text, usage=usage)))
@@ -266,7 +264,6 @@ class ConversationMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ready(ModelCall))
     @rule(which=st.integers(0, 9), step=_steps)
     def an_agent_answers(self, which: int, step: ModelStep) -> None:
-        """With any calls, in any order."""
         calls = self.ready(ModelCall)
         effect = calls[which % len(calls)]
         self.ends(effect, ModelAnswered(key=effect.key, step=step))
@@ -286,7 +283,6 @@ class ConversationMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ready((ModelCall, Route)))
     @rule(which=st.integers(0, 9), retryable=st.booleans(), after=st.none() | st.integers(0, 10**6))
     def a_model_fails(self, which: int, retryable: bool, after: int | None) -> None:
-        """For now, or for good."""
         calls = self.ready((ModelCall, Route))
         effect = calls[which % len(calls)]
         failed = ModelFailed(key=effect.key, message="no", retryable=retryable, retry_after=after)
@@ -309,14 +305,12 @@ class ConversationMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ready(Publish))
     @rule(accepted=st.booleans())
     def relays_answer(self, accepted: bool) -> None:
-        """For all that is in the outbox."""
         for effect in self.ready(Publish):
             self.ends(effect, Published(key=effect.key, outcome=PublishOutcome(accepted=accepted)))
 
     @precondition(lambda self: self.ready(Timer))
     @rule(which=st.integers(0, 9))
     def a_timer_fires(self, which: int) -> None:
-        """Whatever it is for."""
         timers = self.ready(Timer)
         effect = timers[which % len(timers)]
         assert isinstance(effect, Timer)
@@ -341,14 +335,12 @@ class ConversationMachine(RuleBasedStateMachine):
                 self.the_roster_changes(SLUGS[1 + which % 4], present=data.draw(st.booleans()))
 
     def the_process_dies(self) -> None:
-        """And starts again, with nothing but the journal."""
         calls = [effect for effect in self.ready(ToolCall) if isinstance(effect, ToolCall)]
         once = {call.key for call in calls if TOOLS[call.request.tool].replay == "once"}
         self.scenario.crash()
         assert not once & set(self.scenario.running), "what may run only once is not run again"
 
     def the_roster_changes(self, slug: str, *, present: bool) -> None:
-        """The operator takes an agent away, or brings it back."""
         whole = sub_agents().roster
         kept = {name: member for name, member in self.scenario.rules.roster.items() if name != slug}
         roster = {**kept, Slug(slug): whole[Slug(slug)]} if present else kept
@@ -418,7 +410,6 @@ class ConversationMachine(RuleBasedStateMachine):
                 assert not left - waived
 
     def before(self, seq: int) -> Any:
-        """The state before that record."""
         records = [record for decision in self.scenario.journal for record in decision if record.seq < seq]
         return fold(self.scenario.conversation.id, records)
 
@@ -457,7 +448,6 @@ class SingleAgentMachine(ConversationMachine):
 
     @invariant()
     def no_router_is_asked(self) -> None:
-        """Neither is a phase entered nor a gate opened."""
         assert not self.ready(Route)
         assert not self.scenario.conversation.unmet_gates
 

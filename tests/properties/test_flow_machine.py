@@ -75,14 +75,12 @@ class PatientWorld(World):
         """How often a word cannot be sealed from now on."""
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
-        """As ever, but for a fault of ours."""
         if self.faults:
             self.faults -= 1
             raise ZeroDivisionError
         return super().seal(draft)
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Wait for the answer a rule gives."""
         who = "router" if request.purpose == "route" else request.agent
         if who in self.refusing:
             raise ModelRefused("filtered")
@@ -98,8 +96,6 @@ class PatientWorld(World):
 
 
 class FlowMachine(RuleBasedStateMachine):
-    """One conversation in one daemon after another."""
-
     def __init__(self) -> None:
         super().__init__()
         self.loop = VirtualLoop()
@@ -255,7 +251,6 @@ class FlowMachine(RuleBasedStateMachine):
                 self.world.faults = min(times, 2)  # a third in a row, and what was received is given up
 
     def the_process_ends_and_starts_again(self, away: float, *, kill: bool) -> None:
-        """Killed, or stopped in order."""
         self._end()
         self.loop.run_until_complete(asyncio.sleep(away))
         self._begin(kill=kill)
@@ -305,7 +300,6 @@ class FlowMachine(RuleBasedStateMachine):
         return [rec for decision in self.world.books.get(ConversationId(ID), []) for rec in decision]
 
     def teardown(self) -> None:
-        """Release the loop."""
         if self.life is not None:
             self._end()
         self.loop.close()

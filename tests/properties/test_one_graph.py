@@ -70,7 +70,6 @@ def by_rules(case: Case) -> list[str]:
 
 
 def equals(value: int, values: dict[str, int]) -> bool:
-    """Whether the variable has the value."""
     return values["v"] == value
 
 

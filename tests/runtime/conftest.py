@@ -9,7 +9,6 @@ from structlog.dev import ConsoleRenderer, plain_traceback
 
 @pytest.fixture(autouse=True)
 def plain_logs() -> Iterator[None]:
-    """Plain tracebacks."""
     *before, _ = structlog.get_config()["processors"]
     structlog.configure(processors=[*before, ConsoleRenderer(colors=False, exception_formatter=plain_traceback)])
     yield

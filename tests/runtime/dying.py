@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep, Note
@@ -20,6 +21,7 @@ from tests.fakes.runtime import Daemon, MemoryJournal, World
 from tests.fakes.scenario import ID, reply, seven_phases
 
 Moment = Literal["before intent", "after intent", "after effect", "before result", "after result"]
+MOMENTS: tuple[Moment, ...] = get_args(Moment)
 """Before: it is about to be written. After effect: it has been done, and its task has not yet reported it."""
 
 TALK = ("hello", "think", "plan")
@@ -38,6 +40,44 @@ class Subject:
     effect: str
     """As `DyingWorld.effects` names it."""
     result: Finds
+
+
+# ---- what is found ----
+
+
+def of(kind: type[Record], phase: str = "") -> Finds:
+    """A kind of record that leaves the conversation in a phase."""
+    return lambda record, state: isinstance(record, kind) and phase in ("", state.phase)
+
+
+def begins(agent: str, under: str = "") -> Finds:
+    return lambda record, state: (
+        isinstance(record, r.RunStarted) and record.agent == agent and under in record.run and state.phase == "execute"
+    )
+
+
+def steps(agent: str, number: int = 0) -> Finds:
+    """A step of an agent in execute has been answered: any, or the one with that number."""
+    return lambda record, state: (
+        isinstance(record, r.ModelResponded)
+        and record.run.endswith(f".{agent}")
+        and state.phase == "execute"
+        and number in (0, state.runs[record.run].steps)
+    )
+
+
+def permitted(tool: str, by: str = "") -> Finds:
+    return lambda record, _: isinstance(record, r.ToolCallStarted) and record.tool == tool and record.run.endswith(by)
+
+
+def returned(tool: str, by: str = "") -> Finds:
+    return lambda record, _: isinstance(record, r.ToolCallCompleted) and record.tool == tool and record.run.endswith(by)
+
+
+REPEATED: dict[Moment, int] = dict(zip(MOMENTS, (1, 1, 2, 2, 1), strict=True))
+"""How often the effect is seen outside in the end, of work that may be repeated."""
+ONCE: dict[Moment, int] = dict(zip(MOMENTS, (1, 0, 1, 1, 1), strict=True))
+"""Of work that may not: what has been begun and may have happened is not begun again."""
 
 
 class DyingWorld(World):
@@ -87,13 +127,11 @@ class DyingWorld(World):
     # ---- ports ----
 
     async def open(self, conversation: ConversationId) -> tuple[MemoryJournal, list[Record]]:
-        """Open a journal that may be the last thing the process touches."""
         await self._live()
         _, records = await super().open(conversation)
         return _Journal(self.books[conversation], self), records
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """A model takes a while; security takes longer."""
         await self._live()
         if request.agent == "security":
             await asyncio.sleep(0.5)
@@ -150,6 +188,11 @@ class DyingWorld(World):
         self.died = asyncio.Event()
         return has_died
 
+    async def die(self) -> list[Record]:
+        """One life to its death; returns what is durable then."""
+        assert await self.live(), "it never came to that moment"
+        return self.records()
+
 
 class _Journal(MemoryJournal):
     """A journal that may be the last thing a process touches."""
@@ -159,7 +202,6 @@ class _Journal(MemoryJournal):
         self._dying = world
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
-        """Keep decisions, unless it dies before; or keep them and die."""
         await self._dying._live()
         is_last = self._dying.is_now(decisions, "after")
         if self._dying.is_now(decisions, "before"):

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -13,22 +12,46 @@ from tenex.core.config import Policy, Replay, ToolRule
 from tenex.core.conversation import fold
 from tenex.core.decide.runs import UNKNOWN
 from tenex.core.ids import Slug
-from tenex.core.messages import ModelRequest, ModelStep
+from tenex.core.messages import ModelRequest, ModelStep, ToolSpec
 from tenex.core.pending import pending
 from tenex.core.phases import Access
-from tenex.core.records import Record
+from tenex.output_states import AgentOutput, Python, Thinking, ToolCallState
+from tenex.output_states.history import step_of
+from tenex.output_states.model import read
 from tests.fakes.agent_phases import program
 from tests.fakes.scenario import ID, reply, rules
 from tests.fakes.subagents import calls_to, link
 from tests.fakes.virtual import virtual_time
-from tests.histories.agency_scenes import by_states, fenced
 
-from .dying import DyingWorld, Finds, Moment, Subject, work
-from .test_crashes import ONCE, REPEATED
+from .dying import (
+    MOMENTS,
+    ONCE,
+    REPEATED,
+    DyingWorld,
+    Finds,
+    Moment,
+    Subject,
+    begins,
+    permitted,
+    returned,
+    steps,
+    work,
+)
 
 EDGES = (("asking", "building", lambda me: me.n), ("building", "built", lambda me: me.n > 1))
 OWN: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
 BUILT = "built by states"
+
+
+def counts_itself() -> ModelStep:
+    """An answer by output states: a private thought, and a program to run."""
+    tools = [ToolSpec(name=name, description="", parameters={"type": "object"}) for name in ("read_file", "python")]
+    held = AgentOutput([Thinking], [ToolCallState, Python], 0, 3).format_for(tools)
+    assert held is not None
+    thought = "I have asked all who know, and now I count it myself."
+    segments, wrong = read(held, f"```thinking\n{thought}\n```\n```python\nprint(6 * 7)\n```\n", "none")
+    assert not wrong, wrong
+    return step_of(reply(""), held, segments)
 
 
 def household() -> Policy:
@@ -54,10 +77,7 @@ def models(request: ModelRequest) -> ModelStep:
     if request.phase != "execute" or request.agent == "security":
         return work(request)
     if request.agent == "executor" and steps == 2:
-        return by_states(
-            fenced("thinking", "I have asked all who know, and now I count it myself.")
-            + fenced("python", "print(6 * 7)")
-        )
+        return counts_itself()
     if request.agent == "executor" and steps == 3:
         return reply(BUILT)
     called = {"executor": "helper", "helper": "planner"}.get(request.agent)
@@ -82,35 +102,12 @@ def moves(agent: str, to_: str, under: str = "") -> Finds:
     )
 
 
-def begins(agent: str, under: str = "/") -> Finds:
-    return lambda rec, state: (
-        isinstance(rec, r.RunStarted) and rec.agent == agent and under in rec.run and state.phase == "execute"
-    )
-
-
-def returns(tool: str, by: str = "") -> Finds:
-    return lambda rec, _: isinstance(rec, r.ToolCallCompleted) and rec.tool == tool and rec.run.endswith(by)
-
-
-def steps(agent: str, number: int) -> Finds:
-    return lambda rec, state: (
-        isinstance(rec, r.ModelResponded)
-        and rec.run.endswith(f".{agent}")
-        and state.phase == "execute"
-        and state.runs[rec.run].steps == number
-    )
-
-
-def permitted(tool: str, by: str = "") -> Finds:
-    return lambda rec, _: isinstance(rec, r.ToolCallStarted) and rec.tool == tool and rec.run.endswith(by)
-
-
 SUBJECTS = (
     Subject(
         name="state",
-        intent=begins("helper"),
+        intent=begins("helper", "/"),
         effect="helper in execute, step 0",
-        result=returns("set_state", ".helper"),
+        result=returned("set_state", ".helper"),
     ),
     Subject(
         name="move",
@@ -120,25 +117,28 @@ SUBJECTS = (
     ),
     Subject(name="link", intent=steps("executor", 1), effect="helper in execute, step 0", result=steps("helper", 1)),
     Subject(
-        name="nested link", intent=begins("planner"), effect="planner in execute, step 0", result=steps("planner", 1)
+        name="nested link",
+        intent=begins("planner", "/"),
+        effect="planner in execute, step 0",
+        result=steps("planner", 1),
     ),
     Subject(
         name="nested tool",
         intent=permitted("write_file", ".planner"),
         effect="write_file by planner in execute",
-        result=returns("write_file", ".planner"),
+        result=returned("write_file", ".planner"),
     ),
     Subject(
         name="nested end",
         intent=moves("planner", "built"),
         effect="planner in execute, step 2",
-        result=returns("to_planner"),
+        result=returned("to_planner"),
     ),
     Subject(
-        name="end", intent=moves("helper", "built"), effect="helper in execute, step 2", result=returns("to_helper")
+        name="end", intent=moves("helper", "built"), effect="helper in execute, step 2", result=returned("to_helper")
     ),
     Subject(
-        name="program", intent=permitted("python"), effect="python by executor in execute", result=returns("python")
+        name="program", intent=permitted("python"), effect="python by executor in execute", result=returned("python")
     ),
     Subject(
         name="states",
@@ -159,31 +159,22 @@ def seen(subject: Subject, moment: Moment) -> int:
     return (REPEATED if subject.name == "states" else ANSWERED)[moment]
 
 
-@pytest.mark.parametrize(
-    ("subject", "moment"),
-    [pytest.param(one, moment, id=f"{one.name}-{moment}") for one, moment in product(SUBJECTS, get_args(Moment))],
-)
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 @virtual_time
 async def test_after_a_crash_agents_are_in_the_right_phase_and_each_step_is_taken_once(
     subject: Subject, moment: Moment, tmp_path: Path
 ) -> None:
     world = Household(tmp_path, subject, moment)
-    survived: list[Record] = []
-
-    assert await world.live(), "it never came to that moment"
-    survived.extend(world.records())
+    survived = await world.die()
     assert not await world.live()
     records = world.records()
     assert records[: len(survived)] == survived
     state = fold(ID, records)
     assert (state.status, pending(state)) == ("ended", {})
     moved = [(rec.agent, rec.source, rec.target) for rec in records if isinstance(rec, r.AgentPhaseChanged)]
-    way = [
-        (agent, *pair)
-        for agent in ("executor", "helper", "planner")
-        for pair in (("asking", "building"), ("building", "built"))
-    ]
-    assert Counter(moved) == Counter(way)
+    way = {("asking", "building"), ("building", "built")}
+    assert Counter(moved) == Counter((agent, *pair) for agent in ("executor", "helper", "planner") for pair in way)
     assert {name: one.phase for name, one in state.agent_states.items()} == dict.fromkeys(state.agent_states, "built")
     assert {*map(str, state.agent_states)} >= {"executor", "planner"}
     assert not any("/" in name for name in state.agent_states), "an ended sub-agent has no state"
@@ -196,6 +187,4 @@ async def test_after_a_crash_agents_are_in_the_right_phase_and_each_step_is_take
     unknown = (subject.name, moment) in {*cut_off, ("states", "after result")}  # where it was already permitted
     assert (python.content == UNKNOWN) == unknown
     assert world.effects.count(subject.effect) == seen(subject, moment)
-    assert (
-        max(Counter(rec.text for rec in records if isinstance(rec, r.MessageSent) and rec.text == BUILT).values()) == 1
-    )
+    assert [rec.text for rec in records if isinstance(rec, r.MessageSent)].count(BUILT) == 1

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,21 +42,14 @@ def durations(value: Any) -> list[int]:
     return [*own, *(ms for item in value.values() for ms in durations(item))]
 
 
-def stage(**models: Callable[..., Any]) -> World:
-    return World(models.get("router", seven_phases), models.get("worker", worker))
-
-
 @STEPS
 @pytest.mark.parametrize("moment", [0.01, 0.06, 0.12, 0.3])
 @virtual_time
 async def test_a_turn_under_way_ends_as_if_the_clock_had_not_been_set(by: int, moment: float) -> None:
-    world = stage()
+    world = World(seven_phases, worker)
 
     async with world.daemon() as daemon:
-        for text in ("hello", "think"):
-            daemon.write(text)
-            await daemon.until("waiting")
-        daemon.write("plan")
+        await daemon.write_in_turn("hello", "think", "plan")
         await asyncio.sleep(moment)
         world.clock.epoch += by
         await daemon.until("ended")
@@ -70,15 +62,11 @@ async def test_a_turn_under_way_ends_as_if_the_clock_had_not_been_set(by: int, m
 @STEPS
 @virtual_time
 async def test_a_tool_that_hangs_is_warned_of_and_ended_when_its_time_has_passed(by: int) -> None:
-    world = stage()
+    world = World(seven_phases, worker)
     world.work = 10.0**6
-    ended = 0.0
 
     async with world.daemon() as daemon:
-        for text in ("hello", "think", "plan"):
-            daemon.write(text)
-            if text != "plan":
-                await daemon.until("waiting")
+        await daemon.write_in_turn("hello", "think", "plan")
         while not world.calls:
             await asyncio.sleep(0.1)
         began = asyncio.get_running_loop().time()
@@ -102,7 +90,7 @@ async def test_a_held_model_is_tried_again_when_its_time_has_passed(by: int) -> 
         tries.append(asyncio.get_running_loop().time())
         return ModelUnavailable("connection refused") if len(tries) < 6 else seven_phases(question)
 
-    world = stage(router=router)
+    world = World(router, worker)
 
     async with world.daemon() as daemon:
         daemon.write("hello")
@@ -123,7 +111,7 @@ async def test_a_parked_run_has_its_time_left_when_the_answer_comes(by: int, *, 
             return reply("", ("ask", {"question": "Which colour?"}))
         return worker(request)
 
-    world = stage(worker=asks, router=lambda q: route(None, "USER" if q["turns"] else "executor"))
+    world = World(lambda q: route(None, "USER" if q["turns"] else "executor"), asks)
 
     async with world.daemon() as daemon:
         daemon.write("hello")
@@ -149,7 +137,7 @@ async def test_a_parked_run_has_its_time_left_when_the_answer_comes(by: int, *, 
 @STEPS
 @virtual_time
 async def test_a_clock_set_between_two_lives_costs_no_deadline_and_no_retry(by: int) -> None:
-    world = stage(router=lambda question: ModelUnavailable("connection refused"))
+    world = World(lambda question: ModelUnavailable("connection refused"), worker)
 
     async with world.daemon(kill=True) as daemon:
         daemon.write("hello")
@@ -166,7 +154,7 @@ async def test_a_clock_set_between_two_lives_costs_no_deadline_and_no_retry(by: 
 @STEPS
 @virtual_time
 async def test_messages_are_dated_in_their_order_and_never_far_ahead(by: int) -> None:
-    world = stage()
+    world = World(seven_phases, worker)
     stamps: list[tuple[int, int]] = []
     seal = world.seal
 
@@ -193,9 +181,9 @@ async def test_messages_are_dated_in_their_order_and_never_far_ahead(by: int) ->
 @STEPS
 @virtual_time
 async def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(by: int) -> None:
-    world = stage()
+    world = World(seven_phases, worker)
     world.relays = lambda draft: ("ws://relay", "ws://away")  # type: ignore[method-assign]
-    publish, expired = world.publish, 0.0
+    publish = world.publish
 
     async def away(event: Any, relay: str) -> Any:
         if relay == "ws://away":
@@ -219,7 +207,7 @@ async def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(
 
 @virtual_time
 async def test_the_view_is_written_after_the_clock_went_back() -> None:
-    world = stage()
+    world = World(seven_phases, worker)
 
     async with world.daemon() as daemon:
         daemon.write("hello")
@@ -238,6 +226,7 @@ async def test_the_view_is_written_after_the_clock_went_back() -> None:
 
 async def test_the_systems_clock_waits_for_time_to_pass_and_not_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, loop = SystemClock(), asyncio.get_running_loop()
+    assert abs(clock.now() - time.time() * 1000) < 60_000
     began = loop.time()
     waiting = asyncio.create_task(clock.sleep_until(Millis(clock.now() + 50)))
     await asyncio.sleep(0)

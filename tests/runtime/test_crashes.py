@@ -1,9 +1,7 @@
 """Crashes: every kind of work, cut off at every moment of its life; what was done outside is counted outside."""
 
 from collections import Counter
-from itertools import product
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -12,47 +10,37 @@ from tenex.core.config import Replay
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.runs import UNKNOWN
 from tenex.core.pending import pending
-from tenex.core.phases import Phase
 from tenex.core.records import Record
 from tenex.core.state.run import CallState
 from tests.fakes.scenario import ID
 from tests.fakes.virtual import virtual_time
 
-from .dying import TALK, DyingWorld, Finds, Moment, Subject
+from .dying import (
+    MOMENTS,
+    ONCE,
+    REPEATED,
+    TALK,
+    DyingWorld,
+    Finds,
+    Moment,
+    Subject,
+    begins,
+    of,
+    permitted,
+    returned,
+    steps,
+)
 
 WAY = ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
 
 
 def asked_in(phase: str) -> Finds:
-    return lambda record, state: isinstance(record, r.RouteRequested) and state.phase == phase
+    return of(r.RouteRequested, phase)
 
 
 def tool(name: str) -> Subject:
-    def permitted(record: Record, _: Conversation) -> bool:
-        return isinstance(record, r.ToolCallStarted) and record.tool == name
-
-    def returned(record: Record, _: Conversation) -> bool:
-        return isinstance(record, r.ToolCallCompleted) and record.tool == name
-
-    return Subject(name=name, intent=permitted, effect=f"{name} by executor in execute", result=returned)
-
-
-def begins(agent: str) -> Finds:
-    return lambda record, state: (
-        isinstance(record, r.RunStarted) and record.agent == agent and state.runs[record.run].phase is Phase.EXECUTE
-    )
-
-
-def steps(agent: str) -> Finds:
-    """An agent's step in execute has been answered."""
-    return lambda record, state: (
-        isinstance(record, r.ModelResponded) and record.run.endswith(f".{agent}") and state.phase is Phase.EXECUTE
-    )
-
-
-def of(kind: type[Record], phase: str = "") -> Finds:
-    """A kind of record that leaves the conversation in a phase."""
-    return lambda record, state: isinstance(record, kind) and phase in ("", state.phase)
+    effect = f"{name} by executor in execute"
+    return Subject(name=name, intent=permitted(name), effect=effect, result=returned(name))
 
 
 def announced(record: Record, state: Conversation) -> bool:
@@ -68,12 +56,7 @@ def delivered(record: Record, state: Conversation) -> bool:
 SPOKEN = "executor has done execute"
 
 SUBJECTS = [
-    Subject(
-        name="router",
-        intent=asked_in("chat"),
-        effect="first route",
-        result=lambda record, _: isinstance(record, r.Routed),
-    ),
+    Subject(name="router", intent=asked_in("chat"), effect="first route", result=of(r.Routed)),
     Subject(name="model", intent=begins("executor"), effect="executor in execute, step 0", result=steps("executor")),
     *map(tool, ("read_file", "write_file", "send")),
     Subject(
@@ -86,55 +69,31 @@ SUBJECTS = [
         name="transition",
         intent=asked_in("plan"),
         effect="route in plan",
-        result=lambda record, _: isinstance(record, r.PhaseTransition) and record.to is Phase.EXECUTE,
+        result=of(r.PhaseTransition, "execute"),
     ),
     Subject(name="end", intent=asked_in("reflection"), effect="route in reflection", result=of(r.Ended)),
     Subject(name="publish", intent=announced, effect=f"publish {SPOKEN}", result=delivered),
 ]
 
-REPEATED: dict[Moment, int] = {
-    "before intent": 1,
-    "after intent": 1,
-    "after effect": 2,
-    "before result": 2,
-    "after result": 1,
-}
-"""How often the effect is seen outside in the end, of work that may be repeated."""
-ONCE: dict[Moment, int] = {
-    "before intent": 1,
-    "after intent": 0,
-    "after effect": 1,
-    "before result": 1,
-    "after result": 1,
-}
-"""Of work that may not: what has been begun and may have happened is not begun again."""
+
+def seen(subject: Subject, moment: Moment) -> int:
+    return (ONCE if subject.name == "send" else REPEATED)[moment]
 
 
-@pytest.mark.parametrize(
-    ("subject", "moment"),
-    [
-        pytest.param(subject, moment, id=f"{subject.name}-{moment}")
-        for subject, moment in product(SUBJECTS, get_args(Moment))
-    ],
-)
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 @virtual_time
 async def test_whatever_is_cut_off_wherever_the_conversation_arrives(
     subject: Subject, moment: Moment, tmp_path: Path
 ) -> None:
     world = DyingWorld(tmp_path, subject, moment)
-    survived: list[Record] = []
-
-    assert await world.live(), "it never came to that moment"
-    survived.extend(world.records())
+    survived = await world.die()
     assert not await world.live()
     check(world, survived)
-    expected = (ONCE if subject.name == "send" else REPEATED)[moment]
-    assert world.effects.count(subject.effect) == expected
+    assert world.effects.count(subject.effect) == seen(subject, moment)
 
 
-RECOVERY = Subject(
-    name="recovery", intent=lambda *_: False, effect="", result=lambda record, _: isinstance(record, r.ProcessRestarted)
-)
+RECOVERY = Subject(name="recovery", intent=lambda *_: False, effect="", result=of(r.ProcessRestarted))
 
 
 @pytest.mark.parametrize("moment", ["before result", "after result"])
@@ -142,18 +101,13 @@ RECOVERY = Subject(
 @virtual_time
 async def test_a_crash_within_the_recovery_is_one_more_crash(subject: Subject, moment: Moment, tmp_path: Path) -> None:
     world = DyingWorld(tmp_path, subject, "after effect")
-    survived: list[Record] = []
-
-    assert await world.live()
-    survived.extend(world.records())
+    survived = await world.die()
     world.subject, world.moment = RECOVERY, moment
-    assert await world.live(), "it never came to that moment"
-    again = world.records()
+    again = await world.die()
     assert not await world.live()
     assert world.records()[: len(again)] == again
     check(world, survived, lives=3)
-    expected = (ONCE if subject.name == "send" else REPEATED)["after effect"]
-    assert world.effects.count(subject.effect) == expected
+    assert world.effects.count(subject.effect) == seen(subject, "after effect")
 
 
 def check(world: DyingWorld, survived: list[Record], lives: int = 2) -> None:

@@ -9,7 +9,7 @@ from tenex.core.config import Limits, PeerGroup, Role
 from tenex.core.costs import DAY as DAY_MS
 from tenex.core.costs import cost_of
 from tenex.core.ids import ConversationId, EventId, PublicKey
-from tenex.core.messages import ModelRequest, Quote, Usage
+from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
 from tenex.core.signals import InboundMessage, MessageReceived
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ALICE, one_turn, reply, rules
@@ -41,39 +41,38 @@ def name(number: int) -> str:
     return f"{number:064x}"
 
 
-def begin(daemon: Daemon, number: int, author: PublicKey = MEL, role: Role = Role.MEMBER) -> None:
-    """A person begins a conversation; how many messages a minute they may write is not what is tested here."""
-    message = InboundMessage(
-        event_id=EventId(name(number)),
-        author=author,
-        text="do it",
-        created_at=1,
-        starts=True,
-        conversation=ConversationId(name(number)),
-        address={"form": "notes"},
-    )
-    daemon.runtime.coordinator.deliver(message.conversation, MessageReceived(message=message, role=role, name="mel"))
+def begin(daemon: Daemon, *numbers: int, author: PublicKey = MEL, role: Role = Role.MEMBER) -> None:
+    """A person begins conversations; how many messages a minute they may write is not what is tested here."""
+    for number in numbers:
+        message = InboundMessage(
+            event_id=EventId(name(number)),
+            author=author,
+            text="do it",
+            created_at=1,
+            starts=True,
+            conversation=ConversationId(name(number)),
+            address={"form": "notes"},
+        )
+        signal = MessageReceived(message=message, role=role, name="mel")
+        daemon.runtime.coordinator.deliver(message.conversation, signal)
 
 
-def used(world: World, author: PublicKey | None = None) -> list[Usage]:
+def used(world: World, author: PublicKey | None = None) -> Usage:
     """The usage in the journals, of all conversations or of those in which an author wrote."""
 
     def is_meant(name: str) -> bool:
         return author is None or any(one.author == author for one in world.records(r.MessageRecorded, name))
 
-    return [cost_of(record) for name in world.books if is_meant(name) for record in world.records(conversation=name)]
+    records = [record for name in world.books if is_meant(name) for record in world.records(conversation=name)]
+    return sum(map(cost_of, records), NO_USAGE)
 
 
 def tokens(world: World, author: PublicKey | None = None) -> int:
-    return sum(usage.tokens for usage in used(world, author))
+    return used(world, author).tokens
 
 
 def messages_with(world: World, part: str) -> list[str]:
     return [text for text in world.order if part in text]
-
-
-async def rest(seconds: float = 60.0) -> None:
-    await asyncio.sleep(seconds)
 
 
 @virtual_time
@@ -81,9 +80,8 @@ async def test_three_hundred_conversations_begun_at_once_cost_no_more_than_the_l
     there = world(tokens_per_member_day=50_000)
 
     async with there.daemon() as daemon:
-        for number in range(MANY):
-            begin(daemon, number)
-        await rest(1_000)
+        begin(daemon, *range(MANY))
+        await asyncio.sleep(1_000)
         assert 40_000 < tokens(there) <= 50_000
         held = messages_with(there, "Today's limit for a member")
         assert len(held) > 200
@@ -91,27 +89,21 @@ async def test_three_hundred_conversations_begun_at_once_cost_no_more_than_the_l
         assert "2023-11-15 00:00 UTC" in held[0]
         assert all(len(book) for book in there.books.values())
         before = len(there.requests)
-        await rest(1_000)
+        await asyncio.sleep(1_000)
         assert len(there.requests) == before, "what is on hold costs nothing"
-        await rest(NIGHT)
+        await asyncio.sleep(NIGHT)
         assert 80_000 < tokens(there) <= 100_000, "the next day has as much again"
-
-
-def priced(request: ModelRequest) -> Quote:
-    """What a call with a known price may take."""
-    return Quote(least=Usage(cost_usd=0.1), most=Usage(cost_usd=2.0))
 
 
 @virtual_time
 async def test_money_is_limited_like_tokens() -> None:
     there = world(Usage(input_tokens=10, output_tokens=10, cost_usd=0.75), cost_per_member_day_usd=10.0)
-    there.quote = priced
+    there.quote = lambda _: Quote(least=Usage(cost_usd=0.1), most=Usage(cost_usd=2.0))
 
     async with there.daemon() as daemon:
-        for number in range(40):
-            begin(daemon, number)
-        await rest(1_000)
-    assert sum(usage.cost_usd or 0 for usage in used(there)) == 9.75
+        begin(daemon, *range(40))
+        await asyncio.sleep(1_000)
+    assert used(there).cost_usd == 9.75
     assert messages_with(there, "has no room for the next call: $9.75 of $10.00 used.")
 
 
@@ -123,21 +115,18 @@ async def test_one_members_limit_is_not_anothers_and_a_limit_of_everyone_holds_o
     async with there.daemon() as daemon:
         guests = [PublicKey(name(900 + number)) for number in range(10)]
         for number, guest in enumerate(guests, 300):
-            begin(daemon, number, guest, Role.GUEST)
-        await rest(500)
+            begin(daemon, number, author=guest, role=Role.GUEST)
+        await asyncio.sleep(500)
         assert 2_000 <= tokens(there) <= 3_000
         assert messages_with(there, "Today's limit for guests")
-        for number in range(20):
-            begin(daemon, number)
-        for number in range(100, 120):
-            begin(daemon, number, ANN)
-        await rest(500)
+        begin(daemon, *range(20))
+        begin(daemon, *range(100, 120), author=ANN)
+        await asyncio.sleep(500)
         assert len(messages_with(there, "for a member")) > 20
         for author in (MEL, ANN):
             assert 4_000 <= tokens(there, author) <= 5_000
-        for number in range(200, 220):
-            begin(daemon, number, ALICE, Role.OWNER)
-        await rest(500)
+        begin(daemon, *range(200, 220), author=ALICE, role=Role.OWNER)
+        await asyncio.sleep(500)
         assert tokens(there, ALICE) > 5_000
         assert tokens(there) <= 20_000
         assert messages_with(there, "for everyone together")
@@ -149,9 +138,9 @@ async def test_calls_name_their_user_and_priority() -> None:
 
     async with there.daemon() as daemon:
         begin(daemon, 1)
-        begin(daemon, 2, ALICE, Role.OWNER)
-        begin(daemon, 3, PublicKey(name(900)), Role.GUEST)
-        await rest()
+        begin(daemon, 2, author=ALICE, role=Role.OWNER)
+        begin(daemon, 3, author=PublicKey(name(900)), role=Role.GUEST)
+        await asyncio.sleep(60)
     asked = {(request.person, request.priority, request.purpose) for request in there.requests}
     people = [(ALICE, 0), (MEL, 1), (PublicKey(name(900)), 2)]
     assert asked == {(*person, purpose) for person in people for purpose in ("route", "work")}
@@ -165,9 +154,9 @@ async def test_a_call_that_is_stopped_has_cost_what_it_had_cost() -> None:
     async with there.daemon() as daemon:
         for number in range(10):
             begin(daemon, number)
-            await rest(1)
+            await asyncio.sleep(1)
             daemon.write("/stop", conversation=name(number), author=MEL, reply_to=name(number))
-            await rest(1)
+            await asyncio.sleep(1)
     assert 900 <= tokens(there) <= 1_000
     assert sum(isinstance(one, r.ModelCallCancelled) for one in there.observed) == 3
     assert messages_with(there, "Today's limit for a member")
@@ -179,11 +168,10 @@ async def test_a_restart_remembers_what_the_day_has_cost() -> None:
 
     for life in range(4):
         async with there.daemon(kill=True) as daemon:
-            for number in range(5):
-                begin(daemon, 10 * life + number)
-            await rest()
+            begin(daemon, *range(10 * life, 10 * life + 5))
+            await asyncio.sleep(60)
     async with there.daemon() as daemon:
-        await rest()
+        await asyncio.sleep(60)
     assert 4_000 <= tokens(there) <= 6_000, "the first call after a start is not known to be as large as those before"
     for book in there.books.values():
         assert sum(isinstance(record, r.LimitReached) for decision in book for record in decision) <= 1, "reported once"
@@ -194,16 +182,15 @@ async def test_a_higher_limit_lets_the_work_go_on_after_a_reload_and_after_a_res
     there = world(tokens_per_member_day=1_500)
 
     async with there.daemon() as daemon:
-        begin(daemon, 1)
-        begin(daemon, 2)
-        await rest()
+        begin(daemon, 1, 2)
+        await asyncio.sleep(60)
         assert tokens(there) < 1_500
         there.rules = rules(limits=Limits(tokens_per_member_day=2_500))
         daemon.runtime.coordinator.retry_held()
         await daemon.until("waiting", name(1))
         await daemon.until("waiting", name(2))
         begin(daemon, 3)
-        await rest()
+        await asyncio.sleep(60)
         assert daemon.state(name(3)).status == "active"
     there.rules = rules(limits=Limits(tokens_per_member_day=0))
     async with there.daemon() as daemon:
@@ -217,12 +204,12 @@ async def test_continue_is_refused_and_status_names_the_limit() -> None:
 
     async with there.daemon() as daemon:
         begin(daemon, 1)
-        await rest()
+        await asyncio.sleep(60)
         for text in ("/continue", "/retry", "/status"):
             daemon.write(text, conversation=name(1), author=MEL, reply_to=name(1))
-            await rest()
+            await asyncio.sleep(60)
             daemon.write(text, conversation=name(1), author=ALICE, reply_to=name(1))
-            await rest()
+            await asyncio.sleep(60)
         assert daemon.state(name(1)).status == "active"
         daemon.write("/stop", conversation=name(1), author=MEL, reply_to=name(1))
         await daemon.until("waiting", name(1))
@@ -236,23 +223,26 @@ async def test_continue_is_refused_and_status_names_the_limit() -> None:
 @virtual_time
 async def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next_day() -> None:
     there = world(tokens_per_owner_day=2_500)
-    there.worker = lambda request: dataclasses.replace(
-        reply("", ("read_file", {"path": f"{len(request.entries)}"})) if len(request.entries) < 13 else reply("done"),
-        usage=Usage(input_tokens=900, output_tokens=100),
-    )
+
+    def looks(request: ModelRequest) -> ModelStep:
+        count = len(request.entries)
+        step = reply("", ("read_file", {"path": f"{count}"})) if count < 13 else reply("done")
+        return dataclasses.replace(step, usage=Usage(input_tokens=900, output_tokens=100))
+
+    there.worker = looks
 
     async with there.daemon() as daemon:
         daemon.write("look")
-        await rest()
+        await asyncio.sleep(60)
         state = daemon.state()
         (held,) = state.runs.values()
         assert held.retry is not None
         assert (held.retry.limit, held.retry.due) == ("tokens_per_owner_day", state.limit_reported[1])
         assert not held.is_held, "its model can be reached"
     async with there.daemon() as daemon:  # a restart on the same day changes nothing
-        await rest()
+        await asyncio.sleep(60)
         assert len(messages_with(there, "Today's limit")) == 1
-        await rest(2 * 86_400)
+        await asyncio.sleep(2 * 86_400)
         assert daemon.state().status == "waiting"
     notices = messages_with(there, "Today's limit")
     assert len(notices) == len(set(notices)) == 2, "once a day"
@@ -269,13 +259,13 @@ async def test_a_mission_whose_node_may_not_begin_goes_on_the_next_day() -> None
         spent = {there.clock.now() // DAY_MS: {there.rules.project.pubkey: Usage(input_tokens=1_000)}}
         there.daily.load(ConversationId("d" * 64), spent)
         stage.begin(daemon)
-        await rest()
+        await asyncio.sleep(60)
         assert len(messages_with(there, "Today's limit for an owner is used up")) == 1
         daemon.write("/continue")
-        await rest()
+        await asyncio.sleep(60)
         assert messages_with(there, "`/continue` does not lift the limit of a day.")
         assert not stage.done
-        await rest(NIGHT)
+        await asyncio.sleep(NIGHT)
         await daemon.until("ended")
         assert stage.done == [0, 1, 2, 3, 4, 5]
 

@@ -65,8 +65,8 @@ async def test_only_what_changes_nothing_starts_before_its_records_are_durable()
     async with world.daemon() as daemon:
         daemon.write("build it")
         await daemon.until("waiting")
-    assert {what for what, is_durable in world.started if not is_durable} == {"route", "work", "read_file"}
-    assert {what for what, is_durable in world.started if is_durable} == {"write_file", "send", "publish"}
+    early, durable = ({what for what, held in world.started if held is is_durable} for is_durable in (False, True))
+    assert (early, durable) == ({"route", "work", "read_file"}, {"write_file", "send", "publish"})
     assert max(world.calls.values()) == 1
 
 
@@ -81,14 +81,11 @@ async def test_a_turn_waits_for_the_disk_or_for_the_model_whichever_takes_longer
         assert asyncio.get_running_loop().time() < 31, "three appends; the router and the agent think meanwhile"
 
 
-class Failing(World):
-    """The append that follows the router's answer fails, `after` seconds; an agent thinks for 10 s."""
-
-    def __init__(self, after: float, kept: int, failing: int = 2) -> None:
-        super().__init__(ONCE, lambda _: reply("it is done"))
-        self.think, self.append_time = 10.0, after
-        self.cut_off = Usage(input_tokens=7)
-        self.fail_append = lambda number: kept if number == failing else None
+def slow(append_time: float) -> World:
+    """An agent thinks for 10 s, and appends take their time too."""
+    world = World(ONCE, lambda _: reply("it is done"))
+    world.think, world.append_time, world.cut_off = 10.0, append_time, Usage(input_tokens=7)
+    return world
 
 
 @pytest.mark.parametrize("kept", [0, 1])
@@ -98,12 +95,13 @@ class Failing(World):
 async def test_a_call_that_started_for_an_append_that_failed_is_made_again_and_its_cost_is_recorded(
     failing: int, after: float, cost: int, kept: int
 ) -> None:
-    world = Failing(after, kept, failing)
+    world = slow(after)
+    world.fail_append = lambda number: kept if number == failing else None
     async with world.daemon() as daemon:
         daemon.write("build it")
         state = await daemon.until("waiting")
-        assert [request.purpose for request in world.requests].count("route") == (3 if failing == 1 else 2)
-        assert [request.purpose for request in world.requests].count("work") == (1 if failing == 1 else 2)
+        asked = Counter(request.purpose for request in world.requests)
+        assert (asked["route"], asked["work"]) == ((3, 1) if failing == 1 else (2, 2))
         assert state.usage.input_tokens == 3 * 10 + cost
         (everyone, *_) = world.daily.today()
         assert everyone.used.tokens == state.usage.tokens, "nothing is reserved or counted twice"
@@ -129,7 +127,7 @@ async def test_a_result_of_a_tool_that_started_for_an_append_that_failed_is_drop
 
 @virtual_time
 async def test_a_disk_that_goes_on_failing_costs_one_model_call() -> None:
-    world = Failing(5.0, 0)
+    world = slow(5.0)
     world.fail_append = lambda _: 0
     async with world.daemon() as daemon:
         daemon.write("build it")
@@ -142,8 +140,7 @@ async def test_a_disk_that_goes_on_failing_costs_one_model_call() -> None:
 
 @virtual_time
 async def test_after_a_kill_before_the_append_returned_the_model_is_asked_the_same_again() -> None:
-    world = Failing(5.0, 0)
-    world.fail_append = None
+    world = slow(5.0)
     async with world.daemon(kill=True) as daemon:
         daemon.write("build it", event_id="b" * 64)
         while len(world.requests) < 2:

@@ -66,27 +66,20 @@ def scenario(world: World, command: str, number: int) -> None:
     run(main)
 
 
-@pytest.mark.parametrize("command", ["/retry", "/stop"])
-@pytest.mark.parametrize(
-    "late",
-    [None, ModelUnavailable("cut off", usage=LATE, model="script"), ModelRefused("filtered", LATE, model="script")],
-    ids=["answer", "unavailable", "refused"],
-)
-def test_what_the_router_cost_is_recorded_when_a_command_overtakes_its_answer(
-    command: str, late: Exception | None
+UNAVAILABLE = ModelUnavailable("cut off", usage=LATE, model="script")
+REFUSED = ModelRefused("filtered", LATE, model="script")
+
+
+@pytest.mark.parametrize("late", [None, UNAVAILABLE, REFUSED], ids=["answer", "unavailable", "refused"])
+@pytest.mark.parametrize(("command", "number"), [("/retry", ROUTE_AGAIN), ("/stop", ROUTE_AGAIN), ("/stop", WORK)])
+def test_what_a_model_cost_is_recorded_when_a_command_overtakes_its_answer(
+    command: str, number: int, late: Exception | None
 ) -> None:
-    world = LateWorld(ROUTE_AGAIN, late)
-    scenario(world, command, ROUTE_AGAIN)
-    assert costs(world) == [(None, 300, "script")]
-
-
-@pytest.mark.parametrize("late", [None, ModelRefused("filtered", LATE, model="script")], ids=["answer", "refused"])
-def test_what_an_agent_cost_is_recorded_for_its_run_when_a_stop_overtakes_its_answer(late: Exception | None) -> None:
-    world = LateWorld(WORK, late)
-    scenario(world, "/stop", WORK)
-    (ended,) = [rec for rec in world.observed if isinstance(rec, r.RunEnded)]
-    assert ended.outcome == "stopped"
-    assert costs(world) == [(ended.run, 300, "script")]
+    world = LateWorld(number, late)
+    scenario(world, command, number)
+    ended = [rec for rec in world.observed if isinstance(rec, r.RunEnded)]
+    assert (ended[0].outcome == "stopped") == (number == WORK)
+    assert costs(world) == [(ended[0].run if number == WORK else None, 300, "script")]
 
 
 @virtual_time

@@ -49,13 +49,15 @@ class Work(BaseNode[Count, Any, int]):
 
 @dataclass
 class Rest(BaseNode[Count, Any, int]):
-    """The end."""
-
     async def run(self, ctx: GraphRunContext[Count, Any]) -> End[int]:
         return End(ctx.state.n)
 
 
 GRAPH: Graph[Count, Any, int] = Graph(nodes=(Work, Rest), state_type=Count, name="count")
+
+
+KEY = PublicKey("e" * 64)
+BEGUN_BY_TAG = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work(), Count())).rule(Slug("count"), KEY)
 
 
 class Stage:
@@ -87,6 +89,13 @@ class Stage:
         assert found is not None
         return found
 
+    async def play_mention(self) -> None:
+        """A mention begins it, and it ends."""
+        async with self.world.daemon() as daemon:
+            daemon.write("count for me", tagged=(KEY,))
+            await daemon.until("ended")
+            assert self.mission(daemon).result == 6
+
     async def until(self, daemon: Daemon, steps: int) -> None:
         async with asyncio.timeout(10_000):
             while len(self.done) < steps:
@@ -107,30 +116,12 @@ async def test_stop_cuts_off_a_step_and_continue_goes_on_after_what_returned() -
         assert stage.cut == [2]
         assert stage.mission(daemon).steps["tick#3"].kind == "OutcomeUnknown"
         daemon.write("/continue")
-        state = await daemon.until("ended")
+        await daemon.until("ended")
         # what the cut-off step did is unknown, and this node does not check it: it fails
-        assert state.mission is not None
-        assert (state.mission.outcome, state.mission.kind) == ("failed", "OutcomeUnknown")
+        mission = stage.mission(daemon)
+        assert (mission.outcome, mission.kind) == ("failed", "OutcomeUnknown")
         assert "check before repeating" in stage.world.order[-1]
         assert stage.done == [0, 1]
-
-
-@virtual_time
-async def test_a_daemon_that_is_killed_again_and_again_goes_on_after_the_last_step_that_returned() -> None:
-    stage = Stage()
-
-    async with stage.world.daemon(kill=True) as daemon:
-        stage.begin(daemon, "idempotent")
-        await stage.until(daemon, 2)
-        await asyncio.sleep(2)
-    for steps in (3, 4):
-        assert stage.world.unfinished() == [ID]
-        async with stage.world.daemon(kill=True) as daemon:
-            await stage.until(daemon, steps)
-            await asyncio.sleep(2)
-    async with stage.world.daemon() as daemon:
-        await daemon.until("ended")
-    assert (stage.done, stage.cut) == ([0, 1, 2, 3, 4, 5], [2, 3, 4])
 
 
 @virtual_time
@@ -143,11 +134,9 @@ async def test_a_drain_lets_the_step_under_way_return_and_begins_no_other() -> N
         await asyncio.sleep(2)
         before = asyncio.get_running_loop().time()
     assert 2 < asyncio.get_running_loop().time() - before < 6, "it waits for this step and for no other"
-    state = daemon.state()
-    assert state.mission is not None
     assert (stage.done, stage.cut) == ([0, 1], [])
-    assert not state.mission.open_steps
-    assert pending(state), "the node is still wanted"
+    assert not stage.mission(daemon).open_steps
+    assert pending(daemon.state()), "the node is still wanted"
     async with stage.world.daemon() as daemon:
         await daemon.until("ended")
     assert stage.done == [0, 1, 2, 3, 4, 5]
@@ -225,9 +214,8 @@ def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> 
         async with stage.world.daemon() as daemon:
             start = graph.first()
             daemon.runtime.coordinator.deliver(ConversationId(ID), graph.asked(start, Count(), "alice"))
-            state = await daemon.until("ended")
-            assert state.mission is not None
-            assert (state.mission.result, effects) == ("fixed", [])
+            await daemon.until("ended")
+            assert (stage.mission(daemon).result, effects) == ("fixed", [])
 
     with capture_logs() as lines:
         run(main)
@@ -235,22 +223,13 @@ def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> 
 
 
 def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_fails() -> None:
-    key = PublicKey("e" * 64)
-    begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work("once"), Count())).rule(Slug("count"), key)
     for at in range(1, 18):
         for kept in (0, 1):
             stage = Stage(seconds=0.3)
-            stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
+            stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": BEGUN_BY_TAG})
             stage.world.fail_append = lambda number, at=at, kept=kept: kept if number == at else None
 
-            async def main(stage: Stage = stage) -> None:
-                async with stage.world.daemon() as daemon:
-                    daemon.write("count for me", tagged=(key,))
-                    state = await daemon.until("ended")
-                    assert state.mission is not None
-                    assert state.mission.result == 6
-
-            run(main)
+            run(stage.play_mention)
             assert stage.done == [0, 1, 2, 3, 4, 5], (at, kept)
             messages = [*dict.fromkeys(stage.world.order)]
             assert messages == ["Now in work", "Now in rest", "The mission count has ended. Its result: 6"], (at, kept)
@@ -259,14 +238,12 @@ def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_
 
 @virtual_time
 async def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> None:
-    key = PublicKey("e" * 64)
-    begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work(), Count())).rule(Slug("count"), key)
     stage = Stage()
-    stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
+    stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": BEGUN_BY_TAG})
     stage.world.exists = lambda conversation: True  # type: ignore[method-assign]
 
     async with stage.world.daemon() as daemon:
-        daemon.write("count for me", event_id=ID, tagged=(key,))
+        daemon.write("count for me", event_id=ID, tagged=(KEY,))
         assert (await daemon.until("ended")).mission is not None
 
 

@@ -24,10 +24,10 @@ def word(number: int) -> UnsignedEvent:
 
 
 class Faulty:
-    """A relay behind a program that fails `faults[event]` times before it sends that event."""
+    """A relay behind a program that fails so many times before it sends an event."""
 
-    def __init__(self, **faults: int) -> None:
-        self.faults = {name.removeprefix("n"): count for name, count in faults.items()}
+    def __init__(self, event: int, times: int) -> None:
+        self.faults = {f"{event}": times}
         self.tries: dict[str, list[float]] = {}
         self.taken: list[str] = []
 
@@ -52,13 +52,13 @@ def send(faulty: Faulty, count: int) -> list[PublishOutcome]:
 
 
 def test_a_fault_of_ours_is_tried_again_and_lets_the_others_pass() -> None:
-    faulty = Faulty(n1=3)
+    faulty = Faulty(1, times=3)
     assert all(outcome.accepted for outcome in send(faulty, 4))
     assert faulty.taken == ["0", "2", "3", "1"]
 
 
 def test_the_waits_grow_and_are_bounded() -> None:
-    faulty = Faulty(n0=12)
+    faulty = Faulty(0, times=12)
     send(faulty, 1)
     tries = faulty.tries["0"]
     waits = [round(later - earlier) for earlier, later in itertools.pairwise(tries)]

@@ -21,14 +21,8 @@ from tests.fakes.virtual import virtual_time
 async def test_a_conversation_goes_through_all_phases() -> None:
     world = World(seven_phases, worker)
     await converse(world, "hello", "think", "plan")
-    assert [rec.to for rec in world.records(r.PhaseTransition)] == [
-        "brainstorm",
-        "plan",
-        "execute",
-        "verification",
-        "chores",
-        "reflection",
-    ]
+    phases = ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
+    assert [rec.to for rec in world.records(r.PhaseTransition)] == phases
     assert world.most_overlap == 4, "the agents of one turn think at the same time (all four in reflection)"
     assert max(world.calls.values()) == 1
     sent = [event for rec in world.records(r.MessageSent) for event in rec.events]
@@ -44,10 +38,7 @@ async def test_a_message_sent_while_agents_work_is_seen_before_their_next_model_
     world.work = 5.0
 
     async with world.daemon() as daemon:
-        for text in ("hello", "think", "plan"):
-            daemon.write(text)
-            if text != "plan":
-                await daemon.until("waiting")
+        await daemon.write_in_turn("hello", "think", "plan")
         while not world.calls:
             await asyncio.sleep(0.1)
         daemon.write("make it green")
@@ -71,25 +62,6 @@ async def test_a_failed_append_freezes_and_the_conversation_goes_on_after_it(fai
     for call in world.records(r.ToolCallStarted):
         # what only reads may have started before the append failed
         assert world.calls[f"{ID}:{call.seq}"] in ((1, 2) if call.replay is Replay.READ else (1,))
-
-
-@pytest.mark.parametrize("moment", [0.02 * step for step in range(1, 40)])
-@virtual_time
-async def test_a_killed_daemon_resumes_from_the_journal(moment: float) -> None:
-    world = World(seven_phases, worker)
-
-    async with world.daemon(kill=True) as daemon:
-        for text in ("hello", "think"):
-            daemon.write(text)
-            await daemon.until("waiting")
-        daemon.write("plan", event_id="e" * 64)
-        await asyncio.sleep(moment)
-    async with world.daemon() as daemon:
-        daemon.write("plan", event_id="e" * 64)  # relays send it again
-        await daemon.until("ended")
-    once = [rec for rec in world.records(r.ToolCallStarted) if rec.replay == "once"]
-    assert all(world.calls[f"{ID}:{rec.seq}"] <= 1 for rec in once)
-    assert len(world.records(r.MessageRecorded)) == 3
 
 
 @virtual_time
@@ -191,6 +163,7 @@ async def test_halves_of_surrogate_pairs_in_an_answer_reach_neither_tools_nor_th
 
 
 BOB = PublicKey("b" * 64)
+"""A member."""
 
 
 def world_of_bob() -> World:

@@ -1,18 +1,16 @@
 """Messages that cannot be journaled: their authors are notified once, nothing is lost, and work goes on when it can."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
 from tenex.core.config import PeerGroup
 from tenex.core.errors import StoreDamaged
-from tenex.core.ids import ConversationId, EventId, PublicKey
-from tenex.core.ports import OutgoingMessage, PublishOutcome, UnsignedEvent
+from tenex.core.ids import ConversationId, PublicKey
+from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.records import MessageRecorded, Record
-from tenex.core.signals import InboundMessage
 from tenex.runtime.coordinator import ConversationCoordinator
-from tests.fakes.runtime import Daemon, MemoryJournal, World
+from tests.fakes.runtime import MemoryJournal, World
 from tests.fakes.scenario import ALICE, one_turn, reply
 from tests.fakes.virtual import run, virtual_time
 
@@ -23,9 +21,9 @@ HERE, THERE = "c" * 64, "d" * 64
 class Spoiled(World):
     """A world whose disk has damaged conversations."""
 
-    def __init__(self) -> None:
+    def __init__(self, *damaged: str) -> None:
         super().__init__(one_turn(then="END"), lambda _: reply("done"))
-        self.damaged: set[str] = set()
+        self.damaged = {*damaged}
         self.circle = PeerGroup(owners=frozenset({ALICE, BOB}))
 
     async def open(self, conversation: ConversationId) -> tuple[MemoryJournal, list[Record]]:
@@ -33,34 +31,9 @@ class Spoiled(World):
             raise StoreDamaged("line 3 cannot be right")
         return await super().open(conversation)
 
-    def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
-        """As the real one does: the id follows from everything in the event, and the tags name who is answered."""
-        return super().seal(replace(draft, tags=(*draft.tags, ("e", str(draft.reply_to.get("id", ""))))))
-
     def notified(self, word: str) -> list[str]:
         """The published notices of a failure, in order."""
         return [text for text in self.order if word in text]
-
-
-def speak(
-    daemon: Daemon, text: str, *, conversation: str = HERE, author: PublicKey = ALICE, at: int = 0, name: str = ""
-) -> None:
-    """Write a message with the origin that an answer refers to."""
-    world = daemon.world
-    world.ids += 1
-    event = EventId(name or f"{world.ids:064x}")
-    message = InboundMessage(
-        event_id=event,
-        author=author,
-        text=text,
-        created_at=at or world.clock.now() // 1000,
-        conversation=ConversationId(conversation),
-        starts=True,
-        address={"form": "notes"},
-        origin={"form": "notes", "id": event, "author": author},
-    )
-    assert daemon.runtime.inbox.receive(message) == "admitted"
-    daemon.sent.setdefault(conversation, set()).add(event)
 
 
 def wrote(world: World) -> list[str]:
@@ -76,18 +49,17 @@ async def until_notified(world: Spoiled, word: str, times: int = 1) -> None:
 
 @virtual_time
 async def test_a_message_to_a_damaged_conversation_is_reported_once_and_handled_after_the_repair() -> None:
-    world = Spoiled()
-    world.damaged = {HERE}
+    world = Spoiled(HERE)
     async with world.daemon() as daemon:
-        speak(daemon, "one")
-        speak(daemon, "for the other", conversation=THERE)
+        daemon.write("one")
+        daemon.write("for the other", conversation=THERE)
         await until_notified(world, "damaged")
-        speak(daemon, "two")
-        speak(daemon, "me too", author=BOB)
+        daemon.write("two")
+        daemon.write("me too", author=BOB)
         await until_notified(world, "damaged", 2)
         await daemon.until("ended", THERE)
         world.damaged.clear()
-        speak(daemon, "three")
+        daemon.write("three")
         await daemon.until("ended")
         assert wrote(world) == ["one", "two", "me too", "three"]
     assert len(world.notified("damaged")) == 2
@@ -96,25 +68,24 @@ async def test_a_message_to_a_damaged_conversation_is_reported_once_and_handled_
 
 @virtual_time
 async def test_a_restart_with_the_same_damage_publishes_the_same_event_whatever_comes_first() -> None:
-    world = Spoiled()
-    world.damaged = {HERE}
+    world = Spoiled(HERE)
     for times, order in enumerate((("7", "8"), ("8", "7")), 1):
         async with world.daemon() as daemon:
             for name in order:
-                speak(daemon, f"number {name}", name=name * 64, at=1_700_000_000)
+                daemon.write(f"number {name}", event_id=name * 64, created_at=1_700_000_000)
             await until_notified(world, "damaged", times)
             assert daemon.runtime.coordinator.unjournaled_since() == 1_700_000_000
     assert list(world.sent.values()) == [2]
     world.damaged.clear()
     async with world.daemon() as daemon:
-        speak(daemon, "number 7", name="7" * 64, at=1_700_000_000)
+        daemon.write("number 7", event_id="7" * 64, created_at=1_700_000_000)
         await daemon.until("ended")
         assert wrote(world) == ["number 7"]
         assert daemon.runtime.coordinator.unjournaled_since() is None
         assert not world.notices.open_notices()
     world.damaged = {HERE}
     async with world.daemon() as daemon:
-        speak(daemon, "number 9", name="9" * 64, at=1_700_000_900)
+        daemon.write("number 9", event_id="9" * 64, created_at=1_700_000_900)
         await until_notified(world, "damaged", 2)
         world.damaged.clear()
         daemon.runtime.coordinator.retry_held()  # as when the configuration has been read again
@@ -125,33 +96,18 @@ async def test_a_restart_with_the_same_damage_publishes_the_same_event_whatever_
 @virtual_time
 async def test_damage_after_a_repair_is_reported_again() -> None:
     world = Spoiled()
-    world.damaged = {HERE}
     async with world.daemon() as daemon:
-        speak(daemon, "one")
-        await until_notified(world, "damaged")
-    for times in (2, 3):
-        async with world.daemon() as daemon:
+        for times in (1, 2, 3):
+            world.damaged = {HERE}
+            daemon.write("and now?")
+            await until_notified(world, "damaged", times)
             world.damaged.clear()
-            speak(daemon, "fixed?")
+            daemon.write("fixed?")
             await daemon.until("ended")
             assert not world.notices.open_notices()
             while list(daemon.runtime.coordinator):
                 await asyncio.sleep(1)
-            world.damaged = {HERE}
-            speak(daemon, "and now?")
-            await until_notified(world, "damaged", times)
-            world.damaged.clear()
-            speak(daemon, "fixed again")
-            await daemon.until("ended")
-            assert not world.notices.open_notices(), "a notice of this process is closed as well"
-            world.damaged = {HERE}
     assert set(world.sent.values()) == {1}
-
-
-async def suspended(daemon: Daemon) -> None:
-    async with asyncio.timeout(60):
-        while not any(actor.is_suspended for actor in daemon.runtime.coordinator):
-            await asyncio.sleep(0.05)
 
 
 @virtual_time
@@ -160,10 +116,10 @@ async def test_a_full_disk_is_reported_once_to_waiting_users_and_answered_when_t
     async with world.daemon() as daemon:
         for outage in (1, 2):
             world.fail_append = lambda _: 0
-            speak(daemon, f"request {outage}")
+            daemon.write(f"request {outage}")
             await until_notified(world, "disk", outage)
             assert daemon.runtime.coordinator.unjournaled_since() is not None
-            speak(daemon, f"and more {outage}")
+            daemon.write(f"and more {outage}")
             await asyncio.sleep(90)
             assert len(world.notified("disk")) == outage
             world.fail_append = None
@@ -178,7 +134,7 @@ def test_a_full_disk_during_work_is_reported_to_the_user() -> None:
         world = Spoiled()
         async with world.daemon() as daemon:
             world.fail_append = lambda number: 0 if number > appends else None
-            speak(daemon, "one")
+            daemon.write("one")
             await asyncio.sleep(60)
             was_suspended = any(actor.is_suspended for actor in daemon.runtime.coordinator)
             assert len(world.notified("disk")) == was_suspended
@@ -200,27 +156,24 @@ async def test_stopping_on_a_full_disk_keeps_the_unjournaled_message() -> None:
     coordinator: ConversationCoordinator
     async with world.daemon() as daemon:
         coordinator = daemon.runtime.coordinator
-        speak(daemon, "one", at=1_700_000_123)
-        await suspended(daemon)
+        daemon.write("one", created_at=1_700_000_123)
+        while not any(actor.is_suspended for actor in daemon.runtime.coordinator):
+            await asyncio.sleep(0.05)
     assert list(coordinator) == []
     assert coordinator.unjournaled_since() == 1_700_000_123
 
 
-class Gone(Spoiled):
-    """A world in which no relay answers for a notice."""
-
-    async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        if "damaged" in event.content:
-            await asyncio.sleep(10_000)
-        return await super().publish(event, relay)
-
-
 @virtual_time
-async def test_a_notice_that_no_relay_takes_does_not_keep_the_daemon_from_stopping() -> None:
-    world = Gone()
-    world.damaged = {HERE}
+async def test_a_notice_that_no_relay_takes_does_not_keep_the_daemon_from_stopping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def away(event: UnsignedEvent, relay: str) -> None:
+        await asyncio.sleep(10_000)
+
+    world = Spoiled(HERE)
+    monkeypatch.setattr(world, "publish", away)
     async with world.daemon() as daemon:
-        speak(daemon, "one")
+        daemon.write("one")
         await asyncio.sleep(1)
         began = world.clock.now()
     assert world.clock.now() - began < 5_000
@@ -231,8 +184,7 @@ async def test_a_notice_that_no_relay_takes_does_not_keep_the_daemon_from_stoppi
 async def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
     fault: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = Spoiled()
-    world.damaged = {HERE}
+    world = Spoiled(HERE)
     seal = world.seal
 
     def strange(draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
@@ -242,7 +194,7 @@ async def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
 
     monkeypatch.setattr(world, "seal", strange)
     async with world.daemon() as daemon:
-        speak(daemon, "one")
-        speak(daemon, "other", conversation=THERE)
+        daemon.write("one")
+        daemon.write("other", conversation=THERE)
         await daemon.until("ended", THERE)
     assert not world.notified("damaged")

@@ -15,9 +15,9 @@ from tests.fakes.workflows import KEY, NAME, TRIO, unused_router, workflow, work
 LINE = TransitionGraph.sequence(TRIO)
 
 
-def world(worker: object = lambda request: reply(f"{request.agent} is done"), **more: object) -> World:
-    made = World(unused_router, worker)  # type: ignore[arg-type]
-    made.rules = workflow_policy(workflow(LINE, **more))  # type: ignore[arg-type]
+def world() -> World:
+    made = World(unused_router, lambda request: reply(f"{request.agent} is done"))
+    made.rules = workflow_policy(workflow(LINE))
     return made
 
 
@@ -83,7 +83,7 @@ async def test_1_3_c_a_speaker_who_never_answers_is_closed_after_ten_minutes_als
 
 @virtual_time
 async def test_a_workflow_times_out_by_the_wall_clock_also_while_the_daemon_is_down() -> None:
-    one = world(expectations={})
+    one = world()
     one.step = hangs  # type: ignore[assignment, method-assign]
 
     async with one.daemon(kill=True) as daemon:

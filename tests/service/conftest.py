@@ -1,6 +1,7 @@
 """The relay and the folder most tests here begin with, and one folder that has been worked in."""
 
 import asyncio
+import copy
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import pytest
 
 from tenex.nostr.embedded import embedded_relay
 
-from .kit import Folder, daemon
+from .kit import TENEX, Folder, running
 
 WORDS = "Create zebra.py that prints xylophone"
 
@@ -52,7 +53,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     async def hold() -> Finished:
         async with embedded_relay() as url:
             folder = Folder(data, url)
-            async with daemon(folder, ready=False) as process:  # a test searches its whole log
+            async with running([*TENEX, "run", "--data", str(data)]) as process:  # a test searches its whole log
                 await process.until("runtime.ready")
                 name = await folder.write(WORDS)
                 await folder.until(name, "ended")
@@ -69,11 +70,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.fixture
 def worked_in(finished: Finished, relay: str, tmp_path: Path) -> Folder:
     """A copy of the folder whose daemon has held a conversation, with a relay that is there."""
-    copy = object.__new__(Folder)
-    for name, value in vars(finished.folder).items():
-        setattr(copy, name, value)
-    copy.data, copy.url = tmp_path / "data", relay
-    shutil.copytree(finished.folder.data, copy.data)
-    copy.file = copy.data / "tenex.toml"
-    copy.file.write_text(copy.file.read_text().replace(finished.folder.url, relay))
-    return copy
+    folder = copy.copy(finished.folder)
+    folder.data, folder.url, folder.file = tmp_path / "data", relay, tmp_path / "data" / "tenex.toml"
+    shutil.copytree(finished.folder.data, folder.data)
+    folder.edit(finished.folder.url, relay)
+    return folder

@@ -4,18 +4,21 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any
 from unittest.mock import patch
+
+import pytest
 
 from tenex.cli.init import prepare
 from tenex.cli.main import main
 from tenex.core.conversation import Conversation, fold
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.records import Record
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.store.format import CONVERSATION
@@ -92,6 +95,27 @@ class Folder:
             return []
         return [(key, tool, pid) for key, tool, pid in (line.split() for line in lines)]
 
+    def edit(self, old: str, new: str) -> None:
+        """Change the settings; an empty `old` adds `new` at their end."""
+        text = self.file.read_text()
+        assert old in text
+        self.file.write_text(text.replace(old, new) if old else f"{text}\n{new}")
+
+    async def held(self) -> None:
+        """Wait until the daemon waits at the moment of its orders."""
+        await person.until((self.marks / "held").exists)
+
+    def let_go(self) -> None:
+        (self.marks / "go").touch()
+
+    async def sent(self, **wanted: Any) -> list[person.Wire]:
+        """The messages of our keys that the relay keeps, in order."""
+        return await person.stored(self.url, **{"kinds": [1], "authors": sorted(self.public_keys), **wanted})
+
+    async def delivered(self, name: str) -> None:
+        """Wait until a relay has taken all that a conversation sends."""
+        await person.until(lambda: not self.state(name).outbox)
+
     async def facts(self, *words: str | Path, code: int = 0) -> Any:
         """What a command prints with `--json`, once it has ended with that exit code."""
         ended, out, err = await tenex_here(*words, "--json", "--data", self.data)
@@ -106,6 +130,27 @@ class Folder:
         await person.publish(self.url, event)
         return str(event["id"])
 
+    def put(self, name: str, text: str) -> None:
+        """Write a file of the operator's workflows and missions."""
+        place = self.data / "config" / "workflows" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
+    def key_of(self, workflow: str) -> PublicKey:
+        """The key of a workflow; the daemon has made it, or it is made to be mentioned before there is one."""
+        return KeyRing(self.data / "keys").get_or_create(workflow).public
+
+    async def begin(self, text: str, workflow: str) -> str:
+        """A client that knows nothing of the project begins a workflow by its p tag alone."""
+        note = person.note(self.owner, text, ["p", self.key_of(workflow)])
+        await person.publish(self.url, note)
+        return str(note["id"])
+
+    async def replies(self, name: str) -> list[person.Wire]:
+        """The events of our keys that the relay keeps of a thread, in order, once all are delivered."""
+        await self.delivered(name)
+        return [one for one in await person.stored(self.url, _e=[name]) if one["pubkey"] != self.owner.public]
+
     async def until(self, name: str, status: str, cycle: int = 1) -> Conversation:
         """Wait until a conversation has come to a rest of that kind, with every word delivered."""
 
@@ -117,66 +162,15 @@ class Folder:
         return state
 
 
-class Forked:
-    """A process of the nursery, as asyncio has its own."""
-
-    def __init__(self, child: Child, stderr: asyncio.StreamReader) -> None:
-        self._child, self.stderr = child, stderr
-        self._ended = asyncio.Event()
-        asyncio.get_running_loop().add_reader(child.fileno(), self._end)
-        self.pid, self.send_signal, self.kill = child.pid, child.send_signal, child.kill
-
-    @classmethod
-    async def start(cls, words: Sequence[str], **env: str) -> Self:
-        """Start a module's `main`, with its stderr to be read."""
-        child, reading = await asyncio.to_thread(begin, words, environment(**env), ROOT)
-        stderr = asyncio.StreamReader(_LINE)
-        pipe = os.fdopen(reading, "rb", 0)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stderr), pipe)
-        return cls(child, stderr)
-
-    @property
-    def returncode(self) -> int | None:
-        """How it ended, None as long as it runs."""
-        return self._child.returncode
-
-    async def wait(self) -> int:
-        await self._ended.wait()
-        return self._child.wait()
-
-    def _end(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._child.fileno())
-        self._child.wait()
-        self._ended.set()
-
-
 class Process:
     """A running command of ours, its logs read as they come."""
 
-    def __init__(self, process: "asyncio.subprocess.Process | Forked", stderr: asyncio.StreamReader | None) -> None:
-        self._process, self._stderr = process, stderr
+    def __init__(self, process: "subprocess.Popen[bytes] | Child", stderr: IO[bytes]) -> None:
+        self._process = process
+        self.pid, self.signal = process.pid, process.send_signal
         self.lines: list[str] = []
         self._changed = asyncio.Condition()
-        self._reading = asyncio.create_task(self._read())
-
-    @classmethod
-    async def start(cls, words: Sequence[str], **env: str) -> Self:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            cwd=ROOT,
-            env=environment(**env),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            limit=_LINE,
-        )
-        return cls(process, process.stderr)
-
-    @classmethod
-    async def fork(cls, words: Sequence[str], **env: str) -> Self:
-        """The same for a module's `main`, in a process that need not load it (`tests.fakes.forkserver`)."""
-        process = await Forked.start(words, **env)
-        return cls(process, process.stderr)
+        self._reading = asyncio.create_task(self._read(stderr))
 
     @property
     def logs(self) -> list[Log]:
@@ -184,6 +178,10 @@ class Process:
 
     def events(self) -> list[str]:
         return [log["event"] for log in self.logs]
+
+    @property
+    def errors(self) -> list[Log]:
+        return [log for log in self.logs if log["level"] in ("error", "critical")]
 
     async def until(self, event: str) -> Log:
         def found() -> Log | None:
@@ -202,23 +200,27 @@ class Process:
     def stderr(self) -> str:
         return "\n".join(self.lines)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def signal(self, number: int) -> None:
-        self._process.send_signal(number)
-
     async def ended(self) -> int:
         """Wait until it has ended; its exit code, negative for a signal."""
         async with asyncio.timeout(PATIENCE):
-            code = await self._process.wait()
+            code = await asyncio.to_thread(self._process.wait, PATIENCE)
             await self._reading
         return code
 
     async def stop(self) -> int:
         self.signal(signal.SIGTERM)
         return await self.ended()
+
+    async def die(self) -> None:
+        """Kill it with SIGKILL."""
+        self.signal(signal.SIGKILL)
+        assert await self.ended() == -signal.SIGKILL
+
+    async def reload(self) -> None:
+        """Have it read its configuration again, and wait until it has."""
+        before = self.events().count("configuration.reloaded")
+        self.signal(signal.SIGHUP)
+        await person.until(lambda: self.events().count("configuration.reloaded") > before)
 
     async def finish(self) -> None:
         """Stop it unless it has ended; it must end well."""
@@ -229,12 +231,13 @@ class Process:
     async def clean_up(self) -> None:
         if self._process.returncode is None:
             self._process.kill()
-        await self._process.wait()
+        await asyncio.to_thread(self._process.wait)
         await self._reading
 
-    async def _read(self) -> None:
-        assert self._stderr is not None
-        async for line in self._stderr:
+    async def _read(self, pipe: IO[bytes]) -> None:
+        stderr = asyncio.StreamReader(_LINE)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stderr), pipe)
+        async for line in stderr:
             self.lines.append(line.decode("utf-8", "replace").rstrip("\n"))
             async with self._changed:
                 self._changed.notify_all()
@@ -245,14 +248,20 @@ class Process:
 @asynccontextmanager
 async def running(words: Sequence[str], **env: str) -> AsyncIterator[Process]:
     """A process for as long as the block lasts; at its end the process is stopped, and must end well."""
-    async with _kept(await Process.start(words, **env)) as process:
+    nowhere, pipe = subprocess.DEVNULL, subprocess.PIPE
+    popen: subprocess.Popen[bytes] = await asyncio.to_thread(
+        lambda: subprocess.Popen(words, cwd=ROOT, env=environment(**env), stdin=nowhere, stdout=nowhere, stderr=pipe)
+    )
+    assert popen.stderr is not None
+    async with _kept(Process(popen, popen.stderr)) as process:
         yield process
 
 
 @asynccontextmanager
 async def forked(words: Sequence[str], **env: str) -> AsyncIterator[Process]:
-    """The same for the `main` of a module, which is loaded already."""
-    async with _kept(await Process.fork(words, **env)) as process:
+    """The same for the `main` of a module, in a process that need not load it (`tests.fakes.forkserver`)."""
+    child, reading = await asyncio.to_thread(begin, words, environment(**env), ROOT)
+    async with _kept(Process(child, os.fdopen(reading, "rb", 0))) as process:
         yield process
 
 
@@ -266,27 +275,25 @@ async def _kept(process: Process) -> AsyncIterator[Process]:
 
 
 @asynccontextmanager
-async def daemon(folder: Folder, *, ready: bool = True, **env: str) -> AsyncIterator[Process]:
-    """`tenex run` on a folder, once it is ready; else from the first instruction of its interpreter on."""
-    words = ["run", "--data", str(folder.data)]
-    if not ready:
-        async with running([*TENEX, *words], **env) as process:
-            yield process
-        return
-    async with forked([TENEX[-1], *words], **env) as process:
+async def daemon(folder: Folder, **env: str) -> AsyncIterator[Process]:
+    """`tenex run` on a folder, once it is ready."""
+    async with forked([TENEX[-1], "run", "--data", str(folder.data)], **env) as process:
         await process.until("runtime.ready")
         yield process
 
 
+def orders_for(folder: Folder, moment: Moment = "never", at: int = 1, **more: Any) -> list[str]:
+    """The words that start a daemon with orders (`moments`)."""
+    orders = Orders(data=str(folder.data), marks=str(folder.marks), moment=moment, at=at, **more)
+    return ["tests.service.moments", orders.dumps()]
+
+
 @asynccontextmanager
 async def ordered(
-    folder: Folder, moment: Moment = "never", at: int = 1, *, hold: bool = False, tool: str = "", model: str = "offline"
+    folder: Folder, moment: Moment = "never", at: int = 1, env: Mapping[str, str] | None = None, **more: Any
 ) -> AsyncIterator[Process]:
-    """The daemon with orders (`moments`), once it is ready."""
-    orders = Orders(
-        data=str(folder.data), marks=str(folder.marks), moment=moment, at=at, hold=hold, tool=tool, model=model
-    )
-    async with forked(["tests.service.moments", orders.dumps()]) as process:
+    """The daemon with orders, once it is ready."""
+    async with forked(orders_for(folder, moment, at, **more), **(env or {})) as process:
         await process.until("runtime.ready")
         yield process
 
@@ -312,9 +319,20 @@ async def tenex_here(*words: str | Path, **env: str) -> tuple[int, str, str]:
     return await asyncio.to_thread(run)
 
 
+def tags(event: person.Wire) -> dict[str, str]:
+    """An event's tags, the first value of each."""
+    return {tag[0]: tag[1] for tag in event["tags"] if len(tag) > 1}
+
+
 def phases(view: dict[str, Any]) -> list[str]:
     return [transition["to"] for transition in view["phaseTransitions"]]
 
 
 def of_kind(records: Iterable[Record], kind: type[Record], where: Callable[[Any], bool] = lambda _: True) -> list[Any]:
     return [record for record in records if isinstance(record, kind) and where(record)]
+
+
+def deaths(now: Sequence[tuple[Moment, int]], *later: tuple[Sequence[Moment], int]) -> list[Any]:
+    """Parameters (moment, at): some for every run, and for a soak moments from their first time to so many."""
+    sweep = [(moment, at) for moments, most in later for moment in moments for at in range(1, most + 1)]
+    return [*now, *(pytest.param(*death, marks=pytest.mark.soak) for death in sweep)]

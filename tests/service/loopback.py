@@ -46,11 +46,13 @@ async def serving(folder: Folder, server: ModelServer, **env: str) -> AsyncItera
 async def at_work(
     place: Path, relay: str, model: ModelScript, settings: str = "", **env: str
 ) -> AsyncIterator[tuple[Folder, ModelServer]]:
-    """A daemon on a new folder, and the server of its model; the daemon stops at the end of the block."""
+    """A daemon on a new folder, and the server of its model; it stops at the end of the block, and no one complains."""
     async with model_server(model) as server:
         folder = folder_with_model(place / "data", relay, server, settings)
-        async with serving(folder, server, **env):
+        async with serving(folder, server, **env) as process:
             yield folder, server
+    assert not process.errors
+    assert server.refused == [], "every request was one that OpenAI's server takes"
 
 
 async def settled(folder: Folder, name: str, status: str = "ended", *, messages: int = 1, within: float = 90.0) -> Any:

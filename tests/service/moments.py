@@ -9,10 +9,11 @@ import json
 import os
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import partialmethod
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,9 +28,10 @@ from tenex.core.ports import (
     UnsignedEvent,
     ignore_text,
 )
-from tenex.llm.scripted import OfflineModel
+from tenex.nostr import pool
 from tenex.nostr.compose import Publisher
 from tenex.nostr.keys import parse_public_key
+from tenex.nostr.timeouts import RelayTimeouts
 from tenex.settings import load
 from tenex.store import journal
 from tenex.store.daemon_journal import FOLDER
@@ -37,11 +39,13 @@ from tenex.store.disk import Disk
 from tenex.store.journal import FileJournal
 from tenex.tools.registry import ToolRegistry
 
-from . import scripted_models
+from .scripted_models import MODELS
 
 Moment = Literal[
     "never", "route", "model", "tool", "tool done", "append", "torn append", "appended", "publish", "published"
 ]
+
+APPENDS: tuple[Moment, ...] = ("append", "torn append", "appended")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +70,13 @@ class Orders:
     """The disk's work is done in one thread, so that who counts a thread's calls counts all."""
     rotates: bool = False
     """Journals go on in another file whenever the view is written."""
+    may_hang: bool = False
+    """While there is a file `hang`, its disk takes no flush and gives no answer; it writes the file `held`."""
+    is_impatient: bool = False
+    """It waits for relays a second where others wait a quarter of a minute, so that a deaf one is soon found out."""
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
-
-
-def command(orders: Orders) -> list[str]:
-    """The words that start a daemon with these orders."""
-    return [sys.executable, "-m", "tests.service.moments", orders.dumps()]
 
 
 class Moments:
@@ -105,6 +108,12 @@ class Moments:
         (self._marks / "held").touch()
         while not (self._marks / "go").exists():
             await asyncio.sleep(0.01)
+
+    def flush(self, descriptor: int) -> None:
+        while (self._marks / "hang").exists():
+            (self._marks / "held").touch()
+            time.sleep(0.01)  # a thread of the store waits in the kernel like this
+        os.fdatasync(descriptor)
 
     def note(self, file: str, *words: str) -> None:
         """Write down what is about to be done."""
@@ -189,9 +198,12 @@ def main() -> int:
     if orders.rotates:
         _replace(journal, "FILE_BYTES", 1)
         _replace(journal, "PER_CHECKPOINT", 0)
+    if orders.may_hang:
+        _replace(Disk, "__init__", partialmethod(Disk.__init__, sync=moments.flush))
+    if orders.is_impatient:
+        _replace(pool, "RelayTimeouts", partial(RelayTimeouts, probe_timeout=1.0, eose_timeout=1.0))
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
-    model: Model = OfflineModel() if orders.model == "offline" else scripted_models.SCRIPTED_MODELS[orders.model]()
-    return 0 if serve(settings, model=Watched(model, moments)) else FORCED
+    return 0 if serve(settings, model=Watched(MODELS[orders.model](Path(orders.marks)), moments)) else FORCED
 
 
 if __name__ == "__main__":

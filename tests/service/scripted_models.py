@@ -1,30 +1,40 @@
-"""Models written for these tests: they do what a model should not."""
+"""Models of orders (`moments`), by their names."""
 
 import json
+import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from tenex.core.ids import CallId
-from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep, Note, Usage
+from tenex.core.errors import ModelUnavailable
+from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.phases import Phase
 from tenex.core.ports import Model, OnText, ignore_text
+from tenex.llm.scripted import OfflineModel
+from tests.fakes.python_agents import ScriptedModel, calls, results
 
 
-class Editor:
-    """Reads `pets.txt`, changes it with `edit_file`, and looks what came of it."""
+def edits(request: ModelRequest) -> ModelStep:
+    """Read `pets.txt`, change it with `edit_file`, and look what came of it."""
+    seen = results(request)
+    if len(seen) == 1:
+        return calls("edit_file", path="pets.txt", old="cat", new="dog")
+    if len(seen) < 3:
+        return calls("read_file", path="pets.txt")
+    return ModelStep(text=f"It is now: {seen[-1].content}", model="script")
 
-    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        if request.purpose == "route":
-            question = _question(request)
-            if question["turns"]:
-                return _answer(json.dumps({"agents": ["USER"], "reason": "the person is next"}))
-            return _answer(json.dumps({"agents": ["executor"], "phase": "execute", "reason": "an edit"}))
-        results = [entry for entry in request.entries if isinstance(entry, CallResult)]
-        if len(results) == 1:
-            return _calls("edit_file", path="pets.txt", old="cat", new="dog")
-        if len(results) < 3:
-            return _calls("read_file", path="pets.txt")
-        return _answer(f"It is now: {results[-1].content}")
+
+NEXT = {"chat": "execute", "execute": "verification", "verification": "chores", "chores": "reflection"}
+WRITES = ("write_file", {"content": "as it was agreed\n"})
+STEPS: Mapping[str, list[tuple[str, dict[str, Any]]]] = {
+    "planner": [("set_state", {"field": "stage", "value": 1}), WRITES],
+    "executor": [
+        ("ask_planner", {"message": "How shall it be built?"}),
+        ("set_state", {"field": "stage", "value": 1}),
+        WRITES,
+        ("set_state", {"field": "stage", "value": 2}),
+    ],
+}
 
 
 class Household:
@@ -32,53 +42,46 @@ class Household:
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         if request.purpose == "route":
-            return _answer(json.dumps(self.route(request)))
+            phase = json.loads(next(entry.text for entry in request.entries if isinstance(entry, Note)))["phase"]
+            way = {"agents": ["executor"], "phase": NEXT[phase]} if phase in NEXT else {"agents": ["END"]}
+            return ModelStep(text=json.dumps({**way, "reason": "it is next"}), model="script")
         if request.phase is Phase.VERIFICATION:
-            return _calls("complete", response="It works", verdict="verified")
+            return calls("complete", response="It works", verdict="verified")
         if request.phase is not Phase.EXECUTE:
-            return _answer(f"{request.agent} has done {request.phase}")
+            return ModelStep(text=f"{request.agent} has done {request.phase}", model="script")
         steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
-        writes = {"path": f"{request.agent}.txt", "content": "as it was agreed\n"}
-        ways: dict[str, list[tuple[str, dict[str, Any]]]] = {
-            "planner": [("set_state", {"field": "stage", "value": 1}), ("write_file", writes)],
-            "executor": [
-                ("ask_planner", {"message": "How shall it be built?"}),
-                ("set_state", {"field": "stage", "value": 1}),
-                ("write_file", writes),
-                ("set_state", {"field": "stage", "value": 2}),
-            ],
-        }
-        way = ways[request.agent]
-        return _calls(way[steps][0], **way[steps][1]) if steps < len(way) else _answer(f"{request.agent} is done")
-
-    @staticmethod
-    def route(request: ModelRequest) -> dict[str, Any]:
-        """On to the next phase; the executor alone takes part."""
-        question = _question(request)
-        way = {"chat": "execute", "execute": "verification", "verification": "chores", "chores": "reflection"}
-        if question["phase"] == "reflection":
-            return {"agents": ["END"], "reason": "all is done"}
-        return {"agents": ["executor"], "phase": way[question["phase"]], "reason": "it is next"}
+        if steps == len(STEPS[request.agent]):
+            return ModelStep(text=f"{request.agent} is done", model="script")
+        tool, arguments = STEPS[request.agent][steps]
+        return calls(tool, **arguments, **({"path": f"{request.agent}.txt"} if tool == "write_file" else {}))
 
 
-SCRIPTED_MODELS: Mapping[str, Callable[[], Model]] = {
-    "editor": Editor,
-    "household": Household,
+class Away(OfflineModel):
+    """Cannot be reached until there is a file `go`."""
+
+    def __init__(self, marks: Path) -> None:
+        super().__init__()
+        self.marks = marks
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        if not (self.marks / "go").exists():
+            raise ModelUnavailable("connection refused by the model's server")
+        return await super().step(request, on_text)
+
+
+class Stuck(Away):
+    """Blocks the whole loop."""
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        (self.marks / "held").touch()
+        while True:
+            time.sleep(0.01)  # noqa: ASYNC251  (that is the point)
+
+
+MODELS: Mapping[str, Callable[[Path], Model]] = {
+    "offline": lambda _: OfflineModel(),
+    "editor": lambda _: ScriptedModel(edits, "executor", "execute"),
+    "household": lambda _: Household(),
+    "away": Away,
+    "stuck": Stuck,
 }
-
-
-def _question(request: ModelRequest) -> dict[str, Any]:
-    question: dict[str, Any] = json.loads(next(entry.text for entry in request.entries if isinstance(entry, Note)))
-    return question
-
-
-def _answer(text: str) -> ModelStep:
-    return ModelStep(text=text, model="script", usage=Usage(input_tokens=1, output_tokens=1))
-
-
-def _calls(tool: str, **arguments: Any) -> ModelStep:
-    return ModelStep(
-        calls=(CallRequest(id=CallId("mine"), tool=tool, arguments=arguments),),
-        model="script",
-        usage=Usage(input_tokens=1, output_tokens=1),
-    )

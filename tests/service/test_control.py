@@ -6,7 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,8 @@ async def path(tmp_path: Path) -> AsyncIterator[Path]:
 @asynccontextmanager
 async def connected(path: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_unix_connection(path)
-    try:
+    with closing(writer):
         yield reader, writer
-    finally:
-        writer.close()
 
 
 async def line(reader: asyncio.StreamReader) -> dict[str, Any]:
@@ -117,14 +115,13 @@ async def test_a_line_without_an_end_is_cut_and_half_a_line_is_nothing(path: Pat
 
 
 async def test_clients_are_bounded_in_number(path: Path) -> None:
-    idle = [await asyncio.open_unix_connection(path) for _ in range(CLIENTS)]
-    for reader, writer in idle:
-        writer.write(b'{"do":"echo"}\n')
-        assert (await line(reader))["ok"]
-    with pytest.raises(UsageError, match="others are asking"):
-        await ask(path, "echo")
-    for _, writer in idle:
-        writer.close()
+    async with AsyncExitStack() as idle:
+        for _ in range(CLIENTS):
+            reader, writer = await idle.enter_async_context(connected(path))
+            writer.write(b'{"do":"echo"}\n')
+            assert (await line(reader))["ok"]
+        with pytest.raises(UsageError, match="others are asking"):
+            await ask(path, "echo")
     async with asyncio.timeout(60):
         while True:
             try:
@@ -185,19 +182,15 @@ async def test_a_socket_that_was_left_is_replaced_one_in_use_is_not_and_ours_is_
     assert not path.exists()
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "missing folder"])
-async def test_what_is_in_the_way_is_named_and_stays(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "tenex.sock"
-    if kind == "file":
-        path.write_text("somebody's")
-    elif kind == "folder":
-        path.mkdir()
-    else:
-        path = tmp_path / "nowhere" / "tenex.sock"
-    with pytest.raises(ConfigurationError, match=r"paths\.socket"):
-        async with control_socket(path, HANDLERS):
-            pass
-    assert kind != "file" or path.read_text() == "somebody's"
+async def test_what_is_in_the_way_is_named_and_stays(tmp_path: Path) -> None:
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("somebody's")
+    folder.mkdir()
+    for path in (file, folder, tmp_path / "nowhere" / "tenex.sock"):
+        with pytest.raises(ConfigurationError, match=r"paths\.socket"):
+            async with control_socket(path, HANDLERS):
+                pass
+    assert file.read_text() == "somebody's"
 
 
 async def test_a_path_longer_than_the_kernel_takes(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[Spoil, int, str]] = {
 """Without these there is nothing to serve: one sentence, and nothing is changed."""
 
 
-def bytes_of(data: Path) -> dict[str, str]:
+def sums(data: Path) -> dict[str, str]:
     return {
         str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in data.rglob("*")
@@ -115,10 +115,10 @@ async def test_each_damage_beside_conversations_stops_no_conversation(worked_in:
 async def test_what_a_daemon_cannot_do_without_is_refused_in_a_sentence(worked_in: Folder, name: str) -> None:
     spoil, expected, words = REFUSED[name]
     spoil(worked_in.data)
-    before = bytes_of(worked_in.data)
+    before = sums(worked_in.data)
     code, _, err = await tenex("run", "--data", worked_in.data)
     assert (code, words in err, "Traceback" in err) == (expected, True, False), err
-    after = bytes_of(worked_in.data)
+    after = sums(worked_in.data)
     assert {path: after.get(path) for path in before} == before
 
 
@@ -175,19 +175,15 @@ async def test_a_message_to_a_damaged_conversation_is_refused_once_and_taken_aft
         await process.until("user.notified")
     assert await notices(folder) == [word], "relays drop the second copy"
     path.write_bytes(good)
-    async with daemon(folder) as process:
-        await until_answered(folder, name, {refused, again})
 
-
-async def until_answered(folder: Folder, name: str, messages: set[str]) -> None:
-    """Wait until these have been taken in and the conversation rests."""
-
-    def there() -> bool:
+    def are_answered() -> bool:
         wrote = {record.event_id for record in of_kind(folder.records(name), r.MessageRecorded)}
         state = folder.state(name)
-        return wrote >= messages and state.status in ("ended", "waiting") and state.turn is None and not state.outbox
+        is_over = state.status in ("ended", "waiting") and state.turn is None and not state.outbox
+        return is_over and wrote >= {refused, again}
 
-    await person.until(there)
+    async with daemon(folder):
+        await person.until(are_answered)
 
 
 async def test_the_advice_for_a_damaged_conversation_works_as_it_is_printed(worked_in: Folder) -> None:

@@ -47,26 +47,19 @@ async def day_of_work(tmp_path: Path, relay: str, count: int, most: float, *, ho
             await server.until(lambda s: len(s.delivered()) >= 10 * count, within=hour)
             model.is_stuck = True
             await server.until(lambda s: s.at_once >= min(8, count), within=hour)
-            code = await process.stop()
-            assert code == 5, "answers that never come are cut off at the deadline"
+            assert await process.stop() == 5, "answers that never come are cut off at the deadline"
         model.is_stuck = False
-        cut = [exchange for exchange in server.exchanges if exchange.outcome == "cut"]
-        assert cut
+        assert any(exchange.outcome == "cut" for exchange in server.exchanges)
         agree(server, [usage for name in names for usage in spent(folder.records(name))])
         async with serving(folder, server) as process:
             for name in names:
                 await settled(folder, name, within=hour)
-        check_work(folder, server, names, files)
-        await check_books(folder, server, names)
-
-
-def check_work(folder: Folder, server: ModelServer, names: list[str], files: list[str]) -> None:
-    """Each conversation went the whole way, and its files hold what its agents wrote."""
     assert server.refused == []
     for name, file in zip(names, files, strict=True):
         assert phases(folder.view(name)) == WAY
         assert (folder.workspace / file).read_text() == f"{file}: all done\n"
         assert (folder.workspace / file.replace(".txt", ".md")).read_text() == f"# About {file}\n"
+    await check_books(folder, server, names)
 
 
 async def check_books(folder: Folder, server: ModelServer, names: list[str]) -> None:

@@ -75,10 +75,10 @@ def room(folder: Folder) -> Iterator[Room]:
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
-async def notices(folder: Folder, about: str = "storage") -> list[person.Wire]:
+async def notices(folder: Folder) -> list[person.Wire]:
     """The project's notices about messages it could not take in."""
-    sent = await person.stored(folder.url, authors=[folder.project.public], kinds=[1])
-    return [event for event in sent if ["error", about] in event["tags"]]
+    sent = await folder.sent(authors=[folder.project.public])
+    return [event for event in sent if ["error", "storage"] in event["tags"]]
 
 
 async def until_notified(folder: Folder, *messages: str) -> None:

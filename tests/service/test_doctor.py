@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import shutil
-import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,37 +39,21 @@ def wrong(report: Found) -> list[Found]:
     ]
 
 
-def _replace(path: Path, old: bytes, new: bytes) -> None:
-    raw = path.read_bytes()
-    assert old in raw
-    path.write_bytes(raw.replace(old, new, 1))
-
-
-async def test_a_folder_that_is_well_gives_no_fault(worked_in: Folder) -> None:
-    code, report = await examined(worked_in.data)
-    assert (code, wrong(report)) == (0, [])
-    checks = {finding["check"] for finding in report["findings"]}
-    looked_at = "settings daemon program configuration folders permissions keys disk conversations index relays models"
-    assert checks >= set(looked_at.split())
-    code, out, _ = await tenex("doctor", "--data", worked_in.data)
-    assert code == 0
-    assert "\nno faults, " in out
-
-
 async def test_faults_are_reported_each_once_with_location_and_fix_and_nothing_is_changed(worked_in: Folder) -> None:
     """Exit code 3 for the key and the folder, 4 for the journal: the highest counts."""
     (worked_in.data / "keys/project.nsec").chmod(0o644)
     shutil.rmtree(worked_in.data / "workspace")
     (worked_in.data / "workspace").write_text("mine")
     (name,) = worked_in.names
-    _replace(worked_in.conversation(name) / "journal.jsonl", b'"seq":5', b'"seq":6')
+    journal = worked_in.conversation(name) / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"seq":5', b'"seq":6', 1))
     before = {path: path.lstat().st_mtime_ns for path in worked_in.data.rglob("*") if not path.is_dir()}
     code, report = await examined(worked_in.data)
     assert code == 4
     assert {f["check"]: f["location"] for f in wrong(report) if f["level"] == "fault"} == {
         "permissions": str(worked_in.data / "keys/project.nsec"),
         "folders": str(worked_in.data / "workspace"),
-        "conversations": str(worked_in.conversation(name) / "journal.jsonl"),
+        "conversations": str(journal),
     }
     text = json.dumps(report)
     for words in ("others may read this key", "chmod 600", "line 5 cannot be right", f"rebuild {name[:12]}"):
@@ -79,7 +63,7 @@ async def test_faults_are_reported_each_once_with_location_and_fix_and_nothing_i
 
 async def test_a_model_is_asked_only_with_probe(folder: Folder) -> None:
     table = 'default = "local:test"\n[models.providers.local]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"'
-    _replace(folder.file, b"[models]\n", f"[models]\n{table}\n".encode())
+    folder.edit("[models]\n", f"[models]\n{table}\n")
     (folder.data / "keys" / "local.api-key").write_text("sk-the-secret-of-this-test\n")
     (folder.data / "keys" / "local.api-key").chmod(0o600)
     code, report = await examined(folder.data)
@@ -108,10 +92,11 @@ async def test_a_running_daemon_is_seen_and_not_disturbed(folder: Folder) -> Non
     assert any("no daemon runs here" in finding["message"] for finding in after["findings"])
 
 
-async def test_what_a_killed_daemon_left_is_repaired(worked_in: Folder) -> None:
+async def test_what_a_killed_daemon_left_is_repaired_and_a_folder_that_is_well_gives_no_fault(
+    worked_in: Folder,
+) -> None:
     async with daemon(worked_in) as process:
-        process.signal(signal.SIGKILL)
-        assert await process.ended() == -signal.SIGKILL
+        await process.die()
     assert (worked_in.data / "tenex.sock").exists()
     (worked_in.data / "conversations" / "index.sqlite").write_bytes(b"nonsense")
     (worked_in.data / "keys" / "owner.nsec").chmod(0o644)
@@ -125,7 +110,12 @@ async def test_what_a_killed_daemon_left_is_repaired(worked_in: Folder) -> None:
     async with daemon(worked_in) as process:
         assert await process.stop() == 0
     code, report = await examined(worked_in.data)
-    assert code == 0, wrong(report)
+    assert (code, wrong(report)) == (0, [])
+    checks = {finding["check"] for finding in report["findings"]}
+    looked_at = "settings daemon program configuration folders permissions keys disk conversations index relays models"
+    assert checks >= set(looked_at.split())
+    code, out, _ = await tenex("doctor", "--data", worked_in.data)
+    assert (code, "\nno faults, " in out) == (0, True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs another user to be")
@@ -138,25 +128,15 @@ async def test_a_user_without_permission_gets_faults_and_no_traceback(folder: Fo
     (folder.data / "keys").chmod(0o700)
     (folder.data / "conversations").chmod(0o700)
     words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, *TENEX[1:]]
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        "doctor",
-        "--data",
-        str(folder.data),
-        "--json",
-        cwd=ROOT,
-        env=environment(),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+    words += ["doctor", "--data", str(folder.data), "--json"]
+    done = await asyncio.to_thread(
+        subprocess.run, words, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=2 * PATIENCE
     )
-    async with asyncio.timeout(2 * PATIENCE):
-        out, errors = await process.communicate()
-    assert b"Traceback" not in errors
-    if not out:
-        pytest.skip(f"the program itself cannot be read by others here: {errors.decode()[:200]}")
-    report = json.loads(out)
-    assert process.returncode == report["exit_code"] != 0
+    assert "Traceback" not in done.stderr
+    if not done.stdout:
+        pytest.skip(f"the program itself cannot be read by others here: {done.stderr[:200]}")
+    report = json.loads(done.stdout)
+    assert done.returncode == report["exit_code"] != 0
     text = json.dumps(wrong(report))
     assert "Permission denied" in text or "may not" in text
     assert "this is a bug in tenex" not in text

@@ -7,8 +7,8 @@ from tenex.nostr.keys import SecretKey
 from .kit import Folder, daemon, tenex_here
 
 
-async def lessons(folder: Folder, *words: str) -> tuple[int, str, str]:
-    return await tenex_here("agents", "lessons", *words, "--data", folder.data)
+async def removed(folder: Folder, number: object) -> tuple[int, str, str]:
+    return await tenex_here("agents", "lessons", "remove", str(number), "--data", folder.data)
 
 
 async def listed(folder: Folder, *words: str) -> list[dict[str, Any]]:
@@ -25,8 +25,7 @@ async def is_in_prompt(lesson: dict[str, Any], folder: Folder, conversation: str
 
 async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_removed(folder: Folder) -> None:
     member = SecretKey.generate()
-    file = folder.file.read_text()
-    folder.file.write_text(file.replace("[people]\n", f'[people]\nmembers = ["{member.npub}"]\n'))
+    folder.edit("[people]\n", f'[people]\nmembers = ["{member.npub}"]\n')
     async with daemon(folder):
         name = await folder.write("Create zebra.py that prints xylophone", by=member)
         await folder.until(name, "ended")
@@ -42,20 +41,20 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
         assert await is_in_prompt(one, folder, name)
         assert not await is_in_prompt(one, folder, own)
         assert await is_in_prompt(other, folder, own)
-        folder.file.write_text(folder.file.read_text().replace("[people]\n", "[people]\nshare_lessons = true\n"))
+        folder.edit("[people]\n", "[people]\nshare_lessons = true\n")
         assert await is_in_prompt(one, folder, own)
 
-        code, out, err = await lessons(folder, "remove", str(one["number"]))
+        code, out, err = await removed(folder, one["number"])
         assert (code, out) == (0, f"removed: {one['number']}  executor  {one['title']}\n")
         assert "The running daemon no longer shows it to agents" in err
         assert one not in await listed(folder)
         assert not await is_in_prompt(one, folder, name)
-        code, _, err = await lessons(folder, "remove", str(one["number"]))
+        code, _, err = await removed(folder, one["number"])
         advice = f"`tenex --data {folder.data} agents lessons list` shows all."
         assert (code, err) == (2, f"tenex: There is no lesson {one['number']}; {advice}\n")
 
-    removed = await folder.facts("agents", "lessons", "remove", str(other["number"]))
-    assert removed == {"removed": other, "by": "command"}
+    facts = await folder.facts("agents", "lessons", "remove", str(other["number"]))
+    assert facts == {"removed": other, "by": "command"}
     async with daemon(folder):
         assert await listed(folder) == [each for each in every if each not in (one, other)]
 

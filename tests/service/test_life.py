@@ -11,7 +11,8 @@ import socket
 import sys
 import termios
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -19,46 +20,41 @@ import pytest
 from tenex.service.notify import Notifier
 
 from . import person
-from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, forked, running, tenex
-from .moments import Orders
+from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, ordered, orders_for, running, tenex
 
 WATCHDOG = 0.4
 """Seconds: it is petted every 0.2 s, so that a second of silence is five pets that did not come."""
 
 
 class Manager:
-    """A service manager of the test's own: the socket daemons notify."""
+    """A service manager of the test's own: the socket daemons notify, also an abstract one (`@name`)."""
 
-    def __init__(self, path: Path) -> None:
-        self.address = str(path)
+    def __init__(self, address: str) -> None:
+        self.address = address
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self._socket.bind(self.address)
+        self._socket.bind(re.sub("^@", "\0", address))
         self.received: list[dict[str, str]] = []
 
-    async def next(self, patience: float = PATIENCE) -> dict[str, str]:
-        async with asyncio.timeout(patience):
-            words = await asyncio.get_running_loop().sock_recv(self._socket, 65536)
+    def _take(self, words: bytes) -> dict[str, str]:
         message = dict(line.split("=", 1) for line in words.decode().splitlines())
         self.received.append(message)
         return message
 
-    async def until(self, found: Callable[[dict[str, str]], bool]) -> dict[str, str]:
-        """Wait for a message of that kind; returns it."""
+    async def next(self, patience: float = PATIENCE) -> dict[str, str]:
+        async with asyncio.timeout(patience):
+            return self._take(await asyncio.get_running_loop().sock_recv(self._socket, 65536))
+
+    async def expect(self, **words: str) -> dict[str, str]:
+        """Wait for a message that holds these words; returns it."""
         async with asyncio.timeout(PATIENCE):
-            while not found(message := await self.next()):
+            while not words.items() <= (message := await self.next()).items():
                 pass
         return message
 
-    async def expect(self, **words: str) -> dict[str, str]:
-        """Wait for a message that holds these words."""
-        return await self.until(lambda message: words.items() <= message.items())
-
     def drain(self) -> None:
-        while True:
-            try:
-                self._socket.recv(65536)
-            except BlockingIOError:
-                return
+        with suppress(BlockingIOError):
+            while True:
+                self._take(self._socket.recv(65536))
 
     def close(self) -> None:
         self._socket.close()
@@ -66,7 +62,7 @@ class Manager:
 
 @pytest.fixture
 async def manager(tmp_path: Path) -> AsyncIterator[Manager]:
-    manager = Manager(tmp_path / "notify")
+    manager = Manager(str(tmp_path / "notify"))
     yield manager
     manager.close()
 
@@ -124,37 +120,31 @@ async def test_every_change_of_state_is_reported_to_the_service_manager(folder: 
     assert not any("READY" in message for message in manager.received[manager.received.index(stopping) :])
 
 
-async def test_an_abstract_address_and_a_watchdog_of_somebody_else(folder: Folder, tmp_path: Path) -> None:
-    name = f"tenex-test-{os.getpid()}"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as listening:
-        listening.bind(f"\0{name}")
-        async with daemon(folder, NOTIFY_SOCKET=f"@{name}", WATCHDOG_USEC=usec(0.02), WATCHDOG_PID="1") as process:
+async def test_an_abstract_address_and_a_watchdog_of_somebody_else(folder: Folder) -> None:
+    with closing(Manager(f"@tenex-test-{os.getpid()}")) as manager:
+        env = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": usec(0.02), "WATCHDOG_PID": "1"}
+        async with daemon(folder, **env) as process:
             await process.until("relay.connected")
-        received = []
-        while True:
-            try:
-                received.append(listening.recv(65536).decode())
-            except BlockingIOError:
-                break
-    assert received[0].startswith("READY=1\nSTATUS=")
-    assert any(message.startswith("STOPPING=1\n") for message in received)
-    assert not any("WATCHDOG" in message for message in received)
+        manager.drain()
+    assert manager.received[0]["READY"] == "1"
+    assert any("STOPPING" in message for message in manager.received)
+    assert not any("WATCHDOG" in message for message in manager.received)
 
 
 async def test_a_loop_that_hangs_is_silent_and_logs_where_when_it_is_ended(folder: Folder, manager: Manager) -> None:
-    words = [sys.executable, "-m", "tests.service.faulty", str(folder.data), str(folder.marks), "stuck"]
+    words = [sys.executable, "-m", *orders_for(folder, model="stuck")]
     async with running(words, NOTIFY_SOCKET=manager.address, WATCHDOG_USEC=usec(WATCHDOG)) as process:
         await process.until("runtime.ready")
         await manager.expect(WATCHDOG="1")
         name = await folder.write("Create hello.py that prints hello")
-        await person.until((folder.marks / "held").exists)
+        await folder.held()
         manager.drain()
         with pytest.raises(TimeoutError):  # a pet that was on its way has been drained
             await manager.next(patience=2.5 * WATCHDOG)
         process.signal(signal.SIGABRT)
         assert await process.ended() == -signal.SIGABRT
         assert "Fatal Python error: Aborted" in process.stderr
-        assert "faulty.py" in process.stderr
+        assert "scripted_models.py" in process.stderr
     async with daemon(folder) as process:
         await folder.until(name, "ended")
 
@@ -171,18 +161,16 @@ async def test_a_manager_that_is_gone_changes_nothing_and_a_crash_would_leave_no
 
 
 async def test_a_stop_in_stages_is_reported_while_steps_end(folder: Folder, manager: Manager) -> None:
-    orders = Orders(data=str(folder.data), marks=str(folder.marks), moment="model", at=2, hold=True)
     env = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": usec(WATCHDOG)}
-    async with forked(["tests.service.moments", orders.dumps()], **env) as process:
-        await manager.expect(READY="1")
+    async with ordered(folder, "model", 2, env, hold=True) as process:
         name = await folder.write("Create hello.py that prints hello")
-        await person.until((folder.marks / "held").exists)
+        await folder.held()
         before = len(folder.records(name))
         process.signal(signal.SIGTERM)
         await manager.expect(STOPPING="1", STATUS="stopping in stages")
         for _ in range(3):
             await manager.expect(WATCHDOG="1")
-        (folder.marks / "go").touch()
+        folder.let_go()
         assert await process.ended() == 0
     assert len(folder.records(name)) > before
 
@@ -191,21 +179,19 @@ async def test_a_broken_configuration_is_refused_whole_and_shown(folder: Folder,
     whole = folder.file.read_text()
     async with daemon(folder, NOTIFY_SOCKET=manager.address) as process:
         await manager.expect(READY="1")
-        folder.file.write_text(whole + "\n[nonsense]\nx = 1\n[limits]\nsteps_per_run = 'many'\n")
+        folder.edit("", "[nonsense]\nx = 1\n[limits]\nsteps_per_run = 'many'\n")
         process.signal(signal.SIGHUP)
         await manager.expect(RELOADING="1")
         await manager.expect(READY="1")
         refused = await process.until("configuration.refused")
         assert len(refused["faults"]) == 2
-        assert "nonsense" in str(refused["faults"])
-        assert "steps_per_run" in str(refused["faults"])
+        assert all(name in str(refused["faults"]) for name in ("nonsense", "steps_per_run"))
         code, out, err = await tenex("status", "--data", folder.data, "--json")
         assert code == 0
         assert "steps_per_run" in err, "the file on disk is broken, and `tenex status` reports it"
         assert json.loads(out)["configuration"]["refused"] == refused["faults"]
         folder.file.write_text(whole)
-        process.signal(signal.SIGHUP)
-        await process.until("configuration.reloaded")
+        await process.reload()
         assert (await folder.facts("status"))["configuration"]["refused"] == []
 
 

@@ -1,6 +1,7 @@
 """A mission over a relay: a mention begins it, it reports with its own key where it is, and it survives kills."""
 
 import json
+import re
 import shutil
 import signal
 from collections import Counter
@@ -11,13 +12,19 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.nostr.keys import KeyRing
+from tenex.core.records import mission as m
+from tenex.core.state.mission import Mission
+from tenex.workflows.agents.definition import blueprint
+from tenex.workflows.agents.loading import find_agents
+from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelscripts import Asked, calls
+from tests.fakes.modelserver import model_server
 from tests.workflows.mission_kit import competition
 
 from . import person
-from .kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
-from .moments import Moment
-from .workflow_kit import begin, delivered_events, key_of, put, tags
+from .kit import ROOT, Folder, daemon, deaths, of_kind, ordered, tags, tenex, tenex_here
+from .loopback import folder_with_model, serving, settled
+from .moments import APPENDS, Moment
 
 WORKFLOWS = ROOT / "config" / "workflows"
 TALLY = '''"""Writes lines, one a step, each when it is let."""
@@ -83,7 +90,7 @@ def deps(workspace: Path) -> Given:
 def folder(tmp_path: Path, relay: str) -> Folder:
     """A data folder with a mission that writes lines."""
     made = Folder(tmp_path / "data", relay)
-    put(made, "tally.py", TALLY)
+    made.put("tally.py", TALLY)
     return made
 
 
@@ -100,16 +107,16 @@ async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(fol
     competition(folder.workspace)
     async with daemon(folder):
         beside = await folder.write("@draft-and-review finish the workflow")
-        name = await begin(folder, "curve", "mission")
+        name = await folder.begin("curve", "mission")
         other = await folder.write("@tally two words")
         wrong = await folder.write('@tally {"words": "a", "lines": "many"}')
         for one in (name, other, wrong, beside):
             await folder.until(one, "ended")
         await folder.write("And now?", to=name)
         await person.until(lambda: len(of_kind(folder.records(name), r.Ended)) == 2)
-        events = await delivered_events(folder, name)
-        profiles = await person.stored(folder.url, kinds=[0], authors=[key_of(folder, "mission")])
-    assert {event["pubkey"] for event in events} == {key_of(folder, "mission")}
+        events = await folder.replies(name)
+        profiles = await person.stored(folder.url, kinds=[0], authors=[folder.key_of("mission")])
+    assert {event["pubkey"] for event in events} == {folder.key_of("mission")}
     assert all(tags(event)["workflow"] == "mission" and "phase" not in tags(event) for event in events)
     sent = [event["content"] for event in events]
     assert sent[:2] == ["Now in discovery", "Now in research: competitions found"]
@@ -119,13 +126,9 @@ async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(fol
     assert json.loads(profiles[0]["content"])["about"].startswith("A mission in five phases")
     assert len(list((folder.workspace / "submissions").iterdir())) == 1
     assert lines(folder) == ["0 two words", "1 two words", "2 two words"]
-    assert "`lines`: input should be a valid integer" in (await delivered_events(folder, wrong))[0]["content"]
+    assert "`lines`: input should be a valid integer" in (await folder.replies(wrong))[0]["content"]
     assert folder.view(beside)["workflow"]["closeReason"] == "asked"
-    await check_commands(folder, name)
-
-
-async def check_commands(folder: Folder, name: str) -> None:
-    """Check what each command shows of the mission that has ended."""
+    # what each command shows of the mission
     out: dict[str, Any] = {}
     for words in (["verify"], ["stats", name], ["show", name], ["replay", name], ["search", "success"]):
         out[words[0]] = await folder.facts("conversations", *words)
@@ -133,51 +136,27 @@ async def check_commands(folder: Folder, name: str) -> None:
     assert (out["show"]["mission"]["outcome"], out["show"]["mission"]["node"]) == ("finished", "SubmissionNode")
     assert (out["replay"]["mission"]["state"], out["replay"]["pending"]) == ("finished", [])
     assert [one["id"] for one in out["search"]] == [name]
-    code, text, _ = await tenex_here("conversations", "show", name, "--data", folder.data)
-    assert code == 0
+    _, text, _ = await tenex_here("conversations", "show", name, "--data", folder.data)
     assert "mission · ResearchNode" in text
     assert "EvolutionNode · vary#2" in text
 
 
-@pytest.mark.parametrize(("moment", "at"), [("torn append", 4)])
+@pytest.mark.parametrize(("moment", "at"), deaths([("torn append", 4)], (APPENDS, 9), (["publish", "published"], 3)))
 async def test_a_killed_daemon_goes_on_with_the_node_and_repeats_nothing(
     folder: Folder, moment: Moment, at: int
 ) -> None:
-    await kill_and_go_on(folder, moment, at)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("moment", "at"),
-    [
-        *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 10)),
-        *((moment, at) for moment in ("publish", "published") for at in range(1, 4)),
-    ],
-)
-async def test_a_daemon_killed_at_any_moment_goes_on(folder: Folder, moment: Moment, at: int) -> None:
-    await kill_and_go_on(folder, moment, at)
-
-
-async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
-    """Let a daemon die at a moment, start another, and check what came of it."""
-    KeyRing(folder.data / "keys").get_or_create("tally")  # it has to exist before it can be mentioned
     async with ordered(folder, moment, at) as first:
-        name = await begin(folder, "x", "tally")
+        name = await folder.begin("x", "tally")
         assert await first.ended() == -signal.SIGKILL, first.stderr
     durable = {step.step for step in of_kind(folder.records(name), r.StepCompleted)}
     ran = runs(folder)
     async with ordered(folder):
-        state = await folder.until(name, "ended")
-        events = await delivered_events(folder, name)
+        ended = of(await folder.until(name, "ended"))
+        sent = [event["content"] for event in await folder.replies(name)]
     assert lines(folder) == ["0 x", "1 x", "2 x"]
     assert len(runs(folder)) - len(ran) == 3 - len(durable), "what had returned did not run again"
-    assert state.mission is not None
-    assert (state.mission.outcome, state.mission.result, state.mission.state["written"]) == ("finished", 3, 3)
-    assert [event["content"] for event in events] == [
-        "Now in write",
-        "Now in rest",
-        "The mission tally has ended. Its result: 3",
-    ]
+    assert (ended.outcome, ended.result, ended.state["written"]) == ("finished", 3, 3)
+    assert sent == ["Now in write", "Now in rest", "The mission tally has ended. Its result: 3"]
 
 
 def runs(folder: Folder) -> list[str]:
@@ -188,70 +167,55 @@ def runs(folder: Folder) -> list[str]:
 
 async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folder: Folder) -> None:
     async with daemon(folder) as process:
-        name = await begin(folder, '{"words": "slow", "waits": true}', "tally")
+        name = await folder.begin('{"words": "slow", "waits": true}', "tally")
         await person.until(lambda: len(runs(folder)) == 1)
         await folder.write("how far are you?", to=name)
         await folder.write("/pause", to=name)
         await person.until(lambda: of_kind(folder.records(name), r.MissionPauseRequested))
         (folder.workspace / "go-0").touch()
-        assert paused(await folder.until(name, "waiting")) == "write#1"
+        assert returned(await folder.until(name, "waiting")) == 1
         # a broken file is refused whole; then the node is gone, which holds the mission and drops nothing
-        put(folder, "tally.py", TALLY.replace("def deps", "def no_deps"))
+        folder.put("tally.py", TALLY.replace("def deps", "def no_deps"))
         process.signal(signal.SIGHUP)
         refused = await process.until("configuration.refused")
         assert "tally.py: its nodes need workspace, and nothing makes them" in json.dumps(refused)
-        put(folder, "tally.py", TALLY.replace("class Write(", "class Other(").replace("(Write,", "(Other,"))
-        await reload(process)
-        await go_on(folder, name, 1)
-        await person.until(lambda: "has no node Write any more" in paused_why(folder.state(name)))
-        put(folder, "tally.py", TALLY)
-        await reload(process)
-        await go_on(folder, name, 2)
+        folder.put("tally.py", TALLY.replace("class Write(", "class Other(").replace("(Write,", "(Other,"))
+        await process.reload()
+        await folder.write("/continue", to=name)
+        await person.until(lambda: "has no node Write any more" in of(folder.state(name)).paused)
+        folder.put("tally.py", TALLY)
+        await process.reload()
+        await folder.write("/continue", to=name)
         await person.until(lambda: len(runs(folder)) == 2)
         await folder.write("/stop", to=name)
         await folder.until(name, "waiting")
         for number in (1, 2):
             (folder.workspace / f"go-{number}").touch()
-        await go_on(folder, name, 3)
-        state = await folder.until(name, "ended")
-        assert state.mission is not None
-        assert (state.mission.outcome, state.mission.result) == ("finished", 3)
+        await folder.write("/continue", to=name)
+        ended = of(await folder.until(name, "ended"))
+        assert (ended.outcome, ended.result) == ("finished", 3)
         assert lines(folder) == ["0 slow", "1 slow", "2 slow"]
-        sent = " ".join(event["content"] for event in await delivered_events(folder, name))
+        sent = " ".join(event["content"] for event in await folder.replies(name))
         for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has fixed"):
             assert part in sent
         first = of_kind(folder.records(name), r.StepCompleted)[0].seq
         for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
             there = (await folder.facts("conversations", word, name, at, str(first), *more))["id"]
-            assert paused(await folder.until(there, "waiting")) == "write#1"
-            await go_on(folder, there, 4)
-            state = await folder.until(there, "ended")
-            assert state.mission is not None
-            assert state.mission.result == 3
+            assert returned(await folder.until(there, "waiting")) == 1
+            await folder.write("/continue", to=there)
+            assert of(await folder.until(there, "ended")).result == 3
     await folder.facts("conversations", "verify")
 
 
-async def go_on(folder: Folder, name: str, times: int) -> None:
-    """Write `/continue`; the same words in the same second would be the same event."""
-    await folder.write("/continue" + " " * times, to=name)
-
-
-async def reload(process: Any) -> None:
-    """Have the daemon read its configuration again, and wait until it has."""
-    before = process.events().count("configuration.reloaded")
-    process.signal(signal.SIGHUP)
-    await person.until(lambda: process.events().count("configuration.reloaded") > before)
-
-
-def paused(state: Conversation) -> str:
-    """How many steps of the paused mission have returned."""
+def of(state: Conversation) -> Mission:
     assert state.mission is not None
-    assert state.mission.is_paused
-    return f"write#{sum(step.ok for step in state.mission.steps.values())}"
+    return state.mission
 
 
-def paused_why(state: Conversation) -> str:
-    return state.mission.paused if state.mission is not None else ""
+def returned(state: Conversation) -> int:
+    """How many steps of the paused mission have returned."""
+    assert of(state).is_paused
+    return sum(step.ok for step in of(state).steps.values())
 
 
 async def test_a_mission_is_run_from_a_terminal_and_its_failure_is_an_exit_code(tmp_path: Path) -> None:
@@ -266,3 +230,55 @@ async def test_a_mission_is_run_from_a_terminal_and_its_failure_is_an_exit_code(
     assert "has failed: Rest: there is no key x. The author of its code" in " ".join(out.split())
     (logged,) = [line for line in (tmp_path / "data" / "tenex.log").read_text().splitlines() if "node.failed" in line]
     assert "KeyError" in json.loads(logged)["exception"]
+
+
+def example(begins: str) -> str:
+    """The code of the documents with that docstring."""
+    text = (ROOT / "docs" / "workflows.md").read_text()
+    (code,) = re.findall(rf'```python\n("""{re.escape(begins)}.*?)```', text, re.DOTALL)
+    return str(code)
+
+
+def replies(request: Json) -> Answer:
+    """The planner plans, the expert approves, the executor writes a file and reports it."""
+    asked = Asked(request)
+    match asked.agent:
+        case "planner":
+            return Answer(text="The plan: hello.py prints hello")
+        case "security-expert" if not asked.steps:
+            return calls(("set_context", {"key": "approved", "value": True}))
+        case "security-expert":
+            return Answer(text="Approved.")
+        case _ if not asked.steps:
+            return calls(("write_file", {"path": "hello.py", "content": "print('hello')\n"}))
+        case _:
+            return Answer(text="It is built.")
+
+
+async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay: str) -> None:
+    """Over a relay and with models over HTTP."""
+    async with model_server(replies) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
+        folder.put("built.py", example("Has an agent plan"))
+        shutil.copy(WORKFLOWS / "draft-and-review.toml", folder.data / "config" / "workflows")
+        async with serving(folder, server):
+            name = await folder.write("@built hello.py")
+            await settled(folder, name)
+            sent = [event["content"] for event in await folder.replies(name)]
+        delivered = server.delivered()
+    assert sent[-1].endswith("Its result: It is built. (built)")
+    assert (folder.workspace / "hello.py").read_text() == "print('hello')\n"
+    agents = [Asked(exchange.request).agent for exchange in delivered]
+    assert agents == ["planner", "planner", "security-expert", "security-expert", "executor", "executor"]
+    assert "Plan this: hello.py" in Asked(delivered[0].request).words
+    spent = of_kind(folder.records(name), m.MissionUsageRecorded)
+    assert sum(one.usage.input_tokens for one in spent) == sum(exchange.input_tokens for exchange in delivered)
+    assert len([*(folder.data / "conversations").glob("*/journal.jsonl")]) == 2, "the mission's, and the daemon's own"
+
+
+def test_the_agent_of_the_documents_is_read_with_its_tools(tmp_path: Path) -> None:
+    (tmp_path / "triage.py").write_text(example("Sorts tickets"))
+    faults: list[str] = []
+    (found,) = find_agents(tmp_path, faults, code_refusal="")
+    assert not faults
+    assert set(blueprint(type(found.agent)).methods) == {"classify", "dispatch", "close"}

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.modelprotocol import Fails, Json, Reply
-from tests.fakes.modelscripts import Asked, Team, all_phases, straight
-from tests.fakes.modelserver import Exchange, ModelServer, model_server
+from tests.fakes.modelscripts import Asked, Team, all_phases, brisk, straight
+from tests.fakes.modelserver import Exchange, ModelServer
 
-from . import person
-from .kit import Folder, phases
-from .loopback import QUICK, agree, at_work, billed, folder_with_model, priced, rounded, serving, settled, spent
+from .kit import FULL_CYCLE, Folder, phases
+from .loopback import QUICK, agree, at_work, billed, priced, rounded, settled, spent
 
 WISH, IDEA, CHOICE = "I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."
 WAY = ["brainstorm", "plan", "execute", "verification", "execute", "verification", "chores", "reflection"]
@@ -27,34 +26,30 @@ def questions(server: ModelServer) -> list[Json]:
     return [question for question in asked if question is not None]
 
 
-async def through_all_phases(folder: Folder, server: ModelServer, **env: str) -> str:
-    """One conversation from the first wish to END, in which the person has the word twice; its name.
-
-    The router is asked after each turn; `tests/service/test_route_by_rule.py` has the rules.
-    """
-    async with serving(folder, server, TENEX_CONVERSATIONS__ROUTE_BY_RULE="false", **env) as process:
+async def through_all_phases(
+    place: Path, relay: str, settings: str = "", **env: str
+) -> tuple[Folder, ModelServer, str]:
+    """One conversation from the first wish to END, in which the person has the word twice; routed after each turn."""
+    env["TENEX_CONVERSATIONS__ROUTE_BY_RULE"] = "false"
+    async with at_work(place, relay, Team(all_phases), settings, **env) as (folder, server):
         name = await folder.write(WISH)
         await settled(folder, name, "waiting", messages=1)
         await folder.write(IDEA, to=name)
         await settled(folder, name, "waiting", messages=2)
         await folder.write(CHOICE, to=name)
         await settled(folder, name, "ended", messages=3)
-        assert await process.stop() == 0
-        assert not [log for log in process.logs if log["level"] in ("error", "critical")]
-    assert server.refused == [], "every request was one that OpenAI's server takes"
-    return name
+    assert phases(folder.view(name)) == WAY
+    agree(server, spent(folder.records(name)))
+    return folder, server, name
 
 
 async def test_a_team_of_models_goes_through_all_seven_phases(tmp_path: Path, relay: str) -> None:
-    async with model_server(Team(all_phases)) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server)
-        name = await through_all_phases(folder, server)
-        assert {exchange.stream for _, exchange in of_agents(server)} == {True}
-        assert phases(folder.view(name)) == WAY
-        assert (folder.workspace / "note-01.txt").read_text() == "note-01.txt: all done\n"
-        assert (folder.workspace / "note-01.md").read_text() == "# About note-01.txt\n"
-        check_router(server)
-        await check_figures(folder, server, name)
+    folder, server, name = await through_all_phases(tmp_path, relay)
+    assert {exchange.stream for _, exchange in of_agents(server)} == {True}
+    assert (folder.workspace / "note-01.txt").read_text() == "note-01.txt: all done\n"
+    assert (folder.workspace / "note-01.md").read_text() == "# About note-01.txt\n"
+    check_router(server)
+    await check_figures(folder, server, name)
 
 
 def check_router(server: ModelServer) -> None:
@@ -74,11 +69,9 @@ def check_router(server: ModelServer) -> None:
 async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
     """The server's log, the journal, the view, the tags on the relay and the statistics agree."""
     view = folder.view(name)
-    agree(server, spent(folder.records(name)))
     assert rounded(view["usage"]) == billed(server.delivered())
     # the relay: each run's completion carries what the run cost; the router never speaks
-    ours = await person.stored(folder.url, authors=sorted(folder.public_keys), kinds=[1])
-    tags = [{tag[0]: tag[1] for tag in event["tags"] if tag[0].startswith("llm-")} for event in ours]
+    tags = [{tag[0]: tag[1] for tag in event["tags"] if tag[0][:4] == "llm-"} for event in await folder.sent()]
     tagged = [tag for tag in tags if tag]
     worked = [exchange for _, exchange in of_agents(server)]
     assert sum(int(tag["llm-prompt-tokens"]) for tag in tagged) == sum(e.input_tokens for e in worked)
@@ -113,15 +106,11 @@ model = "local:executor"
 [models.agents.executor.phases]
 verification = "local:strict"
 """
-    async with model_server(Team(all_phases)) as server:
-        folder = folder_with_model(tmp_path / "data", relay, server, settings)
-        special = {"TENEX_MODELS__ROUTER": "local:router", "TENEX_MODELS__PHASES__PLAN": "local:planner"}
-        name = await through_all_phases(folder, server, TENEX_MODELS__STREAM="false", **special)
-        assert {exchange.stream for exchange in server.exchanges} == {False}
-        assert phases(folder.view(name)) == WAY
-        agree(server, spent(folder.records(name)))
-        assert {e.request["model"] for e in server.exchanges if Asked(e.request).question} == {"router"}
-        named = {(asked.agent, asked.phase): exchange.request["model"] for asked, exchange in of_agents(server)}
+    special = {"TENEX_MODELS__ROUTER": "local:router", "TENEX_MODELS__PHASES__PLAN": "local:planner"}
+    _, server, _ = await through_all_phases(tmp_path, relay, settings, TENEX_MODELS__STREAM="false", **special)
+    assert {exchange.stream for exchange in server.exchanges} == {False}
+    assert {e.request["model"] for e in server.exchanges if Asked(e.request).question} == {"router"}
+    named = {(asked.agent, asked.phase): exchange.request["model"] for asked, exchange in of_agents(server)}
     assert named["planner", "plan"] == "planner"
     assert named["executor", "verification"] == "strict"
     assert named["executor", "execute"] == named["executor", "chores"] == "executor"
@@ -144,3 +133,39 @@ async def test_a_server_that_knows_less_is_asked_in_another_way(tmp_path: Path, 
     assert len([exchange for exchange in server.exchanges if exchange.outcome == "failed"]) <= 1
     agree(server, spent(folder.records(name)))
     assert not [message for message in folder.view(name)["messages"] if "model" in message["text"].lower()]
+
+
+def asked_of(server: ModelServer) -> list[str]:
+    """Whose models were asked, in order, as `agent phase`."""
+    seen = [Asked(exchange.request) for exchange in server.delivered()]
+    return ["router" if asked.question is not None else f"{asked.agent} {asked.phase}" for asked in seen]
+
+
+async def test_a_simple_request_takes_six_calls_one_after_another(tmp_path: Path, relay: str) -> None:
+    async with at_work(tmp_path, relay, Team(straight, brisk)) as (folder, server):
+        name = await folder.write("Create note-01.txt.")
+        await settled(folder, name, "ended")
+    assert phases(folder.view(name)) == FULL_CYCLE
+    assert (folder.workspace / "note-01.txt").read_text() == "all done\n"
+    made = asked_of(server)
+    verification = ["project-manager verification"] * 2
+    assert made[:5] == ["router", "executor execute", *verification, "executor chores"]
+    verifying = Asked(server.delivered()[2].request)
+    assert "You may use all your tools but `learn`, `hand_over`." in verifying.words
+    assert sorted(made[5:]) == ["executor reflection", "project-manager reflection"], "the two work at the same time"
+
+
+async def test_a_chat_message_takes_one_call_and_seven_phases_sixteen(tmp_path: Path, relay: str) -> None:
+    async with at_work(tmp_path, relay, Team(all_phases, brisk)) as (folder, server):
+        name = await folder.write(WISH)
+        await settled(folder, name, "waiting", messages=1)
+        assert asked_of(server) == ["router", "project-manager chat"]
+        await folder.write(IDEA, to=name)
+        await settled(folder, name, "waiting", messages=2)
+        assert asked_of(server)[2:] == ["project-manager chat", "project-manager brainstorm"]
+        await folder.write(CHOICE, to=name)
+        await settled(folder, name, "ended", messages=3)
+    assert phases(folder.view(name)) == ["brainstorm", "plan", *FULL_CYCLE]
+    made = asked_of(server)
+    assert made.count("router") == 2, "for the first phase, and whether the plan is good"
+    assert len(made) <= 16

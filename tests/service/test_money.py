@@ -37,12 +37,7 @@ def thinking(request: Json) -> Reply:
 
 
 def tokens(server: ModelServer) -> int:
-    return sum(exchange.input_tokens + exchange.output_tokens for exchange in server.delivered())
-
-
-def is_on_hold(state: Conversation) -> bool:
-    """Whether a limit of the day holds it."""
-    return bool(holds.on_hold(state))
+    return server.tokens().input + server.tokens().output
 
 
 async def at_rest(folder: Folder, names: list[str]) -> list[Conversation]:
@@ -50,7 +45,7 @@ async def at_rest(folder: Folder, names: list[str]) -> list[Conversation]:
 
     def there() -> list[Conversation]:
         states = [folder.state(name) for name in names]
-        return states if all(state.status == "waiting" or is_on_hold(state) for state in states) else []
+        return states if all(state.status == "waiting" or holds.on_hold(state) for state in states) else []
 
     states: list[Conversation] = await person.until(there)
     return states
@@ -66,11 +61,10 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
             names = list(await asyncio.gather(*asked))
             states = await at_rest(folder, names)
             assert any(state.status == "waiting" for state in states), "some were answered"
-            assert any(is_on_hold(state) for state in states), "and some are on hold"
+            assert any(holds.on_hold(state) for state in states), "and some are on hold"
             spent = tokens(server)
             assert MOST / 2 < spent <= MOST
-            process.signal(signal.SIGKILL)
-            await process.ended()
+            await process.die()
         async with serving(folder, server, **known) as process:
             today = (await folder.facts("status"))["today"]
             assert today["tokens"] == spent, "what the day has cost is known after a restart"
@@ -80,13 +74,12 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
             assert f"member {member.npub}" in out
             late = await folder.write("One more?", by=member)
             (state,) = await at_rest(folder, [late])
-            assert is_on_hold(state)
+            assert holds.on_hold(state)
             assert tokens(server) == spent
             (own,) = await at_rest(folder, [await folder.write("And me?")])
             assert own.status == "waiting", "an owner has a limit of their own"
-            folder.file.write_text(folder.file.read_text().replace(f"day = {MOST}", f"day = {100 * MOST}"))
+            folder.edit(f"day = {MOST}", f"day = {100 * MOST}")
             process.signal(signal.SIGHUP)
             for name in [*names, late]:
                 await folder.until(name, "waiting")
-            assert await process.stop() == 0
-            assert not [log for log in process.logs if log["level"] in ("error", "critical")]
+        assert not process.errors

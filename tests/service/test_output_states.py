@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -72,29 +71,23 @@ SPOILT = f"{SECRET} outside of any state, then {call('complete', response='not t
 LAST = critique("it is done") + call("complete", response="The answer is 42.", summary="done")
 
 
-class StateModel:
+ROUTES: list[Json] = [
+    {"phase": "plan", "agents": ["executor"], "reason": "it is wanted"},
+    {"phase": "execute", "agents": ["executor"], "reason": "it is wanted"},
+    {"agents": ["USER"], "reason": "the person has the word"},
+]
+
+
+def by_states(request: Json) -> Answer:
     """An orchestrator that plans, executes and waits; an executor that runs where it may not, and where it may."""
-
-    def __call__(self, request: Json) -> Answer:
-        asked = Asked(request)
-        if asked.question is not None:
-            return decision(request, self.route(len(asked.question["turns"])))
-        sent = [text_of(message) for message in request["messages"] if message["role"] == "assistant"]
-        refused = '<note title="Refused">' in text_of(request["messages"][-1])
-        if asked.phase == "plan":
-            return Answer(
-                text=critique("planned") + call("complete", response="A plan.", summary="planned") if refused else FIRST
-            )
-        if len(sent) >= 2:
-            return Answer(text=LAST if refused else SPOILT)
-        return Answer(text=SECOND if sent else FIRST)
-
-    @staticmethod
-    def route(turns: int) -> Json:
-        ways = [("plan", ["executor"]), ("execute", ["executor"])]
-        if turns == len(ways):
-            return {"agents": ["USER"], "reason": "the person has the word"}
-        return {"phase": ways[turns][0], "agents": ways[turns][1], "reason": "it is wanted"}
+    asked = Asked(request)
+    if asked.question is not None:
+        return decision(request, ROUTES[len(asked.question["turns"])])
+    sent = sum(message["role"] == "assistant" for message in request["messages"])
+    refused = '<note title="Refused">' in text_of(request["messages"][-1])
+    planned = critique("planned") + call("complete", response="A plan.", summary="planned")
+    answers = [planned if refused else FIRST] if asked.phase == "plan" else [FIRST, SECOND, LAST if refused else SPOILT]
+    return Answer(text=answers[min(sent, len(answers) - 1)])
 
 
 def put(folder: Folder, output: str = OUTPUT) -> None:
@@ -110,39 +103,35 @@ async def overheard(url: str) -> AsyncIterator[list[str]]:
     """Every frame the relay gives to somebody who asks for everything, ephemeral events among them."""
     frames: list[str] = []
 
+    async def listen(socket: ClientConnection) -> None:
+        async for frame in socket:
+            frames.append(str(frame))  # noqa: PERF401  (it is read meanwhile)
+
     async with connect(url, max_size=None, proxy=None) as socket:
         await socket.send(json.dumps(["REQ", "all", {}]))
-        listening = asyncio.create_task(_listen(socket, frames))
+        listening = asyncio.create_task(listen(socket))
         yield frames
         listening.cancel()
-
-
-async def _listen(socket: ClientConnection, frames: list[str]) -> None:
-    while True:
-        frames.append(str(await socket.recv()))
 
 
 @needs_bubblewrap
 async def test_1_2_a_conversation_by_states_outlives_a_kill_and_publishes_no_thoughts(
     tmp_path: Path, relay: str
 ) -> None:
-    async with model_server(StateModel()) as server, overheard(relay) as frames:
+    async with model_server(by_states) as server, overheard(relay) as frames:
         folder = folder_with_model(tmp_path / "data", relay, server)
-        settings = folder.file.read_text()
-        folder.file.write_text(settings.replace('kind = "openai"', 'kind = "openai"\ngrammar = "structural_tag"'))
+        folder.edit('kind = "openai"', 'kind = "openai"\ngrammar = "structural_tag"')
         put(folder)
         async with serving(folder, server) as process:
             name = await folder.write("What is six times seven?")
             await person.until(lambda: (folder.workspace / "started").is_file())
-            process.signal(signal.SIGKILL)
-            await process.ended()
+            await process.die()
         async with serving(folder, server) as process:
             seen: list[Json] = []
             watched = asyncio.create_task(watch(folder, seen))
             await settled(folder, name, "waiting")
-            assert await process.stop() == 0
-            assert not [log for log in process.logs if log["level"] in ("error", "critical")]
             watched.cancel()
+        assert not process.errors
         stored = await person.stored(relay)
     assert (folder.workspace / "started").read_text() == "once ", "what was cut off is not repeated"
     records = folder.records(name)

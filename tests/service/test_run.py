@@ -1,6 +1,7 @@
 """The daemon at work: what it writes, what it logs, what it takes in, one daemon to a folder."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -29,6 +30,25 @@ def test_a_conversation_runs_to_its_end_and_a_stranger_can_follow_it(finished: F
     assert view["seq"] == len(finished.folder.records(finished.name))
 
 
+async def test_show_prints_the_phases_and_messages_of_the_file_or_the_file(finished: Finished) -> None:
+    view = finished.folder.view(finished.name)
+    code, out, err = await tenex_here("conversations", "show", finished.name[:8], "--data", finished.folder.data)
+    assert (code, err) == (0, "")
+    assert re.findall(r"^== \S+ (\w+) → (\w+)", out, re.MULTILINE) == [
+        (transition["from"], transition["to"]) for transition in view["phaseTransitions"]
+    ]
+    assert re.findall(r"(turn-\d+) · (\w+)", out) == [
+        (turn["turnId"], turn["phase"]) for turn in view["orchestratorTurns"]
+    ]
+    for message in view["messages"]:
+        assert message["text"].splitlines()[0] in out
+    for transition in view["phaseTransitions"]:
+        assert transition["reason"] in out
+    assert out.startswith(f"{view['title']}\n{finished.name}\n")
+    assert "END" in out
+    assert await finished.folder.facts("conversations", "show") == view
+
+
 async def test_two_conversations_and_a_second_cycle_keep_apart_and_are_listed(folder: Folder) -> None:
     async with daemon(folder):
         one = await folder.write("Create one.py that prints one")
@@ -37,8 +57,6 @@ async def test_two_conversations_and_a_second_cycle_keep_apart_and_are_listed(fo
         await folder.until(two, "ended")
         await folder.write("Create three.py that prints three", to=one)
         await folder.until(one, "ended", cycle=2)
-        code, out, err = await tenex("run", "--data", folder.data)
-        assert (code, out, "is in use by process" in err) == (4, "", True), "a second daemon"
     assert phases(folder.view(one)) == [*FULL_CYCLE, "chat", *FULL_CYCLE]
     assert folder.view(two)["cycle"] == 1
     assert {path.name for path in folder.workspace.glob("*.py")} == {"one.py", "two.py", "three.py"}
@@ -63,17 +81,6 @@ def test_logs_are_json_without_words_or_keys(finished: Finished) -> None:
     assert {"runtime.ready", "relay.connected", "tool.returned", "runtime.stopped"} <= finished.events
 
 
-async def test_words_are_cut_at_debug_and_keys_are_never_logged(folder: Folder) -> None:
-    long = "Create zebra.txt with " + "xylophone " * 60
-    async with daemon(folder, TENEX_LOG__LEVEL="debug") as process:
-        name = await folder.write(long)
-        await folder.until(name, "ended")
-        assert await process.stop() == 0
-        assert any(log["level"] == "debug" for log in process.logs)
-        assert "xylophone " * 21 not in process.stderr
-        assert "nsec1" not in process.stderr
-
-
 def test_no_other_user_may_read_what_is_on_disk(finished: Finished) -> None:
     data = finished.folder.data
     ours = [*(data / "conversations").rglob("*"), *(data / "keys").rglob("*"), finished.folder.file]
@@ -82,7 +89,9 @@ def test_no_other_user_may_read_what_is_on_disk(finished: Finished) -> None:
     assert [str(path) for path in ours if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 
 
-async def test_a_stranger_is_never_answered_and_an_owner_also_without_a_tag(folder: Folder) -> None:
+async def test_strangers_are_not_answered_owners_also_without_a_tag_and_the_log_cuts_words(
+    folder: Folder,
+) -> None:
     stranger = SecretKey.generate()
     word = person.note(folder.owner, f"nostr:{folder.project.npub} create hello.py that prints hello")
     other, name = person.note(folder.owner, "Good morning, everybody"), str(word["id"])
@@ -92,17 +101,18 @@ async def test_a_stranger_is_never_answered_and_an_owner_also_without_a_tag(fold
         await person.publish(folder.url, other, word)
         await folder.until(name, "ended")
         await folder.write("Create worse.py that prints worse", by=stranger, to=name)
-        after = await folder.write("Create bye.py that prints bye")
-        await folder.until(after, "ended")
+        long = await folder.write("Create zebra.txt with " + "xylophone " * 60)
+        await folder.until(long, "ended")
         assert await process.stop() == 0
         verdicts = {log["verdict"] for log in process.logs if log["event"] == "message.received"}
         assert verdicts == {"admitted", "elsewhere"}, "a stranger is dropped before"
-        assert "evil" not in process.stderr
+        assert any(log["level"] == "debug" for log in process.logs)
+        assert not [words for words in ("evil", "xylophone " * 21, "nsec1") if words in process.stderr]
     view = folder.view(name)
     assert (view["title"], view["messages"][0]["text"]) == ("create hello.py that prints hello",) * 2
     assert not [one for one in (theirs, str(other["id"])) if folder.conversation(one).exists()]
-    assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "hello.py"]
-    assert await person.stored(folder.url, kinds=[1], authors=sorted(folder.public_keys), _e=[theirs]) == []
+    assert sorted(path.name for path in folder.workspace.iterdir()) == ["hello.py", "zebra.txt"]
+    assert await folder.sent(_e=[theirs]) == []
     assert of_kind(folder.records(name), r.MessageRecorded, lambda record: record.author == stranger.public) == []
 
 
@@ -115,3 +125,18 @@ async def test_a_data_folder_that_cannot_be_made_is_a_sentence(command: str, tmp
     assert f"{file}" in err
     assert "cannot be made" in err
     assert "unexpected" not in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["list"], ["show"], ["show", "c"], ["search", "x"], ["verify"], ["stats"], ["replay"], ["path", "c"]),
+        *(["export", "c"], ["rollback", "c", "--to", "1", "--yes"], ["fork", "c", "--at", "1"]),
+    ],
+    ids=" ".join,
+)
+async def test_each_command_reports_conversations_that_cannot_be_read(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "conversations").write_text("")
+    code, out, err = await tenex_here("conversations", *words, "--data", tmp_path)
+    assert (code, out) == (4, "")
+    assert f"{tmp_path}/conversations cannot be read: Not a directory. Look who owns it" in err

@@ -1,20 +1,21 @@
-"""A conversation with one agent over a real relay and a model's server: what it costs, and what survives a restart."""
+"""Conversations with one agent before a model's server: what they cost, survive, and find in what was said before."""
 
 from pathlib import Path
 
 from tenex.core import records as r
+from tenex.nostr.keys import SecretKey
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
 
 from . import person
 from .kit import Folder, of_kind, tenex_here
-from .loopback import agree, folder_with_model, serving, settled, spent
+from .loopback import QUICK, agree, at_work, folder_with_model, serving, settled, spent
 
 ALONE = '\n[conversations]\nagent = "executor"\n'
 
 
-def model(request: Json) -> Reply:
+def writes(request: Json) -> Reply:
     """An agent that writes a file where a message asks for one, and otherwise answers at once."""
     asked = Asked(request)
     assert asked.question is None, "the router is never asked"
@@ -27,7 +28,7 @@ def model(request: Json) -> Reply:
 
 
 async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_path: Path, relay: str) -> None:
-    async with model_server(model) as server:
+    async with model_server(writes) as server:
         folder = folder_with_model(tmp_path / "data", relay, server, ALONE)
         async with serving(folder, server) as process:
             name = await folder.write("hello")
@@ -39,32 +40,27 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
             assert (folder.workspace / "note-07.txt").read_text() == "written\n"
             await folder.write("answer slowly", to=name)
             await person.until(lambda: len(server.exchanges) == 4)
-            process.signal(9)
-            await process.ended()
-        folder.file.write_text(folder.file.read_text().replace(ALONE, ""))
+            await process.die()
+        folder.edit(ALONE, "")
         async with serving(folder, server) as process:
             await settled(folder, name, "waiting", messages=3)
             await folder.write("still you?", to=name)
             state = await settled(folder, name, "waiting", messages=4)
-            assert await process.stop() == 0
-            assert not [log for log in process.logs if log["level"] in ("error", "critical")]
+        assert not process.errors
         assert len(server.exchanges) == 6, "the call that was cut off is made again"
         agree(server, spent(folder.records(name)))
     assert [turn.agents for turn in state.turns] == [("executor",)] * 4
     assert folder.view(name)["agent"] == "executor"
     assert "# The conversation" in server.exchanges[0].system
     assert "phase" not in server.exchanges[0].system.replace("There are no phases here", "").replace("your phase", "")
-    written = [event for event in await person.stored(relay, _e=[name]) if event["pubkey"] in folder.public_keys]
-    assert [event["content"] for event in written] == ["executor has answered"] * 2 + [
-        "slowly done",
-        "executor has answered",
-    ]
+    written = await folder.sent(_e=[name])
+    answered = "executor has answered"
+    assert [event["content"] for event in written] == [answered, answered, "slowly done", answered]
     assert not [tag for event in written for tag in event["tags"] if tag[0] in ("phase", "workflow")]
 
     code, shown, _ = await tenex_here("conversations", "show", name, "--data", folder.data)
     assert (code, "turn-1 · executor" in shown, "waiting in cycle 1" in shown) == (0, True, True)
-    journal = folder.conversation(name) / "journal.jsonl"
-    journal.unlink()
+    (folder.conversation(name) / "journal.jsonl").unlink()
     code, _, errors = await tenex_here("conversations", "rebuild", name, "--data", folder.data)
     assert code == 0, errors
     rebuilt = folder.state(name)
@@ -76,3 +72,54 @@ async def test_an_agent_that_is_none_is_a_fault_of_the_settings(tmp_path: Path, 
     folder = Folder(tmp_path / "data", relay, ALONE.replace("executor", "orchestrator"))
     code, _, errors = await tenex_here("config", "check", "--data", folder.data)
     assert (code, "conversations.agent: there is no agent 'orchestrator'" in errors) == (3, True), errors
+
+
+FACT = "The code of the gate is heliotrope."
+FILLING = tuple(f"{word} " * 1_200 for word in ("filling", "another", "onemore", "log"))
+"""Messages of 10,000 characters: three of them fill a window of 8,000 tokens, so that older ones are cut."""
+
+
+def searches(request: Json) -> Reply:
+    """An agent that looks for the gate's code where it is asked for it, and answers with what it has found."""
+    asked = Asked(request)
+    if "What is the code" not in asked.words.rsplit("<message", 1)[-1]:
+        return Answer(text="Noted.")
+    if "search_conversation" not in asked.results:
+        assert "search_conversation" in asked.tools
+        return calls(("search_conversation", {"query": "code of the gate"}))
+    return Answer(text=f"I found: {asked.results['search_conversation'][-1]}")
+
+
+async def ask(folder: Folder, name: str, by: SecretKey | None, messages: int) -> str:
+    """The agent's answer to the question for the code."""
+    await folder.write("What is the code?", to=name, by=by)
+    state = await settled(folder, name, "waiting", messages=messages)
+    return str(state.recent[-1].text)
+
+
+async def test_an_agent_finds_what_has_left_its_window_and_no_guest_reads_it(tmp_path: Path, relay: str) -> None:
+    guest = SecretKey.generate()
+    env = {"TENEX_MODELS__CONTEXT_TOKENS": "8000", "TENEX_PEOPLE__OPEN": "true"}
+    async with at_work(tmp_path, relay, searches, f"{ALONE}{QUICK}", **env) as (folder, server):
+        old = await folder.write("hello")
+        for number, text in enumerate(("hello again", f"{FILLING[-1]}{FACT} {FILLING[-1]}", *FILLING), start=2):
+            await settled(folder, old, "waiting", messages=number - 1)
+            await folder.write(text, to=old)
+        await settled(folder, old, "waiting", messages=7)
+        answer = await ask(folder, old, None, 8)
+        shown = [exchange.request["messages"] for exchange in server.exchanges]
+        assert FACT not in str(shown[-2]), "it was still in the window"
+        assert FACT in answer
+        assert "In this conversation:" in answer
+
+        new = await folder.write("hello")
+        await settled(folder, new, "waiting", messages=1)
+        answer = await ask(folder, new, None, 2)
+        assert f'In {old[:12]} "hello"' in answer
+        assert FACT in answer
+
+        strange = await folder.write("hello", by=guest)
+        await settled(folder, strange, "waiting", messages=1)
+        answer = await ask(folder, strange, guest, 2)
+        assert "heliotrope" not in answer
+        assert old[:12] not in answer

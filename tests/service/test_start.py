@@ -1,15 +1,19 @@
-"""A start: signals that come before it has ended, folders it must not make, agents that were there before it."""
+"""A start: signals that come before it has ended, folders it must not make or share, agents that were there before."""
 
+import asyncio
+import re
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tenex.core.state.rollback import RolledBack
 from tenex.nostr.keys import KeyRing
 
 from . import person
-from .kit import TENEX, Folder, Process, daemon, environment, ordered, running, tenex
+from .kit import TENEX, Folder, Process, daemon, environment, of_kind, ordered, running, tenex, tenex_here
+from .test_damaged import sums
 
 HELPER = """---
 name: Helper
@@ -32,14 +36,14 @@ async def starting(folder: Folder) -> AsyncIterator[Process]:
     (programs / "bwrap").chmod(0o755)
     path = f"{programs}:{environment()['PATH']}"
     async with running([*TENEX, "run", "--data", str(folder.data)], PATH=path) as process:
-        await person.until((folder.marks / "held").exists)
+        await folder.held()
         yield process
 
 
 async def test_a_stop_before_it_is_ready_is_a_clean_end(folder: Folder, starting: Process) -> None:
     starting.signal(signal.SIGTERM)
     await starting.until("runtime.stopped")
-    (folder.marks / "go").touch()
+    folder.let_go()
     assert await starting.ended() == 0
     assert "runtime.ready" not in starting.events()
     assert not (folder.data / "tenex.sock").exists()
@@ -47,7 +51,7 @@ async def test_a_stop_before_it_is_ready_is_a_clean_end(folder: Folder, starting
 
 async def test_a_hang_up_before_it_is_ready_is_a_reload_after_it(folder: Folder, starting: Process) -> None:
     starting.signal(signal.SIGHUP)
-    (folder.marks / "go").touch()
+    folder.let_go()
     await starting.until("configuration.reloaded")
     assert starting.events().index("runtime.ready") < starting.events().index("configuration.reloaded")
     assert await starting.stop() == 0
@@ -78,13 +82,52 @@ async def test_what_an_agent_had_begun_is_sent_though_it_has_been_removed(folder
         helper = KeyRing(folder.data / "keys").get("helper")
         asked = person.note(folder.owner, f"nostr:{helper.npub} hello", ["p", helper.public])
         await person.publish(folder.url, asked)
-        await person.until((folder.marks / "held").exists)  # its model may be asked before its run is durable
+        await folder.held()  # its model may be asked before its run is durable
         await person.until(lambda: folder.state(asked["id"]).runs)
         assert [run.agent for run in folder.state(asked["id"]).runs.values()] == ["helper"]
-        process.signal(signal.SIGKILL)
-        await process.ended()
+        await process.die()
     (folder.data / "agents" / "helper.md").unlink()
     async with daemon(folder) as process:
         await folder.until(asked["id"], "waiting")
-    sent = await person.stored(folder.url, kinds=[1], authors=[helper.public])
-    assert len(sent) == 1
+    assert len(await folder.sent(authors=[helper.public])) == 1
+
+
+async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed_does_not(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second writer would have the stopped one write over it as it goes on; and it is left no order to carry out."""
+    monkeypatch.setattr("tenex.cli.daemon.ALIVE", 0.2)
+    async with daemon(folder) as first:
+        name = await folder.write("Create hello.py that prints hello")
+        await folder.until(name, "ended")
+        packed = tmp_path / "packed"
+        packed.write_text("{}")
+        first.signal(signal.SIGSTOP)
+        stat = Path(f"/proc/{first.pid}/stat")
+        await person.until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        before = sums(folder.data / "conversations")
+        started = await asyncio.gather(
+            tenex("run", "--data", folder.data), tenex("demo", "--message", "hello", "--data", folder.data)
+        )
+        rebuild = ("conversations", "rebuild", name, "--from", "conversation.json", "--force")
+        both = (rebuild, ("conversations", "import", packed))
+        refused = [await tenex_here(*words, "--data", folder.data) for words in both]
+        for code, out, err in [*started, *refused]:
+            assert (code, re.sub(r"^Model: .*\n", "", out)) == (4, ""), err  # the demo's first line names its model
+            assert f"is in use by process {first.pid}. Stop that one" in err
+        for words in (("rollback", name, "--to", "5", "--yes"), ("fork", name, "--at", "5")):
+            code, out, err = await tenex_here("conversations", *words, "--data", folder.data)
+            assert (code, out) == (1, ""), err
+            assert "no answer within 0.2 s. Nothing was done." in err
+        assert sums(folder.data / "conversations") == before
+
+        first.signal(signal.SIGCONT)
+        await folder.write("Create bye.py that prints bye", to=name)
+        await folder.until(name, "ended", cycle=2)
+        assert len(list((folder.data / "conversations").glob("[0-9a-f]*"))) == 1
+        assert not of_kind(folder.records(name), RolledBack)
+        await first.die()
+    async with daemon(folder):
+        await folder.write("Create again.py that prints again", to=name)
+        await folder.until(name, "ended", cycle=3)
+    assert {path.name for path in folder.workspace.glob("*.py")} == {"hello.py", "bye.py", "again.py"}

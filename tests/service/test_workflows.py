@@ -11,9 +11,8 @@ from tenex.core import records as r
 from tenex.nostr.keys import KeyRing
 
 from . import person
-from .kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
-from .moments import Moment
-from .workflow_kit import begin, delivered_events, key_of, put, tags
+from .kit import ROOT, Folder, daemon, deaths, of_kind, ordered, tags, tenex, tenex_here
+from .moments import APPENDS, Moment
 
 SHIPPED = ROOT / "config" / "workflows"
 LINE = """
@@ -40,7 +39,7 @@ REQUEST = "Create hello.py that prints hello"
 def folder(tmp_path: Path, relay: str) -> Folder:
     """A data folder with the workflow `line` of three offline agents."""
     made = Folder(tmp_path / "data", relay)
-    put(made, "line.toml", LINE)
+    made.put("line.toml", LINE)
     return made
 
 
@@ -50,10 +49,10 @@ def speakers(folder: Folder, name: str) -> list[str]:
 
 async def test_a_mention_begins_it_and_every_message_and_the_end_are_delivered(folder: Folder) -> None:
     async with daemon(folder):
-        name = await begin(folder, REQUEST, "line")
+        name = await folder.begin(REQUEST, "line")
         await folder.until(name, "ended")
-        events = await delivered_events(folder, name)
-        profiles = await person.stored(folder.url, kinds=[0], authors=[key_of(folder, "line")])
+        events = await folder.replies(name)
+        profiles = await person.stored(folder.url, kinds=[0], authors=[folder.key_of("line")])
     ring = KeyRing(folder.data / "keys")
     slugs = ("planner", "executor", "security-expert", "line")
     assert [event["pubkey"] for event in events] == [ring.get(slug).public for slug in slugs]
@@ -72,35 +71,19 @@ async def test_a_mention_begins_it_and_every_message_and_the_end_are_delivered(f
     assert (code, "  workflow Line: ended, done\n" in out) == (0, True), out
 
 
-@pytest.mark.parametrize(("moment", "at"), [("tool done", 2)])
+@pytest.mark.parametrize(
+    ("moment", "at"),
+    deaths([("tool done", 2)], (APPENDS, 8), (["model"], 5), (["tool", "tool done", "publish", "published"], 2)),
+)
 async def test_a_killed_daemon_goes_on_with_the_round_and_repeats_nothing(
     folder: Folder, moment: Moment, at: int
 ) -> None:
-    await kill_and_go_on(folder, moment, at)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("moment", "at"),
-    [
-        *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 9)),
-        *((moment, at) for moment in ("tool", "tool done", "publish", "published") for at in range(1, 3)),
-        *(("model", at) for at in range(1, 6)),
-    ],
-)
-async def test_whatever_the_moment_at_which_it_is_killed(folder: Folder, moment: Moment, at: int) -> None:
-    await kill_and_go_on(folder, moment, at)
-
-
-async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
-    """Let a daemon die at a moment, start another, and check what came of it."""
-    KeyRing(folder.data / "keys").get_or_create("line")  # it has to exist before it can be mentioned
     async with ordered(folder, moment, at) as first:
-        name = await begin(folder, REQUEST, "line")
+        name = await folder.begin(REQUEST, "line")
         assert await first.ended() == -signal.SIGKILL, first.stderr
     async with ordered(folder):
         await folder.until(name, "ended")
-        events = await delivered_events(folder, name)
+        events = await folder.replies(name)
     assert speakers(folder, name) == ["planner", "executor", "security-expert"]
     assert len(events) == len({(event["pubkey"], event["content"]) for event in events}) == 4
     assert len(of_kind(folder.records(name), r.WorkflowClosed)) == 1
@@ -109,22 +92,22 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
 
 
 async def test_a_workflow_with_a_fault_is_disabled_and_the_others_go_on(folder: Folder) -> None:
-    put(folder, "broken.toml", LINE.replace("executor", "ghost"))
-    put(folder, "twice.toml", LINE.replace("[workflow]", '[[transitions]]\nwhen = { name = "always" }\n[workflow]'))
+    folder.put("broken.toml", LINE.replace("executor", "ghost"))
+    folder.put("twice.toml", LINE.replace("[workflow]", '[[transitions]]\nwhen = { name = "always" }\n[workflow]'))
     async with daemon(folder) as process:
         disabled = await process.until("workflow.disabled")
         assert disabled["workflow"] == "broken"
-        refused = await begin(folder, REQUEST, "broken")
+        refused = await folder.begin(REQUEST, "broken")
         also = await folder.write("@twice please begin")
-        used = await begin(folder, REQUEST, "line")
+        used = await folder.begin(REQUEST, "line")
         for name in (refused, also, used):
             await folder.until(name, "ended")
-        (sent,) = await delivered_events(folder, refused)
+        (sent,) = await folder.replies(refused)
         assert sent["content"].startswith("The workflow broken is disabled: ")
         assert "broken.toml: ghost takes part, and is no agent here." in sent["content"]
         assert str(folder.data) not in sent["content"], "paths are for the operator only"
         assert tags(sent)["error"] == "workflow"
-        (sent,) = await delivered_events(folder, also)
+        (sent,) = await folder.replies(also)
         assert "twice.toml: transitions[2].then must be a target" in sent["content"]
         assert speakers(folder, used) == ["planner", "executor", "security-expert"]
         code, out, _ = await tenex_here("status", "--data", folder.data)
@@ -134,16 +117,15 @@ async def test_a_workflow_with_a_fault_is_disabled_and_the_others_go_on(folder: 
         assert out.startswith("line  planner, executor, security-expert")
         code, out, _ = await tenex_here("doctor", "--data", folder.data)
         assert (code, "the workflow broken is disabled: ghost takes part" in " ".join(out.split())) == (3, True), out
-        put(folder, "line.toml", LINE.replace("executor", "ghost"))
+        folder.put("line.toml", LINE.replace("executor", "ghost"))
         process.signal(signal.SIGHUP)
         refusal = await process.until("configuration.refused")
         assert "line.toml: ghost takes part" in json.dumps(refusal)
-        put(folder, "line.toml", LINE)
-        put(folder, "broken.toml", LINE)
+        folder.put("line.toml", LINE)
+        folder.put("broken.toml", LINE)
         shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
-        process.signal(signal.SIGHUP)
-        await process.until("configuration.reloaded")
-        name = await begin(folder, REQUEST, "broken")
+        await process.reload()
+        name = await folder.begin(REQUEST, "broken")
         await folder.until(name, "ended")
         assert speakers(folder, name) == ["planner", "executor", "security-expert"]
         text = "@draft-and-review Create hello.py that prints hello. security-expert sets approved to true"

@@ -32,7 +32,6 @@ def _print_journals(root: Path) -> None:
 
 
 def main() -> int:
-    """Play one seed aloud, or many quietly."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seed", type=int)
     parser.add_argument("until", type=int, nargs="?", help="play all from SEED up to this one, which is left out")

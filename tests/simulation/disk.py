@@ -16,8 +16,6 @@ T = TypeVar("T")
 
 
 class VirtualDisk(Disk):
-    """One process's disk."""
-
     def __init__(self, dice: Random) -> None:
         super().__init__(write=self._take, sync=self._flush_out)
         self.dice = dice

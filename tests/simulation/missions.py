@@ -65,10 +65,7 @@ class Work(BaseNode[Tally, Acts, int], timeout=1_800, retries=3, on_error="Repai
 
 @dataclass
 class Repair(BaseNode[Tally, Acts, int]):
-    """What follows a failure for good."""
-
     async def run(self, ctx: Context) -> End[int]:
-        """Say how far it came."""
         return End(ctx.state.done)
 
 
@@ -95,7 +92,6 @@ class Errands(NodeRunner):
         return super().prepare(effect, post)
 
     def note(self, conversation: str, record: r.Record) -> None:
-        """Know which steps have a durable result."""
         if isinstance(record, r.StepStarted):
             self._keys[conversation, record.step] = f"{conversation}:{record.seq}"
         elif isinstance(record, r.StepCompleted):

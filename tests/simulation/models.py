@@ -55,7 +55,6 @@ def work(dice: Random, request: ModelRequest, own: Sequence[tuple[str, dict[str,
 
 
 def garbage(dice: Random, purpose: str) -> ModelStep:
-    """An answer of no use."""
     if purpose == "route" or dice.random() < 0.5:
         return reply(dice.choice(JUNK + LEAPS))
     return reply("", ("teleport", {}), ("complete", {"response": 7}), ("ask", {}))

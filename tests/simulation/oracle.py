@@ -31,7 +31,6 @@ class RecordedConversation:
     conversation: Conversation
 
     def refold(self) -> Conversation:
-        """The state as the journal alone gives it."""
         return fold(self.conversation.id, [record for decision in self.journal for record in decision])
 
 

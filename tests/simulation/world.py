@@ -1,7 +1,6 @@
 """A world whose disk, models, tools, relays and clock fail as the dice state."""
 
 import asyncio
-import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from tenex.core import records as r
 from tenex.core.config import PeerGroup, Replay
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.errors import AppendFailed, ModelRefused, ModelUnavailable
-from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
+from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep, Note, ToolSpec, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
@@ -136,19 +135,16 @@ class FaultyWorld(World):
         return dice.random() < self.odd(name)
 
     def heal(self) -> None:
-        """No more faults."""
         self.is_healed = True
         self.disk.trouble = self.disk.slow = 0.0
 
     def set_clock(self, by: int) -> None:
-        """Set the wall clock, by so many ms."""
         self.clock.epoch += by
         self.steps.append(by)
 
     # ---- the disk ----
 
     def on_disk(self, conversation: str) -> list[r.Record]:
-        """All that a conversation's journal holds now."""
         path = self.root / conversation / JOURNAL
         return list(peek(path, CONVERSATION)) if path.exists() else []
 
@@ -161,11 +157,9 @@ class FaultyWorld(World):
         return known[1]
 
     def conversations(self) -> list[str]:
-        """All that have a journal."""
         return sorted(path.parent.name for path in self.root.glob(f"*/{JOURNAL}"))
 
     async def open(self, conversation: ConversationId) -> tuple[FileJournal, list[r.Record]]:  # type: ignore[override]
-        """Open a journal, if the disk lets us read it."""
         if self.breaks("open"):
             raise AppendFailed("no descriptor is free")
         return await self.folder.open(conversation)
@@ -193,7 +187,6 @@ class FaultyWorld(World):
         return int(json.loads(path.read_bytes())["seq"]) if path.exists() else 0
 
     def note(self, conversation: str, records: Sequence[r.Record]) -> None:
-        """Know the events of durable records."""
         for record in records:
             for event in getattr(record, "events", ()):
                 self.places[event.id] = ConversationId(conversation)
@@ -219,13 +212,11 @@ class FaultyWorld(World):
         return None if self.meets("index") else self.places.get(event_id)
 
     def exists(self, conversation: ConversationId) -> bool:
-        """Whether there is a journal."""
         return (self.root / conversation / JOURNAL).exists()
 
     # ---- models and tools ----
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Think for a while, or fail."""
         await asyncio.sleep(self.dice.choice([0.0, 0.01, 0.2, 3.0]) * self.dice.random())
         usage = Usage(input_tokens=next(self.tokens), output_tokens=1, cost_usd=0.001)
         if self.meets("unavailable"):
@@ -263,13 +254,11 @@ class FaultyWorld(World):
         return replace(super().route(conversation), conversation=conversation.id)
 
     def prompt(self, conversation: Conversation, run: Run) -> Prompt:
-        """An agent's prompt."""
         if self.breaks("prompter", run.id):
             raise RuntimeError("a fault of ours")
         return super().prompt(conversation, run)
 
     def specs(self, phase: Phase | None, agent: Slug) -> tuple[ToolSpec, ...]:
-        """What an agent is offered."""
         if self.breaks("specs"):
             raise RuntimeError("a fault of ours")
         return super().specs(phase, agent)
@@ -326,40 +315,24 @@ class FaultyWorld(World):
         ahead = draft.created_at - self.clock.now() // 1000
         is_notice = draft.tags[:1] in ((("error", "storage"),), (("error", "internal"),))
         self.must(ahead <= 60 or is_notice, f"dated {ahead} s ahead")
-        whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text, sorted(draft.reply_to.items())))
-        event = UnsignedEvent(
-            id=EventId(hashlib.sha256(whole.encode()).hexdigest()),
-            pubkey=draft.speaker,
-            created_at=draft.created_at,
-            kind=1,
-            tags=draft.tags,
-            content=draft.text,
-        )
-        return (event,)
+        return super().seal(draft)
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """Two relays."""
         return (RELAY, OTHER_RELAY)
 
 
 class FaultyNotices(MemoryNotices):
     """A memory for notices whose disk may take none."""
 
-    def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """None."""
-        return ()
-
     def __init__(self, world: FaultyWorld) -> None:
         super().__init__()
         self.world = world
 
     async def add_notice(self, notice: Notice) -> None:
-        """Remember one, or not."""
         self._fail()
         await super().add_notice(notice)
 
     async def clear_notices(self, conversation: ConversationId) -> None:
-        """Forget those of a conversation, or not."""
         self._fail()
         await super().clear_notices(conversation)
 
