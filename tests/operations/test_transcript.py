@@ -6,7 +6,6 @@ from tenex.core.records import ModelResponded
 from tenex.operations.transcript import TranscriptRenderer
 from tests.fakes.scenario import Scenario, reply, rules
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
-from tests.store.kit import records_of
 
 
 def test_calls_of_sub_agents_are_shown_with_their_results() -> None:
@@ -20,7 +19,7 @@ def test_calls_of_sub_agents_are_shown_with_their_results() -> None:
     scenario.user_writes("hello")
     scenario.settle()
     renderer = TranscriptRenderer()
-    lines = [(line.head, line.text) for record in records_of(scenario) for line in renderer.render(record)]
+    lines = [(line.head, line.text) for record in scenario.records() for line in renderer.render(record)]
     assert lines.index(("executor calls helper", "")) < lines.index(("executor · to_helper(message=which?)", "green"))
     assert [text for _, text in lines].count("green") == 1
 
