@@ -77,3 +77,12 @@ async def test_events_leave_at_once_but_after_what_is_queued_and_within_the_rate
             task.cancel()
     assert [frame[:7] for _, frame in ws.sent] == ["event a", '["REQ",', "event b", "event c", "event d"]
     assert [at for at, _ in ws.sent] == [0.0, 0.0, 0.5, 1.0, 1.5]
+
+
+async def test_the_first_of_two_answers_to_an_event_counts() -> None:
+    name = "1" * 64
+    connection = session(Socket([f'["OK","{name}",true,"first"]', f'["OK","{name}",false,"second"]']), RelayTimeouts())
+    publishing = asyncio.create_task(connection.publish(name, "event", 60))
+    await asyncio.sleep(0)
+    await connection.read()
+    assert (await publishing).text == "first"
