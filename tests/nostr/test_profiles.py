@@ -13,7 +13,7 @@ from .kit import PLANNER, PROJECT, note
 
 RELAYS = ["wss://one.example/", "WSS://Two.Example:443", "wss://one.example"]
 WHO = [
-    Identity(pubkey=PROJECT.public, name="Demo", about="Builds things", picture="https://example.com/p.png"),
+    Identity(pubkey=PROJECT.public, name="Demo", about="Builds things"),
     Identity(pubkey=PLANNER.public, name="Planner"),
 ]
 
@@ -27,12 +27,7 @@ def test_every_key_has_a_profile_and_a_relay_list() -> None:
     events = profile_events(WHO, RELAYS, 1000, {})
     pairs = [(key.public, kind) for key in (PROJECT, PLANNER) for kind in (0, 10002)]
     assert [(event.pubkey, event.kind) for event in events] == pairs
-    assert json.loads(events[0].content) == {
-        "name": "Demo",
-        "about": "Builds things",
-        "bot": True,
-        "picture": "https://example.com/p.png",
-    }
+    assert json.loads(events[0].content) == {"name": "Demo", "about": "Builds things", "bot": True}
     assert json.loads(events[2].content) == {"name": "Planner", "about": "", "bot": True}
     assert events[1].tags == (("r", "wss://one.example"), ("r", "wss://two.example"))
     for event in events:

@@ -55,7 +55,7 @@ def test_each_frame_becomes_its_value() -> None:
     for frame, value in [
         (["EVENT", sub, EVENT], EventFrame(sub, EVENT)),
         (["EOSE", sub], Eose(sub)),
-        (["EOSE", sub, "more"], Eose(sub, more=True)),
+        (["EOSE", sub, "more"], Eose(sub)),
         (["OK", "1" * 64, True, "fine"], Ok("1" * 64, True, "fine")),
         (["OK", "1" * 64, False], Ok("1" * 64, False, "")),
         (["OK", "1" * 64, False, None], Ok("1" * 64, False, "")),

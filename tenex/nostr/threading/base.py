@@ -12,11 +12,13 @@ Tags may hold anything: each function here skips malformed ones and never raises
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final
 
-from tenex.core.ids import EventId, PublicKey
+from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
@@ -46,13 +48,38 @@ _HINTING: Final = frozenset("eEaApPq")
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class ThreadingScheme(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an event stands in its conversation, as the tags of its scheme say."""
+
+    root: str
+    root_author: str
+    root_relay: str
+    parent: str
+    """The event it answers; "" if it answers none."""
+    references: tuple[EventId, ...]
+    address: Mapping[str, Any]
+    """Members of the address beyond those that all schemes write."""
+    origin: Mapping[str, Any]
+    """Members of the origin, likewise."""
+
+
+class ThreadingScheme(ABC):
     """One way to thread a conversation: which events belong to it, and how answers are written."""
 
-    @property
-    def name(self) -> str:
-        """The scheme's name, the member `form` of its addresses and origins."""
-        ...
+    name: ClassVar[str]
+    """The member `form` of its addresses and origins."""
+    root_kind: ClassVar[int]
+    starts_by_project: ClassVar[bool]
+    """Whether the project's `a` tag starts a conversation."""
+
+    @abstractmethod
+    def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> Place | None:
+        """Place an event; None if it does not belong to this scheme. `here` is the relay it came from, as a hint."""
+
+    @abstractmethod
+    def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
+        """Make the events of a message: the scheme's tags, then the message's own, then `marks`."""
 
     def read(
         self,
@@ -63,11 +90,49 @@ class ThreadingScheme(Protocol):
         project: str | None,
     ) -> InboundMessage | None:
         """Read an event by another author; None if it does not belong to this scheme. Never raises for odd tags."""
-        ...
-
-    def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
-        """Make the events of a message: the scheme's tags, then the message's own, then `marks`."""
-        ...
+        here = hint(relay)
+        place = self.place(event, own_keys, here)
+        if place is None:
+            return None
+        group, relays = group_of(event), received_on(relay)
+        if group and not relays:  # an answer must not leave the group's relay
+            return None
+        address: dict[str, Any] = {
+            "form": self.name,
+            "root": place.root,
+            "root_kind": self.root_kind,
+            "root_author": place.root_author,
+            "root_relay": place.root_relay,
+            "relays": relays,
+            **place.address,
+        }
+        if group:
+            address["group"] = group
+        origin: dict[str, Any] = {
+            "form": self.name,
+            "id": event.id,
+            "kind": event.kind,
+            "author": event.pubkey,
+            "relay": here,
+            "relays": relays,
+            "parents": list(place.references),
+            **place.origin,
+            **hints_of(event),
+        }
+        return InboundMessage(
+            event_id=event.id,
+            author=event.pubkey,
+            text=event.content,
+            created_at=event.created_at,
+            conversation=ConversationId(place.root),
+            starts=is_addressed_to(event, own_keys) or (self.starts_by_project and tags_project(event, project)),
+            references=place.references,
+            reply_to=EventId(place.parent) if place.parent else None,
+            mentions=named_in(event.content, own_keys, slugs),
+            title=title_of(event),
+            address=address,
+            origin=origin,
+        )
 
 
 def tags_named(event: Event, name: str) -> Iterator[Tag]:

@@ -10,7 +10,6 @@ from tenex.core.ports import OutgoingMessage, UnsignedEvent
 
 from . import base, scheme_named
 from .base import Tag
-from .notes import NOTE, NOTES
 from .split import in_parts
 from .threads import THREAD, scope_tags
 
@@ -35,8 +34,8 @@ def begin(draft: OutgoingMessage, title: str, people: tuple[str, ...]) -> tuple[
     called: tuple[Tag, ...] = tuple(("p", key) for key in dict.fromkeys(people) if key and key != draft.speaker)
     tags = (quote, *called, *base.group_tags(old), *draft.tags)
     scheme = scheme_named(old.get("form"))
-    kind = NOTE if scheme is NOTES else THREAD
-    (event, *_) = in_parts(draft, kind, tags if kind == NOTE else (("title", title), *tags))
+    kind = scheme.root_kind
+    (event, *_) = in_parts(draft, kind, (("title", title), *tags) if kind == THREAD else tags)
     address = {
         "form": scheme.name,
         "root": event.id,
