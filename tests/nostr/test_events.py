@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from pynostr.event import Event as PynostrEvent
 
 from tenex.core.errors import InvalidEvent
-from tenex.nostr.events import MAX_TAGS, Event, event_id, is_genuine, parse_event, sign, to_wire, unsigned_event
+from tenex.nostr.events import (
+    MAX_EVENT_BYTES,
+    MAX_TAGS,
+    Event,
+    event_id,
+    is_genuine,
+    parse_event,
+    sign,
+    to_wire,
+    unsigned_event,
+)
 from tenex.nostr.keys import SecretKey
 
 KEY = SecretKey(b"\x7f" * 32)
@@ -80,10 +90,11 @@ def test_a_refusal_never_repeats_the_text() -> None:
 
 
 def test_an_event_above_the_limit_is_refused() -> None:
-    big = made("x" * 5000)
-    assert parse_event(to_wire(big)) == big
-    with pytest.raises(InvalidEvent, match="larger than 4096"):
-        parse_event(to_wire(big), max_bytes=4096)
+    around = len(json.dumps([0, KEY.public, 1_700_000_000, 1, [["p", "a" * 64]], ""], separators=(",", ":")))
+    largest = made("x" * (MAX_EVENT_BYTES - around))
+    assert parse_event(to_wire(largest)) == largest
+    with pytest.raises(InvalidEvent, match="larger than 1048576"):
+        parse_event(to_wire(made(largest.content + "x")))
 
 
 def test_empty_tags_and_unknown_fields_do_no_harm() -> None:

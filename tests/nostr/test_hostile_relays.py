@@ -285,7 +285,7 @@ async def test_a_message_above_the_limit_is_skipped_and_the_next_is_read(
             await fault.peers[0].send_text(huge)
         await fault.spread(to_wire(event))
         await received.has(event)
-        assert relay.status().counters["malformed"] == 1
+        assert (relay.status().counters["malformed"], relay.status().last_received) == (1, NOW)
     assert fault.connections == 1
 
 

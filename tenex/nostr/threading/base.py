@@ -40,7 +40,7 @@ MAX_HINTS: Final = 3
 """Relays of one message that are tried if the usual ones refuse the answer."""
 
 MAX_TITLE: Final = 200
-"""Characters; the conversation shortens it further."""
+"""Characters of a title (NIP-7D) or subject (NIP-14); the conversation shortens it further."""
 
 _HINTING: Final = frozenset("eEaApPq")
 """Tags whose third element is a relay (NIP-01, NIP-10, NIP-18, NIP-22)."""
@@ -119,17 +119,22 @@ class ThreadingScheme(ABC):
             **place.origin,
             **hints_of(event),
         }
+        tagged = tuple(dict.fromkeys(PublicKey(tag[1]) for tag in tags_named(event, "p") if tag[1] in own_keys))
+        named = find_mentions(event.content, own_keys)  # a bare `@slug` may mean another project's agent
+        by_project = self.starts_by_project and any(tag[1] == project for tag in tags_named(event, "a"))
         return InboundMessage(
             event_id=event.id,
             author=event.pubkey,
             text=event.content,
             created_at=event.created_at,
             conversation=ConversationId(place.root),
-            starts=is_addressed_to(event, own_keys) or (self.starts_by_project and tags_project(event, project)),
+            starts=bool(tagged or named) or by_project,
             references=place.references,
             reply_to=EventId(place.parent) if place.parent else None,
-            mentions=named_in(event.content, own_keys, slugs),
-            title=title_of(event),
+            mentions=_with_slugs(named, event.content, slugs),
+            tagged=tagged,
+            by_machine=any(tag[1] == "ai" for tag in tags_named(event, "l")),
+            title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
             address=address,
             origin=origin,
         )
@@ -201,31 +206,14 @@ def people_of(event: Event, own_keys: Collection[PublicKey]) -> list[str]:
     return list(found)
 
 
-def named_in(text: str, own_keys: Collection[PublicKey], slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
-    """Find which of `own_keys` the text itself mentions: `nostr:npub...`, `nostr:nprofile...`, then `@slug`."""
-    found = dict.fromkeys(find_mentions(text, own_keys))
+def _with_slugs(named: tuple[PublicKey, ...], text: str, slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
+    """Add the keys whose `@slug` a text mentions to those it mentions by key."""
+    found = dict.fromkeys(named)
     if slugs and "@" in text:
         by_slug = {slug.lower(): key for slug, key in slugs.items()}
         for match in _slug_pattern(tuple(sorted(by_slug))).finditer(text):
             found[by_slug[match.group(1).lower()]] = None
     return tuple(found)
-
-
-def is_addressed_to(event: Event, own_keys: Collection[PublicKey]) -> bool:
-    """Whether a p tag or a key in the text is one of `own_keys`; a bare `@slug` may mean another project's agent."""
-    if any(tag[1] in own_keys for tag in tags_named(event, "p")):
-        return True
-    return bool(find_mentions(event.content, own_keys))
-
-
-def tags_project(event: Event, project: str | None) -> bool:
-    """Whether an `a` tag names the project."""
-    return project is not None and any(tag[1] == project for tag in tags_named(event, "a"))
-
-
-def title_of(event: Event) -> str:
-    """The title (NIP-7D) or subject (NIP-14) of an event, shortened."""
-    return first_value(event, "title", "subject").strip()[:MAX_TITLE]
 
 
 def references_of(event: Event, *ids: str) -> tuple[EventId, ...]:
