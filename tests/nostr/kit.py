@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from tenex.core.ports import OutgoingMessage
 from tenex.core.signals import InboundMessage
@@ -50,6 +50,7 @@ NOTES = [{"kinds": [1]}]
 THREADS = [{"kinds": [11]}]
 
 _texts = itertools.count()
+_Runs = TypeVar("_Runs", RelayPool, RelayConnection)
 
 
 # ---- events -----------------------------------------------------------------------------------------------------
@@ -139,11 +140,13 @@ async def until(happened: Callable[[], object], within: float = 60.0) -> None:
 
 
 @asynccontextmanager
-async def running(thing: RelayPool | RelayConnection) -> AsyncIterator[None]:
-    """Run it for as long as the block lasts; what it raises fails the test."""
+async def running(thing: _Runs, since: int | None = None, **subscriptions: Sequence[Filter]) -> AsyncIterator[_Runs]:
+    """Run it with these subscriptions for as long as the block lasts; what it raises fails the test."""
+    for name, filters in subscriptions.items():
+        thing.subscribe(name, filters, since)
     task = asyncio.create_task(thing.run())
     try:
-        yield
+        yield thing
     finally:
         failed = task.done()
         task.cancel()
@@ -192,9 +195,7 @@ async def listening(
 ) -> AsyncIterator[RelayConnection]:
     """Run a connection that serves these subscriptions; without any, `notes`."""
     subscriptions = subscriptions or {"notes": NOTES}
-    for name, filters in subscriptions.items():
-        relay.subscribe(name, filters, since)
-    async with running(relay):
+    async with running(relay, since, **subscriptions):
         await settle(relay, *subscriptions)
         yield relay
 

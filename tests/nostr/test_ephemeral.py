@@ -168,16 +168,14 @@ async def test_an_offered_event_is_sent_now_or_dropped(received: Received) -> No
 
 
 async def test_offered_events_leave_half_of_the_rate_to_messages() -> None:
-    async with embedded_relay() as url:
-        relays = pool(url)
-        async with running(relays):
-            await relays.connected(5)
-            taken = [relays.offer(note(kind=24135), url) for _ in range(600)]
-            assert taken[0]
-            assert not taken[-1]
-            assert sum(taken) <= FAST.frames_per_second / 2 + 1
-            async with asyncio.timeout(60):
-                assert (await relays.publish(note("words"), url)).accepted
+    async with embedded_relay() as url, running(pool(url)) as relays:
+        await relays.connected(5)
+        taken = [relays.offer(note(kind=24135), url) for _ in range(600)]
+        assert taken[0]
+        assert not taken[-1]
+        assert sum(taken) <= FAST.frames_per_second / 2 + 1
+        async with asyncio.timeout(60):
+            assert (await relays.publish(note("words"), url)).accepted
 
 
 async def test_after_a_refused_offer_no_more_are_sent(fault: FaultRelay) -> None:
@@ -187,8 +185,7 @@ async def test_after_a_refused_offer_no_more_are_sent(fault: FaultRelay) -> None
         await peer.send("OK", event["id"], event["kind"] == 1, "" if event["kind"] == 1 else "rate-limited: slower")
 
     fault.on_event = refuse
-    relays = pool(fault.url)
-    async with running(relays):
+    async with running(pool(fault.url)) as relays:
         await relays.connected(5)
         assert relays.offer(note(kind=24135), fault.url)
         assert (await relays.publish(note("words"), fault.url)).accepted
@@ -199,12 +196,10 @@ async def test_after_a_refused_offer_no_more_are_sent(fault: FaultRelay) -> None
 
 async def test_large_ones_do_not_pile_up() -> None:
     """Words wait behind two of the largest at most; when those have gone there is room again."""
-    async with embedded_relay() as url:
-        relay = connection(url)
-        async with running(relay):
-            await asyncio.wait_for(relay.connected.wait(), 5)
-            large = [note("x" * 60_000, kind=21111, tags=[["sequence", str(n)]]) for n in range(8)]
-            assert sum([relay.offer(event) for event in large]) == 2
-            async with asyncio.timeout(60):
-                assert (await relay.publish(note("words"))).accepted
-            assert relay.offer(large[-1])
+    async with embedded_relay() as url, running(connection(url)) as relay:
+        await asyncio.wait_for(relay.connected.wait(), 5)
+        large = [note("x" * 60_000, kind=21111, tags=[["sequence", str(n)]]) for n in range(8)]
+        assert sum([relay.offer(event) for event in large]) == 2
+        async with asyncio.timeout(60):
+            assert (await relay.publish(note("words"))).accepted
+        assert relay.offer(large[-1])

@@ -63,9 +63,7 @@ async def test_the_order_holds_across_pages_filters_and_subscriptions(received: 
         busy = [True]
         serve_unless(fault, lambda wanted: wanted["limit"] and "#e" in wanted and busy[0], "error: busy")
         relay = connection(fault.url, received)
-        relay.subscribe("addressed", ADDRESSED, LONG_AGO)
-        relay.subscribe("threads", thread("1"), LONG_AGO)
-        async with running(relay):
+        async with running(relay, LONG_AGO, addressed=ADDRESSED, threads=thread("1")):
             await fault.until(lambda: sum("#p" in page for page in pages(fault)) >= 4)
             assert received.ids == []
             busy[0] = False
@@ -89,9 +87,7 @@ async def test_a_new_reply_waits_for_the_past_and_an_event_of_both_comes_once(
             held.append((peer, sub_id))
 
     fault.on_req = unfinished
-    relays = pool(fault.url, on_event=received)
-    relays.subscribe("notes", NOTES, LONG_AGO)
-    async with running(relays):
+    async with running(pool(fault.url, on_event=received), LONG_AGO, notes=NOTES) as relays:
         await fault.until(lambda: held)
         await fault.spread(to_wire(both))
         await fault.spread(to_wire(new))
@@ -112,9 +108,7 @@ async def test_new_events_wait_once_and_briefly_for_an_endless_past(
         await peer.send(*(("EVENT", sub_id, to_wire(old)) if filters[0]["limit"] else ("EOSE", sub_id)))
 
     fault.on_req = without_end
-    relay = connection(fault.url, received)
-    relay.subscribe("notes", NOTES, LONG_AGO)
-    async with running(relay):
+    async with running(connection(fault.url, received), LONG_AGO, notes=NOTES):
         await fault.until(lambda: len(fault.reqs()) == 2)
         await fault.spread(to_wire(new))
         await received.has(old, new)
@@ -136,18 +130,14 @@ async def test_the_past_is_read_before_anything_is_sent(received: Received) -> N
 
         fault.on_req = late
         serve_unless(endless, lambda _: True)
-        relays = pool(fault.url, endless.url, on_event=received)
-        relays.subscribe("notes", NOTES, LONG_AGO)
-        async with running(relays):
+        async with running(pool(fault.url, endless.url, on_event=received), LONG_AGO, notes=NOTES) as relays:
             assert (await relays.publish(answer, fault.url)).accepted
             assert received.ids[:1] == [old.id]
             assert (await relays.publish(answer, endless.url)).accepted
 
 
 async def test_what_is_sent_after_a_reconnect_waits_for_the_past_again(fault: FaultRelay, received: Received) -> None:
-    relays = pool(fault.url, on_event=received)
-    relays.subscribe("notes", NOTES, LONG_AGO)
-    async with running(relays):
+    async with running(pool(fault.url, on_event=received), LONG_AGO, notes=NOTES) as relays:
         await covered(relays)
         await fault.stop()
         fault.stored.append(to_wire(missed := note(at=NOW - 5)))
@@ -167,8 +157,7 @@ async def test_events_of_a_relay_that_never_ends_a_page_are_delivered(fault: Fau
 
     fault.on_req = endless
     relay = connection(fault.url, received, eose_timeout=0.5, probe_timeout=0.1)
-    relay.subscribe("notes", NOTES, LONG_AGO)
-    async with running(relay):
+    async with running(relay, LONG_AGO, notes=NOTES):
         await received.has(one, two)
         assert list(dict.fromkeys(received.ids)) == ids([one, two])
         assert received_until(relay) is None
@@ -187,9 +176,7 @@ async def test_a_backlog_cut_in_the_middle_is_read_again_and_keeps_its_order(rec
                 await fault.serve_stored(peer, sub_id, filters)
 
         fault.on_req = cut
-        relays = pool(fault.url, on_event=received)
-        relays.subscribe("notes", NOTES, NOW - 6_000_000)
-        async with running(relays):
+        async with running(pool(fault.url, on_event=received), NOW - 6_000_000, notes=NOTES):
             await received.has(*written)
     assert fault.connections == 2
     assert received.ids == ids(written)
@@ -200,9 +187,7 @@ async def test_a_backlog_cut_in_the_middle_is_read_again_and_keeps_its_order(rec
 
 async def test_the_unread_past_of_a_replaced_subscription_is_read_by_its_successor(fault: FaultRelay) -> None:
     fault.on_req = fault.serve_new_only
-    relay = connection(fault.url)
-    relay.subscribe("threads", thread("1"), LONG_AGO)
-    async with running(relay):
+    async with running(connection(fault.url), LONG_AGO, threads=thread("1")) as relay:
         await fault.until(lambda: pages(fault))
         relay.subscribe("threads", thread("1", "2"), NOW - 600)
         await fault.until(lambda: len(pages(fault)[-1]["#e"]) == 2)
@@ -211,9 +196,7 @@ async def test_the_unread_past_of_a_replaced_subscription_is_read_by_its_success
 
 async def test_the_unread_past_is_inherited_while_a_relay_is_away(fault: FaultRelay) -> None:
     await fault.stop()
-    relay = connection(fault.url)
-    relay.subscribe("threads", thread("1"), LONG_AGO)
-    async with running(relay):
+    async with running(connection(fault.url), LONG_AGO, threads=thread("1")) as relay:
         for last in ("2", "3"):
             relay.subscribe("threads", thread("1", last), NOW - 600)
         await fault.start()
@@ -228,8 +211,7 @@ async def test_the_unread_past_is_kept_for_each_relay() -> None:
         mute.on_req = mute.serve_new_only
         relays = pool(reported.url, mute.url, now=lambda: clock[0])
         began = NOW - 5_000_000
-        relays.subscribe("threads", thread("1"), began)
-        async with running(relays):
+        async with running(relays, began, threads=thread("1")):
             await mute.until(lambda: pages(mute))
             await covered(relays)
             clock[0] += 1_000_000
@@ -245,9 +227,7 @@ async def test_the_unread_past_is_kept_for_each_relay() -> None:
 
 async def test_after_a_gap_a_successor_looks_back_as_far_as_its_predecessor(fault: FaultRelay) -> None:
     """A message composed offline may be dated long before the thread that joined the REQ last."""
-    relay = connection(fault.url)
-    relay.subscribe("threads", thread("1"), NOW - 5_000_000)
-    async with running(relay):
+    async with running(connection(fault.url), NOW - 5_000_000, threads=thread("1")) as relay:
         await covered(relay)
         relay.subscribe("threads", thread("1", "2"), NOW - 600)
         await fault.until(lambda: len(pages(fault)) == 2)
@@ -309,8 +289,6 @@ async def test_received_until_is_none_until_every_past_is_read(fault: FaultRelay
 
 async def test_a_past_that_is_refused_for_good_is_never_covered(fault: FaultRelay) -> None:
     serve_unless(fault, lambda wanted: wanted["limit"], "restricted: no history")
-    relay = connection(fault.url)
-    relay.subscribe("notes", NOTES, LONG_AGO)
-    async with running(relay):
+    async with running(connection(fault.url), LONG_AGO, notes=NOTES) as relay:
         await until(lambda: relay.status().refused)
         assert received_until(relay) is None

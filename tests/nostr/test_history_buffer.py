@@ -99,15 +99,6 @@ async def test_one_reader_waits_for_another() -> None:
         assert taken.names == ["create", "stop"]
 
 
-async def test_a_reader_that_comes_to_no_end_holds_nothing_for_ever() -> None:
-    async with holding(patience=0.05) as (buffer, taken):
-        put(buffer, "b", 2)
-        put(buffer, "a", 1)
-        await until(lambda: taken.names == ["a", "b"])
-        put(buffer, "late", 0)
-        await until(lambda: taken.names == ["a", "b", "late"])
-
-
 async def test_pages_that_are_read_again_do_not_postpone_what_they_brought() -> None:
     """As on a relay that never ends a page, where two readers ask for the same again and again."""
     async with holding(patience=0.2) as (buffer, taken), asyncio.timeout(20):

@@ -83,8 +83,7 @@ async def status_beside_honest_relay(bad: str, happened: Callable[[RelayStatus],
     received = Received()
     async with FaultRelay() as good:
         relays = pool(bad, good.url, on_event=received)
-        relays.subscribe("notes", NOTES, LONG_AGO)
-        async with running(relays):
+        async with running(relays, LONG_AGO, notes=NOTES):
             await until(lambda: happened(relays.status()[0]), 20)
             await asyncio.sleep(0.3)
             await relays.listening("notes", 10)
@@ -180,9 +179,7 @@ async def test_an_exception_while_an_event_is_taken_loses_that_event_only(
         return False
 
     fault.stored += [to_wire(bad)]
-    relays = pool(fault.url, on_event=received, is_seen=is_seen)
-    relays.subscribe("notes", NOTES, LONG_AGO)
-    async with running(relays):
+    async with running(pool(fault.url, on_event=received, is_seen=is_seen), LONG_AGO, notes=NOTES) as relays:
         await relays.listening("notes", 10)
         await fault.spread(to_wire(bad))
         await fault.spread(to_wire(good))
@@ -226,8 +223,7 @@ async def test_an_error_that_comes_with_the_cancellation_does_not_keep_a_relay_r
             raise ArithmeticError("cannot convert") from None
 
     monkeypatch.setattr(connection_module.ClientConnection, "write", write)
-    relay = connection(fault.url)
-    async with running(relay):
+    async with running(connection(fault.url)) as relay:
         await relay.connected.wait()
 
 
@@ -264,9 +260,7 @@ async def test_a_relay_that_goes_on_sending_junk_is_left(
             await asyncio.sleep(0)
 
     fault.on_req = flood
-    relays = pool(fault.url)
-    relays.subscribe("notes", NOTES, None)
-    async with running(relays):
+    async with running(pool(fault.url), notes=NOTES) as relays:
         await fault.until(lambda: fault.connections == 2, 20)
         assert "malformed, forged or not asked for" in relays.status()[0].fault
 
@@ -293,8 +287,5 @@ async def test_a_message_that_is_no_utf8_is_skipped(received: Received) -> None:
     event = note()
     text = json.dumps(["EVENT", "1.1", to_wire(event)]).encode()
     frames = b"\x81\x04\xff\xfe\xfd\xfc" + b"\x81\x7f" + struct.pack("!Q", len(text)) + text
-    async with http_server(frames=frames) as url:
-        relay = connection(url, received)
-        relay.subscribe("notes", NOTES, None)
-        async with running(relay):
-            await received.has(event)
+    async with http_server(frames=frames) as url, running(connection(url, received), notes=NOTES):
+        await received.has(event)

@@ -29,8 +29,7 @@ def forged(event: Event) -> dict[str, object]:
 async def test_an_event_from_several_relays_is_delivered_once_also_after_an_outage(received: Received) -> None:
     async with FaultRelay() as one, FaultRelay() as two:
         relays = pool(one.url, two.url, on_event=received)
-        relays.subscribe("notes", NOTES, NOW - 1000)
-        async with running(relays):
+        async with running(relays, NOW - 1000, notes=NOTES):
             await one.until(one.live)
             await two.until(two.live)
             twice = note()
@@ -51,8 +50,7 @@ async def test_an_event_from_several_relays_is_delivered_once_also_after_an_outa
 async def test_a_forged_copy_does_not_keep_the_genuine_one_out(received: Received) -> None:
     async with FaultRelay() as liar, FaultRelay() as honest:
         relays = pool(liar.url, honest.url, on_event=received)
-        relays.subscribe("notes", NOTES, None)
-        async with running(relays):
+        async with running(relays, notes=NOTES):
             await liar.until(liar.live)
             await honest.until(honest.live)
             event, marker = note(), note()
@@ -78,9 +76,7 @@ async def test_an_event_of_an_earlier_process_is_not_delivered_again(fault: Faul
 
     malformed = [to_wire(note()) | {"id": name} for name in ("", "x" * 64, new.id + "\n", "' or 1=1")]
     fault.stored += [to_wire(old), *malformed, to_wire(new)]
-    relays = pool(fault.url, on_event=received, is_seen=is_seen)
-    relays.subscribe("notes", NOTES, NOW - 1000)
-    async with running(relays):
+    async with running(pool(fault.url, on_event=received, is_seen=is_seen), NOW - 1000, notes=NOTES):
         await received.has(new)
     assert received.ids == [new.id]
     assert set(asked) == {old.id, new.id}, "only valid ids are looked up"
@@ -97,8 +93,7 @@ async def test_events_of_strangers_are_dropped_unverified_and_delivered_once_adm
         return False
 
     relays = pool(fault.url, on_event=received, is_seen=is_seen, is_wanted=lambda author: author in known)
-    relays.subscribe("notes", NOTES, None)
-    async with running(relays):
+    async with running(relays, notes=NOTES):
         await relays.listening("notes", 10)
         strange, ours = note(by=BOB), note()
         stolen = to_wire(strange) | {"pubkey": ALICE.public}  # in the name of somebody known
@@ -175,9 +170,7 @@ async def test_a_handler_that_is_slow_holds_the_socket_not_the_memory(received: 
     async with FaultRelay(clamp=5000) as fault:
         stored = [note(at=NOW - n) for n in range(1500)]
         fault.stored += [to_wire(event) for event in stored]
-        relays = pool(fault.url, on_event=slow)
-        relays.subscribe("notes", NOTES, NOW - 10_000)
-        async with running(relays):
+        async with running(pool(fault.url, on_event=slow), NOW - 10_000, notes=NOTES) as relays:
             await until(lambda: relays.status()[0].counters.get("events", 0) >= 1001)
             gate.set()
             await received.until(lambda: len(received.ids) == 1500, within=10)
@@ -196,9 +189,7 @@ async def test_received_until_is_none_while_an_event_is_undelivered(fault: Fault
 
     events = [note(at=NOW - n) for n in (5, 4)]
     fault.stored += [to_wire(event) for event in events]
-    relays = pool(fault.url, on_event=slow)
-    relays.subscribe("notes", NOTES, NOW - 1000)
-    async with running(relays):
+    async with running(pool(fault.url, on_event=slow), NOW - 1000, notes=NOTES) as relays:
         await received.has(events[0])
         assert received_until() is None, "one is being taken and one waits"
         gate.set()
@@ -217,8 +208,7 @@ async def test_fetch_gives_stored_events_of_all_relays_newest_first_and_returns_
         events = [note(at=NOW - n) for n in range(4)]
         one.stored += [to_wire(event) for event in events[:3]]
         two.stored += [to_wire(event) for event in events[2:]] + [forged(note())]
-        relays = pool(one.url, two.url, on_event=received)
-        async with running(relays):
+        async with running(pool(one.url, two.url, on_event=received)) as relays:
             await one.until(lambda: one.connections and two.connections)
             loop = asyncio.get_running_loop()
             began = loop.time()
@@ -236,8 +226,7 @@ async def test_fetch_gives_what_came_when_a_relay_is_silent() -> None:
         event = note()
         good.stored.append(to_wire(event))
         serve_unless(silent, lambda _: True)
-        relays = pool(good.url, silent.url)
-        async with running(relays):
+        async with running(pool(good.url, silent.url)) as relays:
             await good.until(lambda: good.peers)
             await silent.until(lambda: silent.peers)
             assert await relays.fetch(NOTES, timeout=2.0) == [event]
@@ -253,8 +242,7 @@ async def test_a_req_the_relay_closes_right_after_its_eose_is_complete(fault: Fa
         await asyncio.gather(peer.send("EOSE", sub_id), peer.send("CLOSED", sub_id, ""))
 
     fault.on_req = serve_and_close
-    relays = pool(fault.url)
-    async with running(relays):
+    async with running(pool(fault.url)) as relays:
         assert await relays.fetch([{"ids": [event.id]}], timeout=5) == [event]
         assert len(fault.reqs()) == 1
 
@@ -272,8 +260,7 @@ async def test_many_fetches_at_once_share_the_connections_room(fault: FaultRelay
 
 async def test_fetch_without_any_relay_gives_nothing_in_time(fault: FaultRelay) -> None:
     await fault.stop()
-    relays = pool(fault.url)
-    async with running(relays):
+    async with running(pool(fault.url)) as relays:
         assert await relays.fetch(NOTES, timeout=0.2) == []
         with pytest.raises(RelayUnavailable, match=r"no relay is connected after 0\.2 s"):
             await relays.connected(0.2)
@@ -311,9 +298,7 @@ async def test_a_relay_has_one_canonical_url_and_what_is_none_is_refused() -> No
 
 
 async def test_listening_returns_when_served_or_raises_the_reason(fault: FaultRelay) -> None:
-    relays = pool(fault.url)
-    relays.subscribe("notes", NOTES, None)
-    async with running(relays):
+    async with running(pool(fault.url), notes=NOTES) as relays:
         await relays.listening("notes", 5)
         with pytest.raises(ValueError, match="no subscription"):
             await relays.listening("ghost", 5)
@@ -326,8 +311,7 @@ async def test_listening_returns_when_served_or_raises_the_reason(fault: FaultRe
 async def test_real_relays_carry_a_message_from_one_pool_to_another(received: Received) -> None:
     async with embedded_relay() as one, embedded_relay() as two:
         listener, speaker = pool(one, two, on_event=received), pool(one, two)
-        listener.subscribe("notes", [{"kinds": [1], "#p": [BOB.public]}], NOW - 1000)
-        async with running(listener), running(speaker):
+        async with running(listener, NOW - 1000, notes=[{"kinds": [1], "#p": [BOB.public]}]), running(speaker):
             await listener.listening("notes", 5)
             event, other = note(tags=[["p", BOB.public]]), note()
             for url in (one, two):

@@ -35,9 +35,7 @@ from .kit import (
 
 
 async def test_live_reqs_come_first_with_no_since_and_nothing_stored(fault: FaultRelay) -> None:
-    relay = connection(fault.url)
-    relay.subscribe("notes", [{"kinds": [1], "since": 5}], LONG_AGO)
-    async with running(relay):
+    async with running(connection(fault.url), LONG_AGO, notes=[{"kinds": [1], "since": 5}]):
         await fault.until(lambda: len(fault.reqs()) >= 2)
     first, second = fault.reqs()[:2]
     assert first[2] == {"kinds": [1], "limit": 0}
@@ -143,8 +141,7 @@ async def test_a_refused_req_is_reported_and_retried_on_the_same_connection(
     serve_unless(fault, lambda wanted: refuses[0] and wanted["kinds"] == [1], reason)
     relay = connection(fault.url, received)
     relay.subscribe("notes", NOTES, LONG_AGO)
-    relay.subscribe("threads", THREADS, None)
-    async with running(relay):
+    async with running(relay, threads=THREADS):
         await fault.until(lambda: len([frame for frame in fault.live() if frame[2]["kinds"] == [1]]) == 5)
         status = relay.status()
         assert status.refused == (f"notes: {reason}",)
@@ -303,8 +300,7 @@ async def test_a_final_or_endless_refusal_is_an_outcome(reason: str, tries: int,
         await peer.send("OK", event["id"], False, reason)
 
     fault.on_event = refuse
-    relay = connection(fault.url)
-    async with running(relay), asyncio.timeout(60):
+    async with running(connection(fault.url)) as relay, asyncio.timeout(60):
         outcome = await relay.publish(note())
     assert (outcome.accepted, outcome.detail) == (reason.startswith("duplicate"), reason)
     assert len(fault.events()) == tries
@@ -384,9 +380,7 @@ async def test_auth_is_answered_once_per_connection(fault: FaultRelay, received:
 
 async def test_without_a_key_to_show_it_is_refused_and_visible(fault: FaultRelay) -> None:
     asks_who(fault, set())
-    relay = connection(fault.url)
-    relay.subscribe("notes", NOTES, None)
-    async with running(relay):
+    async with running(connection(fault.url), notes=NOTES) as relay:
         outcome = await relay.publish(note())
         assert not outcome.accepted
         assert "auth-required: who are you (this connection has no key" in outcome.detail
@@ -396,8 +390,7 @@ async def test_without_a_key_to_show_it_is_refused_and_visible(fault: FaultRelay
 
 async def test_auth_that_is_required_without_a_challenge_is_reported(fault: FaultRelay) -> None:
     fault.on_event = lambda peer, event: peer.send("OK", event["id"], False, "auth-required: who are you")
-    relay = connection(fault.url, auth_timeout=0.1, identity=BOB)
-    async with running(relay):
+    async with running(connection(fault.url, auth_timeout=0.1, identity=BOB)) as relay:
         assert "sent no challenge" in (await relay.publish(note())).detail
 
 
@@ -414,9 +407,7 @@ async def test_a_refused_auth_is_tried_again_on_the_same_connection_until_it_is_
             await peer.send("OK", event["id"], False, "restricted: not a member")
 
     fault.on_auth = on_auth
-    relay = connection(fault.url, auth_timeout=0.2, identity=BOB)
-    relay.subscribe("notes", NOTES, None)
-    async with running(relay):
+    async with running(connection(fault.url, auth_timeout=0.2, identity=BOB), notes=NOTES) as relay:
         outcome = await relay.publish(note())
         assert "restricted: not a member" in outcome.detail
         await fault.until(lambda: len(fault.live()) == 4)

@@ -82,8 +82,7 @@ async def test_an_answer_without_our_p_tag_is_received_after_its_thread() -> Non
         subscriber.follow(message.conversation, message.created_at)
 
     async with embedded_relay() as url:
-        speaker = pool(url)
-        async with running(speaker):
+        async with running(pool(url)) as speaker:
             for event in (opening, answer):
                 assert (await speaker.publish(event, url)).accepted
         relays = pool(url, on_event=lambda event, relay: subscriber.on_event(event, relay))
