@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
-from .daemons import PATIENCE, Daemon
+from tests.service.kit import PATIENCE
+
+from .daemons import Daemon
 
 Answer = dict[str, Any]
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,10 +12,7 @@ from tenex.app import Application, open_application
 from tenex.cli.init import prepare
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
-
-ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
-"""Seconds for what takes less than one on an idle machine."""
+from tests.service.kit import PATIENCE, TENEX, running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +37,8 @@ class Daemon:
 
     def view(self, conversation: str) -> dict[str, Any]:
         """The content of `conversation.json`; empty before it is there."""
-        try:
-            view: dict[str, Any] = json.loads(
-                (self.data / "conversations" / conversation / "conversation.json").read_text()
-            )
-        except FileNotFoundError:
-            return {}
+        path = self.data / "conversations" / conversation / "conversation.json"
+        view: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return view
 
     async def until(self, conversation: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
@@ -87,20 +78,8 @@ async def in_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
 async def as_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     """Run `tenex run` as an operator does, end it with SIGTERM."""
     daemon = _prepared(data, owner, url)
-    log = data.parent / f"{data.name}.log"
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    environment = {**kept, "PYTHONPATH": str(ROOT), "HOME": "/nonexistent"}  # nothing of the tester's own settings
-    command = (sys.executable, "-m", "tenex.cli.main", "run", "--data", str(data))
-    with log.open("wb") as stderr:
-        process = await asyncio.create_subprocess_exec(
-            *command, cwd=data, env=environment, stdout=stderr, stderr=stderr
-        )
-    try:
+    async with running([*TENEX, "run", "--data", str(data)]):
         yield daemon
-        assert process.returncode is None, f"the daemon ended by itself:\n{log.read_text()}"
-    finally:
-        await end(process)
-    assert process.returncode == 0, f"the daemon ended with {process.returncode}:\n{log.read_text()}"
 
 
 def _prepared(data: Path, owner: str, url: str) -> Daemon:
@@ -110,16 +89,3 @@ def _prepared(data: Path, owner: str, url: str) -> Daemon:
         file.write("\n[limits]\nannounce_after = 600\n")
     agents = {slug: parse_public_key(key) for slug, key in made.agents.items()}
     return Daemon(data=data, project=parse_public_key(made.npub), agents=agents)
-
-
-async def end(process: asyncio.subprocess.Process) -> None:
-    """End a process of ours: SIGTERM, and SIGKILL for one that does not listen."""
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(60):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()

@@ -11,9 +11,10 @@ from typing import Any
 import nostr_sdk as sdk
 
 from tenex.nostr.embedded import callback_loop
+from tests.service.kit import PATIENCE
 
 from .answers import Answer, Client
-from .daemons import PATIENCE, Daemon, Opening
+from .daemons import Daemon, Opening
 
 
 class Person(Client):

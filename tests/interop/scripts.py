@@ -16,8 +16,10 @@ from typing import Any
 import nostr_sdk as sdk
 import pytest
 
+from tests.service.kit import PATIENCE
+
 from .answers import Answer, Client
-from .daemons import PATIENCE, Daemon, Opening, end
+from .daemons import Daemon, Opening
 
 HERE = Path(__file__).parent
 OLDEST = 20
@@ -137,7 +139,10 @@ async def script(name: str, url: str, secret: str) -> AsyncIterator[Script]:
         client.pubkey = (await client.do("join", url=url, secret=secret))["pubkey"]
         yield client
     finally:
-        await end(process)
+        if process.returncode is None:
+            process.terminate()
+        async with asyncio.timeout(PATIENCE):
+            await process.wait()
         await asyncio.wait({taking_in}, timeout=PATIENCE)
         taking_in.cancel()
     taking_in.result()

@@ -55,9 +55,9 @@ async def turn_over() -> None:
         await asyncio.sleep(0)
 
 
-async def finish(buffer: HistoryBuffer, reader: object = READER) -> None:
+async def finish(buffer: HistoryBuffer) -> None:
     """End the reader, and wait until everything is handed on."""
-    buffer.done(reader)
+    buffer.done(READER)
     await asyncio.wait_for(buffer.delivered(), 60)
 
 
@@ -84,19 +84,6 @@ async def test_what_was_taken_before_is_not_held() -> None:
         assert taken.names == []
         await finish(buffer)
         assert taken.names == ["new"]
-
-
-async def test_one_reader_waits_for_another() -> None:
-    async with holding() as (buffer, taken):
-        other = object()
-        buffer.expect(other)
-        put(buffer, "stop", 9)
-        buffer.done(READER)
-        await turn_over()
-        assert taken.names == []
-        put(buffer, "create", 8)
-        await finish(buffer, other)
-        assert taken.names == ["create", "stop"]
 
 
 async def test_pages_that_are_read_again_do_not_postpone_what_they_brought() -> None:
