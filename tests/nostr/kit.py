@@ -31,17 +31,13 @@ FAST = RelayTimeouts(
     retry_first=0.02,
     retry_most=0.1,
     close_timeout=0.2,
-    ok_timeout=1.0,
-    auth_timeout=1.0,
     redo_first=0.02,
     redo_most=0.1,
     refused_first=0.05,
     refused_most=0.2,
     rate_limited=0.05,
-    probe_timeout=1.0,
     frames_per_second=1000.0,
     past_first=1.0,
-    limits_timeout=1.0,
 )
 
 NOW = 1_800_000_000

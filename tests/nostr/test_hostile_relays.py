@@ -287,5 +287,5 @@ async def test_a_message_that_is_no_utf8_is_skipped(received: Received) -> None:
     event = note()
     text = json.dumps(["EVENT", "1.1", to_wire(event)]).encode()
     frames = b"\x81\x04\xff\xfe\xfd\xfc" + b"\x81\x7f" + struct.pack("!Q", len(text)) + text
-    async with http_server(frames=frames) as url, running(connection(url, received), notes=NOTES):
+    async with http_server(frames=frames) as url, running(connection(url, received, probe_timeout=0.5), notes=NOTES):
         await received.has(event)

@@ -424,7 +424,7 @@ async def test_limits_a_relay_publishes_are_kept(fault: FaultRelay) -> None:
     relay = connection(fault.url)
     for n in range(3):
         relay.subscribe(f"s{n}", [{"kinds": [100 + n]}], LONG_AGO)
-    async with running(relay):
+    async with running(relay), asyncio.timeout(60):
         outcome = await relay.publish(note("x" * 6000))
         while outcome.accepted:  # the document came after the first event
             outcome = await relay.publish(note("x" * 6000))
