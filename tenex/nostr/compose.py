@@ -4,19 +4,19 @@ The same message always becomes the same events, so a journal may hold them befo
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
 from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEvent
-from tenex.nostr.threading.base import Tag
-from tenex.nostr.threading.new_thread import begin
 
 from .events import sign
 from .keys import SecretKey
 from .pool import RelayPool
-from .threading import scheme_named
+from .threading import base, scheme_named
+from .threading.base import Tag
+from .threading.split import in_parts
+from .threading.threads import THREAD, scope_tags
 from .urls import normalise_url
 
 _BY_A_MACHINE: Final[tuple[Tag, ...]] = (("L", "agent"), ("l", "ai", "agent"))
@@ -53,12 +53,35 @@ class NostrSealer(Sealer):
         return scheme_named(draft.address.get("form")).seal(draft, self._marks)
 
     def begin(self, draft: OutgoingMessage, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
-        """Make the first event of a new conversation, and its address; `draft` names the conversation it comes from.
+        """Make the first event of a new conversation, whose id is the conversation's, and its address.
+
+        It uses the scheme of the conversation that `draft` names, because its readers use a client that shows that
+        scheme: a note (kind 1) or a thread (kind 11, NIP-7D). It quotes the root of that conversation (NIP-18).
 
         Raises:
             InternalError: the address names an unknown threading scheme.
         """
-        return begin(replace(draft, tags=(*draft.tags, *self._marks)), title, tuple(people))
+        old = draft.address
+        relay = base.hint(str(old.get("root_relay", "")))
+        quote = base.short_tag("q", str(old["root"]), relay, str(old.get("root_author", "")))
+        called: tuple[Tag, ...] = tuple(("p", key) for key in dict.fromkeys(people) if key and key != draft.speaker)
+        tags = (quote, *called, *base.group_tags(old), *draft.tags, *self._marks)
+        scheme = scheme_named(old.get("form"))
+        kind = scheme.root_kind
+        (event, *_) = in_parts(draft, kind, (("title", title), *tags) if kind == THREAD else tags)
+        address = {
+            "form": scheme.name,
+            "root": event.id,
+            "root_kind": kind,
+            "root_author": event.pubkey,
+            "root_relay": relay,
+            "relays": list(old.get("relays", ())),
+        }
+        if old.get("group"):
+            address["group"] = old["group"]
+        if kind == THREAD:
+            address["scope"] = [list(tag) for tag in scope_tags(event.id, relay, event.pubkey, relay)]
+        return event, address
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """List where the conversation was opened, where the asker wrote, then the configured relays; each once.

@@ -75,6 +75,13 @@ class Request:
             await asyncio.wait(ends, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         return True
 
+    async def stored(self, patience: float) -> str:
+        """Wait until it has brought all stored events; "" if it has, else why not."""
+        answered = await self.settled(patience)
+        if self.eose.done():  # then it is complete, whatever happened to the REQ afterwards: some relays close it
+            return ""
+        return self.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"
+
 
 class ClientConnection:
     """What is in flight on one socket. All methods but `read` and `write` may be called from any task."""

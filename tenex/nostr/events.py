@@ -50,9 +50,6 @@ class Event(BaseModel):
     sig: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
 
 
-_validate = Event.model_validate  # bound once: every frame of every relay passes here
-
-
 def event_id(pubkey: str, created_at: int, kind: int, tags: Sequence[Sequence[str]], content: str) -> EventId:
     """Hash an event's content the way the libraries do, which is NIP-01 with C0 controls escaped as JSON escapes them.
 
@@ -97,7 +94,7 @@ def event_fields(raw: dict[str, Any]) -> dict[str, Any] | None:
     return fields
 
 
-def parse_event(obj: object, max_bytes: int = MAX_EVENT_BYTES) -> Event:
+def parse_event(obj: object) -> Event:
     """Read an event from decoded JSON; its signature is not checked.
 
     Raises:
@@ -116,8 +113,8 @@ def parse_event(obj: object, max_bytes: int = MAX_EVENT_BYTES) -> Event:
         where = ".".join(str(part) for part in first["loc"]) or "event"
         raise InvalidEvent(f"{where}: {first['msg']}") from None
     serialised = _serialise(event.pubkey, event.created_at, event.kind, event.tags, event.content)
-    if len(serialised) > max_bytes:
-        raise InvalidEvent(f"the event is larger than {max_bytes} bytes")
+    if len(serialised) > MAX_EVENT_BYTES:
+        raise InvalidEvent(f"the event is larger than {MAX_EVENT_BYTES} bytes")
     if sha256(serialised).hexdigest() != event.id:
         raise InvalidEvent("id: it is not the hash of the event")
     return event

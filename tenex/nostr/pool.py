@@ -135,11 +135,6 @@ class RelayPool:
         for relay in self._relays.values():
             relay.subscribe(name, filters, backlog_since)
 
-    def unsubscribe(self, name: str) -> None:
-        """End a subscription; an unknown name is ignored."""
-        for relay in self._relays.values():
-            relay.unsubscribe(name)
-
     async def publish(self, event: Event, relay: str) -> PublishOutcome:
         """Send to one relay until its answer is final; an unknown relay is connected to for this.
 

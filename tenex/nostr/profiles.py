@@ -3,13 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.threading.split import clean_text
 
-from .events import unsigned_event
+from .events import Event, unsigned_event
 from .urls import normalise_url
 
 METADATA: Final = 0
@@ -28,29 +28,12 @@ class Identity:
     pubkey: PublicKey
     name: str
     about: str = ""
-    picture: str = ""
-    """A URL; empty keeps a picture that was set by hand."""
     agents: tuple[tuple[PublicKey, str], ...] = ()
     """The keys and names of a project's agents, so that clients recognize them."""
 
 
-class PublishedProfile(Protocol):
-    """An event known to be published; `Event` and `UnsignedEvent` both fit."""
-
-    @property
-    def created_at(self) -> int:
-        """Seconds."""
-        ...
-
-    @property
-    def tags(self) -> tuple[tuple[str, ...], ...]:
-        """As in NIP-01."""
-        ...
-
-    @property
-    def content(self) -> str:
-        """As it was signed."""
-        ...
+PublishedProfile = Event | UnsignedEvent
+"""An event that is known to be published."""
 
 
 def profile_events(
@@ -79,8 +62,6 @@ def profile_events(
         last = known.get((identity.pubkey, METADATA))
         fields, before = _fields(last), last.tags if last is not None else ()
         wanted = {**fields, "name": clean_text(identity.name), "about": clean_text(identity.about), "bot": True}
-        if identity.picture:
-            wanted["picture"] = clean_text(identity.picture)
         tags = (
             *(tag for tag in before if tag and tag[0] != AGENT),
             *((AGENT, key, clean_text(name)) for key, name in identity.agents),

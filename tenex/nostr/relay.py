@@ -120,7 +120,8 @@ class RelayConnection:
         self._backlog = HistoryBuffer(self._take, self._timeouts.eose_timeout, is_known=self._is_known)
         self._knows = is_known
         self._limits = RelayLimits()
-        self._is_simple = False
+        self.is_simple = False
+        """Whether REQs for new events carry one filter each and `limit: 1` (`req.RequestStyle`)."""
         self.has_answered = False
         """Whether any REQ for new events was answered on this connection."""
         self._is_simple_proven = False
@@ -211,7 +212,7 @@ class RelayConnection:
         groups = lay_out(filters)
         others = sum(len(lay_out(wanted)) for known, wanted in self._filters.items() if known != name)
         if not groups:
-            raise ValueError(f"subscription {name!r} has no filters; use unsubscribe")
+            raise ValueError(f"subscription {name!r} has no filters")
         if others + len(groups) > MAX_LIVE:
             raise ValueError(
                 f"subscription {name!r} needs {len(groups)} REQs and {others} of {MAX_LIVE} are taken: "
@@ -219,13 +220,17 @@ class RelayConnection:
             )
         self._filters[name] = [wanted for group in groups for wanted in group]
         former = self._subscriptions.get(name, [])
-        groups = lay_out(filters, 1 if self._is_simple else MAX_FILTERS)
+        groups = lay_out(filters, 1 if self.is_simple else MAX_FILTERS)
         kept, added = replace_subscriptions(former, name, groups, backlog_since, self._now(), self._timeouts.overlap)
         self._change_subscriptions(name, kept, added)
 
+    @property
+    def _wanted(self) -> list[Subscription]:
+        return [subscription for subscriptions in self._subscriptions.values() for subscription in subscriptions]
+
     def _use_style(self, *, is_simple: bool) -> None:
         """Distribute all filters over REQs in the given style; unchanged REQs are kept."""
-        self._is_simple = is_simple
+        self.is_simple = is_simple
         for name, filters in self._filters.items():
             groups = lay_out(filters, 1 if is_simple else MAX_FILTERS)
             same = [subscription for subscription in self._subscriptions[name] if subscription.filters in groups]
@@ -238,17 +243,6 @@ class RelayConnection:
         dropped = [former for former in self._subscriptions.get(name, []) if former not in kept]
         self._subscriptions[name] = kept + added
         self._start_subscriptions(after=[task for former in dropped if (task := self._drop_subscription(former))])
-
-    def unsubscribe(self, name: str) -> None:
-        """End a subscription; an unknown name is ignored."""
-        self._filters.pop(name, None)
-        self._start_subscriptions(
-            after=[
-                task
-                for subscription in self._subscriptions.pop(name, [])
-                if (task := self._drop_subscription(subscription))
-            ]
-        )
 
     async def listening(self, name: str) -> None:
         """Return once the relay serves the subscription, which may be never.
@@ -320,8 +314,8 @@ class RelayConnection:
             connection = await self._up()
             policy = RetryPolicy(self._timeouts, self._rng)
             for group in lay_out(filters):
-                while (text := await self._fetch_group(connection, group, take)) is not None:
-                    if connection.lost or await policy.wait(read_answer(text), connection.authenticate):
+                while why := await self._fetch_group(connection, group, take):
+                    if connection.lost or await policy.wait(read_answer(why), connection.authenticate):
                         return False
             return not connection.lost
         finally:
@@ -347,7 +341,7 @@ class RelayConnection:
         if self._connection is not None:
             self._last_received = self._connection.received_at
             counts += self._connection.wire.dropped
-        wanted = [subscription for subscriptions in self._subscriptions.values() for subscription in subscriptions]
+        wanted = self._wanted
         covered = [until for subscription in wanted if (until := subscription.covered_until) is not None]
         is_complete = bool(covered) and len(covered) == len(wanted) and self._backlog.is_empty
         return RelayStatus(
@@ -381,7 +375,7 @@ class RelayConnection:
             async with asyncio.TaskGroup() as group:
                 self._connection, self._group = connection, group
                 chores = [group.create_task(connection.write(), name=f"write {self.url}")]
-                if self._is_simple and not self._is_simple_proven:  # it did not help
+                if self.is_simple and not self._is_simple_proven:  # it did not help
                     self._use_style(is_simple=False)
                 self.has_answered = False
                 self._start_subscriptions()
@@ -423,55 +417,37 @@ class RelayConnection:
             self._limits = limits
 
     def _start_subscriptions(self, after: Sequence[asyncio.Task[None]] = ()) -> None:
-        """Start a task for every subscription without one, once `after` have ended, if there is a connection."""
-        for subscription in [
-            subscription
-            for subscriptions in self._subscriptions.values()
-            for subscription in subscriptions
-            if subscription not in self._subscription_tasks
-        ]:
-            self._start_subscription(subscription, after)
-
-    def _start_subscription(self, subscription: Subscription, after: Sequence[asyncio.Task[None]]) -> None:
+        """Start tasks for subscriptions without one, if there is a connection; they begin once `after` have ended."""
         if self._connection is None or self._group is None:
             return
         room = self._limits.max_subscriptions - SPARE
-        if len(self._subscription_tasks) >= room:
-            self._backlog.done(subscription)
-            if not subscription.unresponsive:
-                subscription.refused = f"the relay allows {room + SPARE} subscriptions to a connection"
-                self._log.error("relay.refuses_subscription", subscription=subscription.name, why=subscription.refused)
-            subscription.unresponsive = True
-            return
-        task_of = SubscriptionTask(
-            self._connection,
-            subscription,
-            url=self.url,
-            backlog=self._backlog,
-            timeouts=self._timeouts,
-            rng=self._rng,
-            page_limit=lambda: self._limits.max_limit,
-            style=self,
-            changed=self._note_serving,
-        )
-
-        async def keep() -> None:
-            if after:  # their REQs must be closed first: a connection has room for ten
-                await asyncio.wait(after)
-            await task_of.keep()
-
-        self._subscription_tasks[subscription] = self._group.create_task(
-            keep(), name=f"keep {subscription.name} {self.url}"
-        )
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether REQs for new events carry one filter each and `limit: 1` (`req.RequestStyle`)."""
-        return self._is_simple
+        for subscription in self._wanted:
+            if subscription in self._subscription_tasks:
+                continue
+            if len(self._subscription_tasks) >= room:
+                self._backlog.done(subscription)
+                if not subscription.unresponsive:
+                    why = subscription.refused = f"the relay allows {room + SPARE} subscriptions to a connection"
+                    self._log.error("relay.refuses_subscription", subscription=subscription.name, why=why)
+                subscription.unresponsive = True
+                continue
+            task = SubscriptionTask(
+                self._connection,
+                subscription,
+                url=self.url,
+                backlog=self._backlog,
+                timeouts=self._timeouts,
+                rng=self._rng,
+                page_limit=lambda: self._limits.max_limit,
+                style=self,
+                changed=self._note_serving,
+            )
+            name = f"keep {subscription.name} {self.url}"
+            self._subscription_tasks[subscription] = self._group.create_task(task.keep(after), name=name)
 
     def simplify(self) -> None:
         """Use the simple style from now on, because the relay refused or did not answer the other."""
-        if self._is_simple:
+        if self.is_simple:
             return
         self._log.info("relay.simplified")
         self._use_style(is_simple=True)
@@ -479,7 +455,7 @@ class RelayConnection:
     def answered(self) -> None:
         """Note that a REQ for new events was answered."""
         self.has_answered = True
-        self._is_simple_proven = self._is_simple_proven or self._is_simple
+        self._is_simple_proven = self._is_simple_proven or self.is_simple
         if self._served_from is None:
             self._served_from = asyncio.get_running_loop().time()
 
@@ -506,7 +482,7 @@ class RelayConnection:
             return False
 
     def _serves(self) -> bool:
-        wanted = [subscription for subscriptions in self._subscriptions.values() for subscription in subscriptions]
+        wanted = self._wanted
         is_answering = self.has_answered or not wanted
         return (
             self.connected.is_set()
@@ -526,16 +502,13 @@ class RelayConnection:
             await self.connected.wait()
         return self._connection
 
-    async def _fetch_group(self, connection: ClientConnection, group: Sequence[Filter], take: Take) -> str | None:
+    async def _fetch_group(self, connection: ClientConnection, group: Sequence[Filter], take: Take) -> str:
         async with connection.spare:
             request = connection.request(group, take, most_events(group))
             try:
-                answered = await request.settled(self._timeouts.eose_timeout)
+                return await request.stored(self._timeouts.eose_timeout)
             finally:
                 connection.drop(request)
-        if request.eose.done():  # some relays close a REQ for ids themselves, right after its EOSE
-            return None
-        return request.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"
 
 
 def _refused(why: str) -> PublishOutcome:

@@ -184,8 +184,10 @@ class SubscriptionTask:
         self._log = log.bind(relay=url, subscription=subscription.name)
         backlog.expect(subscription)  # now, not when the REQ is answered: the past of others waits for this one's
 
-    async def keep(self) -> None:
-        """Run until cancelled or the connection is lost; a refused REQ is sent again."""
+    async def keep(self, after: Sequence[asyncio.Task[None]] = ()) -> None:
+        """Once `after` have ended, run until cancelled or the connection is lost; a refused REQ is sent again."""
+        if after:  # their REQs must be closed first: a connection has room for ten
+            await asyncio.wait(after)
         loop = asyncio.get_running_loop()
         policy = RetryPolicy(self._timeouts, self._rng)
         while True:
@@ -366,13 +368,12 @@ class SubscriptionTask:
         async with self._connection.spare:
             request = self._connection.request([page], take, most=page["limit"] + ALLOWANCE)
             try:
-                answered = await request.settled(self._timeouts.eose_timeout)
+                why = await request.stored(self._timeouts.eose_timeout)
             finally:
                 self._connection.drop(request)
-        if request.eose.done():  # the page is complete, whatever happened to the REQ afterwards
+        if not why:
             pager.took(found)
-            return ""
-        return request.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"
+        return why
 
     def _ask_for_new(self) -> Request:
         """Open the subscription REQ: nothing stored, and everything new whatever its date."""

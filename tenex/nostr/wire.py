@@ -37,10 +37,9 @@ class EventFrame:
 
 @dataclass(frozen=True, slots=True)
 class Eose:
-    """The relay has sent all stored events; `more` is NIP-67's hint that it stopped before the end."""
+    """The relay has sent all stored events."""
 
     sub_id: str
-    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +119,8 @@ class Wire:
         match frame:
             case ["OK", str(event_id), bool(accepted), *rest] if _ID.fullmatch(event_id):
                 return Ok(event_id, accepted, _text(rest))
-            case ["EOSE", str(sub_id), *hint]:
-                return Eose(sub_id, more=_text(hint) == "more") if self._known(sub_id) else None
+            case ["EOSE", str(sub_id), *_]:
+                return Eose(sub_id) if self._known(sub_id) else None
             case ["CLOSED", str(sub_id), *rest]:
                 if not self._known(sub_id):
                     return None

@@ -1,8 +1,13 @@
 """What is asked of the daemon's answers, whichever client received them. An answer is an event as NIP-01 writes it."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from typing import Any
+
+from tests.service.kit import PATIENCE
+
+from .daemons import Daemon
 
 Answer = dict[str, Any]
 
@@ -73,3 +78,36 @@ def check_transitions(answers: Sequence[Answer], begin: str = "chat") -> None:
         moved = (before, phase) if phase != before else ("", "")
         assert (value(answer, "phase-from"), value(answer, "new-phase")) == moved, answer
         before = phase
+
+
+class Client:
+    """Somebody's client, which notes what it receives."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Condition()
+        self.received: list[Answer] = []
+        """Events by others, in the order of arrival."""
+
+    async def listen(self, **wanted: Any) -> None:
+        """Receive what matches a filter, stored and new; `_` is the `#` of tags."""
+        raise NotImplementedError
+
+    async def note(self, answer: Answer) -> None:
+        self.received.append(answer)
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def until(self, holds: Callable[[list[Answer]], object]) -> None:
+        """Wait until the received events are as asked."""
+        try:
+            async with asyncio.timeout(PATIENCE), self._changed:
+                await self._changed.wait_for(lambda: holds(self.received))
+        except TimeoutError:
+            printed = "\n".join(f"{a['kind']} {a['pubkey'][:8]} {a['content'][:80]!r}" for a in self.received)
+            raise AssertionError(f"after {PATIENCE:g} s only this was received:\n{printed}") from None
+
+    async def finds(self, daemon: Daemon) -> None:
+        """Wait until every key of the daemon has introduced itself: from then on it listens, too."""
+        await self.listen(kinds=[10002], authors=sorted(daemon.agent_keys))
+        await self.until(lambda received: {event["pubkey"] for event in received} == daemon.agent_keys)
+        self.received.clear()

@@ -2,35 +2,29 @@
 
 import asyncio
 import json
-import os
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tenex.app import Application, open_application
-from tenex.cli.init import InitResult, prepare
+from tenex.cli.init import prepare
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
-
-ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
-"""Seconds for what takes less than one on an idle machine."""
+from tests.service.kit import PATIENCE, TENEX, running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
     """A daemon as an operator sees it."""
 
-    url: str
     data: Path
     project: str
     """The key people write to, in hex."""
     agents: Mapping[str, str]
     """The agents' keys in hex, by slug."""
-    app: Application | None
+    app: Application | None = None
     """Its parts, where it runs in this process."""
 
     @property
@@ -43,12 +37,8 @@ class Daemon:
 
     def view(self, conversation: str) -> dict[str, Any]:
         """The content of `conversation.json`; empty before it is there."""
-        try:
-            view: dict[str, Any] = json.loads(
-                (self.data / "conversations" / conversation / "conversation.json").read_text()
-            )
-        except FileNotFoundError:
-            return {}
+        path = self.data / "conversations" / conversation / "conversation.json"
+        view: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return view
 
     async def until(self, conversation: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
@@ -70,12 +60,12 @@ Opening = Callable[[Path, str, str], AbstractAsyncContextManager[Daemon]]
 @asynccontextmanager
 async def in_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     """Put a daemon together in this process, stop it in stages on leaving."""
-    made = _prepared(data, owner, url)
+    daemon = _prepared(data, owner, url)
     settings = load(None, data, env={}, parse_key=parse_public_key)
     async with open_application(settings) as app:
         serving = asyncio.create_task(app.serve())
         try:
-            yield _daemon(url, data, made.npub, made.agents, app)
+            yield replace(daemon, app=app)
         finally:
             app.runtime.stop()
             done, _ = await asyncio.wait({serving}, timeout=PATIENCE)
@@ -87,56 +77,15 @@ async def in_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
 @asynccontextmanager
 async def as_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     """Run `tenex run` as an operator does, end it with SIGTERM."""
-    made = _prepared(data, owner, url)
-    log = data.parent / f"{data.name}.log"
-    with log.open("wb") as stderr:
-        process = await asyncio.create_subprocess_exec(
-            *_command("run", "--data", str(data)), cwd=data, env=_environment(), stdout=stderr, stderr=stderr
-        )
-    try:
-        yield _daemon(url, data, made.npub, made.agents, None)
-        assert process.returncode is None, f"the daemon ended by itself:\n{log.read_text()}"
-    finally:
-        await end(process)
-    assert process.returncode == 0, f"the daemon ended with {process.returncode}:\n{log.read_text()}"
+    daemon = _prepared(data, owner, url)
+    async with running([*TENEX, "run", "--data", str(data)]):
+        yield daemon
 
 
-def _prepared(data: Path, owner: str, url: str) -> InitResult:
+def _prepared(data: Path, owner: str, url: str) -> Daemon:
     """A data folder whose phases depend on the messages only: how fast this machine is changes no count."""
     made = prepare(data, owner, [url])
     with (data / "tenex.toml").open("a") as file:
         file.write("\n[limits]\nannounce_after = 600\n")
-    return made
-
-
-async def end(process: asyncio.subprocess.Process) -> None:
-    """End a process of ours: SIGTERM, and SIGKILL for one that does not listen."""
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(60):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-
-
-def _command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "tenex.cli.main", *words]
-
-
-def _environment() -> dict[str, str]:
-    """Only what a program needs, and nothing of the tester's own settings."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    return {**kept, "PYTHONPATH": str(ROOT), "HOME": "/nonexistent"}
-
-
-def _daemon(url: str, data: Path, project: str, agents: Mapping[str, str], app: Application | None) -> Daemon:
-    return Daemon(
-        url=url,
-        data=data,
-        project=parse_public_key(project),
-        agents={slug: parse_public_key(key) for slug, key in agents.items()},
-        app=app,
-    )
+    agents = {slug: parse_public_key(key) for slug, key in made.agents.items()}
+    return Daemon(data=data, project=parse_public_key(made.npub), agents=agents)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -11,23 +11,21 @@ from typing import Any
 import nostr_sdk as sdk
 
 from tenex.nostr.embedded import callback_loop
+from tests.service.kit import PATIENCE
 
-from .answers import Answer
-from .daemons import PATIENCE, Daemon, Opening
+from .answers import Answer, Client
+from .daemons import Daemon, Opening
 
 
-class Person:
-    """One person, connected."""
+class Person(Client):
+    """One person, connected. nostr-sdk has verified what it receives."""
 
-    def __init__(self, client: sdk.Client, url: str, keys: sdk.Keys) -> None:
+    def __init__(self, client: sdk.Client, keys: sdk.Keys) -> None:
+        super().__init__()
         self._client = client
         self._stream = client.notifications()
-        self._changed = asyncio.Condition()
         self._listening: set[str] = set()
-        self.url = url
         self.keys = keys
-        self.received: list[Answer] = []
-        """Events by others, in the order of arrival; nostr-sdk has verified each."""
 
     @property
     def pubkey(self) -> str:
@@ -47,7 +45,6 @@ class Person:
         return await self.publish(self.event(kind, text, *tags))
 
     async def listen(self, **wanted: Any) -> None:
-        """Receive what matches a filter, stored and new; `_` is the `#` of tags."""
         name = f"listen-{len(self._listening)}"
         self._listening.add(name)
         await self._client.subscribe(_target(wanted), name)
@@ -56,21 +53,6 @@ class Person:
         events = await self._client.fetch_events(_target(wanted), timedelta(seconds=PATIENCE))
         return [_as_dict(event) for event in events]
 
-    async def until(self, holds: Callable[[list[Answer]], object], within: float = PATIENCE) -> None:
-        """Wait until the received events are as asked."""
-        try:
-            async with asyncio.timeout(within), self._changed:
-                await self._changed.wait_for(lambda: holds(self.received))
-        except TimeoutError:
-            printed = "\n".join(f"{a['kind']} {a['pubkey'][:8]} {a['content'][:80]!r}" for a in self.received)
-            raise AssertionError(f"after {within:g} s only this was received:\n{printed}") from None
-
-    async def finds(self, daemon: Daemon) -> None:
-        """Wait until every key of the daemon has introduced itself: from then on it listens, too."""
-        await self.listen(kinds=[10002], authors=sorted(daemon.agent_keys))
-        await self.until(lambda received: {event["pubkey"] for event in received} == daemon.agent_keys)
-        self.received.clear()
-
     async def take_in(self) -> None:
         """Note what comes until the client is shut down."""
         while (news := await self._stream.next()) is not None and not news.is_shutdown():
@@ -78,9 +60,7 @@ class Person:
                 continue  # fetched events arrive here as well
             assert news.event.verify()
             if news.event.author().to_hex() != self.pubkey:
-                self.received.append(_as_dict(news.event))
-                async with self._changed:
-                    self._changed.notify_all()
+                await self.note(_as_dict(news.event))
 
 
 @asynccontextmanager
@@ -90,7 +70,7 @@ async def person(url: str, keys: sdk.Keys | None = None) -> AsyncIterator[Person
         client = sdk.ClientBuilder().build()
         await client.add_relay(sdk.RelayUrl.parse(url))
         await client.try_connect(timedelta(seconds=PATIENCE))
-        somebody = Person(client, url, keys or sdk.Keys.generate())
+        somebody = Person(client, keys or sdk.Keys.generate())
         taking_in = asyncio.create_task(somebody.take_in())
         try:
             yield somebody

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from typing import Any
 import nostr_sdk as sdk
 import pytest
 
-from .answers import Answer
-from .daemons import PATIENCE, Daemon, Opening, end
+from tests.service.kit import PATIENCE
+
+from .answers import Answer, Client
+from .daemons import Daemon, Opening
 
 HERE = Path(__file__).parent
 OLDEST = 20
@@ -69,20 +71,20 @@ def _npm_ci(npm: str) -> str:
     return "" if process.returncode == 0 else " ".join(printed.split())[-300:]
 
 
-class Script:
+class Script(Client):
     """A client at work."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
+        super().__init__()
         self._process = process
         self._orders: dict[int, asyncio.Future[Any]] = {}
-        self._changed = asyncio.Condition()
+        self._outputs: dict[str, Output] = {}
         self.pubkey = ""
-        self.received: list[Output] = []
-        """Events by others, in the order of arrival."""
 
     @property
-    def answers(self) -> list[Answer]:
-        return [received["heard"] for received in self.received]
+    def outputs(self) -> list[Output]:
+        """What its library makes of each received event."""
+        return [self._outputs[answer["id"]] for answer in self.received]
 
     async def do(self, name: str, **given: Any) -> Any:
         """Give an order and wait for its result."""
@@ -95,28 +97,12 @@ class Script:
             return await result
 
     async def listen(self, **wanted: Any) -> None:
-        """Receive what matches a filter, stored and new; `_` is the `#` of tags."""
         await self.do("listen", filter={name.replace("_", "#"): value for name, value in wanted.items()})
 
     async def write(self, text: str, *tags: list[str], kind: int = 1) -> Answer:
         """Publish an event with these tags; returns it."""
         printed: Answer = await self.do("say", kind=kind, content=text, tags=list(tags))
         return printed
-
-    async def until(self, holds: Callable[[list[Answer]], object]) -> None:
-        """Wait until the received events are as asked."""
-        try:
-            async with asyncio.timeout(PATIENCE), self._changed:
-                await self._changed.wait_for(lambda: holds(self.answers))
-        except TimeoutError:
-            printed = "\n".join(f"{a['kind']} {a['pubkey'][:8]} {a['content'][:80]!r}" for a in self.answers)
-            raise AssertionError(f"after {PATIENCE:g} s only this was received:\n{printed}") from None
-
-    async def finds(self, daemon: Daemon) -> None:
-        """Wait until every key of the daemon has introduced itself: from then on it listens, too."""
-        await self.listen(kinds=[10002], authors=sorted(daemon.agent_keys))
-        await self.until(lambda received: {event["pubkey"] for event in received} == daemon.agent_keys)
-        self.received.clear()
 
     async def take_in(self) -> None:
         """Read facts until the script ends; an order it can no longer carry out fails."""
@@ -125,9 +111,8 @@ class Script:
             fact = json.loads(line)
             if "heard" in fact:
                 if fact["heard"]["pubkey"] != self.pubkey:
-                    self.received.append(fact)
-                    async with self._changed:
-                        self._changed.notify_all()
+                    self._outputs[fact["heard"]["id"]] = fact
+                    await self.note(fact["heard"])
             elif "done" in fact:
                 self._orders[fact["done"]].set_result(fact["result"])
             else:
@@ -154,7 +139,10 @@ async def script(name: str, url: str, secret: str) -> AsyncIterator[Script]:
         client.pubkey = (await client.do("join", url=url, secret=secret))["pubkey"]
         yield client
     finally:
-        await end(process)
+        if process.returncode is None:
+            process.terminate()
+        async with asyncio.timeout(PATIENCE):
+            await process.wait()
         await asyncio.wait({taking_in}, timeout=PATIENCE)
         taking_in.cancel()
     taking_in.result()

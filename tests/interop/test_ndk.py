@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from .answers import CYCLE, check_order, check_transitions, closed, parent_of, phases, root_of, tags, value
-from .daemons import Opening, in_process
+from .daemons import Opening
 from .scripts import owned
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("javascript")]
@@ -26,12 +26,12 @@ async def test_replies_to_our_answers_go_on(opened: Opening, kind: int, relay: s
         for cycle in (1, 2, 3):
             known = 0 if cycle == 1 else len(alice.received)
             if cycle > 1:
-                printed = await alice.do("reply", to=alice.answers[-1]["id"], content=NEXT[cycle - 1])
+                printed = await alice.do("reply", to=alice.received[-1]["id"], content=NEXT[cycle - 1])
                 assert printed["kind"] == (1 if kind == 1 else 1111)
                 asked = printed["id"]
             await alice.until(closed(cycle))
             await daemon.ended(root, cycle)
-            answers = alice.answers[known:]
+            answers = alice.received[known:]
             assert phases(answers) == CYCLE
             check_transitions(answers)
             for answer in answers:
@@ -40,19 +40,7 @@ async def test_replies_to_our_answers_go_on(opened: Opening, kind: int, relay: s
                 else:
                     assert (root_of(answer), parent_of(answer)) == (root, asked)
                 assert [tag[1] for tag in tags(answer, "p")] == [alice.pubkey]
-        check_order(alice.answers)
-        assert all(received["verified"] for received in alice.received)
-        assert {answer["pubkey"] for answer in alice.answers} <= set(daemon.agents.values())
+        check_order(alice.received)
+        assert all(output["verified"] for output in alice.outputs)
+        assert {answer["pubkey"] for answer in alice.received} <= set(daemon.agents.values())
         assert sorted(path.name for path in daemon.workspace.iterdir()) == ["again.py", "bye.py", "hello.py"]
-
-
-async def test_a_reply_to_a_question_answers_it(relay: str, tmp_path: Path) -> None:
-    async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
-        text = "Create a script that prints hello; ask me which name it should have"
-        root = (await alice.write(text, ["p", daemon.project]))["id"]
-        await alice.listen(kinds=[1], _e=[root])
-        await alice.until(len)
-        await alice.do("reply", to=alice.answers[0]["id"], content="greet.py")
-        await alice.until(closed())
-        assert phases(alice.answers) == CYCLE
-        assert [path.name for path in daemon.workspace.iterdir()] == ["greet.py"]

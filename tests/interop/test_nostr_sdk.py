@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import nostr_sdk as sdk
+import pytest
 
 from .answers import (
     CYCLE,
     REFLECTING,
-    Answer,
     check_order,
     check_transitions,
     closed,
@@ -20,8 +20,8 @@ from .answers import (
     tags,
     value,
 )
-from .daemons import Daemon, Opening, in_process
-from .person import Person, owned, person
+from .daemons import Opening, in_process
+from .person import owned, person
 
 HELLO = "Create hello.py that prints hello"
 
@@ -48,11 +48,11 @@ async def test_a_whole_conversation_and_a_second_cycle(opened: Opening, relay: s
         check_transitions(first)
         check_transitions(second)
         check_order(alice.received)
-        await _are_known_agents(alice, daemon, first + second)
         for answer in first + second:
             assert marked(answer, "root") == ["e", root, relay, "root", alice.pubkey]
             assert ["l", "ai", "agent"] in answer["tags"]
             assert alice.pubkey in [tag[1] for tag in tags(answer, "p")]
+            assert answer["pubkey"] in daemon.agents.values()
             assert answer["pubkey"] not in [tag[1] for tag in tags(answer, "p")], "it calls itself"
         assert [marked(answer, "reply") for answer in first] == [None] * len(first)
         assert {tuple(marked(answer, "reply") or ()) for answer in second} == {
@@ -63,19 +63,6 @@ async def test_a_whole_conversation_and_a_second_cycle(opened: Opening, relay: s
         }
         assert (daemon.workspace / "hello.py").read_text() == 'print("hello")\n'
         assert (daemon.workspace / "bye.py").read_text() == 'print("bye")\n'
-
-
-async def _are_known_agents(alice: Person, daemon: Daemon, answers: list[Answer]) -> None:
-    """The author is an agent whose profile on the relay names it and marks it as a bot."""
-    names = {key: slug for slug, key in daemon.agents.items()}
-    authors = {answer["pubkey"] for answer in answers}
-    assert authors <= names.keys()
-    for profile in await alice.fetch(kinds=[0], authors=sorted(authors)):
-        parsed = json.loads(profile["content"])
-        assert parsed["name"].lower().replace(" ", "-") == names[profile["pubkey"]]
-        assert parsed["bot"] is True
-        authors.remove(profile["pubkey"])
-    assert not authors, "some have no profile"
 
 
 async def test_every_key_publishes_a_profile_and_a_relay_list(relay: str, tmp_path: Path) -> None:
@@ -91,12 +78,15 @@ async def test_every_key_publishes_a_profile_and_a_relay_list(relay: str, tmp_pa
                 assert event["tags"] == [["r", relay]]
             else:
                 profile = sdk.Metadata.from_json(event["content"]).as_record()
+                named = {key: slug for slug, key in daemon.agents.items()}.get(event["pubkey"])
                 assert profile.name
+                assert named in (None, profile.name.lower().replace(" ", "-"))
                 assert profile.about
                 assert json.loads(event["content"])["bot"] is True
 
 
-async def test_a_reply_without_p_tags_is_received_in_its_thread(relay: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_marked", [True, False], ids=["with markers", "the old convention"])
+async def test_a_reply_without_p_tags_is_received_in_its_thread(relay: str, tmp_path: Path, is_marked: bool) -> None:
     async with owned(in_process, relay, tmp_path / "data") as (daemon, alice):
         root = await alice.write("Hello there", ["p", daemon.project])
         await alice.listen(kinds=[1], _e=[root])
@@ -104,23 +94,14 @@ async def test_a_reply_without_p_tags_is_received_in_its_thread(relay: str, tmp_
         await daemon.until(root, lambda view: view.get("status") == "waiting")
         answer = alice.received[-1]
         assert (phases(alice.received), answer["pubkey"]) == (["chat"], daemon.agents["project-manager"])
-        await alice.write(HELLO, ["e", root, "", "root"], ["e", answer["id"], "", "reply"])
+        markers = [["", "root"], ["", "reply"]] if is_marked else [[], []]
+        reply = await alice.write(HELLO, ["e", root, *markers[0]], ["e", answer["id"], *markers[1]])
         await alice.until(closed())
         await daemon.ended(root)
         assert phases(alice.received) == ["chat", *CYCLE]
         check_transitions(alice.received)
         check_order(alice.received)
         assert {root_of(answer) for answer in alice.received} == {root}
-
-
-async def test_a_reply_of_the_old_convention_is_received_in_its_thread(relay: str, tmp_path: Path) -> None:
-    async with owned(in_process, relay, tmp_path / "data") as (daemon, alice):
-        root = await alice.write("Hello there", ["p", daemon.project])
-        await alice.listen(kinds=[1], _e=[root])
-        await alice.until(lambda received: any(map(is_complete, received)))
-        reply = await alice.write(HELLO, ["e", root], ["e", alice.received[-1]["id"]])
-        await alice.until(closed())
-        assert [root_of(answer) for answer in alice.received] == [root] * 7
         assert [parent_of(answer) for answer in alice.received] == [root, *[reply] * 6]
 
 

@@ -14,31 +14,19 @@ CLIENT = "nostr-tools.mjs"
 HELLO = "Create hello.py that prints hello"
 
 
-async def test_a_thread_from_its_root_to_the_end(opened: Opening, relay: str, tmp_path: Path) -> None:
+async def test_a_thread_from_its_root_to_the_end_and_on_by_a_nested_comment(
+    opened: Opening, relay: str, tmp_path: Path
+) -> None:
     async with owned(opened, relay, tmp_path / "data", CLIENT) as (daemon, alice):
         thread = await alice.write(HELLO, ["title", "A first program"], ["p", daemon.project], kind=11)
         root = thread["id"]
         await alice.listen(kinds=[1111], _E=[root])
         await alice.until(closed())
         await daemon.ended(root)
-
-        assert phases(alice.answers) == CYCLE
-        check_transitions(alice.answers)
-        check_order(alice.answers)
+        assert phases(alice.received) == CYCLE
+        check_transitions(alice.received)
         assert daemon.view(root)["title"] == "A first program"
-        for received in alice.received:
-            _is_a_child_of_the_root(received, root, alice.pubkey, relay)
-            assert received["heard"]["pubkey"] in daemon.agents.values()
-
-
-async def test_a_nested_comment_goes_on_with_the_conversation(relay: str, tmp_path: Path) -> None:
-    async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
-        thread = await alice.write(HELLO, ["title", "A first program"], ["p", daemon.project], kind=11)
-        root = thread["id"]
-        await alice.listen(kinds=[1111], _E=[root])
-        await alice.until(closed())
-        await daemon.ended(root)
-        first, last = len(alice.received), alice.answers[-1]
+        first, last = len(alice.received), alice.received[-1]
         await alice.write(
             "Create bye.py that prints bye",
             ["E", root, relay, alice.pubkey],
@@ -51,10 +39,11 @@ async def test_a_nested_comment_goes_on_with_the_conversation(relay: str, tmp_pa
         )
         await alice.until(closed(2))
         await daemon.ended(root, 2)
-        assert phases(alice.answers[first:]) == CYCLE
-        check_order(alice.answers)
-        for received in alice.received:
-            _is_a_child_of_the_root(received, root, alice.pubkey, relay)
+        assert phases(alice.received[first:]) == CYCLE
+        check_order(alice.received)
+        for output in alice.outputs:
+            _is_a_child_of_the_root(output, root, alice.pubkey, relay)
+        assert {answer["pubkey"] for answer in alice.received} <= set(daemon.agents.values())
         assert sorted(path.name for path in daemon.workspace.iterdir()) == ["bye.py", "hello.py"]
 
 
@@ -67,9 +56,9 @@ async def test_a_comment_without_p_tags_is_received_in_its_thread(relay: str, tm
         await daemon.until(root, lambda view: view.get("status") == "waiting")
         await alice.write(HELLO, ["E", root], ["K", "11"], ["e", root], ["k", "11"], kind=1111)
         await alice.until(closed())
-        assert phases(alice.answers) == ["chat", *CYCLE]
-        for received in alice.received:
-            _is_a_child_of_the_root(received, root, alice.pubkey, relay)
+        assert phases(alice.received) == ["chat", *CYCLE]
+        for output in alice.outputs:
+            _is_a_child_of_the_root(output, root, alice.pubkey, relay)
 
 
 async def test_notes_carry_the_tags_nip10_asks_for(relay: str, tmp_path: Path) -> None:
@@ -78,27 +67,27 @@ async def test_notes_carry_the_tags_nip10_asks_for(relay: str, tmp_path: Path) -
         await alice.listen(kinds=[1], _e=[root])
         await alice.until(closed())
         await daemon.ended(root)
-        first, last = len(alice.received), alice.answers[-1]
+        first, last = len(alice.received), alice.received[-1]
         reply = await alice.write(
             "Create bye.py that prints bye", ["e", root, relay, "root"], ["e", last["id"], relay, "reply"]
         )
         await alice.until(closed(2))
-        assert phases(alice.answers[:first]) == phases(alice.answers[first:]) == CYCLE
-        check_order(alice.answers)
-        for number, received in enumerate(alice.received):
-            assert received["verified"] is True
+        assert phases(alice.received[:first]) == phases(alice.received[first:]) == CYCLE
+        check_order(alice.received)
+        for number, output in enumerate(alice.outputs):
+            assert output["verified"] is True
             parent = root if number < first else reply["id"]
-            parsed = received["nip10"]
+            parsed = output["nip10"]
             assert parsed["root"] == {"id": root, "relays": [relay], "author": alice.pubkey}
             assert parsed["reply"] == {"id": parent, "relays": [relay], "author": alice.pubkey}
             assert parsed["mentions"] == parsed["quotes"] == []
             assert [profile["pubkey"] for profile in parsed["profiles"]] == [alice.pubkey]
 
 
-def _is_a_child_of_the_root(received: Output, root: str, person: str, relay: str) -> None:
+def _is_a_child_of_the_root(output: Output, root: str, person: str, relay: str) -> None:
     """A genuine comment, whose root and parent are the kind 11, for the one who asked."""
-    answer, parsed = received["heard"], received["nip22"]
-    assert received["verified"] is True
+    answer, parsed = output["heard"], output["nip22"]
+    assert output["verified"] is True
     assert answer["kind"] == 1111
     assert parsed["root"] == parsed["reply"] == {"id": root, "relays": [relay], "author": person}
     assert (parsed["rootKind"], parsed["replyKind"]) == (11, 11)

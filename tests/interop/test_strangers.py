@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenex.nostr.websocket import MAX_MESSAGE_BYTES
-from tests.fakes.faultrelay import FaultRelay, Peer
+from tests.fakes.faultrelay import FaultRelay
 
 from .answers import CYCLE, REFLECTING, answered, closed, phases, root_of
 from .daemons import in_process
@@ -114,21 +113,3 @@ async def test_a_note_larger_than_any_we_take_is_survived(size: int, tmp_path: P
         assert len(alice.received) == 2
         assert daemon.app is not None
         assert [status.counters["sessions"] for status in daemon.app.pool.status()] == [1], "it lost its connection"
-
-
-async def test_a_frame_too_large_to_read_costs_no_answer(tmp_path: Path) -> None:
-    async with FaultRelay() as relay, owned(in_process, relay.url, tmp_path / "data") as (daemon, alice):
-        await alice.listen(kinds=[1], authors=sorted(daemon.agent_keys))
-
-        async def flood(peer: Peer, event: dict[str, Any]) -> None:
-            if event["pubkey"] not in daemon.agent_keys:
-                await relay.accept(peer, event)
-                return
-            relay.on_event = relay.accept
-            await peer.send_text("x" * (MAX_MESSAGE_BYTES + 1))
-
-        relay.on_event = flood
-        root = await alice.write("Hello there", ["p", daemon.project])
-        await alice.until(answered(root))
-        assert daemon.app is not None
-        assert [status.counters["sessions"] for status in daemon.app.pool.status()] == [1]

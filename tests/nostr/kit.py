@@ -1,56 +1,55 @@
-"""What the tests of the client share: short timeouts, keys, events, real relays."""
+"""What the tests of the client share: short timeouts, keys, events, pools and connections."""
 
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
-from typing import Any
-
-import nostr_sdk
+from typing import Any, TypeVar
 
 from tenex.core.ports import OutgoingMessage
 from tenex.core.signals import InboundMessage
-from tenex.nostr.embedded import callback_loop
 from tenex.nostr.events import Event, sign, unsigned_event
+from tenex.nostr.filters import Filter
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.pool import RelayPool
+from tenex.nostr.pool import OnEvent, RelayPool
 from tenex.nostr.relay import RelayConnection
-from tenex.nostr.threading import scheme_named
+from tenex.nostr.threading import read_event, scheme_named
 from tenex.nostr.timeouts import RelayTimeouts
+from tests.fakes.faultrelay import FaultRelay, Peer
 
 ALICE = SecretKey(b"\x7f" * 32)
 BOB = SecretKey(b"\x11" * 32)
 
 PERSON, PROJECT, PLANNER, FRIEND = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
+OURS = frozenset({PROJECT.public, PLANNER.public})
+RELAY = "wss://relay.example"
 
 FAST = RelayTimeouts(
     retry_first=0.02,
     retry_most=0.1,
-    stable_after=5.0,
-    open_timeout=2.0,
     close_timeout=0.2,
-    ping_interval=5.0,
-    ping_timeout=5.0,
-    ok_timeout=1.0,
-    eose_timeout=1.0,
-    auth_timeout=1.0,
     redo_first=0.02,
     redo_most=0.1,
     refused_first=0.05,
     refused_most=0.2,
     rate_limited=0.05,
-    probe_after=30.0,
-    probe_timeout=1.0,
-    idle_after=30.0,
     frames_per_second=1000.0,
     past_first=1.0,
-    limits_timeout=1.0,
 )
 
 NOW = 1_800_000_000
+LONG_AGO = NOW - 100_000
+NOTES = [{"kinds": [1]}]
+THREADS = [{"kinds": [11]}]
+
 _texts = itertools.count()
+_Runs = TypeVar("_Runs", RelayPool, RelayConnection)
+
+
+# ---- events -----------------------------------------------------------------------------------------------------
 
 
 def note(
@@ -60,20 +59,52 @@ def note(
     return sign(unsigned_event(by.public, at, kind, tags, text or f"note {next(_texts)}"), by)
 
 
+def written(*tags: Sequence[str], text: str = "hello", by: SecretKey = PERSON, kind: int = 1) -> Event:
+    """An event with these tags; the same arguments give the same event."""
+    return note(text, by=by, at=1000, kind=kind, tags=tags)
+
+
+def read(event: Event, relay: str = RELAY, project: str | None = None) -> InboundMessage:
+    """Read a message to the project, whose planner has a slug; as a journal would give it back."""
+    slugs = {"planner": PLANNER.public, "project-manager": PROJECT.public}
+    incoming = read_event(event, OURS, slugs, relay, project)
+    assert incoming is not None
+    address, origin = json.loads(json.dumps([incoming.address, incoming.origin]))
+    return replace(incoming, address=address, origin=origin)
+
+
+def answer(
+    opener: InboundMessage,
+    to: InboundMessage | None,
+    text: str = "answer",
+    *tags: tuple[str, ...],
+    speaker: SecretKey = PROJECT,
+) -> OutgoingMessage:
+    """Answer a message in the conversation that another one opened."""
+    origin = to.origin if to else {}
+    return OutgoingMessage(
+        speaker=speaker.public, text=text, tags=tags, created_at=2000, address=opener.address, reply_to=origin
+    )
+
+
 def answer_tags(
     opener: InboundMessage, to: InboundMessage | None, speaker: SecretKey = PROJECT
 ) -> list[tuple[str, ...]]:
-    """Compose an answer from what the journal would give back; its tags."""
-    address: dict[str, Any] = json.loads(json.dumps(opener.address))
-    origin: dict[str, Any] = json.loads(json.dumps(to.origin)) if to else {}
-    draft = OutgoingMessage(speaker=speaker.public, text="answer", created_at=2000, address=address, reply_to=origin)
-    (event,) = scheme_named(address["form"]).seal(draft, ())
-    assert event.kind == {"notes": 1, "threads": 1111}[address["form"]]
+    """The tags of the answer."""
+    (event,) = scheme_named(opener.address["form"]).seal(answer(opener, to, speaker=speaker), ())
+    assert event.kind == {"notes": 1, "threads": 1111}[opener.address["form"]]
     return list(event.tags)
 
 
+def ids(events: Iterable[Event]) -> list[str]:
+    return [event.id for event in events]
+
+
+# ---- relays and connections -------------------------------------------------------------------------------------
+
+
 class Received:
-    """What was delivered, and a way to wait for it."""
+    """What was delivered, and a way to wait for it. Takes events of a pool and of a connection."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
@@ -83,15 +114,8 @@ class Received:
     def ids(self) -> list[str]:
         return [event_id for event_id, _ in self.events]
 
-    async def __call__(self, event: Event, relay: str) -> None:
-        await self.note(event.id, relay)
-
-    def raw(self, event: dict[str, Any], relay: str) -> Any:
-        """The same as a relay connection's `on_event`."""
-        return self.note(event["id"], relay)
-
-    async def note(self, event_id: str, relay: str) -> None:
-        self.events.append((event_id, relay))
+    async def __call__(self, event: Event | dict[str, Any], relay: str) -> None:
+        self.events.append((event.id if isinstance(event, Event) else event["id"], relay))
         async with self._changed:
             self._changed.notify_all()
 
@@ -104,12 +128,21 @@ class Received:
         await self.until(lambda: {event.id for event in events} <= set(self.ids))
 
 
+async def until(happened: Callable[[], object], within: float = 60.0) -> None:
+    """Return once something holds that nothing announces."""
+    async with asyncio.timeout(within):
+        while not happened():
+            await asyncio.sleep(0.005)
+
+
 @asynccontextmanager
-async def running(thing: RelayPool | RelayConnection) -> AsyncIterator[None]:
-    """Run it for as long as the block lasts; what it raises fails the test."""
+async def running(thing: _Runs, since: int | None = None, **subscriptions: Sequence[Filter]) -> AsyncIterator[_Runs]:
+    """Run it with these subscriptions for as long as the block lasts; what it raises fails the test."""
+    for name, filters in subscriptions.items():
+        thing.subscribe(name, filters, since)
     task = asyncio.create_task(thing.run())
     try:
-        yield
+        yield thing
     finally:
         failed = task.done()
         task.cancel()
@@ -119,45 +152,67 @@ async def running(thing: RelayPool | RelayConnection) -> AsyncIterator[None]:
             task.result()
 
 
+def pool(*urls: str, on_event: OnEvent | None = None, **options: Any) -> RelayPool:
+    """A pool of relays; the options are those of `RelayPool`."""
+    options = {"timeouts": FAST, "rng": Random(7), "now": lambda: float(NOW), **options}
+    return RelayPool(urls, on_event=on_event or Received(), **options)
+
+
 def connection(
-    url: str, received: Received, timeouts: RelayTimeouts = FAST, identity: SecretKey | None = None, now: Any = None
+    url: str,
+    received: Received | None = None,
+    *,
+    identity: SecretKey | None = None,
+    now: Callable[[], float] = lambda: float(NOW),
+    **timeouts: float,
 ) -> RelayConnection:
+    """A connection with short timeouts, and these."""
     return RelayConnection(
-        url, on_event=received.raw, identity=identity, timeouts=timeouts, rng=Random(7), now=now or (lambda: float(NOW))
+        url,
+        on_event=received or Received(),
+        identity=identity,
+        timeouts=replace(FAST, **timeouts),
+        rng=Random(7),
+        now=now,
     )
 
 
-NOTES = [{"kinds": [1]}]
-
-
-async def settle(relay: RelayConnection, name: str = "notes") -> None:
-    """Return once the relay serves a subscription."""
+async def settle(relay: RelayConnection, *names: str) -> None:
+    """Return once the relay serves these subscriptions."""
     async with asyncio.timeout(60):
         await relay.connected.wait()
-        await relay.listening(name)
+        for name in names:
+            await relay.listening(name)
 
 
 @asynccontextmanager
-async def listening(relay: RelayConnection, since: int | None = None) -> AsyncIterator[RelayConnection]:
-    """Run a connection that serves the subscription `notes`."""
-    relay.subscribe("notes", NOTES, since)
-    async with running(relay):
-        await settle(relay)
+async def listening(
+    relay: RelayConnection, since: int | None = None, **subscriptions: Sequence[Filter]
+) -> AsyncIterator[RelayConnection]:
+    """Run a connection that serves these subscriptions; without any, `notes`."""
+    subscriptions = subscriptions or {"notes": NOTES}
+    async with running(relay, since, **subscriptions):
+        await settle(relay, *subscriptions)
         yield relay
 
 
-@asynccontextmanager
-async def real_relay(nip42: bool = False) -> AsyncIterator[str]:
-    """nostr-sdk's relay in this process; gives its url."""
-    with callback_loop():
-        builder = nostr_sdk.LocalRelayBuilder().addr("127.0.0.1")
-        builder = builder.rate_limit(nostr_sdk.RateLimit(max_reqs=1000, notes_per_minute=1_000_000))
-        if nip42:
-            mode = nostr_sdk.LocalRelayBuilderNip42Mode.BOTH
-            builder = builder.nip42(nostr_sdk.LocalRelayBuilderNip42(mode=mode))
-        relay = builder.build()
-        await relay.run()
-        try:
-            yield str(await relay.url())
-        finally:
-            relay.shutdown()
+def serve_unless(fault: FaultRelay, refused: Callable[[dict[str, Any]], object], text: str | None = None) -> None:
+    """Have a relay refuse a REQ whose first filter is of that kind: with a CLOSED, or with silence."""
+
+    async def on_req(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+        if not refused(filters[0]):
+            await fault.serve_stored(peer, sub_id, filters)
+        elif text is not None:
+            await peer.send("CLOSED", sub_id, text)
+
+    fault.on_req = on_req
+
+
+def closes(fault: FaultRelay) -> list[str]:
+    """The ids of the subscriptions that were closed."""
+    return [frame[1] for _, frame in fault.frames if frame[0] == "CLOSE"]
+
+
+def auths(fault: FaultRelay) -> list[tuple[int, dict[str, Any]]]:
+    """The AUTH events, each with the number of its connection."""
+    return [(number, frame[1]) for number, frame in fault.frames if frame[0] == "AUTH"]

@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
-import nostr_sdk
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,13 +13,13 @@ from websockets.asyncio.client import connect
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
 from tenex.nostr.compose import NostrSealer, Publisher
+from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_event
-from tenex.nostr.pool import RelayPool
+from tenex.nostr.keys import SecretKey
 from tenex.nostr.subscriptions import KINDS
-from tenex.nostr.threading import read_event
 from tenex.nostr.threading.split import clean_text, clip, split_text
 
-from .kit import ALICE, BOB, FAST, NOW, PERSON, PROJECT
+from .kit import ALICE, BOB, NOW, PERSON, PROJECT, RELAY, answer, answer_tags, pool, read, written
 
 ADDRESS = f"31933:{PERSON.public}:demo"
 RELAYS = ("wss://one.example", "WSS://One.Example:443/", "ws://127.0.0.1:7447")
@@ -28,24 +27,11 @@ MARKS = (("L", "agent"), ("l", "ai", "agent"))
 
 
 def draft(
-    text: str = "hello",
-    *tags: tuple[str, ...],
-    kind: int = 1,
-    relay: str = "wss://seen.example",
-    group: str = "",
-    at: int = 2000,
+    text: str = "hello", *tags: tuple[str, ...], kind: int = 1, relay: str = "wss://seen.example", group: str = ""
 ) -> OutgoingMessage:
     """Answer a person's message of a kind, as the journal gives it back."""
-    asked_tags = [["p", PROJECT.public], *([["h", group]] if group else [])]
-    asked = read_event(
-        sign(unsigned_event(PERSON.public, 1000, kind, asked_tags, "?"), PERSON), [PROJECT.public], {}, relay, None
-    )
-    assert asked is not None
-    address: dict[str, Any] = json.loads(json.dumps(asked.address))
-    origin: dict[str, Any] = json.loads(json.dumps(asked.origin))
-    return OutgoingMessage(
-        speaker=PROJECT.public, text=text, tags=tags, created_at=at, address=address, reply_to=origin
-    )
+    asked = read(written(["p", PROJECT.public], *([["h", group]] if group else []), kind=kind), relay)
+    return answer(asked, asked, text, *tags)
 
 
 def wire_bytes(event: UnsignedEvent) -> int:
@@ -66,52 +52,30 @@ def test_a_message_gets_the_tags_of_its_scheme_and_of_every_message(kind: int, a
     assert event.tags[-4:] == (("phase", "chat"), ("a", ADDRESS), *MARKS)
     assert event.tags[0][0] == ("e" if kind == 1 else "E")
     assert event.id == event_id(event.pubkey, event.created_at, event.kind, event.tags, event.content)
-
-
-def test_without_a_project_event_there_is_no_address_tag() -> None:
-    """`a` names something that exists."""
-    (event,) = NostrSealer(RELAYS).seal(draft())
-    assert "a" not in {tag[0] for tag in event.tags}
-
-
-def test_the_same_draft_becomes_the_same_events() -> None:
-    """A restart seals again and finds the ids it has in its journal."""
-    sealer = NostrSealer(RELAYS)
-    assert sealer.seal(draft("x" * 200_000)) == sealer.seal(draft("x" * 200_000))
+    (without_project,) = NostrSealer(RELAYS).seal(draft(kind=kind))
+    assert "a" not in {tag[0] for tag in without_project.tags}
 
 
 def test_an_unknown_form_is_refused() -> None:
     """The sentence names the form and those that exist."""
-    lost = OutgoingMessage(speaker=PROJECT.public, text="", created_at=1, address={"form": "pigeon"}, reply_to={})
     with pytest.raises(InternalError, match=r"'pigeon'.*notes, threads"):
-        NostrSealer(RELAYS).seal(lost)
+        NostrSealer(RELAYS).seal(replace(draft(), address={"form": "pigeon"}))
 
 
 def test_a_long_text_becomes_several_events_in_order() -> None:
-    """Paragraphs stay whole, each event fits, and the second counts up."""
-    paragraphs = [f"Paragraph {n}: " + 'ü\\"\n' * 900 for n in range(40)]
-    events = NostrSealer(RELAYS).seal(draft("\n\n".join(paragraphs), kind=11))
+    """Paragraphs stay whole, and a restart finds the ids it has in its journal."""
+    message = draft("\n\n".join(f"Paragraph {n}: " + 'ü\\"\n' * 900 for n in range(40)), kind=11)
+    events = NostrSealer(RELAYS).seal(message)
     assert len(events) > 2
-    assert [event.created_at for event in events] == list(range(2000, 2000 + len(events)))
     assert all(event.content.startswith("Paragraph") for event in events)
-    assert max(wire_bytes(event) for event in events) <= 62 * 1024
-    assert squeezed("".join(event.content for event in events)) == squeezed("".join(paragraphs))
     assert {event.tags for event in events} == {events[0].tags}
+    assert NostrSealer(RELAYS).seal(message) == events
 
 
 def test_transition_tags_are_on_the_first_part_and_completion_tags_on_the_last() -> None:
     """Clients add up costs and draw each transition, so neither is repeated on every part."""
-    message = draft(
-        "word " * 40_000,
-        ("phase", "plan"),
-        ("phase-from", "chat"),
-        ("new-phase", "plan"),
-        ("status", "completed"),
-        ("tool", "complete"),
-        ("llm-cost-usd", "0.1"),
-        ("error", "agent"),
-    )
-    events = NostrSealer(RELAYS).seal(message)
+    names = ("phase", "phase-from", "new-phase", "status", "tool", "llm-cost-usd", "error")
+    events = NostrSealer(RELAYS).seal(draft("word " * 40_000, *((name, "x") for name in names)))
     assert len(events) == 4
     own = [{tag[0] for tag in event.tags} - {"e", "p", "L", "l"} for event in events]
     assert own[0] == {"phase", "error", "phase-from", "new-phase"}
@@ -161,11 +125,11 @@ def test_text_is_cut_where_a_reader_would() -> None:
         split_text("a", 5)
 
 
-def test_what_cannot_be_published_is_replaced() -> None:
+def test_what_cannot_be_published_is_replaced_and_a_long_tag_shortened() -> None:
     """Halves become a replacement character, two halves that belong together their character; NUL goes too."""
-    (event,) = NostrSealer(RELAYS).seal(draft("a\ud800b \ud83d\ude00 c\0d", ("error", "\udfff")))
+    (event,) = NostrSealer(RELAYS).seal(draft("a\ud800b \ud83d\ude00 c\0d", ("error", "\udfff", "ü" * 1000)))
     assert event.content == "a\ufffdb 😀 c\ufffdd"
-    assert ("error", "\ufffd") in event.tags
+    assert ("error", "\ufffd", "ü" * 510 + "…") in event.tags
     assert clean_text("\ufeffas it was") == "\ufeffas it was"
 
 
@@ -182,36 +146,22 @@ def test_tag_values_are_cut_between_characters(value: str) -> None:
         assert len(short.encode()) > 1024 - 4
 
 
-def test_a_long_tag_value_is_shortened() -> None:
-    (event,) = NostrSealer(RELAYS).seal(draft("x", ("error", "ü" * 1000)))
-    assert next(tag[1] for tag in event.tags if tag[0] == "error") == "ü" * 510 + "…"
-
-
 def test_tags_that_fill_an_event_are_a_bug() -> None:
     with pytest.raises(InternalError, match="tags of a kind 1 leave"):
         NostrSealer(RELAYS).seal(draft("x", *[("t", "y" * 1000)] * 70))
 
 
-def test_relays_are_those_of_the_message_then_the_configured() -> None:
-    """Each once, in one spelling, in order."""
-    assert NostrSealer(RELAYS).relays(draft()) == ("wss://seen.example", "wss://one.example", "ws://127.0.0.1:7447")
-    assert NostrSealer(RELAYS).relays(draft(relay="wss://ONE.example/"))[0] == "wss://one.example"
-    assert len(NostrSealer(RELAYS).relays(draft(relay=""))) == 2
-
-
-def test_an_asker_on_another_relay_is_answered_there_too() -> None:
-    """The conversation's relay comes first, then the asker's."""
-    opened, asked = draft(), draft(relay="wss://two.example")
-    both = OutgoingMessage(
-        speaker=PROJECT.public, text="", created_at=1, address=opened.address, reply_to=asked.reply_to
-    )
-    assert NostrSealer([]).relays(both) == ("wss://seen.example", "wss://two.example")
-
-
-@pytest.mark.parametrize("kind", [1, 11])
-def test_what_belongs_to_a_group_stays_on_its_relay(kind: int) -> None:
-    """The configured relays never see it."""
-    assert NostrSealer(RELAYS).relays(draft(kind=kind, group="room")) == ("wss://seen.example",)
+def test_relays_are_those_of_the_conversation_then_of_the_message_then_the_configured() -> None:
+    """Each once, in one spelling, in order; what belongs to a group stays on its relay."""
+    configured, seen = ("wss://one.example", "ws://127.0.0.1:7447"), "wss://seen.example"
+    sealer = NostrSealer(RELAYS)
+    assert sealer.relays(draft()) == (seen, *configured)
+    assert sealer.relays(draft(relay="wss://ONE.example/")) == configured
+    assert sealer.relays(draft(relay="")) == configured
+    elsewhere = replace(draft(), reply_to=draft(relay="wss://two.example").reply_to)
+    assert sealer.relays(elsewhere) == (seen, "wss://two.example", *configured)
+    for kind in (1, 11):
+        assert sealer.relays(draft(kind=kind, group="room")) == (seen,)
 
 
 def test_relays_that_are_none_are_named() -> None:
@@ -221,35 +171,72 @@ def test_relays_that_are_none_are_named() -> None:
     assert len(caught.value.faults) == 2
 
 
-@pytest.fixture
-async def relay_url() -> AsyncIterator[str]:
-    """A real relay in this process, which refuses events above 64 KiB."""
-    relay = nostr_sdk.LocalRelayBuilder().addr("127.0.0.1").build()
-    await relay.run()
-    try:
-        yield str(await relay.url())
-    finally:
-        relay.shutdown()
-
-
 @pytest.mark.parametrize("kind", [1, 11])
 @pytest.mark.parametrize("text", ["short", 'quote " and \\ and ü\n' * 9000, "\x1f" * 30_000, "😀" * 40_000])
-async def test_a_real_relay_takes_every_part(relay_url: str, kind: int, text: str) -> None:
-    """Ids, signatures and sizes are what somebody else's relay takes for right."""
-    events = NostrSealer([relay_url]).seal(draft(text, ("phase", "chat"), kind=kind, relay=relay_url))
-    async with asyncio.timeout(30), connect(relay_url, proxy=None) as socket:
-        for event in events:
+async def test_a_real_relay_takes_every_part(kind: int, text: str) -> None:
+    """Ids, signatures and sizes are what somebody else's relay takes for right; it refuses events above 64 KiB."""
+    async with embedded_relay() as url, asyncio.timeout(30), connect(url, proxy=None) as socket:
+        for event in NostrSealer([url]).seal(draft(text, ("phase", "chat"), kind=kind, relay=url)):
             frame = json.dumps(["EVENT", to_wire(sign(event, PROJECT))], ensure_ascii=False)
             await socket.send(frame)
             assert json.loads(await socket.recv())[:3] == ["OK", event.id, True]
 
 
 @pytest.mark.parametrize(("key", "kind", "why"), [(ALICE, 0, "kind 0"), (ALICE, 5, "kind 5"), (BOB, 1, "the key")])
-async def test_only_messages_by_our_keys_are_signed(key: object, kind: int, why: str) -> None:
+async def test_only_messages_by_our_keys_are_signed(key: SecretKey, kind: int, why: str) -> None:
     """A journal that was carried here may hold anything, such as a profile or a deletion by one of our keys."""
-    relays = RelayPool([], on_event=lambda event, relay: None, timeouts=FAST)
-    publisher = Publisher(relays, {ALICE.public: ALICE}, KINDS)
-    event = unsigned_event((ALICE if key is ALICE else BOB).public, NOW, kind, [], "hello")
-    outcome = await publisher.publish(event, "ws://127.0.0.1:9")
+    publisher = Publisher(pool(), {ALICE.public: ALICE}, KINDS)
+    outcome = await publisher.publish(unsigned_event(key.public, NOW, kind, [], "hello"), "ws://127.0.0.1:9")
     assert not outcome.accepted
     assert why in outcome.detail
+
+
+# ---- a conversation we begin ourselves -----------------------------------------------------------------------------
+
+
+OLD = "b" * 64
+
+
+def begun(form: str, **more: Any) -> tuple[UnsignedEvent, dict[str, Any]]:
+    address = {"root": OLD, "root_kind": 1, "root_author": PERSON.public, "root_relay": f"{RELAY}/?token=secret"}
+    draft = OutgoingMessage(
+        speaker=PROJECT.public,
+        text="Fork of it: reply here.",
+        tags=(("phase", "execute"),),
+        created_at=1000,
+        address={"form": form, **address, "relays": [RELAY], **more},
+        reply_to={},
+    )
+    return NostrSealer([RELAY]).begin(draft, "Fork of it", [PERSON.public, PROJECT.public, ""])
+
+
+@pytest.mark.parametrize(("form", "kind"), [("notes", 1), ("threads", 11)])
+def test_a_reply_to_it_belongs_to_the_new_conversation(form: str, kind: int) -> None:
+    event, address = begun(form)
+    assert (event.kind, event.pubkey, address["root"]) == (kind, PROJECT.public, event.id)
+    assert (("title", "Fork of it") in event.tags) == (kind == 11)
+    if kind == 1:
+        reply = written(["e", event.id, RELAY, "root"], ["p", PROJECT.public])
+    else:
+        comment = (["E", event.id, RELAY, PROJECT.public], ["K", "11"], ["e", event.id], ["k", "11"])
+        reply = written(*comment, kind=1111)
+    incoming = read(reply)
+    assert (str(incoming.conversation), incoming.references) == (event.id, (event.id,))
+    opener = replace(incoming, address=address)
+    assert event.id in [tag[1] for tag in answer_tags(opener, incoming) if tag[0] in ("e", "E")]
+
+
+def test_it_quotes_the_other_calls_the_person_and_answers_nothing() -> None:
+    event, address = begun("notes")
+    assert ("q", OLD, RELAY, PERSON.public) in event.tags, "an access token is not passed on"
+    assert [tag for tag in event.tags if tag[0] == "p"] == [("p", PERSON.public)]
+    assert not [tag for tag in event.tags if tag[0] in ("e", "E", "h")]
+    assert ("phase", "execute") in event.tags
+    assert ("l", "ai", "agent") in event.tags
+    assert address["relays"] == [RELAY]
+
+
+def test_what_belongs_to_a_group_stays_in_it() -> None:
+    event, address = begun("notes", group="ours")
+    assert ("h", "ours") in event.tags
+    assert address["group"] == "ours"

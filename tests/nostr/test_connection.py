@@ -15,7 +15,7 @@ from tests.fakes.virtual import virtual_time
 
 
 class Socket:
-    """Both the socket and its transport: gives frames read by read, and counts what it acknowledges."""
+    """Both the socket and its transport: gives frames read by read, and notes what is acknowledged and sent."""
 
     def __init__(self, *reads: list[str]) -> None:
         self.transport = self
@@ -24,6 +24,8 @@ class Socket:
         self.acked: list[int] = []
         """Frames that had been handed on when an option was set."""
         self.handed = 0
+        self.sent: list[tuple[float, str]] = []
+        """Frames, each with its time."""
 
     def get_extra_info(self, _name: str) -> "Socket":
         return self
@@ -41,49 +43,46 @@ class Socket:
         self.handed += 1
         return self._frames.pop(0)
 
+    async def send(self, frame: str) -> None:
+        self.sent.append((asyncio.get_running_loop().time(), frame))
+
+
+def session(ws: Socket, timeouts: RelayTimeouts) -> ClientConnection:
+    socket_ = cast("RelaySocket", ws)
+    return ClientConnection(socket_, "ws://127.0.0.1:1", prefix="1.", identity=None, timeouts=timeouts, now=lambda: 0.0)
+
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the option")
 async def test_each_read_of_the_socket_is_acknowledged_once_with_its_first_frame() -> None:
     notice = '["NOTICE","hello"]'
     ws = Socket([notice], [notice] * 3, [notice] * 2, [notice])
-    url = "ws://127.0.0.1:1"
-    session = ClientConnection(
-        cast("RelaySocket", ws), url, prefix="1.", identity=None, timeouts=RelayTimeouts(), now=lambda: 0.0
-    )
-    await session.read()
+    await session(ws, RelayTimeouts()).read()
     assert ws.acked == [1, 2, 5, 7]
-
-
-class Sent:
-    """A socket that notes what is sent, and when."""
-
-    def __init__(self) -> None:
-        self.transport = self
-        self.frames: list[tuple[float, str]] = []
-
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-    async def send(self, frame: str) -> None:
-        self.frames.append((asyncio.get_running_loop().time(), frame))
 
 
 @virtual_time
 async def test_events_leave_at_once_but_after_what_is_queued_and_within_the_rate() -> None:
-    ws, timeouts = Sent(), RelayTimeouts(frames_per_second=2.0)
-    session = ClientConnection(
-        cast("RelaySocket", ws), "ws://127.0.0.1:1", prefix="1.", identity=None, timeouts=timeouts, now=lambda: 0.0
-    )
+    ws = Socket()
+    connection = session(ws, RelayTimeouts(frames_per_second=2.0))
     async with asyncio.TaskGroup() as group:
-        tasks: list[asyncio.Task[object]] = [group.create_task(session.write())]
+        tasks: list[asyncio.Task[object]] = [group.create_task(connection.write())]
         await asyncio.sleep(0)
-        tasks.append(group.create_task(session.publish("a", "event a", 60)))
+        tasks.append(group.create_task(connection.publish("a", "event a", 60)))
         await asyncio.sleep(0)
-        assert [frame for _, frame in ws.frames] == ["event a"], "without a round of the loop"
-        session.request([{"kinds": [1]}], lambda _: None)
-        tasks += [group.create_task(session.publish(name, f"event {name}", 60)) for name in "bcd"]
+        assert [frame for _, frame in ws.sent] == ["event a"], "without a round of the loop"
+        connection.request([{"kinds": [1]}], lambda _: None)
+        tasks += [group.create_task(connection.publish(name, f"event {name}", 60)) for name in "bcd"]
         await asyncio.sleep(10)
         for task in tasks:
             task.cancel()
-    assert [frame[:7] for _, frame in ws.frames] == ["event a", '["REQ",', "event b", "event c", "event d"]
-    assert [at for at, _ in ws.frames] == [0.0, 0.0, 0.5, 1.0, 1.5]
+    assert [frame[:7] for _, frame in ws.sent] == ["event a", '["REQ",', "event b", "event c", "event d"]
+    assert [at for at, _ in ws.sent] == [0.0, 0.0, 0.5, 1.0, 1.5]
+
+
+async def test_the_first_of_two_answers_to_an_event_counts() -> None:
+    name = "1" * 64
+    connection = session(Socket([f'["OK","{name}",true,"first"]', f'["OK","{name}",false,"second"]']), RelayTimeouts())
+    publishing = asyncio.create_task(connection.publish(name, "event", 60))
+    await asyncio.sleep(0)
+    await connection.read()
+    assert (await publishing).text == "first"

@@ -1,7 +1,7 @@
 """Holding the past until it can be handed on in the order it was written."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,45 +9,44 @@ import pytest
 
 from tenex.nostr.history_buffer import HistoryBuffer, in_order
 
+from .kit import until
+
 READER = object()
 
 
 class Taken:
-    """What was handed on; closing the gate makes `take` wait."""
+    """What was handed on; closing the gate makes the next one wait."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
-        self._changed = asyncio.Event()
 
-    async def take(self, raw: dict[str, Any]) -> None:
+    async def __call__(self, raw: dict[str, Any]) -> None:
         await self.gate.wait()
         self.names.append(raw["id"])
-        self._changed.set()
-
-    async def until(self, happened: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
-            while not happened():
-                self._changed.clear()
-                await self._changed.wait()
 
 
 @asynccontextmanager
 async def holding(
-    taken: Taken, patience: float = 60.0, most: int = 100, most_characters: int = 10_000
-) -> AsyncIterator[HistoryBuffer]:
-    backlog = HistoryBuffer(taken.take, patience, most=most, most_characters=most_characters)
-    task = asyncio.create_task(backlog.run())
+    patience: float = 60.0, most: int = 100, most_characters: int = 10_000
+) -> AsyncIterator[tuple[HistoryBuffer, Taken]]:
+    """A buffer that waits for one reader and drops what is named `known`, and what it has handed on."""
+    taken = Taken()
+    buffer = HistoryBuffer(
+        taken, patience, is_known=lambda raw: raw["id"] == "known", most=most, most_characters=most_characters
+    )
+    buffer.expect(READER)
+    task = asyncio.create_task(buffer.run())
     try:
-        yield backlog
+        yield buffer, taken
     finally:
         task.cancel()
         await asyncio.wait({task})
 
 
-def put(backlog: HistoryBuffer, name: str, at: int, characters: int = 1) -> Any:
-    return backlog.add({"id": name, "created_at": at}, characters)
+def put(buffer: HistoryBuffer, name: str, at: int, characters: int = 1) -> Any:
+    return buffer.add({"id": name, "created_at": at}, characters)
 
 
 async def turn_over() -> None:
@@ -56,117 +55,79 @@ async def turn_over() -> None:
         await asyncio.sleep(0)
 
 
+async def finish(buffer: HistoryBuffer) -> None:
+    """End the reader, and wait until everything is handed on."""
+    buffer.done(READER)
+    await asyncio.wait_for(buffer.delivered(), 60)
+
+
 async def test_what_was_written_first_is_handed_on_first_and_ties_by_id() -> None:
-    taken = Taken()
-    async with holding(taken) as backlog:
-        backlog.expect(READER)
+    async with holding() as (buffer, taken):
         for name, at in (("new", 9), ("tie b", 5), ("tie a", 5), ("old", 1)):
-            assert put(backlog, name, at) is None
+            assert put(buffer, name, at) is None
         await turn_over()
         assert taken.names == []
-        assert not backlog.is_empty
-        backlog.done(READER)
-        async with asyncio.timeout(60):
-            await backlog.delivered()
-    assert taken.names == ["old", "tie a", "tie b", "new"]
+        assert not buffer.is_empty
+        await finish(buffer)
+        assert taken.names == ["old", "tie a", "tie b", "new"]
+        put(buffer, "later", 0)  # no reader is expected now
+        await until(lambda: taken.names[4:] == ["later"])
 
 
 async def test_what_was_taken_before_is_not_held() -> None:
-    taken = Taken()
-    backlog = HistoryBuffer(taken.take, 60, is_known=lambda raw: raw["id"] == "known", most=3)
-    task = asyncio.create_task(backlog.run())
-    backlog.expect(READER)
-    for number in range(10):  # of what is held three would be too many
-        assert put(backlog, "known", number) is None
-    assert backlog.is_empty
-    put(backlog, "new", 11)
-    await turn_over()
-    assert taken.names == []
-    backlog.done(READER)
-    async with asyncio.timeout(60):
-        await backlog.delivered()
-    assert taken.names == ["new"]
-    task.cancel()
-    await asyncio.wait({task})
-
-
-async def test_one_reader_waits_for_another() -> None:
-    taken, other = Taken(), object()
-    async with holding(taken) as backlog:
-        backlog.expect(READER)
-        backlog.expect(other)
-        put(backlog, "stop", 9)
-        backlog.done(READER)
+    async with holding(most=3) as (buffer, taken):
+        for number in range(10):  # of what is held three would be too many
+            assert put(buffer, "known", number) is None
+        assert buffer.is_empty
+        put(buffer, "new", 11)
         await turn_over()
         assert taken.names == []
-        put(backlog, "create", 8)
-        backlog.done(other)
-        async with asyncio.timeout(60):
-            await backlog.delivered()
-    assert taken.names == ["create", "stop"]
+        await finish(buffer)
+        assert taken.names == ["new"]
 
 
-async def test_a_reader_that_comes_to_no_end_holds_nothing_for_ever() -> None:
-    taken = Taken()
-    async with holding(taken, patience=0.05) as backlog:
-        backlog.expect(READER)
-        put(backlog, "b", 2)
-        put(backlog, "a", 1)
-        await taken.until(lambda: taken.names == ["a", "b"])
-        put(backlog, "late", 0)
-        await taken.until(lambda: taken.names == ["a", "b", "late"])
+async def test_pages_that_are_read_again_do_not_postpone_what_they_brought() -> None:
+    """As on a relay that never ends a page, where two readers ask for the same again and again."""
+    async with holding(patience=0.2) as (buffer, taken), asyncio.timeout(20):
+        while not taken.names:
+            put(buffer, "a", 1)
+            await asyncio.sleep(0.05)
+        assert taken.names == ["a"]
 
 
 async def test_more_than_fits_is_handed_on_in_order_at_once_and_the_rest_after_it() -> None:
-    taken = Taken()
-    async with holding(taken, most=3) as backlog:
-        backlog.expect(READER)
+    async with holding(most=3) as (buffer, taken):
         for at in (9, 8, 7, 6, 5):
-            waiting = put(backlog, str(at), at)
+            waiting = put(buffer, str(at), at)
             if waiting is not None:
                 await asyncio.wait_for(waiting, 5)
-        await taken.until(lambda: len(taken.names) == 3)
+        await until(lambda: len(taken.names) == 3)
         await turn_over()
         assert taken.names == ["7", "8", "9"]
-        backlog.done(READER)
-        async with asyncio.timeout(60):
-            await backlog.delivered()
-    assert taken.names == ["7", "8", "9", "5", "6"]
+        await finish(buffer)
+        assert taken.names == ["7", "8", "9", "5", "6"]
 
 
 async def test_large_frames_fill_it_sooner() -> None:
-    taken = Taken()
-    async with holding(taken, most_characters=100) as backlog:
-        backlog.expect(READER)
-        assert put(backlog, "b", 2, 60) is None
-        waiting = put(backlog, "a", 1, 60)
-        assert waiting is not None
-        await asyncio.wait_for(waiting, 5)
-        await taken.until(lambda: taken.names == ["a", "b"])
+    async with holding(most_characters=100) as (buffer, taken):
+        assert put(buffer, "b", 2, 60) is None
+        await asyncio.wait_for(put(buffer, "a", 1, 60), 5)
+        await until(lambda: taken.names == ["a", "b"])
 
 
 async def test_adding_waits_while_delivery_is_blocked() -> None:
     """No more than twice the bound is in memory: what is being handed on, and what came since."""
-    taken = Taken()
-    taken.gate.clear()
-    async with holding(taken, most=2) as backlog:
-        backlog.expect(READER)
-        put(backlog, "d", 4)
-        await asyncio.wait_for(put(backlog, "c", 3), 5)  # full: it is on its way, and there is room again
-        put(backlog, "b", 2)
-        waiting = asyncio.ensure_future(put(backlog, "a", 1))
+    async with holding(most=2) as (buffer, taken):
+        taken.gate.clear()
+        put(buffer, "d", 4)
+        await asyncio.wait_for(put(buffer, "c", 3), 5)  # full: it is on its way, and there is room again
+        put(buffer, "b", 2)
+        waiting = asyncio.ensure_future(put(buffer, "a", 1))
         await turn_over()
         assert not waiting.done()
         taken.gate.set()
         await asyncio.wait_for(waiting, 5)
-        await taken.until(lambda: taken.names == ["c", "d", "a", "b"])
-
-
-async def test_with_no_reader_expected_nothing_is_held() -> None:
-    taken = Taken()
-    async with holding(taken) as backlog:
-        put(backlog, "a", 1)
-        await taken.until(lambda: taken.names == ["a"])
+        await until(lambda: taken.names == ["c", "d", "a", "b"])
 
 
 def test_of_one_second_an_answer_comes_after_what_it_answers() -> None:
@@ -195,15 +156,3 @@ def test_a_circle_of_answers_is_ordered_by_id() -> None:
 def test_odd_tags_change_no_order_and_lose_nothing(tags: Any) -> None:
     batch = [{"id": name, "created_at": 5, "tags": tags} for name in "ba"]
     assert sorted(raw["id"] for raw in in_order(batch)) == ["a", "b"]
-
-
-async def test_pages_that_are_read_again_do_not_postpone_what_they_brought() -> None:
-    """As on a relay that never ends a page, where two readers ask for the same again and again."""
-    taken = Taken()
-    async with holding(taken, patience=0.2) as backlog:
-        backlog.expect(READER)
-        async with asyncio.timeout(20):
-            while not taken.names:
-                put(backlog, "a", 1)
-                await asyncio.sleep(0.05)
-    assert taken.names == ["a"]

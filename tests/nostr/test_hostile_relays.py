@@ -1,42 +1,66 @@
 """What a hostile relay may send: it ends no other relay's connection, holds no memory and is backed off."""
 
 import asyncio
-import base64
-import hashlib
 import json
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from random import Random
 from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection
+from websockets.utils import accept_key
 
-from tenex.nostr import connection as session_module
+from tenex.nostr import connection as connection_module
 from tenex.nostr.events import to_wire
-from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayStatus
 from tenex.nostr.relay_info import read_limits
 from tenex.nostr.websocket import MAX_MESSAGE_BYTES
 from tests.fakes.faultrelay import FaultRelay, Peer
 
-from .kit import BOB, FAST, NOTES, NOW, Received, connection, note, running
+from .kit import BOB, LONG_AGO, NOTES, NOW, Received, closes, connection, listening, note, pool, running, until
 
-LONG_AGO = NOW - 100_000
-MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+END = b"\r\n\r\n"
 
-Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+
+def accepted(head: bytes, *fields: bytes) -> bytes:
+    """The answer that opens a websocket."""
+    key = next(line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key"))
+    accept = b"Sec-WebSocket-Accept: " + accept_key(key.decode()).encode()
+    upgrade = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade"
+    return b"\r\n".join([upgrade, accept, *fields]) + END
 
 
 @asynccontextmanager
-async def http_server(answer: Answer) -> AsyncIterator[str]:
-    """A server on loopback that answers each request's head with whatever bytes `answer` writes."""
+async def http_server(
+    handshake: Callable[[bytes], bytes] = accepted,
+    *,
+    document: bytes = b"",
+    endless: bytes = b"",
+    frames: bytes = b"",
+) -> AsyncIterator[str]:
+    """A server on loopback.
+
+    Args:
+        handshake: the bytes that answer the head of a request for a websocket.
+        document: the bytes that answer any other.
+        endless: what follows the document again and again.
+        frames: what follows a handshake once the client has sent something.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await answer(await reader.readuntil(b"\r\n\r\n"), writer)
-            await writer.drain()
+            head = await reader.readuntil(END)
+            if b"pgrade: websocket" in head:
+                writer.write(handshake(head))
+                await reader.read(1)
+                writer.write(frames)
+            else:
+                writer.write(document)
+                while endless:
+                    writer.write(endless)
+                    await writer.drain()
+                writer.write_eof()
             await reader.read()
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
@@ -50,46 +74,23 @@ async def http_server(answer: Answer) -> AsyncIterator[str]:
         server.close()
 
 
-def accepted(head: bytes) -> bytes:
-    """The answer that opens a websocket."""
-    key = next(line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key"))
-    accept = base64.b64encode(hashlib.sha1(key + MAGIC).digest())
-    return (
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
-        + accept
-        + b"\r\n\r\n"
-    )
+def was_tried(status: RelayStatus) -> object:
+    return status.fault or status.counters["sessions"]
 
 
-def text_frame(text: str) -> bytes:
-    payload = text.encode()
-    return b"\x81\x7f" + struct.pack("!Q", len(payload)) + payload
-
-
-def was_tried(status: RelayStatus) -> bool:
-    return bool(status.fault or status.counters["sessions"])
-
-
-async def status_beside_honest_relay(
-    bad: str, happened: Callable[[RelayStatus], bool] = was_tried, **options: Any
-) -> RelayStatus:
+async def status_beside_honest_relay(bad: str, happened: Callable[[RelayStatus], object] = was_tried) -> RelayStatus:
     """Listen to a hostile and an honest relay until the honest one's event arrives; gives the hostile one's status."""
     received = Received()
     async with FaultRelay() as good:
-        pool = RelayPool(
-            [bad, good.url], on_event=received, timeouts=FAST, rng=Random(7), now=lambda: float(NOW), **options
-        )
-        pool.subscribe("notes", NOTES, LONG_AGO)
-        async with running(pool):
-            async with asyncio.timeout(20):
-                while not happened(pool.status()[0]):
-                    await asyncio.sleep(0.01)
-                await asyncio.sleep(0.3)
-                await pool.listening("notes", 10)
+        relays = pool(bad, good.url, on_event=received)
+        async with running(relays, LONG_AGO, notes=NOTES):
+            await until(lambda: happened(relays.status()[0]), 20)
+            await asyncio.sleep(0.3)
+            await relays.listening("notes", 10)
             event = note()
             await good.spread(to_wire(event))
             await received.has(event)
-            return pool.status()[0]
+            return relays.status()[0]
 
 
 @pytest.mark.parametrize(
@@ -107,10 +108,7 @@ async def status_beside_honest_relay(
     ],
 )
 async def test_a_malformed_handshake_is_that_relays_failure_only(head: bytes) -> None:
-    async def answer(_: bytes, writer: asyncio.StreamWriter) -> None:
-        writer.write(head + b"\r\n\r\n")
-
-    async with http_server(answer) as bad:
+    async with http_server(lambda _: head + END) as bad:
         status = await status_beside_honest_relay(bad)
     assert status.fault
     assert not status.connected
@@ -130,14 +128,7 @@ async def test_a_malformed_handshake_is_that_relays_failure_only(head: bytes) ->
     ],
 )
 async def test_a_malformed_document_leaves_the_connection_as_it_was(document: bytes) -> None:
-    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
-        if b"pgrade: websocket" in head:
-            writer.write(accepted(head))
-        else:
-            writer.write(document)
-            writer.write_eof()
-
-    async with http_server(answer) as bad:
+    async with http_server(document=document) as bad:
         assert await read_limits(bad, 2) is None
         status = await status_beside_honest_relay(bad)
     assert status.connected
@@ -145,13 +136,8 @@ async def test_a_malformed_document_leaves_the_connection_as_it_was(document: by
 
 
 async def test_a_document_that_never_ends_is_given_up() -> None:
-    async def answer(_: bytes, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
-        while True:
-            writer.write(b" " * 65536)
-            await writer.drain()
-
-    async with http_server(answer) as bad, asyncio.timeout(4):
+    document = b"HTTP/1.1 200 OK\r\nContent-Type: application/json" + END
+    async with http_server(document=document, endless=b" " * 65536) as bad, asyncio.timeout(4):
         assert await read_limits(bad, 30) is None
 
 
@@ -159,23 +145,16 @@ async def test_a_document_that_never_ends_is_given_up() -> None:
 async def test_a_redirect_to_another_host_or_port_is_not_followed(host: str) -> None:
     """A relay must not make the daemon open connections to what is reachable from this machine only."""
     async with FaultRelay() as other:
-
-        async def answer(_: bytes, writer: asyncio.StreamWriter) -> None:
-            target = f"ws://{host}:{other.port}/"
-            writer.write(f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode())
-
-        async with http_server(answer) as bad:
+        moved = f"HTTP/1.1 302 Found\r\nLocation: ws://{host}:{other.port}/\r\nContent-Length: 0\r\n\r\n".encode()
+        async with http_server(lambda _: moved) as bad:
             status = await status_beside_honest_relay(bad)
         assert other.connections == 0
     assert "302" in status.fault
 
 
 async def test_a_redirect_to_another_path_of_the_same_relay_is_followed() -> None:
-    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
-        moved = b"HTTP/1.1 308 Permanent Redirect\r\nLocation: /v2\r\nContent-Length: 0\r\n\r\n"
-        writer.write(accepted(head) if head.startswith(b"GET /v2 ") else moved)
-
-    async with http_server(answer) as url:
+    moved = b"HTTP/1.1 308 Permanent Redirect\r\nLocation: /v2\r\nContent-Length: 0" + END
+    async with http_server(lambda head: accepted(head) if head.startswith(b"GET /v2 ") else moved) as url:
         assert (await status_beside_honest_relay(url)).connected
 
 
@@ -183,10 +162,7 @@ async def test_a_redirect_to_another_path_of_the_same_relay_is_followed() -> Non
     "date", [b"Mon, 01 Jan " + b"9" * 25 + b" 00:00:00 GMT", b"Mon, 01 Jan 2020 00:00:00 +9999999999", b"x"]
 )
 async def test_a_date_that_is_none_is_no_reason_to_hang_up(date: bytes) -> None:
-    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
-        writer.write(accepted(head)[:-2] + b"Date: " + date + b"\r\n\r\n")
-
-    async with http_server(answer) as url:
+    async with http_server(lambda head: accepted(head, b"Date: " + date)) as url:
         status = await status_beside_honest_relay(url)
     assert status.connected
     assert status.counters["sessions"] == 1
@@ -203,14 +179,12 @@ async def test_an_exception_while_an_event_is_taken_loses_that_event_only(
         return False
 
     fault.stored += [to_wire(bad)]
-    pool = RelayPool([fault.url], on_event=received, is_seen=is_seen, timeouts=FAST, now=lambda: float(NOW))
-    pool.subscribe("notes", NOTES, LONG_AGO)
-    async with running(pool):
-        await pool.listening("notes", 10)
+    async with running(pool(fault.url, on_event=received, is_seen=is_seen), LONG_AGO, notes=NOTES) as relays:
+        await relays.listening("notes", 10)
         await fault.spread(to_wire(bad))
         await fault.spread(to_wire(good))
         await received.has(good)
-        assert pool.status()[0].counters["failures"] >= 1
+        assert relays.status()[0].counters["failures"] >= 1
     assert received.ids == [good.id]
     assert fault.connections == 1
 
@@ -240,42 +214,35 @@ async def test_an_error_that_comes_with_the_cancellation_does_not_keep_a_relay_r
     fault: FaultRelay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The group of a connection's tasks then raises that error and no cancellation."""
-    real = session_module.ClientConnection.write
+    real = connection_module.ClientConnection.write
 
-    async def write(self: session_module.ClientConnection) -> None:
+    async def write(self: connection_module.ClientConnection) -> None:
         try:
             await real(self)
         except asyncio.CancelledError:
             raise ArithmeticError("cannot convert") from None
 
-    monkeypatch.setattr(session_module.ClientConnection, "write", write)
-    relay = connection(fault.url, Received())
-    async with running(relay):
+    monkeypatch.setattr(connection_module.ClientConnection, "write", write)
+    async with running(connection(fault.url)) as relay:
         await relay.connected.wait()
 
 
 async def test_a_page_holds_no_more_than_was_asked_for(fault: FaultRelay) -> None:
     """A relay that sends events and never EOSE: its page is cut, and what it sends afterwards is dropped."""
-    sent = 0
 
     async def endless(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
-        nonlocal sent
         if filters[0]["limit"] == 0:
             await peer.send("EOSE", sub_id)
             return
         raw = to_wire(note(at=NOW - 10))
         for number in range(3000):
             await peer.send("EVENT", sub_id, raw | {"id": f"{number:064x}"})
-            sent += 1
 
     fault.on_req = endless
-    relay = connection(fault.url, Received())
-    relay.subscribe("notes", NOTES, LONG_AGO)
-    async with running(relay), asyncio.timeout(30):
-        while not relay.status().counters.get("over_limit"):
-            await asyncio.sleep(0.01)
+    async with listening(connection(fault.url), LONG_AGO) as relay:
+        await until(lambda: relay.status().counters.get("over_limit"))
         sub_id = next(frame[1] for frame in fault.reqs() if frame[2]["limit"])
-        await fault.until(lambda: ["CLOSE", sub_id] in [frame for _, frame in fault.frames], 20)
+        await fault.until(lambda: sub_id in closes(fault), 20)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +251,7 @@ async def test_a_page_holds_no_more_than_was_asked_for(fault: FaultRelay) -> Non
 async def test_a_relay_that_goes_on_sending_junk_is_left(
     raw: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fault: FaultRelay
 ) -> None:
-    monkeypatch.setattr(session_module, "MOST_DROPPED", 500)
+    monkeypatch.setattr(connection_module, "MOST_DROPPED", 500)
 
     async def flood(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
         await peer.send("EOSE", sub_id)
@@ -293,11 +260,9 @@ async def test_a_relay_that_goes_on_sending_junk_is_left(
             await asyncio.sleep(0)
 
     fault.on_req = flood
-    pool = RelayPool([fault.url], on_event=Received(), timeouts=FAST, now=lambda: float(NOW))
-    pool.subscribe("notes", NOTES, None)
-    async with running(pool):
+    async with running(pool(fault.url), notes=NOTES) as relays:
         await fault.until(lambda: fault.connections == 2, 20)
-        assert "malformed, forged or not asked for" in pool.status()[0].fault
+        assert "malformed, forged or not asked for" in relays.status()[0].fault
 
 
 @pytest.mark.parametrize("in_fragments", [False, True])
@@ -305,11 +270,7 @@ async def test_a_message_above_the_limit_is_skipped_and_the_next_is_read(
     in_fragments: bool, fault: FaultRelay, received: Received
 ) -> None:
     """Hanging up on it would lose what comes next, and the relay would send it again after every reconnect."""
-    relay = connection(fault.url, received)
-    relay.subscribe("notes", NOTES, None)
-    async with running(relay):
-        await relay.connected.wait()
-        await relay.listening("notes")
+    async with listening(connection(fault.url, received)) as relay:
         sub_id, event = fault.live()[0][1], note()
         huge = json.dumps(["EVENT", sub_id, to_wire(note()) | {"content": "x" * MAX_MESSAGE_BYTES}])
         if in_fragments:
@@ -318,22 +279,13 @@ async def test_a_message_above_the_limit_is_skipped_and_the_next_is_read(
             await fault.peers[0].send_text(huge)
         await fault.spread(to_wire(event))
         await received.has(event)
-        assert relay.status().counters["malformed"] == 1
+        assert (relay.status().counters["malformed"], relay.status().last_received) == (1, NOW)
     assert fault.connections == 1
 
 
-async def test_a_message_that_is_no_utf8_is_skipped() -> None:
-    event, received = note(), Received()
-
-    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
-        if b"pgrade: websocket" not in head:
-            return
-        writer.write(accepted(head))
-        await asyncio.sleep(0.3)  # until the REQ is there
-        writer.write(b"\x81\x04\xff\xfe\xfd\xfc" + text_frame(json.dumps(["EVENT", "1.1", to_wire(event)])))
-
-    async with http_server(answer) as url:
-        relay = connection(url, received)
-        relay.subscribe("notes", NOTES, None)
-        async with running(relay):
-            await received.has(event)
+async def test_a_message_that_is_no_utf8_is_skipped(received: Received) -> None:
+    event = note()
+    text = json.dumps(["EVENT", "1.1", to_wire(event)]).encode()
+    frames = b"\x81\x04\xff\xfe\xfd\xfc" + b"\x81\x7f" + struct.pack("!Q", len(text)) + text
+    async with http_server(frames=frames) as url, running(connection(url, received, probe_timeout=0.5), notes=NOTES):
+        await received.has(event)

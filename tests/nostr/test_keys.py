@@ -1,7 +1,6 @@
 """Keys are read strictly, kept in private files, and never shown."""
 
 import pickle
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from pynostr.utils import nprofile_encode
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
-from tenex.nostr.keys import KeyRing, SecretKey, find_mentions, npub, parse_public_key
+from tenex.nostr.keys import MAX_PROFILES, KeyRing, SecretKey, find_mentions, npub, parse_public_key
 
 SECRET = "67dea2ed018072d675f5415ecfaed7d2597555e202d85b3d65ea4e58d2d92ffa"  # NIP-19's own example
 NSEC = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
@@ -29,7 +28,7 @@ def test_an_nsec_is_read_and_written() -> None:
     assert key == SecretKey(bytes.fromhex(SECRET))
     assert key.nsec == NSEC
     assert key.public == PrivateKey.from_hex(SECRET).public_key.hex()
-    assert key.npub == PrivateKey.from_hex(SECRET).public_key.npub
+    assert key.npub == npub(key.public) == PrivateKey.from_hex(SECRET).public_key.npub
 
 
 def test_a_key_does_not_show_itself() -> None:
@@ -50,16 +49,12 @@ def test_what_is_no_secret_key_is_refused_without_repeating_it(bad: str) -> None
     assert not bad or bad not in str(refused.value)
 
 
-@pytest.mark.parametrize("bad", [b"", bytes(32), b"\xff" * 32, b"\x01" * 31])
+@pytest.mark.parametrize("bad", [b"", bytes(32), b"\xff" * 32, b"\x01" * 31, b"\x01" * 33])
 def test_bytes_that_are_no_key_of_the_curve_are_refused(bad: bytes) -> None:
     with pytest.raises(ValueError, match=r"secret key"):
         SecretKey(bad)
-
-
-@pytest.mark.parametrize("length", [31, 33])
-def test_an_nsec_of_the_wrong_length_is_refused(length: int) -> None:
-    text = bech32.bech32_encode("nsec", bech32.convertbits(bytes([1] * length), 8, 5), bech32.Encoding.BECH32)
-    with pytest.raises(ValueError, match="length"):
+    text = bech32.bech32_encode("nsec", bech32.convertbits(bad, 8, 5), bech32.Encoding.BECH32)
+    with pytest.raises(ValueError, match="secret key" if len(bad) == 32 else "length"):
         SecretKey.from_nsec(text)
 
 
@@ -73,32 +68,16 @@ def test_a_profile_of_another_library_is_read() -> None:
     assert parse_public_key(nprofile_encode(PUBKEY, ["wss://relay.example"])) == PUBKEY
 
 
-def test_npub_writes_what_parse_reads() -> None:
-    assert npub(PUBKEY) == NPUB
-
-
 def test_a_secret_given_as_public_is_refused_and_not_repeated() -> None:
     with pytest.raises(ValueError, match="secret") as refused:
         parse_public_key(NSEC)
-    assert NSEC not in str(refused.value)
     assert NSEC[5:20] not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "",
-        "npub",
-        "alice",
-        NPUB[:-1] + "q",
-        NPUB[:40],
-        "f" * 64,
-        "a" * 63,
-        "note1" + "q" * 58,
-        "nprofile1qqqq",
-        NPROFILE[:-8],
-    ],
-)
+NO_PUBLIC_KEYS = ["", "npub", "alice", NPUB[:-1] + "q", NPUB[:40], "f" * 64, "a" * 63, "note1" + "q" * 58]
+
+
+@pytest.mark.parametrize("bad", [*NO_PUBLIC_KEYS, "nprofile1qqqq", NPROFILE[:-8]])
 def test_what_is_no_public_key_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match=r"key|npub|nprofile"):
         parse_public_key(bad)
@@ -110,13 +89,11 @@ def test_mentions_are_found_once_each_and_in_order() -> None:
     assert find_mentions(text, [PUBKEY]) == (PUBKEY,)
 
 
-def test_the_cost_of_mentions_is_bounded() -> None:
-    """The limits are ten times what it takes and a tenth of what it took when each mention was decoded."""
-    strangers = " ".join([npub(SecretKey.generate().public) for _ in range(20)] * 47)  # 60 KB
-    for text, limit in ((strangers, 0.02), (f"nostr:{NPROFILE} " * 500, 0.2)):
-        began = time.process_time()
-        assert find_mentions(text, {PUBKEY}) == ()
-        assert time.process_time() - began < limit
+def test_only_the_first_profiles_of_a_text_are_decoded() -> None:
+    """Decoding one takes up to a millisecond, and a stranger may write thousands."""
+    ours = nprofile_encode(PUBKEY, ["wss://relay.example"])
+    assert find_mentions(f"{NPROFILE} " * (MAX_PROFILES - 1) + ours, {PUBKEY}) == (PUBKEY,)
+    assert find_mentions(f"{NPROFILE} " * MAX_PROFILES + ours, {PUBKEY}) == ()
 
 
 def test_a_ring_makes_a_key_once_in_a_private_file(tmp_path: Path) -> None:
@@ -141,29 +118,30 @@ def test_a_foreign_key_is_kept_but_never_replaces_another(tmp_path: Path) -> Non
     assert ring.get("owner") == key
 
 
-def test_a_missing_key_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"ghost.nsec.*tenex init"):
-        KeyRing(tmp_path).get("ghost")
-
-
-def test_a_key_others_may_read_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    KeyRing(tmp_path).get_or_create("project")
-    (tmp_path / "project.nsec").chmod(0o640)
-    with pytest.raises(ConfigurationError, match=r"chmod 600 .*project.nsec"):
-        KeyRing(tmp_path).get_or_create("project")
-
-
-@pytest.mark.parametrize("content", [b"", b"nsec1broken", NPUB.encode(), b"\xff\xfe", NSEC[:-1].encode()])
-def test_a_malformed_key_file_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "mode", "message"),
+    [
+        (b"", 0o600, r"project.nsec: holds no nsec1"),
+        (NPUB.encode(), 0o600, r"project.nsec: holds no nsec1"),
+        (b"\xff\xfe", 0o600, r"project.nsec: holds no nsec1"),
+        (NSEC[:-1].encode(), 0o600, r"project.nsec: holds no nsec1"),
+        (NSEC.encode(), 0o640, r"chmod 600 .*project.nsec"),
+    ],
+)
+def test_an_unusable_key_file_is_refused_with_the_remedy_and_left_as_it_is(
+    content: bytes, mode: int, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "project.nsec"
     path.write_bytes(content)
-    path.chmod(0o600)
-    with pytest.raises(ConfigurationError, match=r"project.nsec: holds no nsec1"):
+    path.chmod(mode)
+    with pytest.raises(ConfigurationError, match=message):
         KeyRing(tmp_path).get_or_create("project")
     assert path.read_bytes() == content
 
 
-def test_a_key_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_unreadable_key_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"ghost.nsec.*tenex init"):
+        KeyRing(tmp_path).get("ghost")
     (tmp_path / "project.nsec").mkdir()
     with pytest.raises(ConfigurationError, match=r"project.nsec: cannot be read"):
         KeyRing(tmp_path).get("project")

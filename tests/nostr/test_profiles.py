@@ -6,41 +6,28 @@ import pytest
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
-from tenex.nostr.events import event_id, sign, unsigned_event
-from tenex.nostr.keys import SecretKey
+from tenex.nostr.events import Event, event_id, unsigned_event
 from tenex.nostr.profiles import Identity, PublishedProfile, agents_in, profile_events
 
-PROJECT, PLANNER = SecretKey(bytes([2]) * 32), SecretKey(bytes([3]) * 32)
+from .kit import PLANNER, PROJECT, note
+
 RELAYS = ["wss://one.example/", "WSS://Two.Example:443", "wss://one.example"]
 WHO = [
-    Identity(pubkey=PROJECT.public, name="Demo", about="Builds things", picture="https://example.com/p.png"),
+    Identity(pubkey=PROJECT.public, name="Demo", about="Builds things"),
     Identity(pubkey=PLANNER.public, name="Planner"),
 ]
 
 
-def known(event: PublishedProfile, *, of: SecretKey, kind: int) -> dict[tuple[PublicKey, int], PublishedProfile]:
-    return {(of.public, kind): event}
-
-
-def as_known(events: list[UnsignedEvent]) -> dict[tuple[PublicKey, int], PublishedProfile]:
+def known(*events: UnsignedEvent | Event) -> dict[tuple[PublicKey, int], PublishedProfile]:
     return {(event.pubkey, event.kind): event for event in events}
 
 
 def test_every_key_has_a_profile_and_a_relay_list() -> None:
     """Kind 0 with `bot: true` (NIP-24) and kind 10002 with each relay once, canonical."""
     events = profile_events(WHO, RELAYS, 1000, {})
-    assert [(event.pubkey, event.kind) for event in events] == [
-        (PROJECT.public, 0),
-        (PROJECT.public, 10002),
-        (PLANNER.public, 0),
-        (PLANNER.public, 10002),
-    ]
-    assert json.loads(events[0].content) == {
-        "name": "Demo",
-        "about": "Builds things",
-        "bot": True,
-        "picture": "https://example.com/p.png",
-    }
+    pairs = [(key.public, kind) for key in (PROJECT, PLANNER) for kind in (0, 10002)]
+    assert [(event.pubkey, event.kind) for event in events] == pairs
+    assert json.loads(events[0].content) == {"name": "Demo", "about": "Builds things", "bot": True}
     assert json.loads(events[2].content) == {"name": "Planner", "about": "", "bot": True}
     assert events[1].tags == (("r", "wss://one.example"), ("r", "wss://two.example"))
     for event in events:
@@ -50,21 +37,20 @@ def test_every_key_has_a_profile_and_a_relay_list() -> None:
 
 def test_what_is_published_already_is_not_published_again() -> None:
     before = profile_events(WHO, RELAYS, 1000, {})
-    assert profile_events(WHO, RELAYS, 2000, as_known(before)) == []
-    assert profile_events(WHO, list(reversed(RELAYS)), 2000, as_known(before)) == []
+    for relays in (RELAYS, list(reversed(RELAYS))):
+        assert profile_events(WHO, relays, 2000, known(*before)) == []
     content = json.dumps({"bot": True, "about": "", "name": "Planner"}, indent=2)
-    signed = sign(unsigned_event(PLANNER.public, 1, 0, (), content), PLANNER)
-    assert profile_events(WHO[1:], [], 2000, known(signed, of=PLANNER, kind=0)) == []
+    assert profile_events(WHO[1:], [], 2000, known(note(content, by=PLANNER, at=1, kind=0))) == []
 
 
 def test_a_change_makes_one_event_later_than_the_last() -> None:
     """Relays keep the latest of a replaceable kind, so a clock that ran ahead must not win."""
-    before = as_known(profile_events(WHO, RELAYS, 5000, {}))
+    before = known(*profile_events(WHO, RELAYS, 5000, {}))
     renamed = [WHO[0], Identity(pubkey=PLANNER.public, name="Architect")]
     (event,) = profile_events(renamed, RELAYS, 1000, before)
     assert (event.pubkey, event.kind, event.created_at) == (PLANNER.public, 0, 5001)
-    assert {event.kind for event in profile_events(WHO, RELAYS[:1], 9000, before)} == {10002}
-    assert {event.created_at for event in profile_events(WHO, RELAYS[:1], 9000, before)} == {9000}
+    relisted = profile_events(WHO, RELAYS[:1], 9000, before)
+    assert {(event.kind, event.created_at) for event in relisted} == {(10002, 9000)}
 
 
 def test_what_others_wrote_into_a_profile_stays() -> None:
@@ -72,33 +58,24 @@ def test_what_others_wrote_into_a_profile_stays() -> None:
     last = unsigned_event(
         PLANNER.public, 100, 0, [["i", "github:x", "proof"]], '{"name":"Old","nip05":"p@example.com","picture":"u"}'
     )
-    (event,) = profile_events(WHO[1:], [], 1000, known(last, of=PLANNER, kind=0))
-    assert json.loads(event.content) == {
-        "name": "Planner",
-        "about": "",
-        "bot": True,
-        "nip05": "p@example.com",
-        "picture": "u",
-    }
+    (event,) = profile_events(WHO[1:], [], 1000, known(last))
+    new = {"name": "Planner", "about": "", "bot": True}
+    assert json.loads(event.content) == {**new, "nip05": "p@example.com", "picture": "u"}
     assert event.tags == (("i", "github:x", "proof"),)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", "{", "[" * 100_000])
 def test_an_unreadable_profile_is_replaced(content: str) -> None:
     last = unsigned_event(PLANNER.public, 100, 0, (), content)
-    (event,) = profile_events(WHO[1:], [], 1, known(last, of=PLANNER, kind=0))
+    (event,) = profile_events(WHO[1:], [], 1, known(last))
     assert (json.loads(event.content)["name"], event.created_at) == ("Planner", 101)
 
 
-def test_no_relays_withdraw_nothing() -> None:
-    """An empty setting does not publish an empty relay list."""
-    assert {event.kind for event in profile_events(WHO, [], 1000, {})} == {0}
-
-
-def test_a_name_with_half_a_character_is_cleaned() -> None:
-    """A lone surrogate has no UTF-8 and would have no id."""
-    events = profile_events([Identity(pubkey=PLANNER.public, name="Pl\ud800n")], [], 1000, {})
-    assert json.loads(events[0].content)["name"] == "Pl\ufffdn"
+def test_a_name_with_half_a_character_is_cleaned_and_no_relays_withdraw_nothing() -> None:
+    """A lone surrogate has no UTF-8 and would have no id. An empty setting publishes no empty relay list."""
+    (event,) = profile_events([Identity(pubkey=PLANNER.public, name="Pl\ud800n")], [], 1000, {})
+    assert event.kind == 0
+    assert json.loads(event.content)["name"] == "Pl\ufffdn"
 
 
 def test_a_project_lists_its_agents_and_updates_the_list() -> None:
@@ -112,7 +89,7 @@ def test_a_project_lists_its_agents_and_updates_the_list() -> None:
     assert first.tags == (("agent", PLANNER.public, "Planner"),)
     assert agents_in(first) == [PLANNER.public]
     kept = unsigned_event(PROJECT.public, 1000, 0, [["i", "github:demo", "x"], *first.tags], first.content)
-    before = known(kept, of=PROJECT, kind=0)
+    before = known(kept)
     assert profile_events(project("Planner"), [], 2000, before) == []
     (second,) = profile_events(project(), [], 2000, before)
     assert second.tags == (("i", "github:demo", "x"),)

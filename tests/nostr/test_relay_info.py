@@ -25,8 +25,6 @@ async def test_the_document_is_read_over_http(fault: FaultRelay) -> None:
     assert await read_limits(fault.url, 5) == RelayLimits(max_limit=77)
     fault.document = None
     assert await read_limits(fault.url, 5) is None
-    url = fault.url
-    assert await read_limits(url, 5) is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +52,6 @@ def test_a_url_that_is_not_a_relays_is_refused_without_its_password(url: str) ->
 
 
 def test_this_machine_is_known_by_all_its_names() -> None:
-    assert all(
-        is_loopback(f"ws://{host}:1") for host in ("localhost", "127.0.0.1", "127.8.8.8", "[::1]", "a.localhost")
-    )
-    assert not any(is_loopback(f"ws://{host}") for host in ("relay.example", "10.0.0.1", "localhost.example"))
+    own = ["localhost", "127.0.0.1", "127.8.8.8", "[::1]", "a.localhost"]
+    others = ["relay.example", "10.0.0.1", "localhost.example"]
+    assert [host for host in (*own, *others) if is_loopback(f"ws://{host}:1")] == own

@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
-from tenex.nostr.retry import ReasonAction, RetryPolicy, printable, read_answer
-from tenex.nostr.timeouts import Backoff, RelayTimeouts, TokenBucket
+from tenex.nostr.retry import Authenticate, ReasonAction, RetryPolicy, printable, read_answer
+from tenex.nostr.timeouts import Backoff, TokenBucket
+from tests.fakes.virtual import virtual_time
 
 from .kit import FAST
 
@@ -61,10 +62,6 @@ def test_pauses_double_to_the_ceiling_with_full_jitter() -> None:
     assert backoff.next() <= 0.25
 
 
-def test_the_first_retry_of_a_connection_is_within_a_second() -> None:
-    assert RelayTimeouts().retry_first <= 1
-
-
 def test_a_pace_never_exceeds_its_rate_and_loses_nothing() -> None:
     """6,000 frames asked for at once: at 90 a second the relay that resets at 6,001 a minute never sees so many."""
     pace = TokenBucket(90, 0.0)
@@ -83,28 +80,27 @@ def test_a_pace_refills_while_nothing_is_sent() -> None:
     assert pace.take(5.0) > 0
 
 
-async def test_after_two_greetings_a_relay_that_asks_again_means_no() -> None:
-    async def welcome() -> str:
-        return ""
+def authenticate(answer: str) -> Authenticate:
+    async def call() -> str:
+        return answer
 
-    patience, answer = RetryPolicy(FAST, Random(1)), read_answer("auth-required: please")
-    assert [await patience.wait(answer, welcome) for _ in range(2)] == ["", ""]
-    assert "accepted the AUTH" in await patience.wait(answer, welcome)
+    return call
+
+
+async def test_after_two_accepted_auths_a_relay_that_asks_again_means_no() -> None:
+    policy, answer = RetryPolicy(FAST, Random(1)), read_answer("auth-required: please")
+    assert [await policy.wait(answer, authenticate("")) for _ in range(2)] == ["", ""]
+    assert "accepted the AUTH" in await policy.wait(answer, authenticate(""))
 
 
 async def test_a_refused_auth_is_final_and_gives_the_reason() -> None:
-    async def turned_away() -> str:
-        return "restricted: not a member"
-
-    why = await RetryPolicy(FAST, Random(1)).wait(read_answer("auth-required: please"), turned_away)
+    answer = read_answer("auth-required: please")
+    why = await RetryPolicy(FAST, Random(1)).wait(answer, authenticate("restricted: not a member"))
     assert why == "auth-required: please (restricted: not a member)"
 
 
+@virtual_time
 async def test_the_wait_a_relay_asks_for_is_kept() -> None:
-    async def unasked() -> str:
-        raise AssertionError
-
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    assert await RetryPolicy(FAST, Random(1)).wait(read_answer("rate-limited: 1s"), unasked) == ""
-    assert loop.time() - began >= 1
+    answer = read_answer("rate-limited: 60s")
+    assert await RetryPolicy(FAST, Random(1)).wait(answer, authenticate("unasked")) == ""
+    assert asyncio.get_running_loop().time() >= 60

@@ -2,7 +2,6 @@
 
     base        the interface of a scheme, and the reading of tags they share
     split       one message as one or more events
-    new_thread  the first event of a conversation that the daemon starts
     notes       kind 1 with NIP-10 tags, which every client has
     threads     kind 11 (NIP-7D) with comments (NIP-22)
 
@@ -10,7 +9,6 @@ A new scheme is a module of its own and one entry in `SCHEMES`.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Final
 
 from tenex.core.errors import InternalError
@@ -41,13 +39,7 @@ def read_event(
     if event.pubkey in own_keys:
         return None
     readings = (scheme.read(event, own_keys, slugs, relay, project) for scheme in SCHEMES)
-    incoming = next((reading for reading in readings if reading is not None), None)
-    if incoming is not None:
-        keys = dict.fromkeys(tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "p")
-        incoming = replace(incoming, tagged=tuple(PublicKey(key) for key in keys if key in own_keys))
-    if incoming is not None and any(tag[0] == "l" and tag[1] == "ai" for tag in event.tags if len(tag) > 1):
-        return replace(incoming, by_machine=True)
-    return incoming
+    return next((reading for reading in readings if reading is not None), None)
 
 
 def scheme_named(name: object) -> ThreadingScheme:

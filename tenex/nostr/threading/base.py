@@ -12,11 +12,13 @@ Tags may hold anything: each function here skips malformed ones and never raises
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final
 
-from tenex.core.ids import EventId, PublicKey
+from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
@@ -38,7 +40,7 @@ MAX_HINTS: Final = 3
 """Relays of one message that are tried if the usual ones refuse the answer."""
 
 MAX_TITLE: Final = 200
-"""Characters; the conversation shortens it further."""
+"""Characters of a title (NIP-7D) or subject (NIP-14); the conversation shortens it further."""
 
 _HINTING: Final = frozenset("eEaApPq")
 """Tags whose third element is a relay (NIP-01, NIP-10, NIP-18, NIP-22)."""
@@ -46,13 +48,38 @@ _HINTING: Final = frozenset("eEaApPq")
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class ThreadingScheme(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an event stands in its conversation, as the tags of its scheme say."""
+
+    root: str
+    root_author: str
+    root_relay: str
+    parent: str
+    """The event it answers; "" if it answers none."""
+    references: tuple[EventId, ...]
+    address: Mapping[str, Any]
+    """Members of the address beyond those that all schemes write."""
+    origin: Mapping[str, Any]
+    """Members of the origin, likewise."""
+
+
+class ThreadingScheme(ABC):
     """One way to thread a conversation: which events belong to it, and how answers are written."""
 
-    @property
-    def name(self) -> str:
-        """The scheme's name, the member `form` of its addresses and origins."""
-        ...
+    name: ClassVar[str]
+    """The member `form` of its addresses and origins."""
+    root_kind: ClassVar[int]
+    starts_by_project: ClassVar[bool]
+    """Whether the project's `a` tag starts a conversation."""
+
+    @abstractmethod
+    def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> Place | None:
+        """Place an event; None if it does not belong to this scheme. `here` is the relay it came from, as a hint."""
+
+    @abstractmethod
+    def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
+        """Make the events of a message: the scheme's tags, then the message's own, then `marks`."""
 
     def read(
         self,
@@ -63,11 +90,54 @@ class ThreadingScheme(Protocol):
         project: str | None,
     ) -> InboundMessage | None:
         """Read an event by another author; None if it does not belong to this scheme. Never raises for odd tags."""
-        ...
-
-    def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
-        """Make the events of a message: the scheme's tags, then the message's own, then `marks`."""
-        ...
+        here = hint(relay)
+        place = self.place(event, own_keys, here)
+        if place is None:
+            return None
+        group, relays = group_of(event), received_on(relay)
+        if group and not relays:  # an answer must not leave the group's relay
+            return None
+        address: dict[str, Any] = {
+            "form": self.name,
+            "root": place.root,
+            "root_kind": self.root_kind,
+            "root_author": place.root_author,
+            "root_relay": place.root_relay,
+            "relays": relays,
+            **place.address,
+        }
+        if group:
+            address["group"] = group
+        origin: dict[str, Any] = {
+            "form": self.name,
+            "id": event.id,
+            "kind": event.kind,
+            "author": event.pubkey,
+            "relay": here,
+            "relays": relays,
+            "parents": list(place.references),
+            **place.origin,
+            **hints_of(event),
+        }
+        tagged = tuple(dict.fromkeys(PublicKey(tag[1]) for tag in tags_named(event, "p") if tag[1] in own_keys))
+        named = find_mentions(event.content, own_keys)  # a bare `@slug` may mean another project's agent
+        by_project = self.starts_by_project and any(tag[1] == project for tag in tags_named(event, "a"))
+        return InboundMessage(
+            event_id=event.id,
+            author=event.pubkey,
+            text=event.content,
+            created_at=event.created_at,
+            conversation=ConversationId(place.root),
+            starts=bool(tagged or named) or by_project,
+            references=place.references,
+            reply_to=EventId(place.parent) if place.parent else None,
+            mentions=_with_slugs(named, event.content, slugs),
+            tagged=tagged,
+            by_machine=any(tag[1] == "ai" for tag in tags_named(event, "l")),
+            title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
+            address=address,
+            origin=origin,
+        )
 
 
 def tags_named(event: Event, name: str) -> Iterator[Tag]:
@@ -136,31 +206,14 @@ def people_of(event: Event, own_keys: Collection[PublicKey]) -> list[str]:
     return list(found)
 
 
-def named_in(text: str, own_keys: Collection[PublicKey], slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
-    """Find which of `own_keys` the text itself mentions: `nostr:npub...`, `nostr:nprofile...`, then `@slug`."""
-    found = dict.fromkeys(find_mentions(text, own_keys))
+def _with_slugs(named: tuple[PublicKey, ...], text: str, slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
+    """Add the keys whose `@slug` a text mentions to those it mentions by key."""
+    found = dict.fromkeys(named)
     if slugs and "@" in text:
         by_slug = {slug.lower(): key for slug, key in slugs.items()}
         for match in _slug_pattern(tuple(sorted(by_slug))).finditer(text):
             found[by_slug[match.group(1).lower()]] = None
     return tuple(found)
-
-
-def is_addressed_to(event: Event, own_keys: Collection[PublicKey]) -> bool:
-    """Whether a p tag or a key in the text is one of `own_keys`; a bare `@slug` may mean another project's agent."""
-    if any(tag[1] in own_keys for tag in tags_named(event, "p")):
-        return True
-    return bool(find_mentions(event.content, own_keys))
-
-
-def tags_project(event: Event, project: str | None) -> bool:
-    """Whether an `a` tag names the project."""
-    return project is not None and any(tag[1] == project for tag in tags_named(event, "a"))
-
-
-def title_of(event: Event) -> str:
-    """The title (NIP-7D) or subject (NIP-14) of an event, shortened."""
-    return first_value(event, "title", "subject").strip()[:MAX_TITLE]
 
 
 def references_of(event: Event, *ids: str) -> tuple[EventId, ...]:

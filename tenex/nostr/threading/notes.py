@@ -13,9 +13,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.ids import PublicKey
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
-from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 
 from . import base
@@ -28,67 +27,29 @@ NOTE: Final = 1
 class Notes(ThreadingScheme):
     """Kind 1, answered by kind 1."""
 
-    @property
-    def name(self) -> str:
-        """Is `notes`."""
-        return "notes"
+    name = "notes"
+    root_kind = NOTE
+    starts_by_project = False  # a note with the project's tag is about the project, not addressed to it
 
-    def read(
-        self,
-        event: Event,
-        own_keys: Collection[PublicKey],
-        slugs: Mapping[str, PublicKey],
-        relay: str,
-        project: str | None,  # noqa: ARG002
-    ) -> InboundMessage | None:
-        """Read a note; it starts a conversation if a p tag or its text names one of `own_keys`.
-
-        A note that only carries the project's `a` tag is about the project, not addressed to it.
-        """
-        group, received_on = base.group_of(event), base.received_on(relay)
-        if event.kind != NOTE or (group and not received_on):  # an answer must not leave the group's relay
+    def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> base.Place | None:
+        """Place a note in its thread."""
+        if event.kind != NOTE:
             return None
-        here = base.hint(relay)
         thread = _thread(event, here)
         root = thread.root if thread.root.id else thread.parent
-        references = base.references_of(event, thread.parent.id, thread.root.id, *thread.others)
-        address: dict[str, Any] = {
-            "form": self.name,
-            "root": root.id,
-            "root_kind": NOTE,
-            "root_author": root.author,
-            "root_relay": root.relay or here,
-            "relays": received_on,
-        }
-        if group:
-            address["group"] = group
-        origin: dict[str, Any] = {
-            "form": self.name,
-            "id": event.id,
-            "kind": NOTE,
-            "author": event.pubkey,
-            "relay": here,
-            "relays": received_on,
-            "parents": list(references),
-            "root": thread.root.id,
-            "root_author": thread.root.author,
-            "root_relay": thread.root.relay,
-            "people": base.people_of(event, own_keys),
-            **base.hints_of(event),
-        }
-        return InboundMessage(
-            event_id=event.id,
-            author=event.pubkey,
-            text=event.content,
-            created_at=event.created_at,
-            conversation=ConversationId(root.id),
-            starts=base.is_addressed_to(event, own_keys),
-            references=references,
-            reply_to=EventId(thread.parent.id) if thread.parent.id else None,
-            mentions=base.named_in(event.content, own_keys, slugs),
-            title=base.title_of(event),
-            address=address,
-            origin=origin,
+        return base.Place(
+            root=root.id,
+            root_author=root.author,
+            root_relay=root.relay or here,
+            parent=thread.parent.id,
+            references=base.references_of(event, thread.parent.id, thread.root.id, *thread.others),
+            address={},
+            origin={
+                "root": thread.root.id,
+                "root_author": thread.root.author,
+                "root_relay": thread.root.relay,
+                "people": base.people_of(event, own_keys),
+            },
         )
 
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:

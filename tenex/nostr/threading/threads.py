@@ -10,9 +10,8 @@ Member of address and origin beyond those of `base`: scope, the root's tags as e
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.ids import EventId, PublicKey
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
-from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 
 from . import base
@@ -26,27 +25,12 @@ COMMENT: Final = 1111
 class Threads(ThreadingScheme):
     """Kind 11 and the comments under it, answered by comments."""
 
-    @property
-    def name(self) -> str:
-        """Is `threads`."""
-        return "threads"
+    name = "threads"
+    root_kind = THREAD
+    starts_by_project = True
 
-    def read(
-        self,
-        event: Event,
-        own_keys: Collection[PublicKey],
-        slugs: Mapping[str, PublicKey],
-        relay: str,
-        project: str | None,
-    ) -> InboundMessage | None:
-        """Read a thread or a comment; it starts a conversation if it names one of `own_keys` or the project.
-
-        A comment in an unknown thread starts the conversation of that thread.
-        """
-        group, received_on = base.group_of(event), base.received_on(relay)
-        if group and not received_on:  # an answer must not leave the group's relay
-            return None
-        here = base.hint(relay)
+    def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> base.Place | None:  # noqa: ARG002
+        """Place a thread or a comment; a comment in an unknown thread belongs to the conversation of that thread."""
         scope = _scope(event, here)
         if scope is None:
             return None
@@ -57,41 +41,15 @@ class Threads(ThreadingScheme):
             named = [tag[1] for tag in base.tags_named(event, "e") if base.is_hex64(tag[1]) and tag[1] != event.id]
             parent = named[0] if named else root
             references = base.references_of(event, parent, root, *named)
-        address: dict[str, Any] = {
-            "form": self.name,
-            "root": root,
-            "root_kind": THREAD,
-            "root_author": base.element(scope[0], 3),
-            "root_relay": base.element(scope[0], 2),
-            "relays": received_on,
-            "scope": [list(tag) for tag in scope],
-        }
-        if group:
-            address["group"] = group
-        origin: dict[str, Any] = {
-            "form": self.name,
-            "id": event.id,
-            "kind": event.kind,
-            "author": event.pubkey,
-            "relay": here,
-            "relays": received_on,
-            "parents": list(references),
-            "scope": [list(tag) for tag in scope],
-            **base.hints_of(event),
-        }
-        return InboundMessage(
-            event_id=event.id,
-            author=event.pubkey,
-            text=event.content,
-            created_at=event.created_at,
-            conversation=ConversationId(root),
-            starts=base.is_addressed_to(event, own_keys) or base.tags_project(event, project),
+        tags = {"scope": [list(tag) for tag in scope]}
+        return base.Place(
+            root=root,
+            root_author=base.element(scope[0], 3),
+            root_relay=base.element(scope[0], 2),
+            parent=parent,
             references=references,
-            reply_to=EventId(parent) if parent else None,
-            mentions=base.named_in(event.content, own_keys, slugs),
-            title=base.title_of(event),
-            address=address,
-            origin=origin,
+            address=tags,
+            origin=tags,
         )
 
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
