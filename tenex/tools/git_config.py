@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 _RUN: Final = re.compile(
-    "hookspath|fsmonitor|clean|smudge|process|textconv|command|driver|external|pager|editor|sshcommand|askpass|helper|"
-    "program|cmd"
+    "fsmonitor|clean|smudge|process|textconv|command|driver|external|pager|editor|sshcommand|askpass|helper|program|cmd"
 )
 """The last part of the names of settings whose value git runs."""
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tenex.core import names
-from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.decide import runs
 from tenex.core.decide.transaction import Transaction
@@ -58,7 +57,7 @@ def decide(draft: Transaction, run: Run, call: Call) -> bool:
         return True
     decision = call.request.fault or _read(draft, call.request.arguments)
     if isinstance(decision, str):
-        draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=NAME, sentence=decision)
+        draft.refuse(run, call, decision)
         return True
     words = decision.reason
     finish_run(draft, run, "finished", text=words, summary=words, completed=True, hand_over=decision)

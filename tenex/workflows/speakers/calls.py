@@ -105,9 +105,12 @@ def decided(draft: Transaction, run: Run, call: Call) -> bool:
     if session is None or not has_calls(session, draft.rules) or not _is_ours(session, run, request.tool):
         return False
     if session.is_closed:
-        return _refuse(draft, run, call, "The workflow has ended; nothing changes in it any more.")
+        draft.refuse(run, call, "The workflow has ended; nothing changes in it any more.")
+        return True
     sentence = request.fault or _decide(draft, session, run, call)
-    return _refuse(draft, run, call, sentence) if sentence else True
+    if sentence:
+        draft.refuse(run, call, sentence)
+    return True
 
 
 def _is_ours(session: WorkflowSession, run: Run, tool: str) -> bool:
@@ -129,15 +132,17 @@ def _decide(draft: Transaction, session: WorkflowSession, run: Run, call: Call) 
             handoff = _handoff(session, draft.rules, given)
             if isinstance(handoff, str):
                 return handoff
-            _grant(draft, run, call, f"{handoff.target} speaks after you. End your turn with what they need.")
+            draft.add_result(
+                run, call, ok=True, content=f"{handoff.target} speaks after you. End your turn with what they need."
+            )
         case "finish":
             if not isinstance(given.get("summary", ""), str) or not isinstance(given.get("reason", ""), str):
                 return "`summary` and `reason` of `finish` must be texts."
-            _grant(draft, run, call, "The workflow ends with your turn. Say what is left to say.")
+            draft.add_result(run, call, ok=True, content="The workflow ends with your turn. Say what is left to say.")
         case "set_context" | "delete_context":
             return _change(draft, session, run, call)
         case _:
-            _grant(draft, run, call, "It counts when your turn ends.")
+            draft.add_result(run, call, ok=True, content="It counts when your turn ends.")
     return None
 
 
@@ -167,7 +172,7 @@ def _change(draft: Transaction, session: WorkflowSession, run: Run, call: Call) 
     set_ = {key: call.request.arguments["value"]} if call.request.tool == SET else {}
     if sentence := _set(draft, session, run, set_, () if set_ else (key,)):
         return sentence
-    _grant(draft, run, call, f"{key} is {'set' if set_ else 'gone'}.")
+    draft.add_result(run, call, ok=True, content=f"{key} is {'set' if set_ else 'gone'}.")
     return None
 
 
@@ -202,15 +207,6 @@ def checked_result(draft: Transaction, session: WorkflowSession, run: Run, resul
         faults.append(sentence)
     content = "\n".join([result.content, *faults])
     return replace(result, content=content, route=route, context={}, removed=())
-
-
-def _grant(draft: Transaction, run: Run, call: Call, content: str) -> None:
-    draft.add(r.ToolCallCompleted, run=run.id, call=call.request.id, tool=call.request.tool, ok=True, content=content)
-
-
-def _refuse(draft: Transaction, run: Run, call: Call, sentence: str) -> bool:
-    draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=call.request.tool, sentence=sentence)
-    return True
 
 
 def _handoff(session: WorkflowSession, rules: Policy, given: Mapping[str, Any]) -> Handoff | str:
