@@ -37,7 +37,7 @@ PROBE: Final = ".doctor."
 """Begins the name of the file that is flushed as a test; another doctor may meet it."""
 FLUSHES: Final = 5
 SLOW_FLUSH: Final = 0.05
-"""Seconds; a turn takes three or four flushes, and no reply is sent before them."""
+"""Seconds; a reply waits for two flushes or more."""
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _ON_NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.s3fs"})
 
