@@ -1,4 +1,4 @@
-"""What the flow needs of the world, as protocols; `app.py` is the only place that fills them in."""
+"""What the core and the runtime need from outside, as protocols; `app/root.py` connects them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -112,7 +112,7 @@ class Publisher:
         self._kinds = kinds
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """Send by `Relay.publish` until its final answer: the same bytes each time, also after a restart."""
+        """Send by `RelayConnection.publish` until its final answer: the same bytes each time, also after a restart."""
         if event.kind not in self._kinds:
             return PublishOutcome(accepted=False, detail=f"tenex does not sign events of kind {event.kind}")
         key = self._keys.get(event.pubkey)

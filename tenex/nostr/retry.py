@@ -1,4 +1,4 @@
-"""The meaning of the text of an OK or a CLOSED, and the wait before `Relay.publish` or a REQ tries again."""
+"""The meaning of the text of an OK or a CLOSED, and the wait before `RelayConnection.publish` or a REQ tries again."""
 
 import asyncio
 import re

@@ -120,7 +120,7 @@ class ConversationActor:
         self._deps = deps
         self._undeliverable = undeliverable
         self._retire = retire
-        self._inbox: deque[Signal] = deque([Opened()])
+        self._signals: deque[Signal] = deque([Opened()])
         self._wakeup = asyncio.Event()
         self._state: Conversation | None = None
         self._journal: Journal | None = None
@@ -153,22 +153,22 @@ class ConversationActor:
     @property
     def waiting(self) -> int:
         """The number of signals that are not decided."""
-        return len(self._inbox)
+        return len(self._signals)
 
     @property
     def queued(self) -> Iterator[Signal]:
         """The signals that are not decided, in order."""
-        return iter(self._inbox)
+        return iter(self._signals)
 
     @property
     def is_quiet(self) -> bool:
         """Whether no effect is in flight and no signal waits."""
-        return not self._inbox and self._reconciler.busy == 0
+        return not self._signals and self._reconciler.busy == 0
 
     @property
     def is_resting(self) -> bool:
         """Whether no step is in flight or undecided; publishes may be."""
-        return self._reconciler.working == 0 and all(isinstance(signal, Published) for signal in self._inbox)
+        return self._reconciler.working == 0 and all(isinstance(signal, Published) for signal in self._signals)
 
     @property
     def _is_stopping(self) -> bool:
@@ -176,7 +176,7 @@ class ConversationActor:
 
     def post(self, signal: Signal) -> None:
         """Queue a signal; signals are decided in order of arrival."""
-        self._inbox.append(signal)
+        self._signals.append(signal)
         self._wakeup.set()
 
     def drain(self) -> None:
@@ -200,9 +200,9 @@ class ConversationActor:
                 self._reopen_backoff = min(self._reopen_backoff * 2, REOPEN_BACKOFF[1])
         except StoreError as error:
             log.error("conversation.quarantined", conversation=self.id, reason=str(error))
-            self._undeliverable.notify(notices(self.id, DeliveryFailure.DAMAGED, self._inbox))
+            self._undeliverable.notify(notices(self.id, DeliveryFailure.DAMAGED, self._signals))
         finally:
-            self._undeliverable.store(self.id, self._inbox)
+            self._undeliverable.store(self.id, self._signals)
             self._retire(self)
             await self._close()
 
@@ -216,7 +216,7 @@ class ConversationActor:
             log.error("conversation.suspended", conversation=self.id, reason=str(error), again_in=self._reopen_backoff)
             self._suspend(str(error))
             if self._deps.clock.now() - self.suspended_since >= NOTIFY_AFTER and not self._is_stopping:
-                self._undeliverable.notify(notices(self.id, DeliveryFailure.DISK, self._inbox, self._state))
+                self._undeliverable.notify(notices(self.id, DeliveryFailure.DISK, self._signals, self._state))
         except StoreError:
             raise
         except Exception as error:  # an internal error in one conversation must not end the others
@@ -241,12 +241,12 @@ class ConversationActor:
         does not start again before the next process: it would fail each time, and cost money each time.
         """
         self._batch, self._failures = 1, self._failures + 1
-        if self._failures < MAX_FAILURES or not self._inbox or isinstance(self._inbox[0], Opened):
+        if self._failures < MAX_FAILURES or not self._signals or isinstance(self._signals[0], Opened):
             return
-        signal, self._failures = self._inbox.popleft(), 0
+        signal, self._failures = self._signals.popleft(), 0
         instead = without_result(signal, why)
         if instead is not None:
-            self._inbox.appendleft(instead)
+            self._signals.appendleft(instead)
             # the records of the signal may be durable, and then its cost is recorded
             self._inflight = [(instead if known is signal else known, last) for known, last in self._inflight]
         else:
@@ -263,7 +263,7 @@ class ConversationActor:
         self._journal, self._state, self.is_suspended = journal, fold(self.id, records), False
         self._reconcile_after_failed_append(self._state, records)
         # no effect starts before these are decided: timers would use the time of another clock
-        waits = any(isinstance(signal, Opened | ClockJumped) for signal in self._inbox)
+        waits = any(isinstance(signal, Opened | ClockJumped) for signal in self._signals)
         if not self._look_at_clock() and not waits:
             self._reconciler.reconcile(pending(self._state))
         if records:  # the process that wrote the last of them may have ended before it wrote the view
@@ -276,8 +276,8 @@ class ConversationActor:
         """
         there = {record.seq: record for record in records} if self._inflight or self._unobserved else {}
         for signal, last in self._inflight:
-            if there.get(last.seq) == last and signal in self._inbox:  # else another process wrote there
-                self._inbox.remove(signal)
+            if there.get(last.seq) == last and signal in self._signals:  # else another process wrote there
+                self._signals.remove(signal)
                 self._acknowledge(signal)
         missed, self._inflight = [record for record in self._unobserved if there.get(record.seq) == record], []
         self._unobserved = []
@@ -296,9 +296,9 @@ class ConversationActor:
         """Decide the queued signals; True if the actor may end."""
         assert self._state is not None
         self._look_at_clock()
-        if not self._inbox:
+        if not self._signals:
             return await self._wait_for_signal()
-        batch = list(islice(self._inbox, self._batch))
+        batch = list(islice(self._signals, self._batch))
         self._durable.clear()
         decisions = self._decide(self._state, batch)
         wanted = pending(self._state)
@@ -311,7 +311,7 @@ class ConversationActor:
         self.suspended_since = Millis(0)
         self._undeliverable.clear(self.id)
         for signal in batch:  # after the append: if it fails they are decided again
-            self._inbox.popleft()
+            self._signals.popleft()
             self._acknowledge(signal)
         self._inflight = []
         if not self._look_at_clock():  # else timers would start with the old clock
@@ -330,8 +330,8 @@ class ConversationActor:
     def _look_at_clock(self) -> bool:
         """Whether the clock was set: that is decided before any other signal, and `Opened` detects it itself."""
         by = self._watch.step()
-        if by and not any(isinstance(signal, Opened) for signal in self._inbox):
-            self._inbox.appendleft(ClockJumped(by=by))
+        if by and not any(isinstance(signal, Opened) for signal in self._signals):
+            self._signals.appendleft(ClockJumped(by=by))
         return bool(by)
 
     async def _wait_for_signal(self) -> bool:
@@ -394,15 +394,15 @@ class ConversationActor:
     async def _cancel_early(self) -> None:
         """Cancel what started early; of its results only the cost is kept, since the records may not be durable."""
         keys = await self._reconciler.cancel_early()
-        signals = list(self._inbox) if keys else []
+        signals = list(self._signals) if keys else []
         for signal in signals:
-            self._inbox.popleft()
+            self._signals.popleft()
             kept: Signal | None = signal
             if getattr(signal, "key", None) in keys:
                 self._release(signal)
                 kept = cost_of_call(signal)
             if kept is not None:
-                self._inbox.append(kept)
+                self._signals.append(kept)
 
     def _notify_observers(self, state: Conversation, written: Sequence[r.Record]) -> None:
         _log_notable(self.id, written)
@@ -466,9 +466,9 @@ class ConversationActor:
 
     async def _idle(self, state: Conversation) -> bool:
         """Leave memory if no effect is pending; True if the actor may end."""
-        if self._inbox or pending(state):
+        if self._signals or pending(state):
             return False
-        if not await self._show(state) or self._inbox:  # a view that failed is written after the next idle period
+        if not await self._show(state) or self._signals:  # a view that failed is written after the next idle period
             return False
         self._retire(self)  # no await since the check above, so no signal is lost: a new actor takes the next one
         return True

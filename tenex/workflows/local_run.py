@@ -161,8 +161,8 @@ class LocalRun(ConversationActor):
             await self._open()
             assert self._state is not None
             state = self._state
-            self._inbox.extend(self._begin(state))
-            while self._inbox or state.undecided or self._is_active(state):
+            self._signals.extend(self._begin(state))
+            while self._signals or state.undecided or self._is_active(state):
                 await self._step()
                 self.agent_states = dict(state.agent_states)
                 for fault in self._faults:
@@ -170,12 +170,12 @@ class LocalRun(ConversationActor):
                     raise InternalError(f"Work failed with {error}. What is journaled stays.") from fault
             await self._cancel()
             # cancelled work reports its cost
-            await self._append(state, self._decide(state, tuple(self._inbox)), {})
+            await self._append(state, self._decide(state, tuple(self._signals)), {})
             await self._show(state)
         finally:
             await self._cancel()
             await self._close()
-            self._inbox = deque([Opened()])
+            self._signals = deque([Opened()])
         return state
 
     async def _cancel(self) -> None:
