@@ -51,13 +51,17 @@ def demo_model(
         return {"default": OFFLINE}, f"Model: offline, fixed rules, free, {why}"
     chosen, source = (from_options(Options(model=name), keys), "--model") if name else _available(keys)
     if chosen is None:
-        how = "set a vendor's key, such as OPENAI_API_KEY, start Ollama, or use --model."
-        return {"default": OFFLINE}, f"Model: offline, fixed rules, free. For a real one {how}"
+        how = source or "For a real one set a vendor's key, such as OPENAI_API_KEY, start Ollama, or use --model."
+        return {"default": OFFLINE}, f"Model: offline, fixed rules, free. {how}"
     return chosen.settings(), f"Model: {chosen.name} ({source}); {request_cost(chosen)}. {other}"
 
 
 def _available(keys: Path) -> tuple[Chosen | None, str]:
-    """A vendor's model with a known key and an installed package, else one of Ollama; and where it was found."""
+    """A vendor's model with a known key and an installed package, else one of Ollama; and where it was found.
+
+    If there is none: why a key was not used.
+    """
+    unused = ""
     for vendor in VENDORS:
         if not vendor.needs_key or vendor.name == OFFLINE:
             continue
@@ -66,12 +70,13 @@ def _available(keys: Path) -> tuple[Chosen | None, str]:
         if key:
             try:
                 build(chosen)
-            except ConfigurationError:  # its package is missing
+            except ConfigurationError as fault:  # its package is missing
+                unused = unused or f"The key in {source} is not used. {fault.faults[0]}"
                 continue
             return chosen, f"key in {source}"
     host = os.environ.get("OLLAMA_HOST", "")  # Ollama's own variable: HOST, HOST:PORT or an address
     url = f"http://{host.rpartition('//')[2].rstrip('/')}/v1" if host else BY_NAME["ollama"].base_url or ""
     if urlsplit(url).hostname not in _LOOPBACK:
-        return None, ""
+        return None, unused
     names = [name for name in models_of(url, timeout=OLLAMA_TIMEOUT) or () if "embed" not in name]
-    return (Chosen(provider="ollama", model=names[0], base_url=url), f"Ollama at {url}") if names else (None, "")
+    return (Chosen(provider="ollama", model=names[0], base_url=url), f"Ollama at {url}") if names else (None, unused)

@@ -1,7 +1,6 @@
 """The subscriptions of the daemon: events addressed to its keys, and every answer in its threads.
 
-Clients drop p tags in replies, so threads are followed by their roots too (docs/protocol.md, "How a conversation
-starts").
+Clients drop p tags in replies, so threads are followed by their roots too (docs/protocol.md, "What is read").
 """
 
 import time

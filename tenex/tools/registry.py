@@ -153,7 +153,7 @@ class ToolRegistry:
                 return ToolResult(ok=False, content=fault)
             call = partial(self._bounded, tool, given, context)
             return await (call() if self._transactions is None else self._transactions.run(tool, context, call))
-        except Exception as error:  # noqa: BLE001 - one of the three broad ones: a broken tool must not end a run
+        except Exception as error:  # noqa: BLE001 - a broken tool must not end a run
             self._log_failure(name, error, context)
             return ToolResult(
                 ok=False,

@@ -1,6 +1,7 @@
 """Which model `tenex demo` uses, and the sentence that announces it."""
 
 import asyncio
+import sys
 import time
 from pathlib import Path
 
@@ -62,6 +63,16 @@ def test_a_vendor_s_key_is_used_and_its_cost_announced_unless_the_settings_or_an
     assert chosen(tmp_path, model, in_terminal=False)[0] == model
     (tmp_path / "tenex.toml").write_text('[models]\ndefault = "offline"\n')
     assert chosen(tmp_path) == (None, "Model: offline, as configured.")
+
+
+def test_a_key_whose_package_is_missing_is_named_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
+    monkeypatch.setitem(sys.modules, "pydantic_ai.models.anthropic", None)
+    model, line = chosen(tmp_path)
+    assert (model, "free. The key in $ANTHROPIC_API_KEY is not used." in line) == ("offline", True)
+    assert "pip install 'tenexd[anthropic]'" in line
 
 
 @pytest.mark.parametrize(

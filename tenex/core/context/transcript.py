@@ -3,7 +3,7 @@
     what was earlier, in short | messages, oldest first | the hand-off and the agent's part
 
 The first two are the window: it is the same for every run, and only grows, until it is full. Then a part of it is left
-out at once, so that requests of consecutive runs begin with the same bytes, which providers cache (ADR 35).
+out at once, so that requests of consecutive runs begin with the same bytes, which providers cache (ADR 34).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

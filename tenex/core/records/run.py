@@ -74,7 +74,7 @@ class ModelReprompted(Record):
 class ToolCallStarted(Record):
     """The gate permitted a call, which is about to run: the intent.
 
-    If the process ends before the result, `replay` decides in `dispatch._opened` whether the call runs again.
+    If the process ends before the result, `replay` decides in `dispatch._on_restart` whether the call runs again.
     """
 
     run: RunId
