@@ -19,7 +19,7 @@ from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
 from tenex.core.state.conversation import BLOCK, READ_FILES, SEEN, SYSTEMS, History, Kept, Reset, Restored, State
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.state.snapshot import StateSnapshot
-from tests.fakes.scenario import ID, Scenario, diligent, in_flight, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, in_flight, one_turn, seven_phases
 
 EXPIRY = (Work.TIMER, "expire")
 OTHER = ConversationId("f" * 64)
@@ -81,6 +81,20 @@ def back(scenario: Scenario, to: int, **more: Any) -> list[r.Record]:
 
 WHOLE = whole()
 LAST = WHOLE.conversation.next_seq - 1
+
+
+@pytest.mark.parametrize("count", [1, 12, 13])
+def test_the_notice_of_a_rollback_names_what_counts_no_more(count: int) -> None:
+    scenario = Scenario(one_turn("project-manager", "chat"), diligent)
+    for number in range(count + 1):
+        scenario.converse(f"message {number}")
+        if number == 0:
+            start = scenario.conversation.next_seq - 1
+    turns = [record.turn_id for record in scenario.records(r.TurnOpened) if record.seq > start]
+    assert len(turns) == count
+    sent = next(record for record in back(scenario, start) if isinstance(record, r.MessageSent))
+    named = ", ".join(turns) if count <= 12 else f"{turns[0]} to {turns[-1]}, {count} turns"
+    assert f"counts no more: {named}." in sent.text
 
 
 def test_every_field_of_the_state_is_declared_as_restored_reset_or_kept() -> None:
