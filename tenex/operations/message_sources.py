@@ -18,7 +18,7 @@ from tenex.core.names import without_mentions
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpose
-from tenex.core.signals import InboundMessage
+from tenex.core.signals import InboundMessage, MessageReceived
 from tenex.core.state.conversation import title_of
 from tenex.core.state.memory import LEAST_RECENT
 from tenex.nostr.events import Event, event_id, parse_event
@@ -66,6 +66,8 @@ class RecoveredMessages:
     source: str
     messages: Sequence[MessageRecord]
     """Oldest first; their seq has no meaning."""
+    unanswered: Sequence[MessageReceived] = ()
+    """Users' messages after the last message of an agent; of a thread without one, none."""
     title: str = ""
     address: Mapping[str, Any] = field(default_factory=dict)
     agent: Slug = Slug("")
@@ -287,20 +289,29 @@ def messages_of_thread(
         return str(one[0].id) != conversation, one[0].created_at, one[0].pubkey in ours, one[0].id
 
     messages: list[MessageRecord] = []
+    unanswered: list[MessageReceived] | None = None
     opening: InboundMessage | None = None
     sent: list[MessageSent] = []
     for event, relay in sorted(events, key=order):
         if event.pubkey in ours:
             sent.append(_sent(event, participants, sent[-1].phase if sent else Phase.CHAT))
             messages.append(sent[-1])
+            if event.pubkey != participants.project:
+                unanswered = []
         elif (read := _received(event, relay, participants)) is not None:
-            messages.append(read[0])
-            opening = opening or read[1]
+            record, inbound = read
+            messages.append(record)
+            opening = opening or inbound
+            if isinstance(record, MessageRecorded) and unanswered is not None:
+                unanswered.append(
+                    MessageReceived(message=inbound, role=record.role, name=record.name, addressed=record.addressed)
+                )
     first = opening.text if opening is not None else ""
     phase = sent[-1].phase if sent else Phase.CHAT
     return RecoveredMessages(
         source="relay",
         messages=messages,
+        unanswered=unanswered or (),
         title=title_of(opening.title.strip() or first) if opening is not None else "",
         address=dict(opening.address) if opening is not None else {},
         phase=phase,

@@ -34,6 +34,7 @@ from tenex.core.records import (
 )
 from tenex.core.state.conversation import State
 from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.state.undecided import EvaluationRequested
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
 from tenex.nostr.keys import KeyRing, SecretKey
@@ -263,6 +264,9 @@ def rebuilt_records(
         state.apply(records[-1])
 
     newer = _newer(left, found.messages, state)
+    unanswered = [one for one in found.unanswered if one.message.event_id not in state.seen]
+    waiting = {one.message.event_id for one in unanswered}
+    newer = [one for one in newer if isinstance(one, MessageSent) or one.event_id not in waiting]
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
     if is_position_known and found.cycle > state.cycle:
         at, phase = newer[0].at if newer else now, Phase.CHAT if state.has_phases else Phase.EXECUTE
@@ -275,7 +279,7 @@ def rebuilt_records(
             at=now,
             source=found.source,
             missing=tuple(lost),
-            known_events=tuple(dict.fromkeys((EventId(conversation), *known))),
+            known_events=tuple(one for one in dict.fromkeys((EventId(conversation), *known)) if one not in waiting),
             turns=max(left.turns, found.turns),
             phase=found.phase if is_position_known and state.has_phases else None,
             open_gates=found.open_gates if is_position_known else (),
@@ -283,6 +287,8 @@ def rebuilt_records(
     )
     if is_position_known and found.has_ended:
         add(Ended(seq=0, at=now, reason=f"as in {found.source}"))
+    for signal in unanswered:  # decided at the next start
+        add(EvaluationRequested(seq=0, at=now, signal=signal))
     return records, lost
 
 

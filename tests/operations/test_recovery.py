@@ -17,7 +17,7 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.records import Record
-from tenex.core.signals import Opened
+from tenex.core.signals import Evaluated, Opened
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
@@ -90,6 +90,28 @@ async def test_a_long_thread_is_read_to_its_beginning(tmp_path: Path, relay: str
     records = await home.folder.read(made.id)
     recorded = {record.event_id for record in records if isinstance(record, r.MessageRecorded)}
     assert recorded == {event["id"] for event in events}
+
+
+async def test_a_message_that_no_agent_answered_waits_for_the_next_start(tmp_path: Path, relay: str) -> None:
+    """A notice of the daemon, such as that the journal is damaged, is no answer."""
+    home = Home(tmp_path / "data", relay)
+    (root,) = thread(home, relay)
+    under = ["e", root["id"], relay, "root"]
+    later = person.note(home.ring.get("owner"), "and 1", under, at=BEGAN + 5)
+    answer = person.note(home.ring.get_or_create("executor"), "done", under, at=BEGAN)
+    notice = person.note(
+        home.ring.get("project"), "Your message waits on the relays.", under, ["error", "damaged"], at=BEGAN + 9
+    )
+    await person.publish(relay, root, answer, later, notice)
+    id_ = ConversationId(root["id"])
+    await home.recovery.rebuild(id_, "relay")
+    records = await home.folder.read(id_)
+    assert [record.text for record in records if isinstance(record, r.MessageRecorded)] == ["begin"]
+    state = fold(id_, records)
+    (waiting,) = pending(state).values()
+    for record in decide(state, Evaluated(key=waiting.key, verdicts=()), rules(), NOW):
+        state.apply(record)
+    assert (state.status, texts(state)[-1]) == ("active", "and 1")
 
 
 async def test_an_id_that_began_no_conversation_with_a_user_is_refused(tmp_path: Path, relay: str) -> None:
