@@ -97,6 +97,13 @@ def test_the_notice_of_a_rollback_names_what_counts_no_more(count: int) -> None:
     assert f"counts no more: {named}." in sent.text
 
 
+def test_a_rollback_into_a_turn_says_how_to_run_it_again() -> None:
+    for kind, command in ((r.RunStarted, "/retry"), (r.TurnClosed, "/continue")):
+        scenario = twin_of(WHOLE)
+        (notice,) = [one for one in back(scenario, scenario.records(kind)[0].seq) if isinstance(one, r.MessageSent)]
+        assert command in notice.text
+
+
 def test_every_field_of_the_state_is_declared_as_restored_reset_or_kept() -> None:
     groups = {spec.name: getattr(spec.type, "__metadata__", ()) for spec in fields(State)}
     known = [group[int].__metadata__ for group in (Restored, Reset, Kept)]

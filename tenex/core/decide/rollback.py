@@ -92,6 +92,10 @@ def _message(draft: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> st
         named = ", ".join(gone) if len(gone) <= NAMED else f"{gone[0]} to {gone[-1]}, {len(gone)} turns"
         undone_now = f"What came after it counts no more: {named}."
     why = f" ({signal.reason})" if signal.reason else ""
-    go_on = "Write to begin again." if state.status == "ended" else "Write to go on from there, or `/continue`."
+    go_on = "Write to go on from there, or `/continue`."
+    if state.status == "ended":
+        go_on = "Write to begin again."
+    elif state.last_turn is not None and any(done.outcome == "stopped" for done in state.last_turn.completions):
+        go_on = "Write to go on from there; `/retry` runs the last turn again, which counts as stopped."
     files = f" {signal.files}" if signal.files else ""
     return f"{signal.by} went back to record {signal.to}{why}: we are {where}. {undone_now}{files} {go_on}"
