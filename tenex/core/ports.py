@@ -155,7 +155,7 @@ class Journals(Protocol):
     """All conversations on this disk."""
 
     async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
-        """The journal, made if missing, and what is to be folded: its records, or a checkpoint and those after it.
+        """The journal, made if missing, and what is to be folded: its records, or a snapshot and those after it.
 
         Raises:
             StoreDamaged: the file holds what we did not write; it is quarantined, and the sentence names the path.

@@ -129,7 +129,7 @@ class Executors:
             return RouteAnswered(key=key, step=step) if run is None else ModelAnswered(key=key, step=step, run=run)
         except (ModelUnavailable, ModelRefused) as error:
             return ModelFailed.of(key, error, run)
-        except Exception as error:
+        except Exception as error:  # a fault of one model's client ends one run, not the conversation
             log.exception("executor.failed", executor="model", key_seq=key.seq)
             return ModelFailed(key=key, run=run, message=f"an internal error: {type(error).__name__}", retryable=False)
 

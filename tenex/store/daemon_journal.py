@@ -276,7 +276,7 @@ class DaemonJournal:
 
     async def _rotate(self, journal: FileJournal) -> None:
         """Go on in a new file; a failure only means that the present one is used on."""
-        checkpoint = DaemonSnapshot(
+        snapshot = DaemonSnapshot(
             seq=journal.next_seq - 1,
             at=self._clock.now(),
             lessons=tuple(lesson for lessons in self._lessons.values() for lesson in lessons),
@@ -285,7 +285,7 @@ class DaemonJournal:
             notices=self.open_notices(),
         )
         try:
-            await journal.rotate(checkpoint)
+            await journal.rotate(snapshot)
         except (OSError, TenexError) as fault:
             log.error("daemon_journal.not_rotated", reason=str(fault))
 

@@ -25,9 +25,9 @@ FILE_BYTES: Final = 2**20
 """From this length on a journal goes on in another file: so much is read in about 100 ms, and a start has a second for
 all its unfinished conversations."""
 
-PER_CHECKPOINT: Final = 8
-"""A file is at least so many times as long as the checkpoint it began with: no more than an eighth of a journal is
-checkpoints."""
+PER_SNAPSHOT: Final = 8
+"""A file is at least so many times as long as the snapshot it began with: no more than an eighth of a journal is
+snapshots."""
 
 _OWNERS: Final = count(1)
 
@@ -47,7 +47,7 @@ class FileJournal:
         self._length = loaded.length
         self._next_seq = loaded.records[-1].seq + 1 if loaded.records else 1
         self._is_new = not loaded.exists
-        self._expect(loaded.checkpoint)
+        self._expect(loaded.snapshot)
         self._owner = next(_OWNERS)
         self._descriptor: int | None = None
         self._dead = ""
@@ -59,7 +59,7 @@ class FileJournal:
     ) -> tuple[Self, list[Record]]:
         """Read a journal and continue at its end. A missing one is made, with its folder, by the first append.
 
-        The records are those of the newest file: enough to fold, for they begin with a checkpoint where there are more.
+        The records are those of the newest file: enough to fold, for they begin with a snapshot where there are more.
 
         `path` is that of the first file, `remedy` a sentence on what to do about damage.
 
@@ -122,25 +122,25 @@ class FileJournal:
                 self._hand_back()
                 self._report_time("append", began)
 
-    async def rotate(self, checkpoint: SnapshotRecord) -> bool:
-        """Go on in a new file that begins with a checkpoint; the present one stays as it is.
+    async def rotate(self, snapshot: SnapshotRecord) -> bool:
+        """Go on in a new file that begins with a snapshot; the present one stays as it is.
 
         Until the new file has its name, durable and whole, nothing has happened.
 
         Returns:
-            False where the checkpoint is not of the last record; nothing was done.
+            False where the snapshot is not of the last record; nothing was done.
 
         Raises:
             OSError: the disk took no new file. The present one is used on; or, where the new name may or may not
                 survive a power cut, the journal is dead and must be opened again.
-            InternalError: the checkpoint could not be read again; the present file is used on.
+            InternalError: the snapshot could not be read again; the present file is used on.
         """
         async with self._turn:
-            if self._dead or self._is_new or checkpoint.seq != self._next_seq - 1:
+            if self._dead or self._is_new or snapshot.seq != self._next_seq - 1:
                 return False
             self._long = self._length * 2  # if this fails it is not tried again at once
             self._disk.files.drop(self._owner)
-            await self._disk.run(self._begin_file, checkpoint)
+            await self._disk.run(self._begin_file, snapshot)
             return True
 
     async def close(self) -> None:
@@ -217,7 +217,7 @@ class FileJournal:
             self._dead = self._dead or str(fault)
             raise
 
-    def _begin_file(self, checkpoint: SnapshotRecord) -> None:
+    def _begin_file(self, snapshot: SnapshotRecord) -> None:
         """Write the next file and continue in it, in one of the disk's threads."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
@@ -225,11 +225,11 @@ class FileJournal:
                 if self.path.stat().st_size != self._length or self._has_successor():
                     self._dead = f"{self.path} was changed by another process; open it again."
                     raise AppendFailed(self._dead)
-                data = self._codec.encode_decisions([[checkpoint]])
+                data = self._codec.encode_decisions([[snapshot]])
                 again, _, _ = self._codec.decode_lines(data)
                 if self._codec.encode_decisions([again]) != data:
                     raise InternalError(
-                        f"{self.path}: the checkpoint of seq {checkpoint.seq} does not read back as it was written"
+                        f"{self.path}: the snapshot of seq {snapshot.seq} does not read back as it was written"
                     )
                 target = self.path.with_name(segments.name_of(self._number + 1))
                 try:
@@ -244,10 +244,10 @@ class FileJournal:
         self.path, self._number, self._length = target, self._number + 1, len(data)
         self._expect(len(data))
         self._disk.flushed.note(target, target.stat())
-        log.info("journal.rotated", path=str(target), seq=checkpoint.seq, bytes=len(data))
+        log.info("journal.rotated", path=str(target), seq=snapshot.seq, bytes=len(data))
 
-    def _expect(self, checkpoint: int) -> None:
-        self._long = max(FILE_BYTES, PER_CHECKPOINT * checkpoint)
+    def _expect(self, snapshot: int) -> None:
+        self._long = max(FILE_BYTES, PER_SNAPSHOT * snapshot)
 
     def _has_successor(self) -> bool:
         """Whether another process has continued in the next file: then this one is closed, whatever its length."""

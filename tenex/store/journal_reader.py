@@ -54,7 +54,7 @@ class Loaded:
     """A journal as it is on disk after loading."""
 
     records: list[Record]
-    """Of the newest file; if that is not the only one they begin with a checkpoint."""
+    """Of the newest file; if that is not the only one they begin with a snapshot."""
     length: int
     """Bytes of the newest file."""
     exists: bool
@@ -64,8 +64,8 @@ class Loaded:
     """Of the newest file."""
     earlier: int = 0
     """Bytes of the files before it."""
-    checkpoint: int = 0
-    """Bytes of the checkpoint it begins with, if it does."""
+    snapshot: int = 0
+    """Bytes of the snapshot it begins with, if it does."""
 
 
 def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracker | None = None) -> Loaded:
@@ -141,7 +141,7 @@ def peek(path: Path, codec: Codec, since: int = 0) -> list[Record]:
     """The whole decisions of a journal that somebody else may be writing to; changes nothing.
 
     Only what is needed to know every record after `since`: the newest files that hold them. Unless that is all files,
-    the records begin with a checkpoint; no other checkpoint is returned.
+    the records begin with a snapshot; no other snapshot is returned.
 
     Raises:
         StoreDamaged: it holds what we did not write, or a file is missing.
@@ -157,7 +157,7 @@ def peek_left(path: Path, codec: Codec, since: int = 0) -> tuple[list[Record], s
     """The same from the newest file back to a file that is missing: what is left of a journal that lost its past.
 
     Returns:
-        The records; where some are missing they begin with a checkpoint. And a sentence that names the file, and what
+        The records; where some are missing they begin with a snapshot. And a sentence that names the file, and what
         can be done; empty where nothing is missing.
 
     Raises:
@@ -263,7 +263,7 @@ def _take(
         torn=torn,
         number=number,
         earlier=earlier,
-        checkpoint=data.index(b"\n") + 1 if number > 1 else 0,
+        snapshot=data.index(b"\n") + 1 if number > 1 else 0,
     )
 
 
@@ -278,11 +278,11 @@ def _is_newest(here: Path, file: os.stat_result, number: int) -> bool:
 
 
 def _misplaced(records: list[Record], number: int) -> str:
-    """Why a file cannot have its number: the first begins with seq 1, every other with a checkpoint."""
+    """Why a file cannot have its number: the first begins with seq 1, every other with a snapshot."""
     begins = bool(records) and isinstance(records[0], SnapshotRecord)
     if number == 1:
-        return "line 1 cannot be right: it is a checkpoint of files that are not there" if begins else ""
-    return "" if begins else "line 1 cannot be right: it is no checkpoint of the files before it"
+        return "line 1 cannot be right: it is a snapshot of files that are not there" if begins else ""
+    return "" if begins else "line 1 cannot be right: it is no snapshot of the files before it"
 
 
 def _outrun(before: Path, seq: int) -> str:

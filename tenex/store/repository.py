@@ -29,7 +29,7 @@ from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek_left
 __all__ = ["NEWEST", "RENAME", "ConversationFolder", "misnamed"]
 
 WORKING: Final = 4
-"""A journal may grow to so many times its bound while agents work: their transcripts would be most of a checkpoint."""
+"""A journal may grow to so many times its bound while agents work: their transcripts would be most of a snapshot."""
 
 RENAME: Final = "Move the folder out of here, or give it its name back."
 """What to do about a folder that bears the name of another conversation."""
@@ -63,7 +63,7 @@ class ConversationFolder:
         return self.root / conversation
 
     async def open(self, conversation: ConversationId) -> tuple[FileJournal, list[Record]]:
-        """A conversation's journal, to be written to, and the records to fold; they may begin with a checkpoint.
+        """A conversation's journal, to be written to, and the records to fold; they may begin with a snapshot.
 
         An older journal of it in this process is closed first.
 
@@ -93,7 +93,7 @@ class ConversationFolder:
     async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
         """The records of a conversation, all of them, without the lock and without repairing anything.
 
-        With `since` only the newest files, as many as hold every record after it; they may begin with a checkpoint.
+        With `since` only the newest files, as many as hold every record after it; they may begin with a snapshot.
         `NEWEST` gives the least that can be folded.
 
         Raises:
@@ -109,7 +109,7 @@ class ConversationFolder:
         """The same, also where an earlier file is missing: its past is lost, and nothing else.
 
         Returns:
-            The records, which then begin with a checkpoint, and the sentence that names it; else an empty one.
+            The records, which then begin with a snapshot, and the sentence that names it; else an empty one.
 
         Raises:
             StoreDamaged: the file holds what we did not write.

@@ -1,6 +1,6 @@
 """The files of one journal: `journal.jsonl`, then `journal-000002.jsonl` and so on; the highest number is written to.
 
-Each but the first begins with a checkpoint that sums up those before it, so a start reads the newest alone. The others
+Each but the first begins with a snapshot that sums up those before it, so a start reads the newest alone. The others
 stay for ever and are never written to again.
 """
 

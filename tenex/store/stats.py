@@ -98,9 +98,9 @@ class Stats:
 
     @classmethod
     def of(cls, conversation: ConversationId, records: Iterable[r.Record]) -> Self:
-        """What the conversation of these records has taken, which begin with its first, or with a checkpoint.
+        """What the conversation of these records has taken, which begin with its first, or with a snapshot.
 
-        What came before a checkpoint is not counted.
+        What came before a snapshot is not counted.
         """
         stats, c = cls(conversations=1), Conversation(id=conversation, history=None)
         over = 0  # the newest cycle that has ended: a message after the end of a workflow ends no other

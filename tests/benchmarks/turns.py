@@ -200,17 +200,17 @@ def _rows(windows: dict[int, Window], floor: Floor) -> list[Row]:
 
 
 def _disk(folder: Path, turns: int, sessions: int) -> list[Row]:
-    records = checkpoints = length = 0
+    records = snapshots = length = 0
     for number in segments.numbers(folder):
         lines = (folder / segments.name_of(number)).read_bytes().splitlines(keepends=True)
         length += sum(map(len, lines))
         begins = b'"type":"StateSnapshot"' in lines[0][:100]
-        checkpoints += len(lines[0]) if begins else 0
+        snapshots += len(lines[0]) if begins else 0
         records += len(lines) - begins
     return [
         Row("records to a turn", records / turns, ""),
-        Row("bytes on disk to a record, checkpoints included", length / records, "bytes", budget=700),
-        Row("of them checkpoints", checkpoints / length * 100, "%"),
+        Row("bytes on disk to a record, snapshots included", length / records, "bytes", budget=700),
+        Row("of them snapshots", snapshots / length * 100, "%"),
         Row("conversation.json", (folder / "conversation.json").stat().st_size / 1024, "KB"),
         Row("connections the relay ended meanwhile", sessions - 1, ""),
     ]

@@ -250,7 +250,7 @@ def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_i
     assert [record.speaker for record in one.records(r.RoundClosed)][:2] == ["writer", "checker"]
 
 
-def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpoint_larger() -> None:
+def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_snapshot_larger() -> None:
     """Moves, prompts of phases and sub-agents that start over, forty times over and forty more."""
     edges = (("a", "b", lambda me: me.n == 1), ("b", "a", lambda me: me.n == 0))
     own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
@@ -260,7 +260,7 @@ def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpo
     models = model_by_agent(executor=steps, helper=[reply("", sets("n", 1))])
     config = dataclasses.replace(known, roster={**known.roster, helper.slug: helper})
     one = Scenario(one_turn("executor", "execute"), models, config=config)
-    records, checkpoints = [], []
+    records, snapshots = [], []
     for _ in range(2):
         for _ in range(40):
             before = len(one.journal)
@@ -268,9 +268,9 @@ def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpo
         records.append(len(CONVERSATION.encode_decisions(one.journal[before:])))
         whole = StateSnapshot.of(one.conversation)
         state = dataclasses.replace(whole.state, seen={}, history=None, recent=(), window=Window())
-        checkpoints.append(len(CONVERSATION.encode_decisions([[dataclasses.replace(whole, state=state)]])))
+        snapshots.append(len(CONVERSATION.encode_decisions([[dataclasses.replace(whole, state=state)]])))
     assert len(one.records(r.AgentPhaseChanged)) == 80 * 3
     assert {*one.conversation.agent_states} == {"executor"}
     assert len(state_of(one).history) == HISTORY
     assert records[1] < records[0] * 1.02, "a digit more here and there"
-    assert checkpoints[1] < checkpoints[0] * 1.02
+    assert snapshots[1] < snapshots[0] * 1.02

@@ -298,7 +298,7 @@ def begun() -> Scenario:
     return Scenario(seven_phases, diligent).converse("build it")
 
 
-def test_a_checkpoint_of_anything_else_is_refused_and_changes_nothing() -> None:
+def test_a_snapshot_of_anything_else_is_refused_and_changes_nothing() -> None:
     scenario = begun()
     good = StateSnapshot.of(scenario.conversation)
     beside = Conversation(id=ConversationId("d" * 64))

@@ -155,7 +155,7 @@ SHORT = f"rebuild {NAME[:12]} --from"
 DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     # name, how it is done, and location, message and fix as a pattern
     ("a flipped bit", lambda d: flip(journal(d, 2)), "000002.jsonl: line .*from a copy"),
-    ("an empty newest file", lambda d: write(journal(d, 3), b""), f"000003.jsonl: .*no checkpoint.*{SHORT}"),
+    ("an empty newest file", lambda d: write(journal(d, 3), b""), f"000003.jsonl: .*no snapshot.*{SHORT}"),
     ("a file in the middle is gone", lambda d: journal(d, 2).unlink(), "000002.jsonl: is missing.*from a copy"),
     ("the newest file is gone", lambda d: journal(d, 3).unlink(), "conversation.json: .*journal ends with.*newest"),
     ("no journal", lambda d: here(d, "journal.jsonl", OTHER).unlink(), "journal.jsonl: is missing.*from a copy"),

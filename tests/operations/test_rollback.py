@@ -84,7 +84,7 @@ async def test_a_record_in_an_older_file_is_gone_back_to(
     folder: ConversationFolder, service: RollbackService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
-    monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
+    monkeypatch.setattr(journal, "PER_SNAPSHOT", 0)
     await written(folder, each=25)
     assert len(list(folder.path(ID).glob("journal*.jsonl"))) > 3
     done = await service.roll_back(ID, 30, "Ann", "why not", service.append, files=False)

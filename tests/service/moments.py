@@ -197,7 +197,7 @@ def main() -> int:
         _replace(Disk, "__init__", partialmethod(Disk.__init__, threads=1))
     if orders.rotates:
         _replace(journal, "FILE_BYTES", 1)
-        _replace(journal, "PER_CHECKPOINT", 0)
+        _replace(journal, "PER_SNAPSHOT", 0)
     if orders.may_hang:
         _replace(Disk, "__init__", partialmethod(Disk.__init__, sync=moments.flush))
     if orders.is_impatient:

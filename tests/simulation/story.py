@@ -187,7 +187,7 @@ def simulate(seed: int, root: Path, log: Callable[[str], None] = lambda _line: N
         AssertionError: something did not hold; it names the command that plays the seed again.
     """
     story = Story(seed, root, log)
-    with patch("tenex.store.journal.FILE_BYTES", 30_000), patch("tenex.store.journal.PER_CHECKPOINT", 1):
+    with patch("tenex.store.journal.FILE_BYTES", 30_000), patch("tenex.store.journal.PER_SNAPSHOT", 1):
         try:
             run(story.play)
             oracle.judge(story.world)

@@ -142,7 +142,7 @@ async def test_a_start_reads_the_newest_file_only(tmp_path: Path, disk: Disk, mo
     monkeypatch.setattr(daemon_journal, "LESSONS_KEPT", 3)
     monkeypatch.setattr(daemon_journal, "KEYS_KEPT", 4)
     monkeypatch.setattr(journal, "FILE_BYTES", 2_000)
-    monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
+    monkeypatch.setattr(journal, "PER_SNAPSHOT", 0)
     store = await opened(tmp_path, disk)
     await store.published(KEY, 0, EventId("1" * 64), "hash", 100)
     await store.add_notice(notice())

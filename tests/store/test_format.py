@@ -265,16 +265,16 @@ def bad(*records: Record) -> str:
     return f"line {fault.line}: {fault.what}"
 
 
-def test_a_checkpoint_anywhere_else_is_damage() -> None:
+def test_a_snapshot_anywhere_else_is_damage() -> None:
     state = fold(ID, [])
     state.next_seq = 4
-    checkpoint = StateSnapshot.of(state)
-    assert bad(asked(1), asked(2), asked(3), checkpoint).startswith("line 4: a snapshot must be alone")
-    data = encoded(checkpoint, asked(4))
-    assert CONVERSATION.decode_lines(data) == ([checkpoint, asked(4)], len(data), None)
-    assert bad(checkpoint, asked(5)) == "line 2: its seq is 5 where 4 must follow"
-    assert bad(StateSnapshot(seq=2, at=Millis(1), state=checkpoint.state)).endswith("of another record than its seq")
-    joined = CONVERSATION.encode_decisions([[checkpoint, asked(4)]])
+    snapshot = StateSnapshot.of(state)
+    assert bad(asked(1), asked(2), asked(3), snapshot).startswith("line 4: a snapshot must be alone")
+    data = encoded(snapshot, asked(4))
+    assert CONVERSATION.decode_lines(data) == ([snapshot, asked(4)], len(data), None)
+    assert bad(snapshot, asked(5)) == "line 2: its seq is 5 where 4 must follow"
+    assert bad(StateSnapshot(seq=2, at=Millis(1), state=snapshot.state)).endswith("of another record than its seq")
+    joined = CONVERSATION.encode_decisions([[snapshot, asked(4)]])
     fault = CONVERSATION.decode_lines(joined)[2]
     assert fault is not None
     assert fault.line == 1

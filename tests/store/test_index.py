@@ -139,7 +139,7 @@ async def test_an_index_lost_while_it_runs_is_rebuilt(
     """Also what was settled long ago is known again, without a restart; and what happens meanwhile is not forgotten."""
     index, path, faults = caught_up, folder.root / "index.sqlite", list[OSError]()
     if lost == "damaged":
-        await index._tables.run(lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall())
+        await index._tables.run(lambda connection: connection.execute("pragma wal_snapshot(truncate)").fetchall())
         path.write_bytes(b"\xff" * path.stat().st_size)
     else:
         path.unlink()

@@ -30,7 +30,7 @@ from .kit import StillClock, at_call, fails, mode_of, names, write_rotated
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is long at once."""
     monkeypatch.setattr(journal, "FILE_BYTES", 1)
-    monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
+    monkeypatch.setattr(journal, "PER_SNAPSHOT", 0)
 
 
 def files(folder: ConversationFolder) -> list[str]:
@@ -94,7 +94,7 @@ async def test_only_a_long_journal_is_rotated_and_only_where_the_state_is_what_t
     assert not await folder.rotate(state), "it is not long"
     assert files(folder) == ["journal.jsonl"]
     monkeypatch.setattr(almost, "_long", almost.file_length)
-    monkeypatch.setattr(journal, "PER_CHECKPOINT", 8)
+    monkeypatch.setattr(journal, "PER_SNAPSHOT", 8)
     before = (folder.path(ID) / "journal.jsonl").stat()
     assert await folder.rotate(state)
     size, newest = almost.file_length, folder.path(ID) / "journal-000002.jsonl"
@@ -221,7 +221,7 @@ async def test_a_file_that_cannot_have_its_number_is_damage(folder: Conversation
     copy.unlink()
     for content in (b"", b"\0" * 300, b'{"v":1,"seq":4', (path / "journal.jsonl").read_bytes()):
         newest.write_bytes(content)
-        with pytest.raises(StoreDamaged, match=r"journal-000004\.jsonl: line 1 cannot be right: it is no checkpoint"):
+        with pytest.raises(StoreDamaged, match=r"journal-000004\.jsonl: line 1 cannot be right: it is no snapshot"):
             await folder.open(ID)
         assert newest.read_bytes() == content
     for file in path.glob("journal-*"):

@@ -58,7 +58,7 @@ def expected(records: list[Record], name: str) -> list[str]:
     return [record.turn_id for record in records if isinstance(record, TurnClosed)]
 
 
-@pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a restart from a checkpoint at each view"])
+@pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a restart from a snapshot at each view"])
 async def test_the_view_continues_at_the_right_numbers(folder: ConversationFolder, disk: Disk, restarts: bool) -> None:
     path, stamps = folder.path(CONVERSATION_ID), dict[str, int]()
     journal, _ = await folder.open(CONVERSATION_ID)

@@ -1,6 +1,6 @@
 """What a conversation's state is made of, and what can be read from it without a rule.
 
-All of it is bounded however long the conversation, by the numbers here, the roster and the workspace: a checkpoint is
+All of it is bounded however long the conversation, by the numbers here, the roster and the workspace: a snapshot is
 this, written down. Collections are replaced, never changed in place, so that a copy is shallow.
 """
 
@@ -266,7 +266,7 @@ class State:
     """The sum of `usage` when a user last let the conversation go on: its own limits count from there."""
     spending: Kept[Mapping[int, Mapping[PublicKey, Usage]]] = field(default_factory=dict, compare=False)
     """What the newest `SPENDING_DAYS` days have cost, by day since 1970 (UTC) and by `on_behalf_of`. No rule of the
-    conversation reads it, and a checkpoint written before it was counted lacks it; so it is not compared."""
+    conversation reads it, and a snapshot written before it was counted lacks it; so it is not compared."""
     limit_reported: Kept[tuple[str, Millis]] = ("", Millis(0))
     """The last limit of a day that users were informed of, and when that day ends."""
     metrics: Kept[Mapping[Phase, PhaseMetrics]] = field(default_factory=dict)

@@ -27,6 +27,6 @@ class StateSnapshot(SnapshotRecord):
 
     @classmethod
     def of(cls, state: State) -> "StateSnapshot":
-        """The checkpoint of a state; what is applied to that later does not show in it."""
+        """The snapshot of a state; what is applied to that later does not show in it."""
         copy = State(**{spec.name: getattr(state, spec.name) for spec in fields(State)})
         return cls(seq=state.next_seq - 1, at=state.updated_at, state=copy)

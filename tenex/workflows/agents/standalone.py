@@ -194,7 +194,7 @@ class _MeteredModel:
         except (ModelUnavailable, ModelRefused) as error:
             spent(error.usage, error.model)
             raise
-        except Exception as error:
+        except Exception as error:  # the caller's own model: any fault is a refused call
             log.exception("model.raised", conversation=request.conversation)
             raise ModelRefused(f"{type(error).__name__}: {error}") from error
         return step
