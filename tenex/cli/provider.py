@@ -324,11 +324,11 @@ def ask(keys: Path) -> Chosen | None:
             check(chosen)
         except TenexError as error:
             output.message(f"That did not work. {error}")
-            match _prompt("(t)ry again, (s)tore it anyway, or go on (o)ffline", "t")[:1].lower():
-                case "s":
-                    return chosen
-                case "o":
-                    return None
+            wish = ""
+            while wish not in ("t", "s", "o"):
+                wish = _prompt("(t)ry again, (s)tore it anyway, or go on (o)ffline", "t")[:1].lower()
+            if wish != "t":
+                return chosen if wish == "s" else None
         else:
             return chosen
 
