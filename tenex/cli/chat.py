@@ -149,7 +149,7 @@ class Chat:
         is_chat = sys.stdin.isatty() and sys.stdout.isatty()
         async with connected_client(url, user, project, agents=agents, indicators=is_chat) as talk:
             if conversation:
-                talk.follow(conversation)
+                await talk.resume(conversation)
             if is_chat:
                 hint = f"Connected to {url} · /help for commands · Ctrl-C clears the line · /quit leaves"
                 self._screen.message(hint)
@@ -228,7 +228,7 @@ class Chat:
         is_own = line.tone == "person"
         loop = asyncio.get_running_loop()
         self._last = loop.time()
-        self._awaits_answer = self._awaits_answer and is_own
+        self._awaits_answer = self._awaits_answer and (is_own or message.is_past)
         if not self._has_report or is_own:
             self._show(message)
         else:

@@ -264,8 +264,9 @@ def _print(made: InitResult) -> None:
     output.message("\nThe project's address; write to it from any Nostr client:")
     output.result(made.npub)
     if made.owner_key_file is not None:
+        key = "a new key" if str(made.owner_key_file) in made.created else "the key"
         output.message(
-            f"\nYou are the owner, with a new key in {made.owner_key_file}.\n"
+            f"\nYou are the owner, with {key} in {made.owner_key_file}.\n"
             "To write from a phone, open that file, copy its one line (it begins with nsec1) and paste it where the\n"
             "client asks for your key: in Amethyst, Damus or Primal under Log in. Anyone who has that line can write\n"
             "as you, so keep it secret. If you already have a Nostr key, put its npub under people.owners instead."

@@ -42,6 +42,8 @@ class ReceivedMessage:
     cost: float | None = None
     """The same in US dollars; None where no price is known."""
     is_by_project: bool = False
+    is_past: bool = False
+    """Whether it was there before the client continued the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,10 @@ class ChatClient:
         """Receives status events, which come only with `indicators`."""
         self._stamp = 0
         self._sent: set[str] = set()
+        self._past: frozenset[str] = frozenset()
+        """The ids of replies that a continued conversation already had: all, or the newest that a relay sends."""
+        self._past_since = 0
+        """When the oldest of these was written, in seconds."""
 
     @property
     def root(self) -> str | None:
@@ -109,8 +115,15 @@ class ChatClient:
             self.follow(event.id, self._stamp - 60)
         return await self._pool.publish(event, self._url)
 
+    async def resume(self, root: str) -> None:
+        """Continue an existing thread: receive all its messages, of which those so far are marked as past."""
+        stored = await self._pool.fetch([{"kinds": [NOTE], "#e": [root]}], PATIENCE)
+        self._past = frozenset(event.id for event in stored)
+        self._past_since = min((event.created_at for event in stored), default=0)
+        self.follow(root)
+
     def follow(self, root: str, since: int = 0) -> None:
-        """Continue an existing thread: receive its messages since then (seconds), and reply in it."""
+        """Receive the messages of a thread since then (seconds), and reply in it."""
         self._root = root
         self._pool.subscribe("thread", [{"kinds": [1], "#e": [root]}, {"kinds": [1], "ids": [root]}], since)
         if self._wants_indicators:
@@ -181,6 +194,7 @@ class ChatClient:
             tokens=int(_number(tags.get("llm-total-tokens")) or 0),
             cost=_number(tags.get("llm-cost-usd")),
             is_by_project=event.pubkey == self._project,
+            is_past=event.id in self._past or event.created_at < self._past_since,
         )
 
     def _on_indicator(self, event: Event, name: str) -> None:

@@ -140,14 +140,16 @@ def from_options(options: Options, keys: Path, *, is_new: bool = True) -> Chosen
         example = "http://127.0.0.1:8080/v1, without a user or a password"
         raise UsageError(f"--base-url {base_url}: must be an address such as {example}")
     if is_new and provider == CUSTOM and base_url is None:
-        raise UsageError(f"Give the address of the server of {provider} with --base-url.")
+        setup = f"`tenex init --model {provider}:{model or 'NAME'} --base-url URL`"
+        raise UsageError(f"{provider} needs the address of its server: {setup} stores it.")
     model = model or (vendor.model if vendor else "")
     if not model:
         raise UsageError(f"Name a model of {provider}: --model {provider}:NAME.")
     key = _key_from(options.key_file) if options.key_file is not None else None
     known_key = None if key else known_key_of(provider, keys)[1]
     if is_new and vendor is not None and vendor.needs_key and not key and not known_key:
-        raise UsageError(f"{provider} needs a key: --api-key-file FILE, or `--api-key-file -` to read it from stdin.")
+        setup = f"`tenex init --model {provider}:{model} --api-key-file FILE` (- reads stdin)"
+        raise UsageError(f"{provider} needs a key: set {' or '.join(KEY_VARIABLES[provider])}, or store it by {setup}.")
     kind = "openai" if provider == CUSTOM or (vendor is None and base_url) else None
     return Chosen(provider=provider, model=model, kind=kind, base_url=base_url, key=key, known_key=known_key)
 
@@ -164,7 +166,7 @@ def _names(options: Options) -> tuple[str, str]:
     if prefix and rest:
         return prefix, rest
     if model:
-        raise UsageError(f"{model!r} names no provider: write --model PROVIDER:NAME, or add --provider.")
+        raise UsageError(f"{model!r} names no provider: write PROVIDER:NAME, such as openai:gpt-5-mini, or offline.")
     return (CUSTOM if options.base_url else OFFLINE), ""
 
 
@@ -322,11 +324,11 @@ def ask(keys: Path) -> Chosen | None:
             check(chosen)
         except TenexError as error:
             output.message(f"That did not work. {error}")
-            match _prompt("(t)ry again, (s)tore it anyway, or go on (o)ffline", "t")[:1].lower():
-                case "s":
-                    return chosen
-                case "o":
-                    return None
+            wish = ""
+            while wish not in ("t", "s", "o"):
+                wish = _prompt("(t)ry again, (s)tore it anyway, or go on (o)ffline", "t")[:1].lower()
+            if wish != "t":
+                return chosen if wish == "s" else None
         else:
             return chosen
 

@@ -162,7 +162,7 @@ def rebuild(
     finally:
         telemetry.close()
     lines = [
-        f"{made.id}: {made.records} records, with {made.messages} messages of users.",
+        f"{made.id}: {output.count(made.records, 'record')}, with {output.count(made.messages, 'message')} of users.",
         *_lost(made.lost),
         f"The old files are in {made.aside}. Write in the conversation to continue it.",
     ]

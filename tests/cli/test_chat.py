@@ -67,6 +67,21 @@ async def test_any_answer_is_one(chat: Chat, may_end: Flag, monkeypatch: pytest.
     assert may_end.is_set()
 
 
+async def test_what_a_continued_conversation_already_had_is_no_answer(
+    chat: Chat, may_end: Flag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Screen, "show", lambda _, line: may_end.set() if line.text == "Good day" else None)
+    async with embedded_relay() as url:
+        asked = note("hello", by=PERSON, tags=[["p", PROJECT.public]])
+        answered = note("Good day", by=PROJECT, tags=[["e", asked.id, url, "root"]])
+        async with running(RelayPool([url], on_event=lambda event, relay: None, timeouts=FAST)) as relays:
+            for event in (asked, answered):
+                assert (await relays.publish(event, url)).accepted
+        with pytest.raises(TransientError, match="No answer within"):
+            await chat.run(url, PERSON, PROJECT.public, 0.0, asked.id)
+    assert may_end.is_set()
+
+
 @pytest.mark.parametrize(
     ("awaits", "live", "is_shown"), [(True, [], True), (True, ["writes"], False), (False, [], False)]
 )

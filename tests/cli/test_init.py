@@ -36,7 +36,7 @@ def test_a_first_run_makes_everything_private_and_a_second_changes_nothing(tenex
     ring = KeyRing(data / "keys")
     assert npub == f"{ring.get('project').npub}\n"
     assert not re.search(r"nsec1[a-z0-9]", shown)
-    assert str(data / "keys" / "owner.nsec") in shown
+    assert f"with a new key in {data / 'keys' / 'owner.nsec'}" in shown
     assert "phone" in shown
     assert set(ring.names()) == NAMES
     for path in [data, *data.rglob("*")]:
@@ -97,7 +97,7 @@ def test_a_run_that_broke_off_is_finished_by_the_next_with_the_same_keys(
         assert "tenex.toml: cannot be written (No space left on device)" in tenex("init", code=3).err
     assert not (data / "tenex.toml").exists()
     before = {name: KeyRing(data / "keys").get(name) for name in NAMES}
-    tenex("init")
+    assert f"with the key in {data / 'keys' / 'owner.nsec'}" in tenex("init").err
     assert {name: KeyRing(data / "keys").get(name) for name in NAMES} == before
     assert not [path for path in data.rglob(".*") if path.is_file()]
 

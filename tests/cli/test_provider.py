@@ -180,7 +180,9 @@ async def test_a_person_chooses_mistypes_the_key_and_tries_again(
     )
     await terminal.shows("That did not work.", "(t)ry again")
     assert not data.exists()
-    await answer(terminal, ("t", "[6]:"), ("", "Its address"), *steps[1:], (KEY, "It has: small, test"))
+    await answer(
+        terminal, ("x", "(t)ry again"), ("t", "[6]:"), ("", "Its address"), *steps[1:], (KEY, "It has: small, test")
+    )
     terminal.type("test")
     screen = await terminal.shows("It answers, in", "npub1", "ended 0")
     assert KEY not in screen

@@ -11,6 +11,8 @@ from .journals import ONE, worked, write_conversations
 
 SECRET = SecretKey(bytes([7]) * 32).nsec
 OWN = "init --dir new --no-check"
+MODELS = (OWN, "demo --message x", "eval simple-request")
+"""Commands that take a model; only the first has the options of its server and key."""
 UNKNOWN = "e" * 64
 USAGE = [
     ("statu", "Did you mean 'status'?"),
@@ -52,7 +54,12 @@ USAGE = [
     (f"{OWN} --owner npub1wrong", "people.owners[0]: this npub is mistyped"),
     (f"{OWN} --owner {SECRET}", "secret key"),
     (f"{OWN} --relay http://x", "relays.urls[0]: must be the address of a relay"),
-    (f"{OWN} --model gpt-5", "names no provider"),
+    *((f"{line} --model gpt-5", "write PROVIDER:NAME, such as openai:gpt-5-mini") for line in MODELS),
+    *(
+        (f"{line} --model openai:x", "openai needs a key: set OPENAI_API_KEY, or store it by `tenex ")
+        for line in MODELS
+    ),
+    *((f"{line} --model local:x", " init --model local:x --base-url URL` stores it") for line in MODELS),
     (f"{OWN} --provider openai", "needs a key"),
     (f"{OWN} --provider local --model x", "--base-url"),
     (f"{OWN} --provider ollama", "Name a model of ollama"),

@@ -15,7 +15,7 @@ from tenex.store.lock import FolderLock
 from tenex.store.view import Views
 
 from .conftest import Tenex
-from .journals import ONE, TWO, damage, worked, write_conversations
+from .journals import ONE, THREE, TWO, damage, worked, write_conversations
 
 
 @pytest.fixture
@@ -138,9 +138,13 @@ def test_a_file_that_is_no_conversation_is_refused_and_nothing_is_made(
 
 
 def test_rebuild_reports_what_is_lost_and_where_the_backup_is(data: Path, tenex: Tenex) -> None:
+    write_conversations(data, {THREE: worked(THREE)[:4]})
+    damage(data, THREE)
+    assert " records, with 1 message of users.\n" in tenex("conversations rebuild 3333 --from conversation.json").out
     damage(data, ONE)
     lines = tenex("conversations rebuild 1111 --from conversation.json").out.splitlines()
     assert lines[0].startswith(f"{ONE}: ")
+    assert lines[0].endswith(" 8 messages of users.")
     assert [line for line in lines if line.startswith("  lost: ")]
     aside = Path(lines[-1].removeprefix("The old files are in ").partition(". Write")[0])
     assert (aside / JOURNAL).exists()
