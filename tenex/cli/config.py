@@ -24,6 +24,7 @@ def check(given: Globals) -> None:
 
     No model is called. The exit code is 3 where there is a fault. A setting without effect is only a remark.
     """
+    from tenex.configuration.agents import PROJECT
     from tenex.operations.configuration_check import check_configuration, faults_of
 
     file: Path | None = None
@@ -32,7 +33,8 @@ def check(given: Globals) -> None:
         settings = given.settings()
         ring = KeyRing(resolve_paths(settings).keys)
         faults, remarks = check_configuration(settings)
-        faults += faults_of(*(partial(ring.get, name) for name in ring.names()))
+        # `run` makes every key but the project's
+        faults += faults_of(*(partial(ring.get, name) for name in sorted({PROJECT, *ring.names()})))
         file = settings.file
     except ConfigurationError as error:
         faults = [*error.faults]

@@ -96,8 +96,8 @@ def _row(row: Row) -> dict[str, Any]:
         **({} if is_phase else {"with": row.place.removeprefix("@")}),
         "cycle": row.cycle,
         "title": row.title,
-        "created": iso(row.started, "milliseconds"),
-        "updated": iso(row.updated, "milliseconds"),
+        "created": iso(row.started, "milliseconds") if row.seq else "",  # no record was written yet
+        "updated": iso(row.updated, "milliseconds") if row.seq else "",
     }
 
 

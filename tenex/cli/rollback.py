@@ -88,7 +88,7 @@ def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
     title, where = output.one_line(made["title"]), f", in {made['phase']}" if made["phase"] else ""
     given.show(
         made,
-        f"{made['id']}: {title}{where}, cycle {made['cycle']}.",
+        "\n".join((f"{made['id']}: {title}{where}, cycle {made['cycle']}.", *_moved(at, made["forkedFrom"]["seq"]))),
         f"Reply to its first message, or see `tenex conversations show {made['id'][:12]}`. Both share the workspace.",
     )
 
@@ -122,8 +122,7 @@ def _confirm(plan: "RollbackPlan", *, files: bool, may_ask: bool) -> None:
 def _result_lines(done: dict[str, Any], *, wanted: int) -> Iterator[str]:
     where = f" in {done['phase']}" if done["phase"] else ""
     yield f"{done['id']}: back at record {done['to']}, {done['status']}{where}, cycle {done['cycle']}."
-    if done["to"] != wanted:
-        yield f"  record {wanted} is in the middle of a decision, which counts as a whole"
+    yield from _moved(wanted, done["to"])
     yield f"  undone: {_turns(done['undone'])}"
     files = done["files"]
     if files is not None:
@@ -133,6 +132,11 @@ def _result_lines(done: dict[str, Any], *, wanted: int) -> Iterator[str]:
             yield "  no file had changed"
     undo = f"conversations rollback {done['id'][:12]} --to {done['undo']}{'' if files is None else ' --files'}"
     yield f"  undo: {output.command(undo)}"
+
+
+def _moved(wanted: int, used: int) -> Iterator[str]:
+    if used != wanted:
+        yield f"  record {wanted} is in the middle of a decision, which counts as a whole: {used} is its last record"
 
 
 def _turns(undone: Any) -> str:

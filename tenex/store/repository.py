@@ -26,11 +26,15 @@ from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
 from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek_left
 
-__all__ = ["NEWEST", "RENAME", "ConversationFolder", "misnamed"]
+__all__ = ["NEWEST", "REBUILD", "RENAME", "ConversationFolder", "misnamed"]
 
 WORKING: Final = 4
 """A journal may grow to so many times its bound while agents work: their transcripts would be most of a snapshot."""
 
+REBUILD: Final = (
+    "Restore the folder from a copy; or stop the daemon and make a new journal of what can be recovered, with "
+    "`tenex conversations rebuild ID --from conversation.json` or `--from relay`. The damaged one is kept."
+)
 RENAME: Final = "Move the folder out of here, or give it its name back."
 """What to do about a folder that bears the name of another conversation."""
 
@@ -115,13 +119,16 @@ class ConversationFolder:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
-        path = self.path(conversation) / JOURNAL
+        path, remedy = self.path(conversation) / JOURNAL, REBUILD.replace("ID", conversation[:12])
         try:
             records, gone = await self._disk.run(peek_left, path, CONVERSATION, since)
         except FileNotFoundError as fault:
             raise UsageError(f"There is no conversation {path.parent.name} in {self.root}.") from fault
         except OSError as fault:
-            raise StoreDamaged(f"{path} cannot be read: {fault.strerror}. Look who owns it and what it is.") from fault
+            look = f"{path} cannot be read: {fault.strerror}. Look who owns it and what it is."
+            raise StoreDamaged(f"{look} {remedy}") from fault
+        except StoreDamaged as fault:
+            raise StoreDamaged(f"{fault} {remedy}") from fault
         if what := misnamed(conversation, records):
             raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
         return records, gone

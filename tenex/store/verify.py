@@ -20,14 +20,10 @@ from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import StateSnapshot
 
 from .journal_reader import VIEW, views_ahead
-from .repository import RENAME, ConversationFolder
+from .repository import REBUILD, ConversationFolder
 from .view_json import LISTS, SEGMENT, everything, file_name, render
 from .view_reader import read_view
 
-REBUILD = (
-    "Restore the folder from a copy; or stop the daemon and make a new journal of what can be recovered, with "
-    "`tenex conversations rebuild ID --from conversation.json` or `--from relay`. The damaged one is kept."
-)
 LOST_END = (
     "Records that were durable are gone: the disk lost them, or an older copy took their place. The daemon "
     "continues from what is there. Restore the newest file of the journal from a copy; or stop the daemon and "
@@ -68,8 +64,7 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
     try:
         records, gone = await folder.read_left(conversation)
     except StoreDamaged as fault:
-        message = str(fault)
-        return VerifyResult(id=conversation, faults=(message if message.endswith(RENAME) else f"{message} {REBUILD}",))
+        return VerifyResult(id=conversation, faults=(str(fault),))
     contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records))
     faults = ((gone,) if gone else ()) + contrary
     remarks = tuple(

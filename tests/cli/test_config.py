@@ -50,6 +50,7 @@ def test_show_hides_keys_in_the_addresses_of_relays(tenex: Tenex, data: Path) ->
 
 def test_check_accepts_a_good_folder_and_remarks_on_settings_without_effect(tenex: Tenex, data: Path) -> None:
     file = write(data)
+    KeyRing(data / "keys").get_or_create("project")
     assert tenex("config check") == (f"ok: {file}\n", "")
     write(data, "[models.agents.executer]\nmodel = 'offline'\n")
     out, err = tenex("config check")

@@ -181,3 +181,12 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_filters(da
     out, err = tenex("conversations search zebra --json")
     assert [row["id"] for row in json.loads(out)] == [ONE]
     assert f"skipped {TWO[:12]}" in err
+
+
+def test_a_conversation_without_a_record_has_no_date(data: Path, tenex: Tenex) -> None:
+    """As a full disk leaves it."""
+    (data / "conversations" / THREE).mkdir()
+    (data / "conversations" / THREE / "journal.jsonl").touch()
+    (row,) = [row for row in json.loads(tenex("conversations list --json").out) if row["id"] == THREE]
+    assert (row["status"], row["created"], row["updated"]) == ("new", "", "")
+    assert "1970-01-01 00:00:00" not in tenex("conversations list").out

@@ -1,6 +1,7 @@
 """The question before going back, on a terminal: only a yes does it, and every other way out leaves all as it was."""
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,16 @@ def test_only_a_yes_goes_back(
         assert words in shown
     is_back = any(isinstance(record, RolledBack) for record in peek(journal, CONVERSATION))
     assert is_back == (journal.read_bytes() != before) == (code == 0)
+
+
+def test_a_fork_at_a_record_in_the_middle_of_a_decision_names_the_record_it_used(data: Path, tenex: Tenex) -> None:
+    prepare(data, None, [])
+    write_conversations(data, {ONE: changed(worked(ONE), ConversationStarted, address=ADDRESS)})
+    moved = 0
+    for at in range(1, 12):
+        used = json.loads(tenex(f"conversations fork {ONE} --at {at} --json").out)["forkedFrom"]["seq"]
+        out = tenex(f"conversations fork {ONE} --at {at}").out
+        sentence = f"record {at} is in the middle of a decision, which counts as a whole: {used} is its last record"
+        assert (sentence in out) == ("middle" in out) == (used != at)
+        moved += used != at
+    assert 0 < moved < 11

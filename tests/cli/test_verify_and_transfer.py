@@ -49,6 +49,9 @@ def test_verify_names_what_is_damaged_and_reads_the_others(data: Path, tenex: Te
     assert f" conversations rebuild {ONE[:12]} --from conversation.json`" in first
     assert last.startswith("1 of 2 conversations intact")
     assert err == "tenex: 1 of 2 conversations are damaged.\n"
+    fault = first.partition("damaged: ")[2]
+    for command in (f"show {ONE}", f"rollback {ONE} --to 2"):  # each with the same remedy
+        assert tenex(f"conversations {command}", code=4).err == f"tenex: {fault}\n"
     verdicts = json.loads(tenex("conversations verify --json", code=4).out)
     assert [(one["id"], one["ok"], len(one["faults"])) for one in verdicts] == [(ONE, False, 1), (TWO, True, 0)]
 

@@ -310,3 +310,11 @@ async def test_the_daemon_is_asked_for_its_problems(data: Path) -> None:
     for word in ("2 faults", "relays.urls", "wss://a.example?...", "disk full", "line 3", "no credit left"):
         assert word in text
     assert "key=1" not in text
+
+
+def test_a_daemon_that_was_given_its_owner_is_no_fault(tmp_path: Path) -> None:
+    """As `tenex demo` does; without a daemon, `tenex run` would refuse to start."""
+    (stopped,) = bad(configuration, case_of(tmp_path))
+    assert (stopped.level, "no one may talk here" in stopped.message) == (Level.FAULT, True)
+    (running,) = bad(configuration, case_of(tmp_path, daemon="process 1"))
+    assert (running.level, "tenex init" in running.fix) == (Level.WARNING, True)

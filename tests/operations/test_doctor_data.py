@@ -190,6 +190,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("the owner's key twice", lambda d: copy(d / "keys/owner.nsec", d / "keys/executor.nsec"), "executor.*as owner.ns"),
     ("the key of an agent as an owner", agent_as_owner, r"people\.owners\[0\]: this is the key of executor"),
     ("no key of the project", lambda d: (d / KEY).unlink(), "fault .*the project's key is missing.*tenex init"),
+    ("no folder of keys", lambda d: shutil.rmtree(d / "keys"), "fault .*the project's key is missing.*from a backup"),
     ("no key of an agent", lambda d: (d / "keys/executor.nsec").unlink(), "warning .*this agent has no key"),
     ("a key of nonsense", lambda d: write(d / "keys/old.nsec", b"\xff"), "old.nsec: .*holds no nsec1 key"),
     ("not the name of a key", lambda d: write(d / "keys/a b.nsec"), "a b.nsec: this is not the name of a key"),

@@ -58,10 +58,12 @@ async def test_a_hang_up_before_it_is_ready_is_a_reload_after_it(folder: Folder,
 
 
 async def test_a_folder_that_was_mistyped_is_not_made(tmp_path: Path) -> None:
-    code, _, err = await tenex("run", "--data", tmp_path / "typo")
-    assert code == 3
-    assert "people.owners: no one may talk here" in err
-    assert "project.nsec: there is no key for project" in err
+    """`config check` reports the same faults as `run`."""
+    for command in (["run"], ["config", "check"]):
+        code, _, err = await tenex(*command, "--data", tmp_path / "typo")
+        assert code == 3
+        assert "people.owners: no one may talk here" in err
+        assert "project.nsec: there is no key for project" in err
     assert not (tmp_path / "typo").exists()
 
 

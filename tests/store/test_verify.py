@@ -111,7 +111,7 @@ async def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(
     assert "holds more than the journal does" in await faults(folder)
     (path / JOURNAL).unlink()
     (path / JOURNAL).mkdir()
-    assert "rebuild ID" in await faults(folder)
+    assert f"rebuild {ID[:12]}" in await faults(folder)
     shutil.rmtree(path)
     with pytest.raises(UsageError, match="no conversation"):
         await verify(folder, ID)
@@ -185,7 +185,7 @@ async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: Conversat
         file.write_bytes(b"\n".join((first, second.replace(b'"at":', b'"At":'), rest)))
         found = await faults(folder)
         assert f"{file}: line 2 cannot be right (byte {len(first) + 1}): its crc is missing or wrong" in found
-        assert "`tenex conversations rebuild ID --from conversation.json` or `--from relay`" in found
+        assert f"`tenex conversations rebuild {ID[:12]} --from conversation.json` or `--from relay`" in found
         if file != files[-1]:
             file.write_bytes(good)
     aside = renew(folder.path(ID), decisions_of(1), "then")

@@ -56,7 +56,10 @@ def configuration(case: Case) -> Iterator[Finding]:
     """Report what `tenex config check` does, and settings that are probably not meant."""
     faults, remarks = check_configuration(case.settings)
     for sentence in faults:
-        if not sentence.endswith("it must be a folder"):  # the check `folders` reports it
+        if case.daemon and case.settings.file is None and "no one may talk here" in sentence:
+            message = "the running daemon was given its owner, as `tenex demo` does, and there is no configuration"
+            yield warning(message, case.data, "run `tenex init` before `tenex run`, which would refuse to start")
+        elif not sentence.endswith("it must be a folder"):  # the check `folders` reports it
             yield fault(*_split(sentence), "correct it; `tenex config check` repeats this check")
     for remark in remarks:
         yield warning(*_split(remark), "correct it, or remove it; `tenex config check` repeats this check")

@@ -31,13 +31,14 @@ def folders(case: Case) -> Iterator[Finding]:
         kind = "this is not a folder" if os.path.lexists(case.data) else "there is no such folder"
         yield fault(kind, case.data, other)
         return
-    ours = (case.data / name for name in (*CONFIG_NAMES, "keys", "conversations"))
-    if case.config is None and not any(path.exists() for path in ours):
+    if _is_foreign(case):
         yield fault("this holds nothing of tenex", case.data, other)
         return
     found: list[Finding] = []
     for path in (paths.conversations, paths.workspace, paths.keys, paths.agents):
         if not os.path.lexists(path):
+            if path == paths.keys:  # the check `keys` reports it; an empty folder would be no repair
+                continue
             repair = Repair(partial(make_folder, path), "created")
             found.append(warning("the folder is missing", path, "run `tenex init`", repair))
         elif not path.is_dir():
@@ -46,7 +47,14 @@ def folders(case: Case) -> Iterator[Finding]:
         elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
             fix = f"give it to the user who runs tenex (this is user {os.geteuid()})"
             found.append(fault("this user may not read and write here", path, fix, StoreError))
-    yield from found or [ok("the folders exist and can be used", case.data)]
+    if os.path.lexists(paths.keys):
+        found = found or [ok("the folders exist and can be used", case.data)]
+    yield from found
+
+
+def _is_foreign(case: Case) -> bool:
+    ours = (case.data / name for name in (*CONFIG_NAMES, "keys", "conversations"))
+    return case.config is None and not any(path.exists() for path in ours)
 
 
 def permissions(case: Case) -> Iterator[Finding]:
@@ -134,7 +142,7 @@ def _set_mode(path: Path, mode: int) -> None:
 def keys(case: Case) -> Iterator[Finding]:
     """Report keys that are missing, unreadable or used twice, and files that are not keys."""
     folder = case.paths.keys
-    if not folder.is_dir():
+    if _is_foreign(case) or (os.path.lexists(folder) and not folder.is_dir()):  # the check `folders` reports it
         return
     ring, found = KeyRing(folder), list[Finding]()
     names, known = ring.names(), dict[str, SecretKey]()
@@ -185,7 +193,7 @@ def _duplicates(case: Case, known: dict[str, SecretKey]) -> Iterator[Finding]:
 
 
 def _other_files(folder: Path, names: Iterable[str]) -> Iterator[Finding]:
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.glob("*")):  # none where the folder is missing
         if path.name.startswith(".") and SUFFIX in path.name:
             message = "this was left by a start that was interrupted, and may hold a key"
             yield warning(message, path, "remove it once you have seen that the key of that name can be read")
