@@ -91,7 +91,7 @@ HAVOC = {
     "line ends by attribute": "echo '* text=auto eol=lf' > .gitattributes; echo more >> a.py",
     "repositories inside": "git init -q sub; git init -q sub/in; echo 1 > sub/f; echo 2 > sub/in/g",
     "a linked worktree": "mkdir linked; echo 'gitdir: /nowhere' > linked/.git; echo 3 > linked/h",
-    # git would wait for ever for what it reads there, and nobody would see what else was done
+    # git would wait for ever for what it reads there, and the rest of its work would not be seen
     "pipe to ignore": "rm .gitignore; mkfifo .gitignore; echo 1 > new.py; echo 2 > a.py",
     "pipe to ignore below": "mkfifo src/.gitignore; echo 1 > new.py",
     "pipe of attributes": "rm .gitattributes; mkfifo .gitattributes; echo 2 > a.py",

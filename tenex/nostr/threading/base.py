@@ -50,7 +50,7 @@ _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where an event stands in its conversation, as the tags of its scheme say."""
+    """The place of an event in its conversation, by the tags of its scheme."""
 
     root: str
     root_author: str
