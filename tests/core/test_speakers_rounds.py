@@ -286,7 +286,7 @@ def test_no_one_is_set_to_work_while_the_rules_cannot_be_read() -> None:
         ("handoff", {}, "needs `target`"),
         ("handoff", {"target": ["editor"]}, "needs `target`"),
         ("handoff", {"target": "editor", "reason": 3}, "must be a text"),
-        ("handoff", {"target": "nobody"}, "refused: those who take part are"),
+        ("handoff", {"target": "outsider"}, "refused: those who take part are"),
         ("finish", {"summary": 1}, "must be texts"),
         ("set_context", {"value": 1}, "`key` of `set_context`"),
         ("set_context", {"key": " ", "value": 1}, "`key` of `set_context`"),
