@@ -46,8 +46,8 @@ class Gauges(Collector):
         yield _gauge("today_tokens", "Tokens used since 00:00 UTC.", today.tokens)
         about = "Dollars spent since 00:00 UTC, as far as prices are known."
         yield _gauge("today_cost_usd", about, today.cost_usd or 0.0)
-        queues = {"signals": sum(actor.waiting for actor in actors), "relay_events": self._pool().waiting}
-        yield _labelled("queue_length", "Length of a queue.", "queue", queues)
+        queued = sum(actor.waiting for actor in actors)
+        yield _gauge("queued_signals", "Signals that conversations have not decided yet.", queued)
         about = "Log lines lost because the stream was not read."
         yield CounterMetricFamily("tenex_log_lines_dropped", about, value=self._lines_dropped())
 

@@ -14,8 +14,6 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
 
-from .connection import Take
-
 MAX_BUFFERED: Final = 5_000
 """Events: more than a project writes in a week, and about 10 MB of them."""
 
@@ -62,7 +60,7 @@ class HistoryBuffer:
 
     def __init__(
         self,
-        take: Take,
+        take: Callable[[dict[str, Any]], None],
         patience: float,
         *,
         is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
@@ -119,7 +117,8 @@ class HistoryBuffer:
     def add_new(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
         """Deliver an event that is new at the relay, or buffer it while stored ones are read; waits as `add` does."""
         if self._is_late or self._idle.is_set():
-            return self._take(raw)
+            self._take(raw)
+            return None
         if self._is_known(raw):
             return None
         now = asyncio.get_running_loop().time()
@@ -160,10 +159,8 @@ class HistoryBuffer:
             self._by_id.clear()
             self._room.set()
             for number, raw in enumerate(in_order(batch), 1):
-                waiting = self._take(raw)
-                if waiting is not None:
-                    await waiting
-                elif number % AT_ONCE == 0:
+                self._take(raw)
+                if number % AT_ONCE == 0:
                     await asyncio.sleep(0)
             if not self._buffered:
                 self._empty.set()

@@ -1,8 +1,9 @@
 """Several relays as one: every event is delivered once, verified, in the order of arrival.
 
-    raw event -> recent? -> author wanted? -> id -> seen before? -> signature -> remembered -> inbox -> `on_event`
+    raw event -> recent? -> author wanted? -> id -> seen before? -> signature -> remembered -> `on_event`
 
-An id is remembered only after its signature is verified, so a forged copy never keeps the genuine event out.
+An id is remembered only after its signature is verified, so a forged copy never keeps the genuine event out. All of it
+happens while the frame is read: what `on_event` has not taken yet waits in the socket, and so with the relay.
 """
 
 import asyncio
@@ -31,14 +32,11 @@ from .urls import normalise_url
 
 log = structlog.get_logger(__name__)
 
-OnEvent = Callable[[Event, str], Awaitable[None] | None]
+OnEvent = Callable[[Event, str], None]
 """Takes a genuine event, once, and the URL of the relay that sent it first."""
 
 RECENT_IDS: Final = 10_000
 """Some minutes of a very busy relay; about 1.5 MB for both sets."""
-
-_INBOX: Final = 1000
-"""Verified events that wait for `on_event`; beyond that sockets are not read, and relays wait."""
 
 
 class RecentIds:
@@ -80,8 +78,7 @@ class RelayPool:
 
         Args:
             urls: the relays every subscription goes to.
-            on_event: receives every genuine event once. It must not wait for a publish: the OK may be queued behind
-                events.
+            on_event: receives every genuine event once. If it raises, only that event is lost.
             is_seen: whether an earlier process received this id; called only with valid ids.
             is_wanted: whether events of an author are wanted; others are dropped before verification.
             identity: the key shown to relays that ask.
@@ -101,8 +98,6 @@ class RelayPool:
         self._now = now
         self._recent = RecentIds()
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._inbox: asyncio.Queue[tuple[Event, str]] = asyncio.Queue(_INBOX)
-        self._is_delivering = False
         self._is_clock_wrong = False
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -116,8 +111,7 @@ class RelayPool:
                 self._group = group
                 for relay in (*self._relays.values(), *self._publish_only.values()):
                     self._start(relay)
-                group.create_task(self._dismiss_idle(), name="dismiss idle relays")
-                await self._deliver()
+                await self._dismiss_idle()
         finally:
             self._group = None
             self._running.clear()
@@ -218,47 +212,35 @@ class RelayPool:
         except TimeoutError:
             raise RelayUnavailable(self._unavailable(f"no relay serves {name!r} after {timeout:g} s")) from None
 
-    @property
-    def waiting(self) -> int:
-        """Verified events that are not delivered yet."""
-        return self._inbox.qsize()
-
     def status(self) -> list[RelayStatus]:
         """The status of each relay, including those only published to."""
         statuses = []
-        is_idle = self._inbox.empty() and not self._is_delivering
         for relay in (*self._relays.values(), *self._publish_only.values()):
             status = relay.status()
             counts = self._counts[relay.url]
-            until = status.received_until if is_idle else None  # queued events are not handled yet
             counters = {**status.counters, **counts}
             strikes = counts["strikes"] + status.counters.get("malformed", 0)
-            statuses.append(replace(status, received_until=until, strikes=strikes, counters=counters))
+            statuses.append(replace(status, strikes=strikes, counters=counters))
         return statuses
 
-    def _take(self, raw: dict[str, Any], relay: str) -> Awaitable[None] | None:
-        """Put a genuine, new event into the inbox; an awaitable that is returned waits for room there."""
+    def _take(self, raw: dict[str, Any], relay: str) -> None:
+        """Deliver an event that is genuine and new."""
         counts = self._counts[relay]
         if raw["id"] in self._recent:
             counts["doubles"] += 1
-            return None
+            return
         if not self._is_wanted(raw["pubkey"]):
             counts["unwanted"] += 1
-            return None
+            return
         event = self._read(raw, relay)
         if event is None:
-            return None
+            return
         if self._is_seen(event.id):
             counts["doubles"] += 1
-            return None
-        if not self._verify(event, relay):
-            return None
-        self._recent.add(event.id)
-        counts["events"] += 1
-        if self._inbox.full():
-            return self._inbox.put((event, relay))
-        self._inbox.put_nowait((event, relay))
-        return None
+        elif self._verify(event, relay):
+            self._recent.add(event.id)
+            counts["events"] += 1
+            self._deliver(event, relay)
 
     def _is_known(self, relay: str, raw: dict[str, Any]) -> bool:
         """Whether `_take` would drop this as a duplicate or unwanted; if so it is counted."""
@@ -296,29 +278,21 @@ class RelayPool:
         level = log.warning if is_worth_logging(counts["strikes"]) else log.debug
         level("relay.invalid_event", relay=relay, why=why, strikes=counts["strikes"])
 
-    async def _deliver(self) -> None:
-        """Deliver events in order; a handler that fails loses only that event."""
-        while True:
-            event, relay = await self._inbox.get()
-            self._is_delivering = True
-            try:
-                waiting = self._on_event(event, relay)
-                if waiting is not None:
-                    await waiting
-            except Exception as fault:  # one bad event must not stop delivery
-                self._counts[relay]["failed"] += 1
-                where = traceback.extract_tb(fault.__traceback__)[-1]
-                # not the message: it may contain a user's text
-                log.error(
-                    "event.delivery_failed",
-                    event_id=event.id,
-                    relay=relay,
-                    fault=type(fault).__name__,
-                    where=f"{where.filename}:{where.lineno}",
-                )
-                log.debug("event.delivery_failed", event_id=event.id, exc_info=fault)
-            finally:
-                self._is_delivering = False
+    def _deliver(self, event: Event, relay: str) -> None:
+        try:
+            self._on_event(event, relay)
+        except Exception as fault:  # one bad event must not stop delivery
+            self._counts[relay]["failed"] += 1
+            where = traceback.extract_tb(fault.__traceback__)[-1]
+            # not the message: it may contain a user's text
+            log.error(
+                "event.delivery_failed",
+                event_id=event.id,
+                relay=relay,
+                fault=type(fault).__name__,
+                where=f"{where.filename}:{where.lineno}",
+            )
+            log.debug("event.delivery_failed", event_id=event.id, exc_info=fault)
 
     def _relay(self, url: str) -> RelayConnection:
         relay = self._relays.get(url) or self._publish_only.get(url)  # canonical already, as nearly all are

@@ -7,7 +7,7 @@ import asyncio
 import time
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -35,8 +35,8 @@ from .wire import event_frame
 
 log = structlog.get_logger(__name__)
 
-TakeFrom = Callable[[dict[str, Any], str], Awaitable[None] | None]
-"""Takes a raw event and the URL it came from; an awaitable it returns is awaited before the next frame is read."""
+TakeFrom = Callable[[dict[str, Any], str], None]
+"""Takes a raw event and the URL it came from."""
 
 _FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError)
 """Errors of connections. ImportError: `websockets` needs a package that is not installed if a SOCKS proxy is set."""
@@ -89,7 +89,7 @@ class RelayConnection:
 
         Args:
             url: ws:// or wss://.
-            on_event: takes what matches a subscription; see `TakeFrom`. It must not wait for a publish.
+            on_event: takes what matches a subscription; see `TakeFrom`.
             is_known: whether `on_event` would drop a raw event as a duplicate, so that it need not be buffered.
             identity: the key for AUTH (NIP-42).
             timeouts: the durations.
@@ -467,12 +467,11 @@ class RelayConnection:
             task.cancel()
         return task
 
-    def _take(self, raw: dict[str, Any]) -> Awaitable[None] | None:
+    def _take(self, raw: dict[str, Any]) -> None:
         try:
-            return self._on_event(raw, self.url)
+            self._on_event(raw, self.url)
         except Exception as fault:  # noqa: BLE001 hanging up would bring the same event again
             self._failed(fault)
-            return None
 
     def _is_known(self, raw: dict[str, Any]) -> bool:
         try:

@@ -108,20 +108,21 @@ class Received:
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
-        self._changed = asyncio.Condition()
+        self._changed = asyncio.Event()
 
     @property
     def ids(self) -> list[str]:
         return [event_id for event_id, _ in self.events]
 
-    async def __call__(self, event: Event | dict[str, Any], relay: str) -> None:
+    def __call__(self, event: Event | dict[str, Any], relay: str) -> None:
         self.events.append((event.id if isinstance(event, Event) else event["id"], relay))
-        async with self._changed:
-            self._changed.notify_all()
+        self._changed.set()
 
     async def until(self, happened: Callable[[], object], within: float = 30.0) -> None:
-        async with asyncio.timeout(within), self._changed:
-            await self._changed.wait_for(lambda: bool(happened()))
+        async with asyncio.timeout(within):
+            while not happened():
+                self._changed.clear()
+                await self._changed.wait()
 
     async def has(self, *events: Event) -> None:
         """Wait until all of these have been delivered."""

@@ -77,5 +77,5 @@ def feed(observer: Observer, scenario: Scenario, first: int = 0, last: int | Non
 
 def gauges(relays: Sequence[Any] = (), actors: Sequence[Any] = (), now: float = 0.0) -> Gauges:
     """Gauges of these relays and actors; seven lines of the log were dropped, and four events wait."""
-    pool: Any = SimpleNamespace(status=lambda: relays, waiting=4)
+    pool: Any = SimpleNamespace(status=lambda: relays)
     return Gauges(lambda: pool, lambda: actors, lambda: 7, lambda: NO_USAGE, now=lambda: now)
