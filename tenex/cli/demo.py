@@ -232,9 +232,9 @@ class _Demo:
         while root not in self._conversations or not all(map(is_idle, self._conversations.values())):
             self._may_be_idle.clear()
             await self._may_be_idle.wait()
-        conversation = self._conversations[root]
-        while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
+        while not self._feed.is_empty or self._conversations[root].outbox:  # noqa: ASYNC110 relay and screen are behind
             await asyncio.sleep(0.05)
+        conversation = self._conversations[root]
         if conversation.status == "ended":
             mission = conversation.mission
             return FAILED if (mission.outcome == "failed" if mission else root in self._refused) else 0

@@ -24,10 +24,8 @@ class Conversation(State):
     """The state of a conversation, and how records change it. Build one with `fold`."""
 
     def fork(self) -> "Conversation":
-        """A copy to draft on, without the history."""
-        twin = Conversation(*_VALUES(self))
-        twin.history = None
-        return twin
+        """A copy to draft on."""
+        return Conversation(*_VALUES(self))
 
     def apply(self, record: r.Record) -> None:
         """Take a fact in. The only way state changes.
@@ -59,7 +57,7 @@ class Conversation(State):
 
 
 _VALUES: Final = attrgetter(*(spec.name for spec in fields(State)))
-"""All that a state holds, in order: nine forks a turn are made, and `copy` would take four times as long."""
+"""All that a state holds, in order: `copy` would take four times as long."""
 
 
 def fold(conversation: ConversationId, records: Iterable[r.Record]) -> Conversation:

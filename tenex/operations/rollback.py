@@ -17,6 +17,7 @@ import tenex.workflows  # noqa: F401 registers the kinds of conversation
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.dispatch import decide
 from tenex.core.decide.rollback import state_at
 from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, TurnId
@@ -25,7 +26,7 @@ from tenex.core.signals import RollBack
 from tenex.core.state.conversation import title_of
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, undone
 from tenex.nostr.compose import NostrSealer
-from tenex.runtime.actor import decide_and_apply, sealed
+from tenex.runtime.actor import sealed
 from tenex.store.archive import plain
 from tenex.store.atomic_folder import create
 from tenex.store.disk import Disk
@@ -168,12 +169,12 @@ class RollbackService:
             def seal(state: Conversation, record: r.Record) -> r.Record:
                 return sealed(state, record, self.sealer) if isinstance(record, r.MessageSent) else record
 
-            decided = decide_and_apply(state, signal, rules, self.clock.now(), seal)
-            await journal.append([decided])
+            decision = decide(state, signal, rules, self.clock.now(), seal)
+            await journal.append([decision.records])
         finally:
             await journal.close()
-        await self._show(state)
-        return next(record for record in decided if isinstance(record, RolledBack))
+        await self._show(decision.after)
+        return next(record for record in decision.records if isinstance(record, RolledBack))
 
     async def _show(self, state: Conversation) -> None:
         try:

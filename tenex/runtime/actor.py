@@ -300,7 +300,7 @@ class ConversationActor:
             return await self._wait_for_signal()
         batch = list(islice(self._signals, self._batch))
         self._durable.clear()
-        decisions = self._decide(self._state, batch)
+        self._state, decisions = self._decide(self._state, batch)
         wanted = pending(self._state)
         if all(isinstance(signal, Published) for signal in batch) and not self._is_stopping:
             self._deferred.extend(decisions)
@@ -353,16 +353,18 @@ class ConversationActor:
             self._show_soon()
         return False
 
-    def _decide(self, state: Conversation, batch: Sequence[Signal]) -> list[list[r.Record]]:
+    def _decide(self, state: Conversation, batch: Sequence[Signal]) -> tuple[Conversation, list[list[r.Record]]]:
+        """The state after these signals, and the records of each that led to some."""
         rules, now = self._deps.rules(), self._deps.clock.now()
         decisions: list[list[r.Record]] = []
         for signal in batch:
             # each signal is decided once, so the cost of a late answer is recorded once
-            decision = decide_and_apply(state, unwanted_cost(state, signal) or signal, rules, now, self._seal)
-            if decision:
-                decisions.append(decision)
-                self._inflight.append((signal, decision[-1]))
-        return decisions
+            decision = decide(state, unwanted_cost(state, signal) or signal, rules, now, self._seal)
+            if decision.records:
+                state = decision.after
+                decisions.append(decision.records)
+                self._inflight.append((signal, decision.records[-1]))
+        return state, decisions
 
     def _seal(self, state: Conversation, record: r.Record) -> r.Record:
         """Add what the core leaves open: the events of a message, the prompt of a run."""
@@ -494,21 +496,6 @@ def _log_notable(conversation: ConversationId, records: Sequence[r.Record]) -> N
                     target=target,
                     error=error.partition(":")[0],
                 )
-
-
-def decide_and_apply(
-    state: Conversation,
-    signal: Signal,
-    rules: Policy,
-    now: Millis,
-    seal: Callable[[Conversation, r.Record], r.Record],
-) -> list[r.Record]:
-    """Decide a signal, and apply each record once `seal` has added what the core leaves open."""
-    decision: list[r.Record] = []
-    for record in decide(state, signal, rules, now):
-        decision.append(seal(state, record))
-        state.apply(decision[-1])
-    return decision
 
 
 def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.MessageSent:

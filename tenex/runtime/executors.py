@@ -68,9 +68,9 @@ class Executors:
         """
         match effect:
             case Route():
-                return partial(self._ask, conversation.fork(), effect, ignore_text, post)
+                return partial(self._ask, conversation, effect, ignore_text, post)
             case ModelCall():
-                return partial(self._ask, conversation.fork(), effect, self.on_text(conversation, effect), post)
+                return partial(self._ask, conversation, effect, self.on_text(conversation, effect), post)
             case ToolCall():
                 return partial(self._call, effect)
             case Publish():
@@ -78,7 +78,7 @@ class Executors:
             case Timer():
                 return partial(self._sleep, effect)
             case Evaluate():
-                return partial(self._evaluate, conversation.fork(), effect)
+                return partial(self._evaluate, conversation, effect)
             case NodeRun(key=key):
                 reached = self.daily.reached(key, conversation.on_behalf_of)
                 if reached is not None:

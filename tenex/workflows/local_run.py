@@ -164,13 +164,15 @@ class LocalRun(ConversationActor):
             self._signals.extend(self._begin(state))
             while self._signals or state.undecided or self._is_active(state):
                 await self._step()
+                state = self._state
                 self.agent_states = dict(state.agent_states)
                 for fault in self._faults:
                     error = f"{type(fault).__name__}: {words_of(fault)}"
                     raise InternalError(f"Work failed with {error}. What is journaled stays.") from fault
             await self._cancel()
             # cancelled work reports its cost
-            await self._append(state, self._decide(state, tuple(self._signals)), {})
+            state, decisions = self._decide(state, tuple(self._signals))
+            await self._append(state, decisions, {})
             await self._show(state)
         finally:
             await self._cancel()

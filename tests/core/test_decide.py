@@ -39,7 +39,6 @@ def test_what_is_pending_has_a_stable_order_and_a_call_in_flight_never_changes()
             wanted = pending(scenario.conversation)
             assert list(wanted) == list(pending(scenario.refold()))
             assert all(wanted[key] == run for key, run in scenario.running.items() if isinstance(run, ModelCall))
-            assert scenario.conversation.fork().history is None, "a draft has what rules read"
     assert scenario.records(r.Ended)
 
 
@@ -51,14 +50,14 @@ def test_a_publication_that_is_not_wanted_has_no_effect(part: str) -> None:
     scenario.user_writes("/help")
     sent = next(iter(scenario.conversation.outbox))
     signal = Published(key=Key(Work.PUBLISH, sent, part), outcome=PublishOutcome(accepted=True))
-    assert decide(scenario.conversation, signal, scenario.rules, scenario.now) == []
+    assert not decide(scenario.conversation, signal, scenario.rules, scenario.now).records
 
 
 def test_opening_a_conversation_that_has_nothing_to_do_has_no_effect() -> None:
     scenario = scenario_at(Phase.CHAT).settle()
     assert scenario.handle(Opened()) == []
     fresh = Conversation(id=ID)
-    assert decide(fresh, Opened(), scenario.rules, scenario.now) == []
+    assert not decide(fresh, Opened(), scenario.rules, scenario.now).records
 
 
 def test_opening_ends_open_calls_that_may_run_only_once_and_leaves_the_others() -> None:
@@ -90,7 +89,7 @@ def test_keys_that_were_never_wanted_have_no_effect() -> None:
         ModelFailed(key=Key(Work.TIMER, 1), message="x", retryable=False),
         *(TimerFired(key=Key(Work.TIMER, wanted.seq, part)) for part in ("retry", "route", "announce", "expire", "")),
     ]
-    assert all(decide(scenario.conversation, signal, scenario.rules, scenario.now) == [] for signal in strange)
+    assert not any(decide(scenario.conversation, signal, scenario.rules, scenario.now).records for signal in strange)
 
 
 def test_a_transition_is_announced_in_one_line_if_no_message_has_shown_it_and_shown_once() -> None:

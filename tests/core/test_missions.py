@@ -409,7 +409,7 @@ def check_drawn_signals(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 30))):
         before = dict(pending(scenario.conversation))
         signal = data.draw(signals(scenario.conversation))
-        twice = decide(scenario.conversation, signal, scenario.rules, Millis(scenario.now + 1))
+        twice = decide(scenario.conversation, signal, scenario.rules, Millis(scenario.now + 1)).records
         records = scenario.handle(signal)
         assert len(twice) == len(records), "deciding is pure"
         ended = getattr(signal, "key", None)

@@ -372,7 +372,7 @@ def test_the_state_is_bounded_and_what_leaves_it_stays_in_a_line() -> None:
     assert [message.text.split()[0] for message in state.earlier[:FIRST]] == [f"message-{n}" for n in range(FIRST)]
     assert sum(map(size, state.earlier)) <= EARLIER_BYTES
     without_turns = state.fork()
-    without_turns.turns, without_turns.last_turn = (), None
+    without_turns.turns, without_turns.last_turn, without_turns.history = (), None, None
     assert len(CONVERSATION.encode_decisions([[StateSnapshot.of(without_turns)]])) < 800_000
 
 

@@ -174,8 +174,8 @@ class Scenario:
 
     def _handle(self, signal: Signal) -> list[r.Record]:
         self.now = Millis(self.now + 1)
-        decided = decide(self.conversation, signal, self.rules, self.now)
-        if not decided:
+        decision = decide(self.conversation, signal, self.rules, self.now, self._seal)
+        if not decision.records:
             return []
         self.appends += 1
         if self.crash_at == (self.appends, "before"):
@@ -183,17 +183,14 @@ class Scenario:
             if not isinstance(signal, (MessageReceived, Opened)):
                 return []  # the task's result is lost with the process; it is still pending and runs again
             return self._handle(signal)  # relays keep what we never acknowledged: the message comes again
-        sealed: list[r.Record] = []
-        for record in decided:
-            sealed.append(self._seal(record))
-            self.conversation.apply(sealed[-1])
-        self.journal.append(tuple(sealed))
+        self.conversation = decision.after
+        self.journal.append(tuple(decision.records))
         if self.crash_at == (self.appends, "after"):
             self.crash()
         self.reconcile()
-        return sealed
+        return decision.records
 
-    def _seal(self, record: r.Record) -> r.Record:
+    def _seal(self, conversation: Conversation, record: r.Record) -> r.Record:
         if isinstance(record, r.MessageSent):
             event = UnsignedEvent(
                 id=EventId(f"{record.seq:064x}"),
@@ -205,12 +202,12 @@ class Scenario:
             )
             return dataclasses.replace(record, events=(event,), relays=(RELAY,))
         if isinstance(record, r.RunStarted):
-            twin = self.conversation.fork()
+            twin = conversation.fork()
             twin.apply(record)
             entries = entries_for(twin, twin.runs[record.run], self.budget)
             return dataclasses.replace(record, digest="d", system="You are an agent.", entries=entries)
         if isinstance(record, r.PromptRerendered):
-            return prompted(self.conversation, record, _shown)
+            return prompted(conversation, record, _shown)
         return record
 
     def crash(self) -> None:

@@ -109,7 +109,7 @@ async def test_a_message_that_no_agent_answered_waits_for_the_next_start(tmp_pat
     assert [record.text for record in records if isinstance(record, r.MessageRecorded)] == ["begin"]
     state = fold(id_, records)
     (waiting,) = pending(state).values()
-    for record in decide(state, Evaluated(key=waiting.key, verdicts=()), rules(), NOW):
+    for record in decide(state, Evaluated(key=waiting.key, verdicts=()), rules(), NOW).records:
         state.apply(record)
     assert (state.status, texts(state)[-1]) == ("active", "and 1")
 
@@ -247,7 +247,7 @@ def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: in
         assert texts(state) == texts(before)
         assert (state.phase, state.cycle, state.unmet_gates) == (before.phase, before.cycle, before.unmet_gates), cut
         assert (dict(pending(state)), state.waiting_for) == ({}, "user")
-        assert decide(state, Opened(), rules(), NOW) == []
+        assert not decide(state, Opened(), rules(), NOW).records
         assert lost[0] == "x"
         again = Scenario(seven_phases, diligent)
         again.journal, again.now, again.conversation = [(record,) for record in made], NOW, state

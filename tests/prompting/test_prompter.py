@@ -230,10 +230,10 @@ class Requests(Scenario):
         )
         self.sent: list[tuple[str, bytes]] = []
 
-    def _seal(self, record: r.Record) -> r.Record:
+    def _seal(self, conversation: Conversation, record: r.Record) -> r.Record:
         if isinstance(record, r.RunStarted):
-            return prompted(self.conversation, record, self.prompts.work)
-        return super()._seal(record)
+            return prompted(conversation, record, self.prompts.work)
+        return super()._seal(conversation, record)
 
     def perform(self, effect: Effect) -> Signal:
         """Keep the request first."""

@@ -245,13 +245,13 @@ class ConversationMachine(RuleBasedStateMachine):
         """A task ends: its key is settled, the decision was pure, and the same news again is no news."""
         conversation, config, now = self.scenario.conversation, self.scenario.rules, self.scenario.now
         before = copy.copy(conversation)  # what is changed in place differs from the refold below
-        decided = decide(conversation, signal, config, now)
-        assert decided == decide(conversation, signal, config, now)
+        decided = decide(conversation, signal, config, now).records
+        assert decided == decide(conversation, signal, config, now).records
         assert conversation == before
         self.scenario.running.pop(effect.key)
         assert self.scenario.handle(signal), "a wanted key is never answered with silence"
         assert effect.key not in pending(self.scenario.conversation)
-        assert decide(self.scenario.conversation, signal, config, self.scenario.now) == []
+        assert not decide(self.scenario.conversation, signal, config, self.scenario.now).records
         self.old.append(signal)
 
     @precondition(lambda self: self.ready(Route))

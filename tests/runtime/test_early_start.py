@@ -155,4 +155,4 @@ async def test_after_a_kill_before_the_append_returned_the_model_is_asked_the_sa
 
 def test_the_cost_of_a_call_for_a_conversation_that_never_began_begins_no_journal() -> None:
     cost = ModelCallInterrupted(run=RunId("t1.executor"), usage=Usage(input_tokens=7), model="script")
-    assert decide(Conversation(id=ID), cost, rules(), Millis(1)) == []
+    assert not decide(Conversation(id=ID), cost, rules(), Millis(1)).records

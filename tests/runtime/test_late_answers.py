@@ -10,6 +10,7 @@ from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide.dispatch import decide
+from tenex.core.decide.transaction import Seal, Transaction
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import ModelRequest, ModelStep, Usage
@@ -119,10 +120,10 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it
             faults[where] -= 1
             raise ZeroDivisionError
 
-    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[r.Record]:
+    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis, seal: Seal) -> Transaction:
         if isinstance(signal, ModelCallInterrupted):
             fails("decide")
-        return decide(state, signal, rules, now)
+        return decide(state, signal, rules, now, seal)
 
     observed_records: Callable[..., None] = world.observed_records
 

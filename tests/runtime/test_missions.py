@@ -267,7 +267,7 @@ async def test_a_late_result_of_a_node_is_dropped_and_its_cost_is_recorded() -> 
             assert unwanted_cost(state, signal) == NodeInterrupted(spent=spent)
             assert unwanted_cost(state, dataclasses.replace(signal, spent={})) is None
         assert unwanted_cost(state, NodeReturned(key=key, to="END", state={}, spent=spent)) is None
-        (paid,) = decide(state, NodeInterrupted(spent=spent), stage.world.rules, stage.world.clock.now())
+        (paid,) = decide(state, NodeInterrupted(spent=spent), stage.world.rules, stage.world.clock.now()).records
         assert isinstance(paid, MissionUsageRecorded)
         assert (paid.model, paid.usage) == ("large", spent["large"])
         daemon.write("/stop")

@@ -325,7 +325,7 @@ def test_a_journal_with_verdicts_is_read_and_decided_again_without_any_function(
         if isinstance(first := decision[0], FunctionsEvaluated):
             (key,) = [key for key in pending(state) if key.work is Work.FUNCTIONS]
             assert key == Key(Work.FUNCTIONS, first.request)
-            again = decide(state, Evaluated(key=key, verdicts=first.verdicts), one.rules, first.at)
+            again = decide(state, Evaluated(key=key, verdicts=first.verdicts), one.rules, first.at).records
             assert [unsealed(rec) for rec in again] == [unsealed(rec) for rec in decision]
         for rec in decision:
             state.apply(rec)

@@ -18,7 +18,6 @@ from tenex.core.ids import Millis, RunId
 from tenex.core.mode import all_modes, mode_of
 from tenex.core.pending import pending
 from tenex.core.port_values import PublishOutcome
-from tenex.core.records import Record
 from tenex.core.signals import (
     AgentStateProvided,
     ClockJumped,
@@ -48,7 +47,7 @@ from . import holds, runs
 from .agent_phases import ask_what_is_offered, rerender_prompts, sync_agent_state
 from .messages import on_message
 from .rollback import roll_back
-from .transaction import Transaction
+from .transaction import Seal, Transaction, unsealed
 from .turns import close_calls
 
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
@@ -56,39 +55,44 @@ OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 keeps nothing open."""
 
 
-def decide(conversation: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[Record]:
-    """The records that follow from a signal, in order: one append, kept or lost as a whole."""
-    draft = Transaction(conversation, rules, now)
+def decide(
+    conversation: Conversation, signal: Signal, rules: Policy, now: Millis, seal: Seal = unsealed
+) -> Transaction:
+    """What follows from a signal: records in order, one append, kept or lost as a whole, and the state after them.
+
+    With `seal` the records and the state have what the core leaves open; no rule reads it.
+    """
+    draft = Transaction(conversation, rules, now, seal)
     if isinstance(signal, Evaluated):
         if signal.key not in pending(conversation):
-            return []
+            return draft
         try:
             return _decide_first_undecided(draft, signal.verdicts)
         except Unanswered:
-            draft = Transaction(conversation, rules, now)
+            draft = Transaction(conversation, rules, now, seal)
             draft.add(FunctionsEvaluated, request=signal.key.seq, verdicts=signal.verdicts, is_decided=False)
-            return draft.records
+            return draft
     if conversation.undecided and getattr(signal, "key", None) in conversation.undecided_keys - {None}:
-        return []
+        return draft
     if conversation.undecided and isinstance(signal, MessageReceived):  # messages are decided in their order
         return _defer(draft, signal)
-    draft.state.verdicts = {}  # functions are asked again for each decision
+    draft.hide_verdicts()
     try:
-        return _consequences(draft, signal, conversation)
+        return _consequences(draft, signal)
     except Unanswered:
         if not isinstance(signal, DeferrableSignal):
             raise
-        return _defer(Transaction(conversation, rules, now), signal)
+        return _defer(Transaction(conversation, rules, now, seal), signal)
 
 
-def _defer(draft: Transaction, signal: DeferrableSignal) -> list[Record]:
+def _defer(draft: Transaction, signal: DeferrableSignal) -> Transaction:
     waiting = [one.signal for one in draft.state.undecided]
     if isinstance(signal, Opened):
         if not any(isinstance(one, Opened) for one in waiting):
             draft.add(EvaluationRequested, signal=Opened(away=draft.now - draft.state.updated_at))
     elif not isinstance(signal, MessageReceived) or signal not in waiting:
         draft.add(EvaluationRequested, signal=signal)
-    return draft.records
+    return draft
 
 
 def next_question(
@@ -102,17 +106,15 @@ def next_question(
     return None
 
 
-def _decide_first_undecided(draft: Transaction, verdicts: tuple[Verdict, ...]) -> list[Record]:
+def _decide_first_undecided(draft: Transaction, verdicts: tuple[Verdict, ...]) -> Transaction:
     first = draft.state.undecided[0]
-    draft.state.verdicts = {}
+    draft.hide_verdicts()
     draft.add(FunctionsEvaluated, request=first.seq, verdicts=verdicts)
     signal = unwanted_cost(draft.state, first.signal) or first.signal
-    return _consequences(draft, signal, draft.state)
+    return _consequences(draft, signal)
 
 
-def _consequences(  # noqa: C901 one case a signal: flat, and complete
-    draft: Transaction, signal: Signal, conversation: Conversation
-) -> list[Record]:
+def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C901 one case a signal: flat, and complete
     match signal:
         case Opened() | ClockJumped():
             _on_restart_or_clock_jump(draft, signal)
@@ -139,7 +141,7 @@ def _consequences(  # noqa: C901 one case a signal: flat, and complete
         case Published(key=key, outcome=outcome):
             _published(draft, key, outcome)
         case RollBack():
-            roll_back(draft, signal, conversation.history)
+            roll_back(draft, signal)
         case AgentStateProvided(agent=agent, agent_state=agent_state):
             draft.add(r.AgentStateSet, agent=agent, state=agent_state)
         case _:
@@ -147,7 +149,7 @@ def _consequences(  # noqa: C901 one case a signal: flat, and complete
     runs.end_loops(draft)
     rerender_prompts(draft)
     ask_what_is_offered(draft)
-    return draft.records
+    return draft
 
 
 def unwanted_cost(conversation: Conversation, signal: Signal) -> ModelCallInterrupted | NodeInterrupted | None:

@@ -11,7 +11,7 @@ from tenex.core.records.base import Record
 from tenex.core.records.run import RunEnded
 from tenex.core.records.workflow import RoundClosed, WorkflowOpened
 from tenex.core.signals import RollBack
-from tenex.core.state.conversation import History, State
+from tenex.core.state.conversation import State
 from tenex.core.state.rollback import RolledBack, of_then, undone
 
 from .outgoing import notify
@@ -58,15 +58,12 @@ def _is_between(state: State) -> bool:
     return mission.wants is None and mission.wait is None and not mission.is_paused
 
 
-def roll_back(draft: Transaction, signal: RollBack, history: History | None) -> None:
-    """Go back, or give no record where there is nothing to go back from; the caller has been informed before.
-
-    `history` holds the turns that are undone by this.
-    """
+def roll_back(draft: Transaction, signal: RollBack) -> None:
+    """Go back, or give no record where there is nothing to go back from; the caller has been informed before."""
     state = draft.state
     if not 1 <= signal.to < state.next_seq - 1 or signal.then.id != state.id or signal.then.next_seq != signal.to + 1:
         return
-    gone = list(undone(history, signal.to, state.next_seq)) if history is not None else []
+    gone = list(undone(state.history, signal.to, state.next_seq)) if state.history is not None else []
     if state.turn is not None:
         gone.append(state.turn.turn_id)
     if state.turn is not None or state.question is not None or state.status == "active":
