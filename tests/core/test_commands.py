@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -290,6 +291,12 @@ def test_status_shows_the_phase_the_work_the_gates_and_what_was_used() -> None:
     assert "Executor: waits for your answer" in status(parked())
     assert "I wait for you.\nOpen gates: verification, chores, reflection\nUsed so far: " in status(waiting())
     assert "This cycle has ended." in status(ended())
+
+
+def test_status_lists_no_gate_that_only_agents_who_left_could_meet() -> None:
+    scenario = waiting()
+    scenario.rules = replace(scenario.rules, roster={})
+    assert "Open gates: verification, chores\nUsed" in status(scenario)
 
 
 def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> None:

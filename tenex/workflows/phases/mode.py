@@ -166,6 +166,7 @@ class PhasesMode(Mode):
         return True
 
     def status(self, draft: Transaction) -> list[str]:
-        """The phase, then what runs."""
-        state = draft.state
-        return [f"Phase: {state.phase} (cycle {state.cycle})", *activity(draft, "This cycle has ended.")]
+        """The phase, what runs, and the gates in the way of END."""
+        state, still_open = draft.state, gates.open_gates(draft.state, draft.rules)
+        lines = [f"Phase: {state.phase} (cycle {state.cycle})", *activity(draft, "This cycle has ended.")]
+        return [*lines, *([f"Open gates: {', '.join(still_open)}"] if still_open else [])]
