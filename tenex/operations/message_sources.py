@@ -19,11 +19,12 @@ from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpose
 from tenex.core.signals import InboundMessage, MessageReceived
-from tenex.core.state.conversation import title_of
+from tenex.core.state.conversation import CYCLE_MESSAGES, title_of
 from tenex.core.state.memory import LEAST_RECENT
 from tenex.nostr.events import Event, event_id, parse_event
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.nostr.threading import read_event
+from tenex.runtime.actor import LEAD
 from tenex.settings import ProjectPaths, Settings
 from tenex.store.salvage import MessageRecord
 from tenex.store.view_reader import entries
@@ -289,7 +290,8 @@ def messages_of_thread(
         return str(one[0].id) != conversation, one[0].created_at, one[0].pubkey in ours, one[0].id
 
     messages: list[MessageRecord] = []
-    unanswered: list[MessageReceived] | None = None
+    unanswered: list[MessageReceived] = []
+    received: set[str] = set()
     opening: InboundMessage | None = None
     sent: list[MessageSent] = []
     for event, relay in sorted(events, key=order):
@@ -297,12 +299,13 @@ def messages_of_thread(
             sent.append(_sent(event, participants, sent[-1].phase if sent else Phase.CHAT))
             messages.append(sent[-1])
             if event.pubkey != participants.project:
-                unanswered = []
+                unanswered = _after_answer(event, unanswered, received)
         elif (read := _received(event, relay, participants)) is not None:
             record, inbound = read
             messages.append(record)
+            received.add(event.id)
             opening = opening or inbound
-            if isinstance(record, MessageRecorded) and unanswered is not None:
+            if isinstance(record, MessageRecorded):
                 unanswered.append(
                     MessageReceived(message=inbound, role=record.role, name=record.name, addressed=record.addressed)
                 )
@@ -311,7 +314,7 @@ def messages_of_thread(
     return RecoveredMessages(
         source="relay",
         messages=messages,
-        unanswered=unanswered or (),
+        unanswered=unanswered[-CYCLE_MESSAGES:],
         title=title_of(opening.title.strip() or first) if opening is not None else "",
         address=dict(opening.address) if opening is not None else {},
         phase=phase,
@@ -319,6 +322,19 @@ def messages_of_thread(
         turns=len(sent),
         lost=lost,
     )
+
+
+def _after_answer(answer: Event, waiting: Sequence[MessageReceived], received: set[str]) -> list[MessageReceived]:
+    """Those of the users' messages that still wait after an agent's message.
+
+    It answers all before it. But its date may be up to `LEAD` ahead, so of the messages of that time it answers those
+    up to the one that it refers to.
+    """
+    named = received.intersection(tag[1] for tag in answer.tags if tag[:1] == ("e",) and tag[1:2])
+    if not named:
+        return []
+    first = max((n for n, one in enumerate(waiting, 1) if one.message.event_id in named), default=0)
+    return [one for one in waiting[first:] if one.message.created_at > answer.created_at - LEAD]
 
 
 def _received(

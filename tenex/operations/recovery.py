@@ -88,7 +88,7 @@ class RebuildResult:
     id: ConversationId
     records: int
     messages: int
-    """Those of users."""
+    """Those of users, with those that wait for the next start."""
     lost: Sequence[str]
     aside: Path | None = None
     """Where the damaged files are."""
@@ -324,7 +324,7 @@ def _identities(record: Record) -> list[object]:
 def _result(
     conversation: ConversationId, records: Sequence[Record], lost: Sequence[str], aside: Path | None
 ) -> RebuildResult:
-    messages = sum(isinstance(record, MessageRecorded) for record in records)
+    messages = sum(isinstance(record, MessageRecorded | EvaluationRequested) for record in records)
     return RebuildResult(id=conversation, records=len(records), messages=messages, lost=lost, aside=aside)
 
 

@@ -12,12 +12,13 @@ from tenex.cli.init import prepare
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
+from tenex.core.effects import Evaluate
 from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.records import Record
-from tenex.core.signals import Evaluated, Opened
+from tenex.core.signals import Evaluated, MessageReceived, Opened
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
@@ -84,7 +85,8 @@ async def test_a_long_thread_is_read_to_its_beginning(tmp_path: Path, relay: str
     """Relays send their newest few hundred events to a page, without a sign that there are more."""
     home = Home(tmp_path / "data", relay)
     events = thread(home, relay, 1200)
-    await person.publish(relay, *events)
+    answer = person.note(home.ring.get_or_create("executor"), "done", ["e", events[0]["id"]], at=BEGAN + 1200)
+    await person.publish(relay, *events, answer)
     made = await home.recovery.rebuild(ConversationId(events[0]["id"]), "relay")
     assert made.messages == 1201
     records = await home.folder.read(made.id)
@@ -92,25 +94,28 @@ async def test_a_long_thread_is_read_to_its_beginning(tmp_path: Path, relay: str
     assert recorded == {event["id"] for event in events}
 
 
-async def test_a_message_that_no_agent_answered_waits_for_the_next_start(tmp_path: Path, relay: str) -> None:
-    """A notice of the daemon, such as that the journal is damaged, is no answer."""
+@pytest.mark.parametrize("answered_at", [BEGAN, BEGAN + 50, None])
+async def test_a_message_that_no_agent_answered_waits_for_the_next_start(
+    answered_at: int | None, tmp_path: Path, relay: str
+) -> None:
+    """A notice of the daemon, such as that the journal is damaged, is no answer; an answer may bear a later date."""
     home = Home(tmp_path / "data", relay)
     (root,) = thread(home, relay)
     under = ["e", root["id"], relay, "root"]
     later = person.note(home.ring.get("owner"), "and 1", under, at=BEGAN + 5)
-    answer = person.note(home.ring.get_or_create("executor"), "done", under, at=BEGAN)
+    answers = [person.note(home.ring.get_or_create("executor"), "done", under, at=answered_at)] if answered_at else []
     notice = person.note(
         home.ring.get("project"), "Your message waits on the relays.", under, ["error", "damaged"], at=BEGAN + 9
     )
-    await person.publish(relay, root, answer, later, notice)
+    await person.publish(relay, root, *answers, later, notice)
     id_ = ConversationId(root["id"])
     await home.recovery.rebuild(id_, "relay")
     records = await home.folder.read(id_)
-    assert [record.text for record in records if isinstance(record, r.MessageRecorded)] == ["begin"]
+    assert [record.text for record in records if isinstance(record, r.MessageRecorded)] == ["begin"] * len(answers)
     state = fold(id_, records)
-    (waiting,) = pending(state).values()
-    for record in decide(state, Evaluated(key=waiting.key, verdicts=()), rules(), NOW).records:
-        state.apply(record)
+    while state.undecided:
+        (waiting,) = (effect for effect in pending(state).values() if isinstance(effect, Evaluate))
+        state = decide(state, Evaluated(key=waiting.key, verdicts=()), rules(), NOW).after
     assert (state.status, texts(state)[-1]) == ("active", "and 1")
 
 
@@ -154,7 +159,9 @@ async def test_relays_that_are_away_or_break_off_are_named_among_what_is_lost(
         assert f"what only {UNREACHABLE} keeps: it did not answer" in made.lost
         assert [sentence for sentence in made.lost if f"what else {relay.url} keeps" in sentence]
         state = fold(made.id, await home.folder.read(made.id))
-        assert (state.title, texts(state)[0]) == ("build it", "build it")
+        (waiting, *_) = [one.signal for one in state.undecided]
+        assert isinstance(waiting, MessageReceived), "no agent has answered"
+        assert (state.title, waiting.message.text) == ("build it", "build it")
         with pytest.raises(UsageError, match="is whole"):
             await home.recovery.rebuild(made.id, "relay")
         again = await home.recovery.rebuild(made.id, "relay", force=True)
