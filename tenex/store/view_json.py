@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import Usage
@@ -145,14 +147,14 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     }
     if c.refusals:
         head["refusals"] = [_refusal(one) for one in c.refusals]
-    parts = [json.dumps(head, ensure_ascii=False, indent=2)[:-2]]
+    parts = [_text(head)[:-2]]
     for name, known in rendered.lists.items():
         first = max(0, known.whole - LISTED)
         if earlier := [file_name(name, number) for number in range(first, known.whole)]:
             parts.append(f',\n  "earlier{name[0].upper()}{name[1:]}": {json.dumps(earlier)}')
         parts.append(f',\n  "{name}": {_list(known.kept())}')
     parts.append(f',\n  "messages": {_list(list(rendered.messages.values()))}')
-    parts.append(",\n" + json.dumps(tail, ensure_ascii=False, indent=2)[2:])
+    parts.append(",\n" + _text(tail)[2:])
     return "".join(parts).encode("utf-8", "replace").decode() + "\n"
 
 
@@ -197,7 +199,15 @@ def _join(texts: Sequence[str]) -> str:
 
 
 def _indented(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2).replace("\n", "\n    ")
+    return _text(value).replace("\n", "\n    ")
+
+
+def _text(value: dict[str, Any]) -> str:
+    """Indented JSON, in an eighth of the time that `json` takes for it."""
+    try:
+        return to_json(value, indent=2).decode()
+    except PydanticSerializationError:  # half of a surrogate pair, which a model may write
+        return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def iso(at: Millis, timespec: str = "seconds") -> str:
