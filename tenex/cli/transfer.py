@@ -161,12 +161,16 @@ def rebuild(
             made = on_folder(given, work)
     finally:
         telemetry.close()
+    go_on = "Write in the conversation to continue it."
+    if made.waiting:
+        waiting = output.count(made.waiting, "message waits", "messages wait")
+        go_on = f"{waiting} for an answer, which the daemon gives when it starts."
     lines = [
         f"{made.id}: {output.count(made.records, 'record')}, with {output.count(made.messages, 'message')} of users.",
         *_lost(made.lost),
-        f"The old files are in {made.aside}. Write in the conversation to continue it.",
+        f"The old files are in {made.aside}. {go_on}",
     ]
-    row = {"id": made.id, "records": made.records, "messages": made.messages}
+    row = {"id": made.id, "records": made.records, "messages": made.messages, "waiting": made.waiting}
     given.show({**row, "lost": list(made.lost), "aside": str(made.aside)}, "\n".join(lines))
 
 

@@ -68,7 +68,7 @@ class RecoveredMessages:
     messages: Sequence[MessageRecord]
     """Oldest first; their seq has no meaning."""
     unanswered: Sequence[MessageReceived] = ()
-    """Users' messages after the last message of an agent; of a thread without one, none."""
+    """The newest messages of users that no agent has answered; they are among `messages` too."""
     title: str = ""
     address: Mapping[str, Any] = field(default_factory=dict)
     agent: Slug = Slug("")

@@ -88,7 +88,9 @@ class RebuildResult:
     id: ConversationId
     records: int
     messages: int
-    """Those of users, with those that wait for the next start."""
+    """Those of users."""
+    waiting: int
+    """Those of them that the next start decides, because no agent has answered."""
     lost: Sequence[str]
     aside: Path | None = None
     """Where the damaged files are."""
@@ -295,16 +297,17 @@ def rebuilt_records(
 def _newer(left: Salvaged, messages: Sequence[MessageRecord], state: State) -> list[MessageRecord]:
     """The messages that the good records do not have, oldest first.
 
-    An agent's message has no event id in a readable file, so time and text identify it as well.
+    An agent's message has no event id in a readable file, so time and text identify it as well. Relays know the second
+    only.
     """
     known: set[object] = {*state.seen, *(pair for one in state.recent for pair in ((one.at, one.text),))}
     for record in left.records:
         known.update(_identities(record))
     found: list[MessageRecord] = []
-    oldest = state.recent[0].at if state.recent else Millis(0)
+    oldest = state.recent[0].at // 1000 if state.recent else 0
     for message in sorted((*left.messages, *messages), key=lambda one: one.at):
         identities = _identities(message)
-        if known.isdisjoint(identities) and message.at >= oldest:
+        if known.isdisjoint(identities) and message.at // 1000 >= oldest:
             found.append(message)
         known.update(identities)
     return found
@@ -324,8 +327,11 @@ def _identities(record: Record) -> list[object]:
 def _result(
     conversation: ConversationId, records: Sequence[Record], lost: Sequence[str], aside: Path | None
 ) -> RebuildResult:
-    messages = sum(isinstance(record, MessageRecorded | EvaluationRequested) for record in records)
-    return RebuildResult(id=conversation, records=len(records), messages=messages, lost=lost, aside=aside)
+    waiting = len(fold(conversation, records).undecided)
+    messages = waiting + sum(isinstance(record, MessageRecorded) for record in records)
+    return RebuildResult(
+        id=conversation, records=len(records), messages=messages, waiting=waiting, lost=lost, aside=aside
+    )
 
 
 def legacy_file(folder: Path) -> Path | None:

@@ -109,7 +109,10 @@ async def test_a_message_that_no_agent_answered_waits_for_the_next_start(
     )
     await person.publish(relay, root, *answers, later, notice)
     id_ = ConversationId(root["id"])
-    await home.recovery.rebuild(id_, "relay")
+    made = await home.recovery.rebuild(id_, "relay")
+    assert (made.messages, made.waiting) == (2, 2 - len(answers))
+    again = await home.recovery.rebuild(id_, "relay", force=True)
+    assert (again.messages, again.waiting) == (made.messages, made.waiting)
     records = await home.folder.read(id_)
     assert [record.text for record in records if isinstance(record, r.MessageRecorded)] == ["begin"] * len(answers)
     state = fold(id_, records)
@@ -287,6 +290,17 @@ def test_messages_in_intact_lines_after_the_damage_are_kept_without_a_readable_f
     assert texts(state)[-2:] == texts(fold(ID, records))[-2:]
     assert (state.phase, state.cycle, state.turn_count) == (before.phase, before.cycle, 9)
     assert "the file" in lost
+
+
+def test_a_message_of_the_second_in_which_the_good_records_begin_is_kept() -> None:
+    records = played()
+    sent = next(record for record in records if isinstance(record, r.MessageSent))
+    good = [record for record in records if record.seq < sent.seq]
+    of_relay = replace(sent, at=Millis(sent.at // 1000 * 1000))
+    assert of_relay.at < fold(ID, good).recent[0].at
+    found = RecoveredMessages(source="relay", messages=[of_relay])
+    made, _ = rebuilt_records(ID, Salvaged(records=good, damage=["x"]), found, (), NOW)
+    assert texts(fold(ID, made))[-1] == sent.text
 
 
 async def test_a_damaged_journal_keeps_its_good_records(home: Home) -> None:
