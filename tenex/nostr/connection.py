@@ -303,7 +303,8 @@ class ClientConnection:
         """End a REQ that has brought more than it was asked for; what it has brought so far counts."""
         self.wire.dropped["over_limit"] += 1
         log.warning("relay.over_limit", relay=self._url)
-        request.eose.set_result(None)
+        if not request.eose.done():
+            request.eose.set_result(None)
         self.drop(request)
 
     def _answered(self, ok: Ok) -> None:

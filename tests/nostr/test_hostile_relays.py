@@ -245,6 +245,19 @@ async def test_a_page_holds_no_more_than_was_asked_for(fault: FaultRelay) -> Non
         await fault.until(lambda: sub_id in closes(fault), 20)
 
 
+async def test_more_than_was_asked_for_after_eose_ends_no_connection(fault: FaultRelay) -> None:
+    async def generous(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+        frames = [json.dumps(["EOSE", sub_id]), *[json.dumps(["EVENT", sub_id, to_wire(note())])] * 60]
+        await asyncio.gather(*map(peer.send_text, frames))
+
+    fault.on_req = generous
+    async with running(connection(fault.url)) as relay:
+        for _ in range(20):
+            await relay.fetch([{"kinds": [1], "limit": 1}], lambda raw: None)
+        assert relay.status().counters["over_limit"]
+        assert relay.status().counters["sessions"] == 1
+
+
 @pytest.mark.parametrize(
     "raw", [{}, to_wire(note()) | {"sig": BOB.sign_digest(b"0" * 32)}], ids=["not asked for", "forged"]
 )

@@ -1,8 +1,8 @@
 """What follows from a signal.
 
-`decide` is pure: the same conversation, signal, rules and time give the same records. It never raises on strange
-input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result that
-arrives twice, or too late, changes nothing; `unwanted_cost` is what a late one cost.
+`decide` is pure if `seal` is: the same conversation, signal, rules and time give the same records. It never raises on
+strange input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result
+that arrives twice, or too late, changes nothing; `unwanted_cost` is what a late one cost.
 
 It calls no function of an operator. Where a decision depends on one, the signal is recorded as undecided, `pending`
 wants the functions evaluated (`next_question`), and the decision is made when their verdicts are on record.
@@ -60,7 +60,7 @@ def decide(
 ) -> Transaction:
     """What follows from a signal: records in order, one append, kept or lost as a whole, and the state after them.
 
-    With `seal` the records and the state have what the core leaves open; no rule reads it.
+    With `seal` the records and the state have what the core leaves open: events of messages, prompts of runs.
     """
     draft = Transaction(conversation, rules, now, seal)
     if isinstance(signal, Evaluated):

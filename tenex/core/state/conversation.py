@@ -80,7 +80,7 @@ class ForkOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What has happened, for readers; never looked at by a rule. It holds the newest, from `BLOCK` to twice that."""
+    """What has happened, for readers; only a rollback reads it. It holds the newest, from `BLOCK` to twice that."""
 
     transitions: tuple[r.PhaseTransition, ...] = ()
     turns: tuple[OrchestratorTurn, ...] = ()

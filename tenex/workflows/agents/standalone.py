@@ -4,7 +4,7 @@ It is a workflow of two speakers on the daemon's own core, so all that is journa
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -174,10 +174,11 @@ class LocalAgent(LocalRun):
         is_held = any(run.is_held for run in state.runs.values())
         return any(not isinstance(effect, Timer) for effect in wanted) or (bool(wanted) and not is_held)
 
-    def _seal(self, state: Conversation, record: r.Record) -> r.Record:
-        if isinstance(record, r.MessageSent) and record.purpose != "completion":
-            self._notices.append(record.text)
-        return super()._seal(state, record)
+    def _decide(self, state: Conversation, batch: Sequence[Signal]) -> tuple[Conversation, list[list[r.Record]]]:
+        after, decisions = super()._decide(state, batch)
+        sent = [record for decision in decisions for record in decision if isinstance(record, r.MessageSent)]
+        self._notices += [record.text for record in sent if record.purpose != "completion"]
+        return after, decisions
 
 
 class _MeteredModel:
