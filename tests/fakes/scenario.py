@@ -206,7 +206,7 @@ class Scenario:
             twin.apply(record)
             entries = entries_for(twin, twin.runs[record.run], self.budget)
             return dataclasses.replace(record, digest="d", system="You are an agent.", entries=entries)
-        if isinstance(record, r.PromptRerendered):
+        if isinstance(record, r.PromptRerendered | r.AgentPhaseChanged):
             return prompted(conversation, record, _shown)
         return record
 
