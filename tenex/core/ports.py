@@ -219,4 +219,7 @@ class Observer(Protocol):
     """Is called with the records of each append, in order; must not block or raise."""
 
     def on_records(self, conversation: "Conversation", records: "Sequence[Record]") -> None:
-        """Handle the records of one append, which are durable; `conversation` is the state after them, for ever."""
+        """Handle the records of one append, which are durable.
+
+        `conversation` is the state after them; it does not change and may be kept.
+        """
