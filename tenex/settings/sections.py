@@ -19,6 +19,8 @@ from tenex.core.phases import Phase
 
 EMBEDDED_RELAY_PORT: Final = 7447
 """Default port of `tenex relay`: away from the 7777 and 8080 of other relays."""
+NO_USERS: Final = "no one may talk here"
+"""The fault of settings without users."""
 _YEAR = 366 * 24 * 3600
 _TIME: Final = "seconds"
 """Marks a time, which the core takes in milliseconds."""
@@ -424,7 +426,7 @@ class Settings(BaseSettings):
         found, wrong = parse_people(self.people.model_dump(), parse_key)
         faults = [f"{source}: {name}: {fault}" for name, fault in wrong.items()]
         if not faults and not any(found.values()) and not self.people.open:
-            faults.append(f"{source}: people.owners: no one may talk here; list your npub, or run `tenex init`")
+            faults.append(f"{source}: people.owners: {NO_USERS}; list your npub, or run `tenex init`")
         if faults:
             raise ConfigurationError(faults)
         return PeerGroup(

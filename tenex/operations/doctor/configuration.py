@@ -12,6 +12,7 @@ from tenex.nostr.urls import is_loopback, normalise_url
 from tenex.operations.configuration_check import check_configuration
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.settings import CONFIG_NAMES, Settings, load, resolve_paths
+from tenex.settings.sections import NO_USERS
 
 from .findings import Case, Finding, fault, ok, url_text, warning
 
@@ -56,7 +57,7 @@ def configuration(case: Case) -> Iterator[Finding]:
     """Report what `tenex config check` does, and settings that are probably not meant."""
     faults, remarks = check_configuration(case.settings)
     for sentence in faults:
-        if case.daemon and case.settings.file is None and "no one may talk here" in sentence:
+        if case.daemon and case.settings.file is None and NO_USERS in sentence:
             message = "the running daemon was given its owner, as `tenex demo` does, and there is no configuration"
             yield warning(message, case.data, "run `tenex init` before `tenex run`, which would refuse to start")
         elif not sentence.endswith("it must be a folder"):  # the check `folders` reports it
