@@ -266,7 +266,8 @@ def rebuilt_records(
         state.apply(records[-1])
 
     newer = _newer(left, found.messages, state)
-    unanswered = [one for one in found.unanswered if one.message.event_id not in state.seen]
+    handled = state.seen.keys() | _answered_after_damage(left)
+    unanswered = [one for one in found.unanswered if one.message.event_id not in handled]
     waiting = {one.message.event_id for one in unanswered}
     newer = [one for one in newer if isinstance(one, MessageSent) or one.event_id not in waiting]
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
@@ -292,6 +293,18 @@ def rebuilt_records(
     for signal in unanswered:  # decided at the next start
         add(EvaluationRequested(seq=0, at=now, signal=signal))
     return records, lost
+
+
+def _answered_after_damage(left: Salvaged) -> set[str]:
+    """The ids of users' messages after the damage that an agent answered there; relays may not have the answer yet."""
+    answered: set[str] = set()
+    waiting: list[str] = []
+    for one in left.messages:
+        if isinstance(one, MessageRecorded):
+            waiting.append(one.event_id)
+        elif isinstance(one, MessageSent) and one.purpose in ("completion", "question"):
+            answered.update(waiting)
+    return answered
 
 
 def _newer(left: Salvaged, messages: Sequence[MessageRecord], state: State) -> list[MessageRecord]:

@@ -10,6 +10,7 @@ import pytest
 
 from tenex.cli.init import prepare
 from tenex.core import records as r
+from tenex.core.config import Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Evaluate
@@ -18,7 +19,7 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.records import Record
-from tenex.core.signals import Evaluated, MessageReceived, Opened
+from tenex.core.signals import Evaluated, InboundMessage, MessageReceived, Opened
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
@@ -290,6 +291,32 @@ def test_messages_in_intact_lines_after_the_damage_are_kept_without_a_readable_f
     assert texts(state)[-2:] == texts(fold(ID, records))[-2:]
     assert (state.phase, state.cycle, state.turn_count) == (before.phase, before.cycle, 9)
     assert "the file" in lost
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_message_whose_answer_only_the_journal_has_is_not_answered_again(is_answered: bool) -> None:
+    """The answer is after the damage, and no relay has taken it yet."""
+    records = played()
+    last = next(record for record in reversed(records) if isinstance(record, r.MessageRecorded))
+    sent = [one for one in records if isinstance(one, r.MessageSent) and one.seq > last.seq]
+    assert sent
+    inbound = InboundMessage(
+        event_id=last.event_id,
+        author=last.author,
+        text=last.text,
+        created_at=last.created_at,
+        conversation=ID,
+        starts=False,
+    )
+    found = RecoveredMessages(
+        source="relay",
+        messages=[last],
+        unanswered=[MessageReceived(message=inbound, role=Role.OWNER, name="alice")],
+    )
+    left = Salvaged(records=records[:18], messages=[last, *sent] if is_answered else [last], damage=["x"])
+    made, _ = rebuilt_records(ID, left, found, (), NOW)
+    assert len(fold(ID, made).undecided) == (0 if is_answered else 1)
+    assert sum(isinstance(one, r.MessageRecorded) and one.event_id == last.event_id for one in made) == is_answered
 
 
 def test_a_message_of_the_second_in_which_the_good_records_begin_is_kept() -> None:

@@ -133,6 +133,12 @@ async def test_a_view_that_failed_is_written_the_next_time(
 # ---- read again, perhaps edited -----------------------------------------------------------------------------------
 
 
+def test_half_a_character_is_replaced_when_the_view_is_written(scenario: Scenario) -> None:
+    broken = scenario.conversation.fork()
+    broken.title = "half \ud83d"
+    assert json.loads(render(broken))["title"] == "half ?"
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000])
 def test_a_file_that_is_no_json_object_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "conversation.json").write_bytes(content)
