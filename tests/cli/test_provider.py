@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import shutil
 import stat
 import sys
 import tomllib
@@ -20,6 +19,7 @@ from tenex.settings import load
 from tests.fakes.forkserver import run
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import ModelServer, model_server
+from tests.programs import needs_tmux
 from tests.service.kit import environment
 from tests.service.test_terminal import Terminal
 
@@ -142,8 +142,6 @@ def test_the_cost_is_printed_with_its_assumptions() -> None:
 
 # ---- in a terminal ------------------------------------------------------------------------------------------------
 
-in_terminal = pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux here to be the terminal")
-
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
@@ -167,7 +165,7 @@ async def answer(terminal: Terminal, *steps: tuple[str, str]) -> None:
         await terminal.until(lambda screen, then=then, count=count: screen.count(then) > count)  # type: ignore[misc]
 
 
-@in_terminal
+@needs_tmux
 async def test_a_person_chooses_mistypes_the_key_and_tries_again(
     server: ModelServer, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -191,7 +189,7 @@ async def test_a_person_chooses_mistypes_the_key_and_tries_again(
     assert tomllib.loads((data / "tenex.toml").read_text())["models"]["default"] == "local:test"
 
 
-@in_terminal
+@needs_tmux
 async def test_ctrl_c_at_a_question_leaves_nothing_and_a_failed_check_may_go_on_offline(
     server: ModelServer, terminal: Terminal, tmp_path: Path
 ) -> None:

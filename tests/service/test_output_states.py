@@ -16,7 +16,7 @@ from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelscripts import Asked, decision
 from tests.fakes.modelserver import model_server, text_of
 from tests.output_states.kit import Engine
-from tests.tools.conftest import needs_bubblewrap
+from tests.programs import needs_bubblewrap
 
 from . import person
 from .kit import ROOT, Folder, of_kind, tenex_here

@@ -17,9 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import needs_strace
+
 from . import person
 from .kit import Folder, Process, ordered, orders_for, running
 from .oracle import Survived, check, survey
+
+pytestmark = needs_strace
 
 TALK = ("Let's brainstorm ideas for a greeting script", "Design the architecture of hello.py that prints hello")
 """Takes the offline model through all seven phases."""

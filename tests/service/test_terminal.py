@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from tenex.nostr.keys import SecretKey, npub
 from tests.fakes.modelprotocol import Answer, Breaks, Json, Reply
 from tests.fakes.modelscripts import Asked, decision
 from tests.fakes.modelserver import model_server
+from tests.programs import needs_tmux
 
 from . import person
 from .kit import ROOT, TENEX, Folder, daemon, environment
@@ -20,7 +20,7 @@ from .loopback import folder_with_model, serving
 from .person import until
 from .test_output_states import call, critique, put
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux here to be the terminal")
+pytestmark = needs_tmux
 
 WIDE, HIGH = 110, 45
 REQUEST = "Create hello.py that prints hello"

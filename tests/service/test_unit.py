@@ -3,7 +3,6 @@
 import asyncio
 import re
 import shlex
-import shutil
 import subprocess
 from collections import defaultdict
 from contextlib import closing
@@ -16,6 +15,7 @@ from tenex.core.errors import ConfigurationError, StoreError, UsageError
 from tenex.service.notify import STATUS_EVERY
 from tenex.settings import Settings
 from tenex.tools.sandbox import clean_environment, wrapped
+from tests.programs import needs_bubblewrap, needs_strace, needs_systemd
 
 from .kit import ROOT, TENEX, Folder, daemon, running
 from .test_life import Manager
@@ -23,8 +23,6 @@ from .test_life import Manager
 UNIT = ROOT / "config" / "tenex.service"
 EXPOSURE = 3.5
 """Of 10: what `systemd-analyze security` calls OK ends at 4.9; it was 2.9 when this was written."""
-
-needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 
 
 def directives() -> dict[str, list[str]]:
@@ -81,8 +79,8 @@ def test_it_agrees_with_the_program() -> None:
 
 
 @needs_systemd
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+@needs_strace
+@needs_bubblewrap
 def test_the_sandbox_of_agents_asks_the_kernel_for_nothing_the_unit_forbids(tmp_path: Path) -> None:
     log = tmp_path / "calls"
     command = wrapped(tmp_path, ["/bin/true"], clean_environment("/tmp"))

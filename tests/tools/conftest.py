@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -18,18 +17,15 @@ from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.registry import ToolRegistry
-from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
+from tenex.tools.sandbox import RunPolicy
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shell import Programs, ShellRules, shell_tool
 from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
 from tenex.tools.tool import Body, Tool, object_schema
 from tenex.tools.workspace import Workspace, digest
+from tests.programs import needs_bubblewrap
 
 NAMED = TOOL_NAMES - {"learn", "ask", "complete", "search_conversation"}
-
-BUBBLEWRAP_WORKS = probe_bubblewrap()
-needs_bubblewrap = pytest.mark.skipif(not BUBBLEWRAP_WORKS, reason="bubblewrap does not work on this machine")
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed on this machine")
 
 SANDBOXED = ShellRules(policy=RunPolicy.SANDBOXED, timeout=30)
 

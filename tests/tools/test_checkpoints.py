@@ -25,8 +25,9 @@ from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.rollback import Returned, put_back, tree_after
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.workspace import Workspace
+from tests.programs import needs_git
 
-from .conftest import Bench, every_tool, git, needs_git, put, subjects
+from .conftest import Bench, every_tool, git, put, subjects
 
 pytestmark = needs_git
 

@@ -11,8 +11,9 @@ from tenex.tools import workspace_scan
 from tenex.tools.shell import Programs, shell_tool
 from tenex.tools.workspace import Workspace
 from tenex.tools.workspace_scan import Settled, settle, take
+from tests.programs import needs_bubblewrap, needs_git
 
-from .conftest import SANDBOXED, Bench, contents, git, make_deep, names_in, needs_bubblewrap, needs_git, put
+from .conftest import SANDBOXED, Bench, contents, git, make_deep, names_in, put
 
 pytestmark = needs_git
 

@@ -9,8 +9,9 @@ import pytest
 from tenex.core.phases import Phase
 from tenex.tools.git_tools import git_diff_tool, git_status_tool
 from tenex.tools.workspace import Workspace
+from tests.programs import needs_bubblewrap, needs_git
 
-from .conftest import Bench, git, make_context, needs_bubblewrap, needs_git, put
+from .conftest import Bench, git, make_context, put
 
 pytestmark = [needs_bubblewrap, needs_git]
 

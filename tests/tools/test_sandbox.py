@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tenex.tools import sandbox, sandbox_init
+from tests.programs import needs_bubblewrap
 
-from .conftest import Bench, needs_bubblewrap, put
+from .conftest import Bench, put
 
 
 @needs_bubblewrap

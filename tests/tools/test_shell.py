@@ -17,9 +17,10 @@ from tenex.tools.process import DiskReserve
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.shell import LONGEST_COMMAND, Programs, ShellRules, check_tool, python_tool, shell_tool
 from tenex.tools.workspace import Workspace
+from tests.programs import needs_bubblewrap
 
 from . import conftest as kit
-from .conftest import FAMILY, SANDBOXED, Bench, make_context, names_in, needs_bubblewrap, put, shell_only
+from .conftest import FAMILY, SANDBOXED, Bench, make_context, names_in, put, shell_only
 
 
 @pytest.fixture

@@ -1,0 +1,20 @@
+"""Programs of this machine that some tests need: where one is missing, such a test is skipped and names it."""
+
+import shutil
+
+import pytest
+
+from tenex.tools.sandbox import probe_bubblewrap
+
+
+def _needs(program: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed on this machine")
+
+
+BUBBLEWRAP_WORKS = probe_bubblewrap()
+
+needs_bubblewrap = pytest.mark.skipif(not BUBBLEWRAP_WORKS, reason="bubblewrap does not work on this machine")
+needs_git = _needs("git")
+needs_strace = _needs("strace")
+needs_systemd = _needs("systemd-analyze")
+needs_tmux = _needs("tmux")
