@@ -176,10 +176,10 @@ async def test_a_server_that_is_no_relay(tmp_path: Path, greeting: bytes | None,
 @asynccontextmanager
 async def _raw(greeting: bytes | None) -> AsyncIterator[int]:
     """A server that sends one thing, or nothing; with None it hangs up."""
-    transports: list[asyncio.WriteTransport] = []
+    writers: list[asyncio.StreamWriter] = []  # one that is collected closes its connection
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        transports.append(writer.transport)
+        writers.append(writer)
         if greeting is None:
             writer.transport.abort()
         elif greeting:
@@ -190,8 +190,8 @@ async def _raw(greeting: bytes | None) -> AsyncIterator[int]:
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
-            for transport in transports:
-                transport.abort()
+            for writer in writers:
+                writer.transport.abort()
 
 
 async def test_a_certificate_that_is_not_to_be_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

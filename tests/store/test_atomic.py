@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -193,7 +193,7 @@ async def test_the_messages_the_index_knows_are_found(missing: Path) -> None:
     index.update(row(ConversationId("d" * 64)), News(events=("2" * 64,)))
     await index.close()
     assert indexed_events(missing) == ["1" * 64]
-    with sqlite3.connect(missing.parent / "index.sqlite") as tables:
+    with closing(sqlite3.connect(missing.parent / "index.sqlite")) as tables, tables:
         tables.execute("drop table events")
     assert indexed_events(missing) == []
 
