@@ -27,6 +27,7 @@ from .filters import Filter
 from .keys import SecretKey
 from .relay import RelayConnection, RelayStatus
 from .retry import is_worth_logging
+from .tasks import start
 from .timeouts import RelayTimeouts, clock_ahead
 from .urls import normalise_url
 
@@ -336,7 +337,9 @@ class RelayPool:
     def _start(self, relay: RelayConnection) -> None:
         if self._group is None:
             return
-        self._running[relay.url] = self._group.create_task(relay.run(), name=f"relay {relay.url}")
+        running = start(self._group, relay.run(), f"relay {relay.url}")
+        if running is not None:
+            self._running[relay.url] = running
 
     async def _dismiss_idle(self) -> None:
         """Disconnect relays that were only published to, once they are idle."""

@@ -28,6 +28,7 @@ from .pagination import most_events
 from .relay_info import RelayLimits, read_limits
 from .req import Subscription, SubscriptionTask, replace_subscriptions
 from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
+from .tasks import start
 from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
 from .websocket import RelaySocket, open_websocket
@@ -442,8 +443,10 @@ class RelayConnection:
                 style=self,
                 changed=self._note_serving,
             )
-            name = f"keep {subscription.name} {self.url}"
-            self._subscription_tasks[subscription] = self._group.create_task(task.keep(after), name=name)
+            running = start(self._group, task.keep(after), f"keep {subscription.name} {self.url}")
+            if running is None:  # the next connection starts it
+                return
+            self._subscription_tasks[subscription] = running
 
     def simplify(self) -> None:
         """Use the simple style from now on, because the relay refused or did not answer the other."""

@@ -244,6 +244,25 @@ async def test_an_event_goes_to_a_relay_outside_the_pool_which_is_disconnected_w
             assert (await relays.publish(event, guest.url)).detail.startswith("duplicate")
 
 
+async def test_an_event_may_go_to_another_relay_at_any_moment_while_the_pool_stops(fault: FaultRelay) -> None:
+    """A connection can no longer be made then, so the event stays in the outbox."""
+    relays = pool(fault.url)
+    client = asyncio.create_task(relays.run())
+    await relays.connected(10)
+    client.cancel()
+    publishing = []
+    while not client.done():
+        publishing.append(asyncio.create_task(relays.publish(note("hi"), f"ws://127.0.0.1:{len(publishing) + 1}")))
+        await asyncio.sleep(0)
+    assert client.cancelled()
+    assert len(publishing) > 1
+    for task in publishing:
+        task.cancel()
+    assert all(
+        isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*publishing, return_exceptions=True)
+    )
+
+
 async def test_a_relay_has_one_canonical_url_and_what_is_none_is_refused() -> None:
     relays = pool("WSS://Relay.Example:443/", "wss://relay.example", "ws://relay.example:8080/x")
     assert [status.url for status in relays.status()] == ["wss://relay.example", "ws://relay.example:8080/x"]

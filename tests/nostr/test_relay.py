@@ -248,6 +248,22 @@ async def test_the_same_subscription_again_asks_nothing_unless_its_past_was_neve
         await fault.until(lambda: [11] in [frame[2]["kinds"] for frame in fault.reqs() if "since" in frame[2]])
 
 
+async def test_a_subscription_may_change_at_any_moment_while_the_client_stops(fault: FaultRelay) -> None:
+    """Its task can no longer be started then, and nothing is raised or left behind."""
+    relay = connection(fault.url)
+    relay.subscribe("notes", NOTES, None)
+    client = asyncio.create_task(relay.run())
+    await settle(relay, "notes")
+    client.cancel()
+    number = 0
+    while not client.done():
+        number += 1
+        relay.subscribe("notes", [{"kinds": [number]}], None)
+        await asyncio.sleep(0)
+    assert client.cancelled()
+    assert number > 1
+
+
 async def test_eight_live_reqs_may_all_be_replaced_at_once(fault: FaultRelay) -> None:
     """The connection has room for ten: old ones are closed before their successors open."""
     names = [f"s{n}" for n in range(8)]
