@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# A stamp per set of packages: nothing is installed twice, and a changed pyproject.toml installs anew.
+# A stamp per set of packages: nothing is installed twice, and a changed pyproject.toml installs again.
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
 
@@ -19,11 +19,13 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(BASE): $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[relay]'
+	@echo "Installing tenex and the packages it needs into $(VENV): about a minute, once."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[relay]'
 	@touch $@
 
 $(DEV): $(BASE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@echo "Installing what tests and checks need into $(VENV): about a minute, once."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
 demo: $(BASE)  ## talk to the agents on this machine: embedded relay, daemon, chat
@@ -52,7 +54,7 @@ soak: $(DEV) mutants  ## the long sweeps
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 mutants: $(DEV)  ## change the code in small ways and count how many changes the tests notice; MUTANTS=--count=200 for more
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutation]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutation]'
 	$(BIN)/python -m tests.mutation $(MUTANTS)
 
 clean:  ## remove what was built or installed; conversations, keys and workspace stay
