@@ -32,6 +32,8 @@ demo: $(BASE)  ## talk to the agents on this machine: embedded relay, daemon, ch
 	@$(BIN)/tenex demo --data . $(ARGS)
 
 test: $(DEV)  ## run the tests
+	@[ -e tests/interop/node_modules/.installed ] || ! command -v npm >/dev/null || \
+		echo "Tests with clients in JavaScript install their npm packages into tests/interop: about a minute, once."
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: $(DEV)  ## check style, types and layers
@@ -58,6 +60,6 @@ mutants: $(DEV)  ## change the code in small ways and count how many changes the
 	$(BIN)/python -m tests.mutation $(MUTANTS)
 
 clean:  ## remove what was built or installed; conversations, keys and workspace stay
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf tests/interop/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
