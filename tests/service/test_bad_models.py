@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tenex.core import records as r
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelscripts import Asked, Team, straight, swift
@@ -21,8 +23,6 @@ from .loopback import MODEL, QUICK, agree, at_work, folder_with_model, settled, 
 GOOD = json.dumps({"agents": ["executor"], "phase": "execute", "reason": "the request is clear"})
 END = json.dumps({"agents": ["END"], "reason": "all is done"})
 SECRET = "No one may read this."
-LATE = "2"
-"""Seconds a call may take here."""
 BYTES = b"<html><body>Bad gateway</body></html>"
 
 
@@ -78,10 +78,13 @@ CASES: dict[str, Case] = {
     "a broken stream to the router": Case("router", (BROKEN,), TRIED_AGAIN),
     "a closed socket": Case("execute", (Closes(),), TRIED_AGAIN),
     "a page of HTML": Case("execute", (Sends(body=BYTES, content_type="text/html"),), TRIED_AGAIN),
+}
+LATE: dict[str, Case] = {
     "a reply after the deadline": Case("execute", (Answer(text="too late", delay=20),), TRIED_AGAIN),
     "no reply at all": Case("router", (Hangs(),), TRIED_AGAIN),
 }
-FILES = {name: f"case-{place:02}.txt" for place, name in enumerate(CASES, 1)}
+"""By themselves: a time limit that makes these end soon is too short for two dozen conversations on a busy machine."""
+SHORT = {"TENEX_MODELS__TIMEOUT": "2"}
 COUNTED = (r.RouteRejected, r.RouterCorrected, r.ToolCallRejected, r.ModelReprompted, r.RetryScheduled)
 ADVICE = {
     "no JSON": "no JSON object",
@@ -100,8 +103,9 @@ class Trouble:
 
     def __init__(self, cases: Mapping[str, Case]) -> None:
         self._team = Team(straight, swift)
-        self._due = {FILES[name]: list(case.replies) for name, case in cases.items()}
-        self._to = {FILES[name]: case.to for name, case in cases.items()}
+        self.files = {name: f"case-{place:02}.txt" for place, name in enumerate(cases, 1)}
+        self._due = {self.files[name]: list(case.replies) for name, case in cases.items()}
+        self._to = {self.files[name]: case.to for name, case in cases.items()}
 
     def __call__(self, request: Json) -> Reply:
         asked = Asked(request)
@@ -123,24 +127,29 @@ async def words(folder: Folder) -> dict[str, list[str]]:
     return sent
 
 
-async def test_bad_answers_are_repaired_without_a_notice(tmp_path: Path, relay: str) -> None:
+@pytest.mark.parametrize(("cases", "env"), [(CASES, {}), (LATE, SHORT)], ids=["in time", "late"])
+async def test_bad_answers_are_repaired_without_a_notice(
+    cases: Mapping[str, Case], env: dict[str, str], tmp_path: Path, relay: str
+) -> None:
     """All in one daemon, at the same time; what they cost is counted to the token."""
-    async with at_work(tmp_path, relay, Trouble(CASES), QUICK, TENEX_MODELS__TIMEOUT=LATE) as (folder, server):
-        names = {case: await folder.write(f"Write {FILES[case]}.") for case in CASES}
+    trouble = Trouble(cases)
+    files = trouble.files
+    async with at_work(tmp_path, relay, trouble, QUICK, **env) as (folder, server):
+        names = {case: await folder.write(f"Write {file}.") for case, file in files.items()}
         for name in names.values():
             await settled(folder, name)
     agree(server, [usage for name in names.values() for usage in spent(folder.records(name))])
     sent = await words(folder)
     for case, name in names.items():
         counts = Counter(type(record) for record in folder.records(name) if isinstance(record, COUNTED))
-        assert counts == Counter(CASES[case].follows), case
-        assert (folder.workspace / FILES[case]).read_text() == f"{FILES[case]}: all done\n"
+        assert counts == Counter(cases[case].follows), case
+        assert (folder.workspace / files[case]).read_text() == f"{files[case]}: all done\n"
         assert not [text for text in sent[name] if TROUBLE.search(text)], case
     made = {path.name for path in folder.workspace.iterdir()}
-    assert made == {*FILES.values(), *(file.replace(".txt", ".md") for file in FILES.values())}
+    assert made == {*files.values(), *(file.replace(".txt", ".md") for file in files.values())}
     texts = [json.dumps(exchange.request["messages"], ensure_ascii=False) for exchange in server.delivered()]
     for case, advice in ADVICE.items():
-        assert any(FILES[case] in text and advice in text for text in texts), case
+        assert case not in files or any(files[case] in text and advice in text for text in texts), case
 
 
 async def test_a_wrong_key_is_reported_once_and_the_work_goes_on_once_the_right_one_was_read(
