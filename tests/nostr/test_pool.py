@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from tenex.core.errors import RelayUnavailable
+from tenex.core.ports import PublishOutcome
 from tenex.core.signals import InboundMessage
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import Event, to_wire
@@ -250,7 +251,7 @@ async def test_an_event_may_go_to_another_relay_at_any_moment_while_the_pool_sto
     client = asyncio.create_task(relays.run())
     await relays.connected(10)
     client.cancel()
-    publishing = []
+    publishing: list[asyncio.Task[PublishOutcome]] = []
     while not client.done():
         publishing.append(asyncio.create_task(relays.publish(note("hi"), f"ws://127.0.0.1:{len(publishing) + 1}")))
         await asyncio.sleep(0)
