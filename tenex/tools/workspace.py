@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeVar
 
-from .git_config import named_by_config
+from .git_config import read_by_git, repositories_around
 from .tool import Refusal
 
 LONGEST_PATH: Final = 1_000
@@ -282,16 +282,21 @@ class Workspace:
         for depth, name in enumerate(names if to_change else ()):
             if is_bare_repository(self.root.joinpath(*names[:depth]), name):
                 raise Refusal(f"{shown} would make its folder a repository of git's; only a person may make one.")
-            self._refuse_what_git_runs(self.root.joinpath(*names[:depth]), real, shown)
+        if to_change:
+            self._refuse_what_git_runs(real, shown)
         return shown
 
-    def _refuse_what_git_runs(self, top: Path, real: Path, shown: str) -> None:
-        if os.path.lexists(top / ".git"):
-            for path in named_by_config(top, self.root):
-                if real.is_relative_to(path) or real.is_relative_to(os.path.realpath(path)):
-                    raise Refusal(
-                        f"{shown} is run or read by git, as it is configured here; only a person may change it."
-                    )
+    def _refuse_what_git_runs(self, real: Path, shown: str) -> None:
+        tops = {*repositories_around(self.root), *self._repositories()}
+        for path in read_by_git(self.root, tops):
+            if real.is_relative_to(path):
+                raise Refusal(f"{shown} is run or read by git, as it is configured here; only a person may change it.")
+
+    def _repositories(self) -> Iterator[Path]:
+        for folder, folders, files in os.walk(self.root):
+            if ".git" in folders or ".git" in files or makes_repository({*folders, *files}):
+                yield Path(folder)
+            folders[:] = [name for name in folders if name != ".git"]
 
     @contextmanager
     def _folder(self, real: Path, *, create: bool = False) -> Iterator[int | None]:
