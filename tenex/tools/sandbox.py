@@ -38,8 +38,8 @@ _PYTHON: Final = ("bin", "lib", "lib64", "include", "share", "ssl", "pyvenv.cfg"
 LARGEST_SCRATCH: Final = 2 * 1024**3
 """Bytes of /tmp, and of shared memory: both are the machine's memory, half of which they could take otherwise."""
 
-MOST_PROCESSES: Final = 4_096
-"""Threads count too; builds start some hundreds, and what forks without end must leave room for everybody else."""
+MOST_PROCESSES: Final = 1_280
+"""Threads count too; above what the supervisor stops, for the moments between two of its counts. Not for root."""
 
 _log = structlog.get_logger(__name__)
 
