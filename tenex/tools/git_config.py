@@ -88,6 +88,40 @@ def read_by_git(root: Path, tops: Iterable[Path]) -> set[Path]:
     return found
 
 
+def folders_elsewhere(root: Path) -> list[Path]:
+    """The folders outside the workspace that its repository consists of, as for a linked worktree or a submodule.
+
+    Only those of a repository that names the workspace as its work tree: a `.git` alone may name any folder.
+    """
+    own = root / ".git"
+    if not own.is_file() or own.is_symlink():
+        return []
+    folders = [folder.resolve() for folder in _git_folders(root)]
+    if folders[0].is_relative_to(root) or any(root.is_relative_to(folder) for folder in folders):
+        return []
+    with suppress(OSError, ValueError):
+        back = (folders[0] / "gitdir").read_text("utf-8").strip()
+        if os.path.realpath(_absolute(back, folders[0])) == str(own):
+            return folders
+    trees = [value for name, value in _settings(folders[0] / "config") if name == "core.worktree"]
+    if trees and os.path.realpath(_absolute(trees[-1], folders[0])) == str(root):
+        return folders
+    return []
+
+
+def why_no_repository(root: Path) -> str:
+    """Why git does not find the workspace's repository in the sandbox; empty if it does."""
+    own = root / ".git"
+    if (own.is_dir() and not own.is_symlink()) or folders_elsewhere(root):
+        return ""
+    if os.path.lexists(own):
+        return "The repository of the workspace lies elsewhere, and does not name the workspace as its work tree."
+    around = next(repositories_around(root.parent), None)
+    if around is not None:
+        return f"The workspace is a folder of the repository {around}; a person can set `paths.workspace` to that."
+    return "The workspace is no git repository."
+
+
 def repositories_around(folder: Path) -> Iterator[Path]:
     """The folder and those above it that git would take for the top of a work tree."""
     for top in (folder, *folder.parents):

@@ -43,7 +43,7 @@ _JOINERS: Final = "\u200c\u200d"
 """Parts of words in some scripts, and of emoji."""
 _NOTATION: Final = re.compile(
     r"~|\$\{?[A-Z_][A-Z0-9_]*\}?|%\w+%"  # the home folder, variables of a shell and of Windows
-    r"|.*(?:\$\(|%[0-9A-Fa-f]{2}|[\\*`\"]).*"  # commands, URLs, other separators, patterns, quotes
+    r"|.*(?:\$\(|%[0-9A-Fa-f]{2}|[\\`\"]).*"  # commands, URLs, other separators, quotes
     r"|\s.*|.*\s",
     re.DOTALL,
 )

@@ -115,7 +115,6 @@ NOTATIONS = [
     " a.txt",
     "src /a.txt",
     "a.txt\u00a0",
-    "*.txt",
     "ROOT/~/a.txt",
 ]
 
