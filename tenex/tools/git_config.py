@@ -37,9 +37,14 @@ _DATA: Final = frozenset({
     "commit.template",
     "core.excludesfile",
     "core.worktree",
+    "lfs.fetchexclude",
+    "lfs.fetchinclude",
     "mailmap.file",
+    "maintenance.repo",
     "remote.fetch",
     "remote.push",
+    "safe.directory",
+    "submodule.active",
     "user.email",
     "user.name",
 })  # fmt: skip
@@ -48,7 +53,9 @@ _DATA: Final = frozenset({
 _IS_PATH: Final = re.compile(r".*(path|file|dir|directory)")
 """The last part of names whose whole value is a path, even without a slash or dot."""
 
-_INTERPRETER: Final = re.compile(r"(?:.*/)?(?:[a-z]*sh|python[\d.]*|perl|ruby|node|php|lua|source|\.)")
+_INTERPRETER: Final = re.compile(
+    r"(?:.*/)?(?:(?:a|ba|c|da|fi|k|tc|z)?sh|python[\d.]*|perl|ruby|node|php|lua|source|\.)"
+)
 _SEPARATORS: Final = re.compile(r"[\s;&|()<>{}\"'`$=,:\\!]+")
 _PATTERN: Final = re.compile(r"[*?\[]")
 _URL: Final = re.compile(r"\b(?!file:)[a-z][a-z0-9+.-]*://\S*")
@@ -147,7 +154,7 @@ def _named(top: Path) -> set[Path]:
         text = f"{middle} {value}" if section == "url" else value
         for base in tops:
             found |= set(_paths_in(text, base))
-            if _IS_PATH.fullmatch(key):
+            if value and _IS_PATH.fullmatch(key):
                 found.add(_absolute(value, base))
     return found
 
@@ -192,7 +199,10 @@ def _quoted(text: str) -> list[str]:
 
 
 def _all_settings(top: Path) -> Iterator[tuple[Path, str, str]]:
-    """The settings that hold in a work tree or may: the file each is in, its name in lower case, its value."""
+    """The settings that hold in a work tree or may: the file each is in, its name, its value.
+
+    git gives names in lower case, but for what is in their middle.
+    """
     waiting = list(_config_files(top))
     seen: set[Path] = set()
     while waiting and len(seen) < _MOST_INCLUDES:
@@ -249,7 +259,7 @@ def _listed(file: Path, _version: tuple[int, ...]) -> list[tuple[str, str]]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     settings = (setting.partition("\n") for setting in os.fsdecode(done.stdout).split("\0"))
-    return [(name.lower(), value) for name, _, value in settings]
+    return [(name, value) for name, _, value in settings]
 
 
 def _links_of_repository(top: Path) -> Iterator[Path]:
