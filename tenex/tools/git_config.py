@@ -1,22 +1,24 @@
-"""What the configuration of a person's repository runs or reads in the workspace: hooks, filters, included files.
+"""What a person's git runs or reads as configuration in the workspace: hooks, filters, included files.
 
 A person's git runs these files with the person's rights, so an agent may not change them.
+
+Git has about fifty settings that hold a command, new ones come with its versions, and extensions have their own. A
+command names its files in any form a shell knows. So a setting counts unless it is known to hold data only, and each
+word of its value counts that may be a path. Every included file counts, whether or not its condition holds now: a
+person may change branches or folders after the call. What a named program itself loads cannot be known here.
 """
 
 import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
-
-_RUN: Final = re.compile(
-    "fsmonitor|clean|smudge|process|textconv|command|driver|external|pager|editor|sshcommand|askpass|helper|program|cmd"
-)
-"""The last part of the names of settings whose value git runs."""
 
 GIT_ALONE: Final = {
     "PATH": os.defpath,
@@ -28,68 +30,274 @@ GIT_ALONE: Final = {
 }
 """The environment of git without anybody's settings."""
 
+_DATA: Final = frozenset({
+    "blame.ignorerevsfile",
+    "branch.description",
+    "branch.merge",
+    "commit.template",
+    "core.excludesfile",
+    "core.worktree",
+    "lfs.fetchexclude",
+    "lfs.fetchinclude",
+    "mailmap.file",
+    "maintenance.repo",
+    "remote.fetch",
+    "remote.push",
+    "safe.directory",
+    "submodule.active",
+    "user.email",
+    "user.name",
+})  # fmt: skip
+"""Settings, without the name in their middle, whose value may look like a path and is neither run nor configuration."""
+
+_IS_PATH: Final = re.compile(r".*(path|file|dir|directory)")
+"""The last part of names whose whole value is a path, even without a slash or dot."""
+
+_INTERPRETER: Final = re.compile(
+    r"(?:.*/)?(?:(?:a|ba|c|da|fi|k|tc|z)?sh|python[\d.]*|perl|ruby|node|php|lua|source|\.)"
+)
+_SEPARATORS: Final = re.compile(r"[\s;&|()<>{}\"'`$=,:\\!]+")
+_PATTERN: Final = re.compile(r"[*?\[]")
+_URL: Final = re.compile(r"\b(?!file:)[a-z][a-z0-9+.-]*://\S*")
+
 _DEADLINE: Final = 10.0
 """Seconds for git to read a file, which takes some milliseconds."""
 
+_MOST_INCLUDES: Final = 100
+"""Files read for one repository; git itself follows ten levels."""
 
-def named_by_config(top: Path, root: Path) -> set[Path]:
-    """The paths in the workspace that git runs or reads as configuration in a work tree; they need not exist.
+_MOST_LINKS: Final = 40
+"""As many as Linux follows."""
+
+
+def read_by_git(root: Path, tops: Iterable[Path]) -> set[Path]:
+    """The paths in the workspace that git runs or reads as configuration; they need not exist.
+
+    A link leads elsewhere: it counts, and what is at its end does too.
 
     Args:
-        top: the folder of the work tree, which holds a `.git`.
         root: the workspace.
+        tops: folders with a `.git`, and repositories without a work tree.
     """
+    paths: set[Path] = set()
+    for top in tops:
+        paths |= _named(top)
+        paths |= set(_links_of_repository(top))
+
     found: set[Path] = set()
-    for file in _config_files(top):
-        for origin, name, value in _settings(file):
-            section, key = name.partition(".")[0], name.rpartition(".")[2]
-            if section in ("include", "includeif") and key == "path":
-                found.add(_absolute(value, origin.parent))
-            elif key == "hookspath":
-                found.add(_absolute(value, top))
-            elif _RUN.fullmatch(key) or section == "pager" or (section == "alias" and value.startswith("!")):
-                found |= {_absolute(word, top) for word in _words(value) if "/" in word or "." in word}
-    return {path for path in found if path not in (root, top) and path.is_relative_to(root)}
+    for path in paths:
+        if not path.is_relative_to(root) or path == root or os.path.lexists(path / ".git"):
+            continue  # a whole work tree: nothing could be changed any more
+        for place in _way(path, root):
+            found.add(place)
+            for link in _links_in(place):
+                found |= set(_way(link, root))
+    return found
+
+
+def folders_elsewhere(root: Path) -> list[Path]:
+    """The folders outside the workspace that its repository consists of, as for a linked worktree or a submodule.
+
+    Only those of a repository that names the workspace as its work tree: a `.git` alone may name any folder.
+    """
+    own = root / ".git"
+    if not own.is_file() or own.is_symlink():
+        return []
+    folders = [folder.resolve() for folder in _git_folders(root)]
+    if folders[0].is_relative_to(root) or any(root.is_relative_to(folder) for folder in folders):
+        return []
+    with suppress(OSError, ValueError):
+        back = (folders[0] / "gitdir").read_text("utf-8").strip()
+        if os.path.realpath(_absolute(back, folders[0])) == str(own):
+            return folders
+    trees = [value for name, value in _settings(folders[0] / "config") if name == "core.worktree"]
+    if trees and os.path.realpath(_absolute(trees[-1], folders[0])) == str(root):
+        return folders
+    return []
+
+
+def why_no_repository(root: Path) -> str:
+    """Why git does not find the workspace's repository in the sandbox; empty if it does."""
+    own = root / ".git"
+    if (own.is_dir() and not own.is_symlink()) or folders_elsewhere(root):
+        return ""
+    if os.path.lexists(own):
+        return "The repository of the workspace lies elsewhere, and does not name the workspace as its work tree."
+    around = next(repositories_around(root.parent), None)
+    if around is not None:
+        return f"The workspace is a folder of the repository {around}; a person can set `paths.workspace` to that."
+    return "The workspace is no git repository."
+
+
+def repositories_around(folder: Path) -> Iterator[Path]:
+    """The folder and those above it that git would take for the top of a work tree."""
+    for top in (folder, *folder.parents):
+        if os.path.lexists(top / ".git"):
+            yield top
+
+
+def _named(top: Path) -> set[Path]:
+    """What settings name, as they name it, wherever that is."""
+    found: set[Path] = set()
+    tops = [top]
+    for file, name, value in list(_all_settings(top)):
+        section, _, rest = name.partition(".")
+        middle, _, key = rest.rpartition(".")
+        if f"{section}.{key}" == "core.worktree":
+            tops += [_absolute(value, folder) for folder in _git_folders(top)]
+        if f"{section}.{key}" in _DATA:
+            continue
+        if section in ("include", "includeif"):
+            found.add(_absolute(value, file.parent))
+            continue
+        # a remote's address may become what is in the middle, such as `ext::sh a.sh`
+        text = f"{middle} {value}" if section == "url" else value
+        for base in tops:
+            found |= set(_paths_in(text, base))
+            if value and _IS_PATH.fullmatch(key):
+                found.add(_absolute(value, base))
+    return found
+
+
+def _paths_in(value: str, base: Path) -> Iterator[Path]:
+    """What the words of a value may name, seen from a folder and from those it changes to."""
+    bases = [base]
+    text = _URL.sub(" ", re.sub(r"\$HOME\b|\$\{HOME\}", _home().as_posix(), value))
+    words = [word for word in _SEPARATORS.split(text) if word]
+
+    named: set[str] = set()
+    for before, word in zip(["", *words], words, strict=False):
+        if before in ("cd", "pushd", "-C"):
+            bases += [_absolute(word, place) for place in bases]
+        elif "/" in word or ("." in word and before):  # the first is a program: without a slash not one of this folder
+            named.add(word)
+    named |= {word for word in _quoted(text) if "/" in word and " " in word}
+    named |= set(_scripts(words))
+
+    for word in named:
+        plain, pattern, _ = _PATTERN.sub("\0", word).partition("\0")
+        path = plain.rpartition("/")[0] if pattern else plain
+        for place in bases:
+            yield _absolute(path, place)
+            yield _absolute(path.lstrip("/"), place)  # after what the shell computes, as in `$(pwd)/a.sh`
+
+
+def _scripts(words: list[str]) -> Iterator[str]:
+    """The word after each interpreter and its options."""
+    rest = iter(words)
+    for word in rest:
+        if _INTERPRETER.fullmatch(word):
+            yield next((script for script in rest if not script.startswith("-")), "")
+
+
+def _quoted(text: str) -> list[str]:
+    """The words of a shell's line, which may hold spaces."""
+    try:
+        return shlex.split(text.removeprefix("!"))
+    except ValueError:  # an open quote
+        return []
+
+
+def _all_settings(top: Path) -> Iterator[tuple[Path, str, str]]:
+    """The settings that hold in a work tree or may: the file each is in, its name, its value.
+
+    git gives names in lower case, but for what is in their middle.
+    """
+    waiting = list(_config_files(top))
+    seen: set[Path] = set()
+    while waiting and len(seen) < _MOST_INCLUDES:
+        file = waiting.pop(0)
+        if file in seen:
+            continue
+        seen.add(file)
+        for name, value in _settings(file):
+            yield file, name, value
+            if name.startswith(("include.", "includeif.")) and name.endswith(".path"):
+                waiting.append(_absolute(value, file.parent))
 
 
 def _config_files(top: Path) -> Iterator[Path]:
-    home = Path(os.environ.get("HOME") or "/nonexistent")
-    yield home / ".gitconfig"
-    yield Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git/config"
-    folder = top / ".git"
-    with suppress(OSError, ValueError):
-        if folder.is_file():
-            folder = _absolute(folder.read_text("utf-8").removeprefix("gitdir:").strip(), top)
+    yield Path("/etc/gitconfig")
+    yield _home() / ".gitconfig"
+    yield Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config") / "git/config"
+    for folder in _git_folders(top):
         yield folder / "config.worktree"
-        with suppress(FileNotFoundError):
-            folder = _absolute((folder / "commondir").read_text("utf-8").strip(), folder)
         yield folder / "config"
 
 
-def _settings(file: Path) -> Iterator[tuple[Path, str, str]]:
-    """The settings of a file and those it includes: the file each is in, its name in lower case, its value."""
+def _git_folders(top: Path) -> list[Path]:
+    """The folder of a work tree's repository, and the one it shares with other work trees."""
+    folder = top / ".git"
+    if not os.path.lexists(folder):
+        folder = top
+    folders = [folder]
+    with suppress(OSError, ValueError):
+        if folder.is_file():
+            folders = [_absolute(folder.read_text("utf-8").removeprefix("gitdir:").strip(), top)]
+        folders.append(_absolute((folders[0] / "commondir").read_text("utf-8").strip(), folders[0]))
+    return folders
+
+
+def _settings(file: Path) -> list[tuple[str, str]]:
+    with suppress(OSError):
+        about = file.stat()
+        if stat.S_ISREG(about.st_mode):
+            return _listed(file, (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
+    return []
+
+
+@lru_cache(maxsize=256)
+def _listed(file: Path, _version: tuple[int, ...]) -> list[tuple[str, str]]:
+    """What git finds in a file; it is asked once for each version of it."""
     program = shutil.which("git")
-    if program is None or not file.is_file():
-        return
-    line = [program, "config", "--file", str(file), "--includes", "--show-origin", "-z", "--list"]
+    if program is None:
+        return []
+    line = [program, "config", "--file", str(file), "--no-includes", "-z", "--list"]
     environment = {**GIT_ALONE, "GIT_DIR": "/nonexistent"}
     try:
         done = subprocess.run(line, capture_output=True, timeout=_DEADLINE, check=False, cwd="/", env=environment)
     except (OSError, subprocess.TimeoutExpired):
-        return
-    fields = iter(os.fsdecode(done.stdout).split("\0"))
-    for origin, setting in zip(fields, fields, strict=False):
-        name, _, value = setting.partition("\n")
-        yield Path(origin.removeprefix("file:")), name.lower(), value
+        return []
+    settings = (setting.partition("\n") for setting in os.fsdecode(done.stdout).split("\0"))
+    return [(name, value) for name, _, value in settings]
 
 
-def _words(value: str) -> list[str]:
-    try:
-        return shlex.split(value.removeprefix("!"))
-    except ValueError:  # an open quote
-        return value.split()
+def _links_of_repository(top: Path) -> Iterator[Path]:
+    """Links among its hooks and settings."""
+    for folder in _git_folders(top):
+        for inner in (folder, folder / "hooks", folder / "info"):
+            yield from _links_in(inner)
+            if inner.is_symlink():
+                yield _absolute(str(inner.readlink()), inner.parent)
+
+
+def _links_in(folder: Path) -> list[Path]:
+    """The targets of the links in a folder."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [_absolute(str(Path(entry).readlink()), folder) for entry in entries if entry.is_symlink()]
+    return []
+
+
+def _way(path: Path, root: Path) -> Iterator[Path]:
+    """Each link by which a path leads to where it ends, and its end; only what is in the workspace."""
+    for _ in range(_MOST_LINKS):
+        if path == root or not path.is_relative_to(root):
+            return
+        parents = [folder for folder in reversed(path.parents) if folder != root and folder.is_relative_to(root)]
+        link = next((place for place in (*parents, path) if place.is_symlink()), None)
+        if link is None:
+            yield path
+            return
+        yield link
+        path = Path(os.path.normpath(link.parent / link.readlink() / path.relative_to(link)))
+
+
+def _home() -> Path:
+    return Path(os.environ.get("HOME") or "/nonexistent")
 
 
 def _absolute(path: str, base: Path) -> Path:
     """Without following links: what is at each of its names counts."""
+    if path.startswith("~"):
+        path = os.path.expanduser(path)  # noqa: PTH111 - a user that is not known is no error
     return Path(os.path.normpath(base / path))

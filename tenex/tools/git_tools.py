@@ -15,7 +15,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox
-from .git_config import GIT_ALONE
+from .git_config import GIT_ALONE, folders_elsewhere, why_no_repository
 from .process import plain_text
 from .tool import Refusal, Tool, object_schema, string
 from .workspace import Workspace
@@ -109,7 +109,8 @@ async def _git(workspace: Workspace, *arguments: str) -> str:
     """
     settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
     command = [await asyncio.to_thread(_program, workspace), *settings, *arguments]
-    line = sandbox.wrapped(workspace.root, command, _environment())
+    elsewhere = await asyncio.to_thread(folders_elsewhere, workspace.root)
+    line = sandbox.wrapped(workspace.root, command, _environment(), folders=elsewhere)
     outcome = await process.run(line, cwd=workspace.root, environment={}, deadline=DEADLINE, most_output=MOST_OUTPUT)
     printed = plain_text(outcome.output)
     if outcome.status is None:
@@ -125,14 +126,8 @@ def _program(workspace: Workspace) -> str:
     program = shutil.which("git")
     if program is None:
         raise Refusal("git is not installed on this machine; `read_file` and `list_files` show what there is.")
-    own = workspace.root / ".git"
-    if own.is_file():
-        raise Refusal(
-            "The repository of the workspace lies elsewhere (it is a linked worktree or a submodule) and cannot be "
-            "looked at; `read_file` and `list_files` show what there is."
-        )
-    if not own.is_dir():
-        raise Refusal("The workspace is no git repository; `list_files` shows what there is.")
+    if why := why_no_repository(workspace.root):
+        raise Refusal(f"{why} `read_file` and `list_files` show what there is.")
     return program
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from tenex.core.ports import ToolResult
 
+from .supervisor import TOO_MANY
 from .tool import Refusal
 from .workspace import LONGEST_PATH
 
@@ -40,7 +41,7 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessLimits:
-    """What each process of a program may have at most, in bytes; 0 is no limit."""
+    """What each process of a program may have at most, in bytes, and how many there may be; 0 is no limit."""
 
     file: int = 64 * 1024 * 1024
     """Of one file it writes: a check needs none, and an endless loop must not fill the disk."""
@@ -48,6 +49,8 @@ class ProcessLimits:
     """An endless list must not make the kernel kill the daemon instead."""
     data: int = 0
     """As the address space, but without what is only reserved: some runtimes reserve much more than they use."""
+    processes: int = 1_024
+    """Of the whole program, with threads: large builds have some hundreds, and what forks without end has no end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,8 @@ class Outcome:
     """Bytes left out of the middle of the output."""
     shortage: str = ""
     """Why it was stopped, where that was because of the disk."""
+    most_processes: int = 0
+    """How many it might have, where it was stopped because it had more."""
 
     def ended(self, what: str, deadline: float) -> str:
         """How it ended, as a sentence for a model about `what`, which had so many seconds."""
@@ -99,6 +104,11 @@ class Outcome:
             return (
                 f"{what} was stopped, with everything it had started: {self.shortage}. Delete what it wrote with "
                 "`delete_file`; nothing runs until there is room."
+            )
+        if self.most_processes:
+            return (
+                f"{what} was stopped, with everything it had started: it had more than {self.most_processes} processes "
+                "and threads at once. Start fewer at a time."
             )
         if self.status is None:
             return f"{what} was still running after {deadline:g} s and was stopped, with everything it had started."
@@ -176,7 +186,7 @@ async def run(
                 "-B",
                 str(SUPERVISOR),
                 str(os.getpid()),
-                f"{limits.file},{limits.address_space},{limits.data}",
+                f"{limits.file},{limits.address_space},{limits.data},{limits.processes}",
                 *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=writing,
@@ -195,6 +205,8 @@ async def run(
             await asyncio.wait([watching])
     finally:
         closing.close()
+    if status == -TOO_MANY:
+        return replace(output.outcome(None), most_processes=limits.processes)
     if watching.cancelled() or status == 0:
         return output.outcome(status)
     return replace(output.outcome(None), shortage=watching.result())

@@ -38,8 +38,8 @@ _PYTHON: Final = ("bin", "lib", "lib64", "include", "share", "ssl", "pyvenv.cfg"
 LARGEST_SCRATCH: Final = 2 * 1024**3
 """Bytes of /tmp, and of shared memory: both are the machine's memory, half of which they could take otherwise."""
 
-MOST_PROCESSES: Final = 4_096
-"""Threads count too; builds start some hundreds, and what forks without end must leave room for everybody else."""
+MOST_PROCESSES: Final = 1_280
+"""Threads count too; above what the supervisor stops, for the moments between two of its counts. Not for root."""
 
 _log = structlog.get_logger(__name__)
 
@@ -81,6 +81,7 @@ def wrapped(
     can_write: bool = False,
     network: bool = False,
     files: Mapping[str, Path] | None = None,
+    folders: Iterable[Path] = (),
     protected: Iterable[Path] = (),
 ) -> list[str]:
     """The command that runs `command` in the sandbox.
@@ -93,6 +94,7 @@ def wrapped(
         can_write: whether the workspace may be written to.
         network: whether it shares the machine's network, services on this machine included.
         files: further files it sees, read-only, by where it sees them.
+        folders: further folders it sees, read-only, in their own places.
         protected: what is in the workspace and may not be written to all the same; no links.
 
     Raises:
@@ -116,7 +118,8 @@ def wrapped(
     for place, file in (files or {}).items():
         line += ["--ro-bind", str(file), place]
     line += [*_machinery(bubblewrap), "--dir", HOME]
-    mounts: dict[str, str] = {str(root): "--bind" if can_write else "--ro-bind"}
+    mounts = {str(folder): "--ro-bind" for folder in folders}
+    mounts[str(root)] = "--bind" if can_write else "--ro-bind"
     for prefix in {Path(sys.base_prefix), Path(sys.prefix)} - {Path(folder) for folder in _SYSTEM}:
         mounts |= _python(prefix, root, can_write=can_write)
     # a folder within another comes after it, or it would not be seen

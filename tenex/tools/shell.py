@@ -22,6 +22,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox, workspace_scan
 from .files_read import LARGEST_FILE
+from .git_config import folders_elsewhere, why_no_repository
 from .process import DiskReserve, decoded, named
 from .sandbox import RunPolicy
 from .tool import Body, Refusal, Tool, integer, object_schema, run_uncancellable, string
@@ -45,8 +46,13 @@ _NAMES: Final = {
     "group": "agent:x:{group}:\n",
     "hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "gitconfig": "[safe]\n\tdirectory = *\n",
 }
-"""What programs ask of /etc: a name for their user, and where `localhost` is."""
+"""What programs ask of /etc: a name for their user, where `localhost` is, and whose repositories git may read."""
+
+
+_NO_REPOSITORY: Final = "fatal: not a git repository"
+"""What git prints where it finds none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +101,9 @@ class Programs:
         can_write, confined = self.may_write(context), is_confined(context.phase)
         async with sandbox.scratch_folder(self.scratch) as own:
             before = await asyncio.to_thread(workspace_scan.take, root)
-            line, environment = self._line(command, folder, own, before, can_write=can_write)
+            line, environment = await asyncio.to_thread(
+                partial(self._line, command, folder, own, before, can_write=can_write)
+            )
             try:
                 outcome = await process.run(
                     line,
@@ -113,9 +121,11 @@ class Programs:
         ended = outcome.ended("The command", deadline)
         if not can_write:
             ended += " The workspace was read-only to it in this phase."
+        if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(root)):
+            ended += f" {why}"
         if settled.removed:
             gone = named(decoded(settled.removed))
-            ended += f" Taken away: {gone}. Commands make no repositories here; a person can."
+            ended += f" Taken away: {gone}. Commands make no repositories here and nothing that git runs; a person can."
         if settled.lost:
             ended += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
         return outcome.result(ended)
@@ -142,6 +152,7 @@ class Programs:
             can_write=can_write,
             network=self.rules.network,
             files={f"/etc/{name}": own / name for name in _NAMES},
+            folders=folders_elsewhere(root),
             protected=[root / os.fsdecode(path) for path in before.protected()],
         )
         return wrapped, {}

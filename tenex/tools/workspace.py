@@ -13,12 +13,13 @@ import secrets
 import stat
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeVar
 
-from .git_config import named_by_config
+from .git_config import read_by_git, repositories_around
 from .tool import Refusal
 
 LONGEST_PATH: Final = 1_000
@@ -36,6 +37,18 @@ HALF_WRITTEN: Final = ".tenex-"
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """How a folder, and a new file, are opened: never through a link."""
+_HIDDEN_KINDS: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters that are not seen, and halves of pairs."""
+_JOINERS: Final = "\u200c\u200d"
+"""Parts of words in some scripts, and of emoji."""
+_NOTATION: Final = re.compile(
+    r"~|\$\{?[A-Z_][A-Z0-9_]*\}?|%\w+%"  # the home folder, variables of a shell and of Windows
+    r"|.*(?:\$\(|%[0-9A-Fa-f]{2}|[\\`\"]).*"  # commands, URLs, other separators, quotes
+    r"|\s.*|.*\s",
+    re.DOTALL,
+)
+_NOTATION_AT_START: Final = re.compile(r"~.*|['<].*|[A-Za-z][A-Za-z0-9+.-]*:", re.DOTALL)
+"""Another user's home folder, quotes, and the schemes of URLs or drives of Windows."""
 _Name = TypeVar("_Name", str, bytes)
 # a pipe that took a file's place must fail the check below, not wait for a writer
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -129,17 +142,31 @@ class Workspace:
             raise Refusal("The path is empty; name a file relative to the workspace, such as `src/app.py`.")
         if len(path) > LONGEST_PATH:
             raise Refusal(f"The path is longer than {LONGEST_PATH} characters; choose a shorter one.")
-        if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) < 0xE000 for char in path):
-            raise Refusal("The path holds a character that no file name should have (a control character).")
+        if hidden := [char for char in path if unicodedata.category(char) in _HIDDEN_KINDS and char not in _JOINERS]:
+            code = f"U+{ord(hidden[0]):04X}"
+            raise Refusal(f"The path holds a character that no file name should have (the control character {code}).")
         pure = PurePosixPath(path)
         if ".." in pure.parts:
             raise Refusal(f"{shown} contains `..`; name the file by its path from the workspace's root.")
         if pure.is_absolute():
-            for root in (self.root, self._given):
-                if pure.is_relative_to(root):
-                    return pure.relative_to(root).parts
-            raise Refusal(f"{shown} lies outside the workspace; name a file relative to it.")
+            inside = next((root for root in (self.root, self._given) if pure.is_relative_to(root)), None)
+            if inside is None:
+                raise Refusal(f"{shown} lies outside the workspace; name a file relative to it, {self.root}.")
+            pure = pure.relative_to(inside)
+        self._refuse_other_notations(pure.parts, shown)
         return pure.parts
+
+    def _refuse_other_notations(self, names: tuple[str, ...], shown: str) -> None:
+        """Refuse what a shell, a browser or another system would take for something else, unless it is there."""
+        place = self.root
+        for depth, name in enumerate(names):
+            place = place / name
+            is_odd = _NOTATION.fullmatch(name) or (depth == 0 and _NOTATION_AT_START.fullmatch(name))
+            if is_odd and not os.path.lexists(place):
+                raise Refusal(
+                    f"{shown}: `{name[:40]}` is no plain name, and nothing is expanded or decoded here. Give the path "
+                    f"from the workspace's folder, {self.root}."
+                )
 
     def relative(self, real: Path) -> str:
         """The path as it is shown and recorded: from the root, with `/`; the root itself is `.`."""
@@ -282,16 +309,21 @@ class Workspace:
         for depth, name in enumerate(names if to_change else ()):
             if is_bare_repository(self.root.joinpath(*names[:depth]), name):
                 raise Refusal(f"{shown} would make its folder a repository of git's; only a person may make one.")
-            self._refuse_what_git_runs(self.root.joinpath(*names[:depth]), real, shown)
+        if to_change:
+            self._refuse_what_git_runs(real, shown)
         return shown
 
-    def _refuse_what_git_runs(self, top: Path, real: Path, shown: str) -> None:
-        if os.path.lexists(top / ".git"):
-            for path in named_by_config(top, self.root):
-                if real.is_relative_to(path) or real.is_relative_to(os.path.realpath(path)):
-                    raise Refusal(
-                        f"{shown} is run or read by git, as it is configured here; only a person may change it."
-                    )
+    def _refuse_what_git_runs(self, real: Path, shown: str) -> None:
+        tops = {*repositories_around(self.root), *self._repositories()}
+        for path in read_by_git(self.root, tops):
+            if real.is_relative_to(path):
+                raise Refusal(f"{shown} is run or read by git, as it is configured here; only a person may change it.")
+
+    def _repositories(self) -> Iterator[Path]:
+        for folder, folders, files in os.walk(self.root):
+            if ".git" in folders or ".git" in files or makes_repository({*folders, *files}):
+                yield Path(folder)
+            folders[:] = [name for name in folders if name != ".git"]
 
     @contextmanager
     def _folder(self, real: Path, *, create: bool = False) -> Iterator[int | None]:

@@ -8,22 +8,19 @@ taken away before anybody, our own git included, looks at it.
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from . import restore
-from .git_config import named_by_config
+from .git_config import read_by_git, repositories_around
 from .snapshots import GIT_READS, GIT_READS_IN_REPOSITORIES
 from .workspace import REPOSITORY_PARTS, makes_repository
 
 _OWN: Final = b".git"
 _PARTS: Final = frozenset(os.fsencode(name) for name in REPOSITORY_PARTS)
-
-_MOST_LINKS: Final = 40
-"""As many as Linux follows."""
 
 Mark = tuple[int, bytes | None]
 """By which a repository is known again: the number of its inode, and where it leads if it is a link."""
@@ -72,25 +69,11 @@ class Settled:
 def take(root: Path) -> Survey:
     """Look at the whole workspace; what cannot be read is not looked into."""
     seen = _look(os.fsencode(root), lambda _folder, _mode: False)
-    for repository in seen.repositories:
-        for path in named_by_config((root / os.fsdecode(repository)).parent, root):
-            for place in _links_on_the_way(path, root):
-                seen.named[os.fsencode(place.relative_to(root))] = _mark_of(place)
+    tops = {root / os.fsdecode(path) for path in seen.bare}
+    tops |= {(root / os.fsdecode(path)).parent for path in seen.repositories}
+    for place in read_by_git(root, tops.union(repositories_around(root))):
+        seen.named[os.fsencode(place.relative_to(root))] = _mark_of(place)
     return seen
-
-
-def _links_on_the_way(path: Path, root: Path) -> Iterator[Path]:
-    """Each link by which a path leads to where it ends, and its end; only what is in the workspace."""
-    for _ in range(_MOST_LINKS):
-        if path == root or not path.is_relative_to(root):
-            return
-        parents = [folder for folder in reversed(path.parents) if folder != root and folder.is_relative_to(root)]
-        link = next((place for place in (*parents, path) if place.is_symlink()), None)
-        if link is None:
-            yield path
-            return
-        yield link
-        path = Path(os.path.normpath(link.parent / link.readlink() / path.relative_to(link)))
 
 
 def settle(root: Path, before: Survey, *, confined: bool) -> Settled:

@@ -461,3 +461,19 @@ def test_a_checkpoint_folder_that_is_no_repository_is_a_fault(data: Path) -> Non
     (data / "checkpoints" / "HEAD").write_text("nonsense")
     (found,) = bad(git, case_of(data))
     assert found.location == str(data / "checkpoints")
+
+
+def test_a_workspace_whose_repository_lies_elsewhere_is_reported_unless_that_names_it(
+    data: Path, tmp_path: Path
+) -> None:
+    """Agents can use a linked worktree; a folder that any file may name they cannot."""
+    workspace, main = data / "workspace", tmp_path / "main"
+    workspace.mkdir(exist_ok=True)
+    assert not bad(git, case_of(data))
+    (workspace / ".git").write_text(f"gitdir: {main}\n")
+    (found,) = bad(git, case_of(data))
+    assert "agents cannot use git there" in found.message
+    assert found.location == str(workspace)
+    main.mkdir()
+    (main / "gitdir").write_text(f"{workspace}/.git\n")
+    assert not bad(git, case_of(data))

@@ -1,5 +1,6 @@
 """Changes in the workspace's repository are reported by the real git, which runs nothing the repository names."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from tenex.tools.git_tools import git_diff_tool, git_status_tool
 from tenex.tools.workspace import Workspace
 from tests.programs import needs_bubblewrap, needs_git
 
-from .conftest import Bench, git, make_context, put
+from .conftest import Bench, contents, git, make_context, put, shell_only
 
 pytestmark = [needs_bubblewrap, needs_git]
 
@@ -93,8 +94,11 @@ async def test_without_a_repository_or_a_commit_that_is_reported(tools: Bench, r
     git(tmp_path, "init", "-q")  # one around it is not the workspace's
     for tool in ("git_status", "git_diff"):
         assert await tools.refused(tool, PLAN) == (
-            "The workspace is no git repository; `list_files` shows what there is."
+            f"The workspace is a folder of the repository {tmp_path}; a person can set `paths.workspace` to that. "
+            "`read_file` and `list_files` show what there is."
         )
+    (tmp_path / ".git").rename(tmp_path / "other")
+    assert "is no git repository" in await tools.refused("git_status", PLAN)
     git(root, "init", "-q", "-b", "main")
     put(root, {"a": ""})
     assert await status(tools) == "## No commits yet on main\n?? a"
@@ -113,6 +117,94 @@ async def test_a_repository_elsewhere_is_not_followed(tools: Bench, repository: 
     (repository / ".git").unlink()
     (repository / ".git").symlink_to(outside / "repository")
     assert "main" not in await tools.refused("git_status", PLAN)
+
+
+def linked(root: Path, outside: Path) -> Path:
+    """Make the workspace a linked worktree of a repository outside; returns that."""
+    main = outside / "main"
+    git(outside, "init", "-q", "-b", "main", str(main))
+    put(main, {"a.py": "first\n"})
+    git(main, "add", ".")
+    git(main, "commit", "-qm", "first")
+    root.rmdir()
+    git(main, "worktree", "add", "-q", "-b", "mine", str(root))
+    return main
+
+
+def submodule(root: Path, outside: Path) -> Path:
+    """Make the workspace a submodule of a repository that is around it."""
+    other, around = outside / "other", root.parent
+    git(outside, "init", "-q", "-b", "mine", str(other))
+    put(other, {"a.py": "first\n"})
+    git(other, "add", ".")
+    git(other, "commit", "-qm", "first")
+    git(around, "init", "-q")
+    root.rmdir()
+    git(around, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), root.name)
+    return around
+
+
+ELSEWHERE = {"linked worktree": linked, "submodule": submodule}
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+async def test_git_works_in_a_linked_worktree_and_a_submodule_and_changes_nothing_there(
+    workspace: Workspace, root: Path, outside: Path, kind: str
+) -> None:
+    """In the tools and in the shell, as in a workspace with its repository in it."""
+    main = ELSEWHERE[kind](root, outside)
+    put(root, {"a.py": "second\n"})
+    shell, tools = shell_only(workspace), Bench([git_status_tool(workspace), git_diff_tool(workspace)])
+    assert (await status(tools)).split("\n")[0].startswith("## mine")
+    assert "+second" in await diff(tools)
+    for command in ("git status --short", "git log --oneline", "git diff", "git show HEAD:a.py"):
+        assert (await shell.run(command)).ok, command
+    before = contents(main)
+    folder = (await shell.run("git rev-parse --absolute-git-dir")).content.split("\n")[-1]
+    shared = (await shell.run("git rev-parse --path-format=absolute --git-common-dir")).content.split("\n")[-1]
+    for command in (
+        "git config core.fsmonitor ./evil",
+        "git commit -am x",
+        f"echo x > {folder}/config.worktree",
+        f"echo x > {shared}/hooks/pre-commit",
+        "echo 'gitdir: /tmp' > .git",
+        "mv .git old",
+    ):
+        assert not (await shell.run(command)).ok, command
+    assert contents(main) == before
+    assert not (await shell.run(f"cat {outside}/secret.txt")).ok
+
+
+async def test_a_file_that_names_a_folder_of_others_shows_nothing_of_it(
+    workspace: Workspace, root: Path, outside: Path
+) -> None:
+    """It may have come with files from anywhere; git's own worktrees and submodules are named by both sides."""
+    git(outside, "init", "-q", str(outside / "main"))
+    put(root, {".git": f"gitdir: {outside}/main/.git\n"})
+    shell = shell_only(workspace)
+    assert not (await shell.run(f"ls {outside}/main/.git")).ok
+    assert "lies elsewhere" in (await shell.run("git status")).content
+    put(
+        root,
+        {"fake/HEAD": "x", "fake/commondir": f"{outside}\n", "fake/gitdir": f"{root}/.git\n", ".git": "gitdir: fake"},
+    )
+    assert not (await shell.run(f"cat {outside}/secret.txt")).ok
+
+
+async def test_a_failed_git_of_the_shell_is_explained(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    shell = shell_only(workspace)
+    assert "is no git repository" in (await shell.run("git status")).content
+    git(tmp_path, "init", "-q")
+    assert f"is a folder of the repository {tmp_path}" in (await shell.run("git log")).content
+    assert "repository" not in (await shell.run("git --version")).content
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to others")
+async def test_a_repository_of_another_user_can_be_read(workspace: Workspace, repository: Path) -> None:
+    """As of a person whose folder is mounted into a container in which the daemon is root."""
+    for path in (repository, *repository.rglob("*")):
+        os.chown(path, 12345, 12345)
+    assert (await shell_only(workspace).run("git log --oneline")).ok
 
 
 RUN_BY_GIT = (

@@ -13,6 +13,7 @@ import pytest
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.tools import sandbox
+from tenex.tools import shell as commands
 from tenex.tools.process import DiskReserve
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.shell import LONGEST_COMMAND, Programs, ShellRules, check_tool, python_tool, shell_tool
@@ -20,7 +21,7 @@ from tenex.tools.workspace import Workspace
 from tests.programs import needs_bubblewrap
 
 from . import conftest as kit
-from .conftest import FAMILY, SANDBOXED, Bench, make_context, names_in, put, shell_only
+from .conftest import FAMILY, SANDBOXED, Bench, make_context, names_in, processes_in, put, shell_only
 
 
 @pytest.fixture
@@ -150,6 +151,40 @@ async def test_in_the_sandbox_there_is_no_way_out(sandboxed: Bench, root: Path, 
     assert "the secret" not in result.content
     assert names_in(outside) == ["secret.txt"]
     assert names_in(tmp_path) == ["outside", "workspace"]
+
+
+BOMB = """
+bomb() { if [ $1 -gt 0 ]; then bomb $(($1 - 1)) | bomb $(($1 - 1)) & else sleep 600; fi; }
+bomb 9; sleep 600
+"""
+"""What forks until it is stopped, or until there are about a thousand: a test must not take the machine down."""
+
+FLOODS = {
+    "processes": BOMB,
+    "sessions of their own": "for i in $(seq 500); do setsid sleep 600 & done; wait",
+    "threads": "python3 -c 'import threading, time\nwhile threading.active_count() < 500:\n"
+    "    threading.Thread(target=time.sleep, args=(600,)).start()'",
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_a_fork_bomb_ends_in_a_sentence_for_root_too(
+    shell: Bench, root: Path, monkeypatch: pytest.MonkeyPatch, flood: str
+) -> None:
+    """The kernel's own limit holds for no process of root, in a sandbox or not."""
+    monkeypatch.setattr(commands, "LIMITS", replace(commands.LIMITS, processes=100))
+    assert (await shell.run(FLOODS[flood])).content.startswith(
+        "The command was stopped, with everything it had started: it had more than 100 processes and threads at once. "
+        "Start fewer at a time. "
+    )
+    assert not processes_in(root)
+
+
+async def test_many_processes_one_after_the_other_are_no_bomb(shell: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "LIMITS", replace(commands.LIMITS, processes=100))
+    orphans = "for i in $(seq 300); do (sleep 0 & exec sleep 0); done; echo end"
+    assert (await shell.run(orphans)).content == "The command ended with exit status 0. Output:\nend"
+    assert (await shell.run("for i in $(seq 40); do sleep 0.3 & done; wait; echo end")).content.endswith("end")
 
 
 @needs_bubblewrap

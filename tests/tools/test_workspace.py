@@ -16,7 +16,7 @@ from tenex.tools import restore
 from tenex.tools.tool import Refusal
 from tenex.tools.workspace import LONGEST_PATH, Workspace, is_documentation
 
-from .conftest import fails, make_deep, names_in, put
+from .conftest import Bench, fails, make_deep, names_in, put
 
 KIB = 1024
 
@@ -81,6 +81,107 @@ def test_what_is_no_path_in_here_is_refused_with_a_reason(
     os.mkfifo(workspace.root / "pipe")
     with pytest.raises(Refusal, match=message):
         workspace.update(workspace.resolve(path.replace("ROOT", str(workspace.root))), lambda _: b"", KIB)
+
+
+NOTATIONS = [
+    "~",
+    "~/notes/a.txt",
+    "./~/a.txt",
+    "src/~/a.txt",
+    "~someone/a.txt",
+    "$HOME/a.txt",
+    "${HOME}/a.txt",
+    "src/$PWD/a.txt",
+    "$(pwd)/a.txt",
+    "`pwd`/a.txt",
+    "%USERPROFILE%/a.txt",
+    r"%USERPROFILE%\a.txt",
+    r"C:\notes\a.txt",
+    "C:/notes/a.txt",
+    r"\\server\a.txt",
+    r"src\a.txt",
+    "file:///tmp/a.txt",
+    "file:/tmp/a.txt",
+    "FILE://localhost/a.txt",
+    "https://example.com/a.txt",
+    "vscode-remote://x/a.txt",
+    "my%20notes.txt",
+    "src%2fa.txt",
+    '"a.txt"',
+    "'a.txt'",
+    "`a.txt`",
+    "<a.txt>",
+    "a.txt ",
+    " a.txt",
+    "src /a.txt",
+    "a.txt\u00a0",
+    "ROOT/~/a.txt",
+]
+
+
+@pytest.mark.parametrize("path", NOTATIONS)
+async def test_a_path_in_another_notation_is_refused_by_every_tool_with_the_workspaces_root(
+    tools: Bench, root: Path, path: str
+) -> None:
+    put(root, {"mine": "mine"})
+    path = path.replace("ROOT", str(root))
+    for tool, arguments in {
+        "write_file": {"path": path, "content": "x"},
+        "edit_file": {"path": path, "old": "x", "new": "y"},
+        "read_file": {"path": path},
+        "list_files": {"path": path},
+        "search_files": {"path": path, "pattern": "x"},
+        "delete_file": {"path": path},
+        "check": {"path": path},
+        "shell": {"command": "true", "cwd": path},
+    }.items():
+        refusal = await tools.refused(tool, **arguments)
+        assert "nothing is expanded or decoded here" in refusal, tool
+        assert refusal.endswith(f"the workspace's folder, {root}."), tool
+    await tools.refused("move_file", path="mine", to=path)
+    await tools.refused("move_file", path=path, to="yours")
+    assert names_in(root) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "char", ["\0", "\n", "\r", "\t", "\x7f", "\x85", "\u200b", "\u202e", "\u2028", "\ufeff", "\ud800"]
+)
+async def test_a_path_with_a_character_that_is_not_seen_is_refused(tools: Bench, root: Path, char: str) -> None:
+    for path in (f"a{char}", f"{char}a", f"src{char}/a"):
+        assert "control character" in await tools.refused("write_file", path=path, content="x")
+    assert names_in(root) == []
+
+
+PLAIN = [
+    "routes/$user.tsx",
+    "routes/[id]/(group)/page.tsx",
+    "@types/x.d.ts",
+    "a b/c d.txt",
+    "notes~",
+    "100%.txt",
+    "src/${{name}}/x",
+    "kids'.txt",
+    "a:b.txt",
+    "C#/x",
+    "\u0645\u06cc\u200c\u062e",
+]
+
+
+@pytest.mark.parametrize("path", PLAIN)
+async def test_unusual_names_that_mean_nothing_else_are_names(tools: Bench, root: Path, path: str) -> None:
+    assert (await tools.do("write_file", path=path, content="x")).ok
+    assert (root / path).read_text() == "x"
+
+
+async def test_what_is_there_can_be_used_whatever_it_is_called(tools: Bench, root: Path) -> None:
+    """So what another program has made by mistake can be read, moved and deleted."""
+    put(root, {"~/notes/a.txt": "x", "my%20notes.txt": "x", "~$open.docx": "x"})
+    assert (await tools.do("read_file", path="~/notes/a.txt")).ok
+    assert (await tools.do("move_file", path="~/notes/a.txt", to="a.txt")).ok
+    assert (await tools.do("move_file", path="my%20notes.txt", to="my notes.txt")).ok
+    assert (await tools.do("delete_file", path="~/notes")).ok
+    assert (await tools.do("delete_file", path="~")).ok
+    assert names_in(root) == ["a.txt", "my notes.txt", "~$open.docx"]
 
 
 _SEGMENTS = st.sampled_from(

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 
 from tenex.core.errors import StoreError
 from tenex.core.installation import DISTRIBUTION, pip_install
-from tenex.tools.git_config import GIT_ALONE
+from tenex.tools.git_config import GIT_ALONE, why_no_repository
 from tenex.tools.sandbox import probe_bubblewrap
 
 from .findings import Case, Finding, fault, ok, warning
@@ -194,7 +194,11 @@ def sandbox(case: Case) -> Iterator[Finding]:
 
 
 def git(case: Case) -> Iterator[Finding]:
-    """Report whether git can keep checkpoints of the workspace."""
+    """Report whether git can keep checkpoints of the workspace, and be used in it by agents."""
+    workspace = case.paths.workspace
+    if os.path.lexists(workspace / ".git") and (why := why_no_repository(workspace.resolve())):
+        fix = "clone the repository into the workspace, or make it a worktree with `git worktree add`"
+        yield warning(f"agents cannot use git there: {why}", workspace, fix)
     if not case.settings.tools.checkpoints:
         yield ok("no checkpoints of the workspace are kept, as configured", "tools.checkpoints")
         return
