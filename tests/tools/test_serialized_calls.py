@@ -18,12 +18,12 @@ from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.snapshots import Snapshot
 from tenex.tools.workspace import Workspace, digest
-from tests.programs import needs_bubblewrap
+from tests.programs import needs_bubblewrap, needs_git
 
 from . import conftest as kit
 from .conftest import CHORES, VERIFICATION, Bench, contents, every_tool, fill, git, make_tool, put
 
-pytestmark = kit.needs_git
+pytestmark = needs_git
 
 REF = f"refs/tenex/{'c' * 64}"
 

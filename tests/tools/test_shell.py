@@ -18,7 +18,7 @@ from tenex.tools.process import DiskReserve
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.shell import LONGEST_COMMAND, Programs, ShellRules, check_tool, python_tool, shell_tool
 from tenex.tools.workspace import Workspace
-from tests.programs import needs_bubblewrap
+from tests.programs import needs_bubblewrap, needs_git
 
 from . import conftest as kit
 from .conftest import FAMILY, SANDBOXED, Bench, make_context, names_in, processes_in, put, shell_only
@@ -103,7 +103,7 @@ async def test_cancelling_ends_everything_it_started(shell: Bench, root: Path, s
     assert [one for one in asyncio.all_tasks() if one.get_name().startswith("disk of")] == []
 
 
-@kit.needs_git
+@needs_git
 async def test_a_daemon_killed_outright_takes_everything_along(root: Path, folder: Path, policy: RunPolicy) -> None:
     await kit.killed_daemon(root, FAMILY + "wait", "born", folder, policy)
 
