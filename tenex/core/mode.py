@@ -68,6 +68,10 @@ class Mode:
         """The quality gate that a turn meets by closing."""
         return None
 
+    def approval_question(self, draft: Transaction, run: Run) -> str:
+        """The question for a user's approval at the end of what a run presents; "" where none is needed."""
+        return ""
+
     # ---- a run's steps ----
 
     def tool_specs(self, state: State, run: Run, policy: Policy) -> tuple[ToolSpec, ...]:

@@ -235,13 +235,16 @@ class Scenario:
         role: Role = Role.OWNER,
         event_id: str | None = None,
         author: PublicKey = ALICE,
+        name: str = "alice",
+        late: int = 0,
     ) -> list[r.Record]:
+        """Someone writes; `late` is by how many seconds their message is older than now."""
         self.count += 1
         message = InboundMessage(
             event_id=EventId(event_id or f"{self.count:064d}"),
             author=author,
             text=text,
-            created_at=self.now // 1000,
+            created_at=self.now // 1000 - late,
             conversation=ID,
             starts=True,
             reply_to=EventId(reply_to) if reply_to else None,
@@ -249,7 +252,7 @@ class Scenario:
             origin={"id": self.count},
         )
         return self.handle(
-            MessageReceived(message=message, role=role, name="alice", addressed=tuple(map(Slug, addressed)))
+            MessageReceived(message=message, role=role, name=name, addressed=tuple(map(Slug, addressed)))
         )
 
     def perform(self, effect: Effect) -> Signal:

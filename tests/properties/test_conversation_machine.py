@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import json
 import random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,11 +20,11 @@ from hypothesis.stateful import (
 
 from tenex.core import records as r
 from tenex.core.commands import NAMES
-from tenex.core.config import Limits, Policy, Role
+from tenex.core.config import GateRules, Limits, Policy, Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Work
-from tenex.core.ids import CallId, Slug
+from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
@@ -36,6 +36,7 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tests.fakes import agent_phases
 from tests.fakes.scenario import (
+    ALICE,
     ID,
     TOOLS,
     Scenario,
@@ -49,6 +50,8 @@ from tests.fakes.scenario import (
 )
 from tests.fakes.subagents import calls_to, link, with_subagents
 
+BOB = PublicKey("b" * 64)
+
 WAYS = {
     "chat": "execute",
     "brainstorm": "execute",
@@ -60,6 +63,8 @@ WAYS = {
 
 def good(question: dict[str, Any]) -> dict[str, Any]:
     """A router that goes from wherever it finds itself to the end."""
+    if question["phase"] == "plan" and "execute" not in question["permitted"]:
+        return {"agents": ["USER"], "reason": "the plan needs approval"}
     here, present = question["phase"], [member["slug"] for member in question["roster"]]
     workers = [slug for slug in ("executor", "helper") if slug in present] or present[:1]
     last = question["turns"][-1]["completions"] if question["turns"] else []
@@ -197,6 +202,7 @@ class FollowedPlay(Scenario):
         """The state as the journal gives it, one decision at a time: folding all of it at each step is too slow."""
         for decision in self.journal[self.followed :]:
             for record in decision:
+                self._follow_requests(record)
                 self.follower.apply(record)
         self.followed = len(self.journal)
         return self.follower
@@ -207,6 +213,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     only_agent = Slug("")
     routes_by_rule = False
+    plan_approval: Literal["router", "person"] = "router"
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,6 +221,7 @@ class ConversationMachine(RuleBasedStateMachine):
         config = dataclasses.replace(sub_agents(limits), only_agent=self.only_agent)
         if self.routes_by_rule:
             config = routed_by_rule(config)
+        config = dataclasses.replace(config, gates=GateRules(plan_approval=self.plan_approval))
         self.scenario = FollowedPlay(good, sociable, config=config)
         self.old: list[Signal] = []
         self.looked_at = 0
@@ -233,10 +241,11 @@ class ConversationMachine(RuleBasedStateMachine):
         role=st.sampled_from(Role),
         addressed=st.lists(st.sampled_from(SLUGS), max_size=2),
         replies=st.booleans(),
+        author=st.sampled_from([ALICE, ALICE, BOB]),
     )
-    def somebody_writes(self, text: str, role: Role, addressed: list[str], replies: bool) -> None:
+    def somebody_writes(self, text: str, role: Role, addressed: list[str], author: PublicKey, *, replies: bool) -> None:
         asked = next(iter(self.scenario.conversation.asks), None) if replies else None
-        self.scenario.user_writes(text, role=role, addressed=tuple(addressed), reply_to=asked)
+        self.scenario.user_writes(text, role=role, addressed=tuple(addressed), reply_to=asked, author=author)
 
     def ready(self, kind: type[Effect] | tuple[type[Effect], ...]) -> list[Effect]:
         return [effect for effect in self.scenario.running.values() if isinstance(effect, kind)]
@@ -323,7 +332,8 @@ class ConversationMachine(RuleBasedStateMachine):
         match odd:
             case "command":
                 name, role = data.draw(st.sampled_from(NAMES)), data.draw(st.sampled_from(Role))
-                self.scenario.user_writes("/skip chores" if name == "skip" else f"/{name}", role=role)
+                argument = {"skip": " chores", "reject": " use postgres"}.get(name, "")
+                self.scenario.user_writes(f"/{name}{argument}", role=role)
             case "again":
                 known = list(self.scenario.conversation.seen)
                 assert self.scenario.user_writes("again", event_id=known[which % len(known)]) == []
@@ -464,6 +474,16 @@ class RoutedByRuleMachine(ConversationMachine):
 
 RoutedByRuleMachine.TestCase.settings = ConversationMachine.TestCase.settings
 TestRoutedByRuleMachine = RoutedByRuleMachine.TestCase
+
+
+class ApprovedPlansMachine(RoutedByRuleMachine):
+    """The same where a person approves each plan."""
+
+    plan_approval = "person"
+
+
+ApprovedPlansMachine.TestCase.settings = ConversationMachine.TestCase.settings
+TestApprovedPlansMachine = ApprovedPlansMachine.TestCase
 
 
 @pytest.mark.soak

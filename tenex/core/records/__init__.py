@@ -53,6 +53,8 @@ from .run import (
 from .workflow import ContextSet, ExpectationMissed, InviteAcknowledged, RoundClosed, WorkflowClosed, WorkflowOpened
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement"]
+Ask = Literal["", "approval", "waiver"]
+"""What only a user can decide: the approval of a plan, or whether gates are skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +239,10 @@ class WaiverRequested(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverDeclined(Record):
-    """A user did not clearly agree: the gates are kept."""
+    """A user did not clearly agree: the gates are kept. `message` is the seq of a clear no, which asks nothing else."""
 
     name: str
+    message: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +254,17 @@ class Waived(Record):
     name: str
     quote: str
     message_id: EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanApproved(Record):
+    """A user approved the plan of a turn, by `/approve` or by a clear yes, which is the message of seq `message`."""
+
+    turn_id: TurnId
+    author: PublicKey
+    name: str
+    message_id: EventId
+    message: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +293,8 @@ class MessageSent(Record):
 
     `call` is the question it asks, if any.
 
-    `others` are relays that also get the events once one of `relays` has refused one permanently.
+    `others` are relays that also get the events once one of `relays` has refused one permanently. `asks` is what a user
+    is to decide, by a reply to these events.
     """
 
     speaker: PublicKey
@@ -294,6 +309,7 @@ class MessageSent(Record):
     events: tuple[UnsignedEvent, ...] = ()
     relays: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    asks: Ask = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

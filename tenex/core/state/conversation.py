@@ -20,6 +20,7 @@ from tenex.core.verdicts import Verdict
 from .agent import AgentPhaseState
 from .memory import UserDecision, Window
 from .mission import Mission
+from .questions import DecisionQuestion
 from .run import Message, OrchestratorTurn, Question, Run
 from .undecided import Undecided
 from .workflow import WorkflowSession
@@ -190,6 +191,10 @@ class State:
     waivers: Restored[tuple[r.Waived, ...]] = ()
     wrote_since_entry: Restored[bool] = False
     """A user has written since the phase was entered."""
+    plan_question: Restored[DecisionQuestion | None] = None
+    """The messages that presented the newest plan and asked for its approval; None for none."""
+    approved_turn: Restored[TurnId] = TurnId("")
+    """The turn whose plan a user has approved; "" for none. A later turn makes another plan."""
     touched: Restored[frozenset[str]] = frozenset()
     read_files: Restored[Mapping[str, str]] = field(default_factory=dict)
     cycle_usage: Restored[Usage] = NO_USAGE
@@ -212,6 +217,8 @@ class State:
     """Gates a user is being asked to give up."""
     waiver_asked_of: Reset[PublicKey] = PublicKey("")
     """Who is asked; "" for any owner."""
+    waiver_question: Reset[DecisionQuestion | None] = None
+    """The message that asks; None where its journal does not name it."""
     waiver_declined: Restored[frozenset[Phase]] = frozenset()
     """Gates a user was asked to give up, and would not, since someone last wrote."""
     stopped: Kept[int] = 0
@@ -364,6 +371,6 @@ class State:
         return tuple(islice(self.systems, max(0, surplus)))
 
     def newer_than_last_turn(self) -> tuple[Message, ...]:
-        """A user's messages that came after the last turn of this cycle was opened, and were no answer to us."""
+        """What a cycle begins with in journals whose `CycleStarted` does not name it."""
         opened = max(self.turns[-1].seq if self.turns else 0, self.stopped)
         return tuple(m for m in self.messages if m.role is not None and m.seq > opened and not m.is_answer)

@@ -188,6 +188,21 @@ def _limit(draft: Transaction) -> tuple[str, str] | None:
     return spent(draft)
 
 
+def correct_plan(draft: Transaction, name: str) -> None:
+    """Have those who made the plan change it by what a user has just written; at a limit ask a user first."""
+    limit = _limit(draft)
+    last = draft.state.turns[-1]
+    agents = tuple(slug for slug in last.agents if slug in draft.rules.routable)
+    if limit is not None:
+        wait_at_limit(draft, *limit)
+    elif agents:
+        reason = f"{name} wants another plan"
+        draft.add(r.Routed, agents=agents, phase=None, reason=reason, by=name)
+        open_turn(draft, agents, reason)
+    else:
+        advance(draft)
+
+
 # ---- cycles and phases -----------------------------------------------------------------------------------------------
 
 
