@@ -507,6 +507,8 @@ def check_invariants(scenario: Scenario) -> None:
     again = scenario.refold()
     assert again == conversation, "state is nothing but a fold"
     assert (again.window, again.earlier) == (conversation.window, conversation.earlier), "what is not compared, too"
+    read = (conversation.worked_on, conversation.router_asked)
+    assert (again.worked_on, again.router_asked) == read, "what is not compared, too"
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     _check_phases(records)
     _check_reflections(records)

@@ -27,13 +27,14 @@ from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCal
 from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
-from tenex.core.phases import Phase
+from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import PublishOutcome, ToolResult
 from tenex.core.signals import ModelAnswered, ModelFailed, Published, RouteAnswered, Signal, TimerFired, ToolReturned
 from tenex.core.state.agent import Scope
 from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
+from tenex.workflows.phases.answers import is_clear_yes
 from tests.fakes import agent_phases
 from tests.fakes.scenario import (
     ALICE,
@@ -197,6 +198,8 @@ class FollowedPlay(Scenario):
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self.follower, self.followed = Conversation(id=ID), 0
+        self.requests: dict[int, r.MessageRecorded] = {}
+        """What people wrote that no turn could work on so far, that was no answer, and that no one has stopped."""
 
     def refold(self) -> Conversation:
         """The state as the journal gives it, one decision at a time: folding all of it at each step is too slow."""
@@ -206,6 +209,22 @@ class FollowedPlay(Scenario):
                 self.follower.apply(record)
         self.followed = len(self.journal)
         return self.follower
+
+    def _follow_requests(self, record: r.Record) -> None:
+        match record:
+            case r.MessageRecorded():
+                self.requests[record.seq] = record
+            case r.QuestionAnswered() | r.PlanApproved() | r.WaiverDeclined():
+                self.requests.pop(record.message, None)
+            case r.Waived():
+                left = self.requests.items()
+                self.requests = {seq: one for seq, one in left if one.event_id != record.message_id}
+            case r.Stopped():
+                self.requests = {}
+            case r.RunEnded():
+                run = self.follower.runs[record.run]
+                if run.parent is None and run.phase not in QUALITY_PHASES:
+                    self.requests = {seq: one for seq, one in self.requests.items() if seq > run.shown}
 
 
 class ConversationMachine(RuleBasedStateMachine):
@@ -386,6 +405,7 @@ class ConversationMachine(RuleBasedStateMachine):
         data = CONVERSATION.encode_decisions([[StateSnapshot.of(conversation)]])
         there = fold(conversation.id, CONVERSATION.decode_lines(data)[0])
         assert there == conversation
+        assert (there.worked_on, there.router_asked) == (conversation.worked_on, conversation.router_asked)
         assert pending(there) == pending(conversation)
 
     @invariant()
@@ -418,6 +438,48 @@ class ConversationMachine(RuleBasedStateMachine):
                 left = {gate for gate in state.unmet_gates if gate is not Phase.REFLECTION}
                 waived = {gate for record in decision if isinstance(record, r.Waived) for gate in record.phases}
                 assert not left - waived
+
+    @invariant()
+    def no_request_is_dropped(self) -> None:
+        """What a person wrote has a turn after it that could work on it, unless it was an answer or they stopped it."""
+        self.scenario.refold()
+        left = [one.text for one in self.scenario.requests.values()]
+        if self.scenario.conversation.status == "ended":
+            assert not left
+        if self.scenario.conversation.waiting_for == "user":  # a yes that does not count is answered with the reason
+            assert not [text for text in left if not is_clear_yes(text)]
+
+    @invariant()
+    def plans_are_approved_by_who_may(self) -> None:
+        """Where a person must approve a plan, it is left with the approval of one who may, after its last turn."""
+        if self.plan_approval == "router":
+            return
+        approval: r.PlanApproved | None = None
+        roles: dict[str, tuple[Role, str]] = {}
+        for record in self.scenario.records():
+            match record:
+                case r.MessageRecorded() | r.CommandGiven():
+                    roles[record.event_id] = record.role, record.author
+                case r.TurnOpened():
+                    approval = None
+                case r.PlanApproved():
+                    approval = record
+                case r.PhaseTransition(from_=Phase.PLAN):
+                    assert approval is not None
+                    role, author = roles[approval.message_id]
+                    is_starter = author == self.scenario.conversation.starter
+                    assert role is Role.OWNER or (role is Role.MEMBER and is_starter)
+
+    @invariant()
+    def who_answers_may(self) -> None:
+        """No one but an owner, who was asked and the member who began answers what an agent asks."""
+        wrote = {one.seq: one for one in self.scenario.records(r.MessageRecorded)}
+        asked = {(one.run, one.call): one.of for one in self.scenario.records(r.QuestionAsked)}
+        for answer in self.scenario.records(r.QuestionAnswered):
+            message = wrote[answer.message]
+            is_asked = message.author == asked[answer.run, answer.call]
+            has_begun = message.role is Role.MEMBER and message.author == self.scenario.conversation.starter
+            assert message.role is Role.OWNER or is_asked or has_begun
 
     def before(self, seq: int) -> Any:
         records = [record for decision in self.scenario.journal for record in decision if record.seq < seq]

@@ -85,11 +85,16 @@ class ClockAdjusted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleStarted(Record):
-    """A new cycle begins, with gates, waivers, participants and the limits of a cycle cleared."""
+    """A new cycle begins, with gates, waivers, participants and the limits of a cycle cleared.
+
+    `carried` are the seqs of the last cycle's messages that it begins with. Older journals do not name them: there it
+    begins with those that are newer than the last turn.
+    """
 
     cycle: int
     reason: str
     phase: Phase = Phase.CHAT
+    carried: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

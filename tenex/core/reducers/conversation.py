@@ -25,6 +25,7 @@ from tenex.core.state.conversation import (
     State,
     of_cycle,
     title_of,
+    worked_on,
 )
 from tenex.core.state.questions import DecisionQuestion
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
@@ -53,7 +54,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     if c.phase is not record.phase and c.cycle:
         leave_phase(c, record.at)
         c.phase_from, c.last_transition = c.phase, None
-    carried = c.newer_than_last_turn() if c.cycle else ()
+    carried = _carried(c, record)
     c.past = remembered(c.past, c.cycle, c.messages, c.turns)
     if c.unannounced is not None and c.unannounced.to is not record.phase:
         c.unannounced = None
@@ -67,6 +68,14 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.touched, c.read_files = frozenset(), {}
     c.cycle_usage = c.talk_usage = NO_USAGE
     c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a user
+
+
+def _carried(c: State, record: r.CycleStarted) -> tuple[Message, ...]:
+    if not c.cycle:
+        return ()
+    if record.carried is None:
+        return c.newer_than_last_turn()
+    return tuple(message for message in c.messages if message.seq in record.carried)
 
 
 def _see(c: State, event_id: str) -> None:
@@ -148,6 +157,7 @@ def _limit_hit(c: State, record: r.LimitReached) -> None:
 def _route_asked(c: State, record: r.RouteRequested) -> None:
     rejections = c.question.rejections if c.question and record.attempt > 1 else ()
     c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections, warn_at=record.warn_at)
+    c.router_asked = record.seq
     c.status, c.waiting_for = "active", ""
     _waiver_closed(c, record)  # work goes on: a later yes is an answer to something else
 
@@ -408,6 +418,7 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
             hand_over=record.hand_over,
         )
         c.turn = replace(c.turn, completions=(*c.turn.completions, done))
+        c.worked_on = worked_on(c, run.shown)
         c.answered = max(c.answered, run.shown)
         if c.turn.phase is Phase.REFLECTION:
             c.reflected = c.reflected | {run.agent}

@@ -122,7 +122,7 @@ def _check_user(conversation: Conversation, decision: RoutingDecision, rules: Po
     if any(message.seq > asked for message in conversation.unanswered):
         sentence = "The person has just written; look again."
         return Rejected(sentence=sentence, plain="had not seen your newest message", stale=True)
-    if conversation.unanswered:
+    if conversation.unanswered or conversation.requests:
         sentence = "USER is refused: the person's newest message has had no answer; name an agent."
         return Rejected(sentence=sentence, plain="wanted to wait for you although your message has had no answer")
     if gates.must_be_carried_out(conversation, rules):
