@@ -9,8 +9,8 @@ from tenex.core.decide.turns import STOPPED, advance, close_calls, close_turn, f
 
 from . import names
 from . import records as r
-from .config import Role
 from .decide import holds, permissions
+from .decide.permissions import Decision
 from .errors import InternalError
 from .ids import Millis, RunId, Slug
 from .mode import mode_of, unbegun
@@ -25,6 +25,8 @@ HELP = """Write what you want in your own words. I also understand these command
 /continue  go on after a limit, a hold or a refused decision
 /quick  skip verification, chores and reflection in this cycle
 /skip PHASE  skip one of them
+/approve  approve the plan that waits for it
+/reject REASON  have that plan changed
 /set NAME=VALUE  set a variable of a workflow; `/set` alone lists them
 /new  end this cycle; your next message begins another
 /help  this"""
@@ -38,8 +40,9 @@ class Command:
     argument: str
 
 
-NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "set", "quick", "skip")
-TAKE_ARGUMENT = ("skip", "set")
+NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "approve", "reject", "set", "quick", "skip")
+TAKE_ARGUMENT = ("skip", "set", "approve", "reject")
+"""`/approve` takes none: its kind of conversation then refuses it, because words after it may be a condition."""
 
 UNKNOWN = "unknown"
 """The command of a message that begins with a command or a mention, and names nothing there is."""
@@ -126,15 +129,18 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
     left = "" if command.name in TAKE_ARGUMENT else command.argument
     if left:  # words that would be lost without a sign
         notify(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
-    is_starter = signal.role is Role.MEMBER and signal.message.author == draft.state.starter
+    decision = Decision.WAIVER if command.name in ("quick", "skip") else Decision.COMMAND
+    is_permitted = permissions.may_decide(
+        decision, draft.state, draft.rules.gates, author=signal.message.author, role=signal.role
+    )
     mode = mode_of(draft.state)
     if command.name == "help":
         notify(draft, HELP)
     elif command.name == "status":
         notify(draft, status(draft))
-    elif command.name in ("quick", "skip") and not permissions.may_waive(signal.role, draft.rules.gates):
+    elif not is_permitted and decision is Decision.WAIVER:
         notify(draft, "Only an owner may skip a quality gate.")
-    elif command.name not in ("quick", "skip") and signal.role is not Role.OWNER and not is_starter:
+    elif not is_permitted:
         notify(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
     elif command.name in ("new", "continue") and (workflow := unbegun(draft)):
         notify(
@@ -145,6 +151,8 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         return
     elif command.name in ("quick", "skip"):
         notify(draft, "There are no quality gates here, so there is nothing to skip.")
+    elif command.name in ("approve", "reject"):
+        notify(draft, "Plans need no approval here.")
     elif command.name == "stop":
         stop(draft, signal.name)
     elif command.name == "pause":

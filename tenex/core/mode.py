@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide.transaction import Transaction
@@ -48,7 +47,7 @@ class Mode:
 
     def begin_cycle(self, draft: Transaction, reason: str) -> None:
         """Begin the first cycle, or the one that a message after the end begins; without phases it is in `execute`."""
-        draft.add(r.CycleStarted, cycle=draft.state.cycle + 1, reason=reason, phase=Phase.EXECUTE)
+        draft.begin_cycle(reason, Phase.EXECUTE)
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Record a user's message and what follows; `called` is the workflow it mentions, "" for none."""
@@ -67,6 +66,10 @@ class Mode:
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""
         return None
+
+    def approval_question(self, draft: Transaction, run: Run) -> str:
+        """The question for a user's approval at the end of what a run presents; "" where none is needed."""
+        return ""
 
     # ---- a run's steps ----
 

@@ -141,6 +141,8 @@ class TranscriptRenderer:
                 yield "error", run_agent(record.run), f"{record.outcome.replace('_', ' ')}: {record.error}"
             case r.Waived():
                 yield "notice", "waived", f"{', '.join(record.phases)} by {record.name}: “{record.quote}”"
+            case r.PlanApproved():
+                yield "notice", "approved", f"the plan of {record.turn_id} by {record.name}"
             case r.RetryScheduled(limit=""):
                 who = run_agent(record.run) if record.run else "the orchestrator"
                 yield "dim", "model", f"{who} is tried again: {record.message}"

@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 from tenex.core import records as r
 from tenex.core.config import GateRules, Policy, Role
+from tenex.core.conversation import fold
+from tenex.core.decide.permissions import Decision, may_decide
 from tenex.core.effects import Key, Work
 from tenex.core.ids import PublicKey
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.signals import ModelFailed
-from tenex.workflows.phases.waivers import is_clear_yes
+from tenex.core.signals import ClockJumped, ModelFailed
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store.format import CONVERSATION
+from tenex.workflows.phases.answers import is_clear_yes
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -143,7 +147,7 @@ def test_a_plan_a_user_must_approve_waits_for_them_and_an_answer_given_before_ap
     assert "needs the person's approval" in refusals(scenario)[0]
     assert scenario.phases() == [Phase.PLAN]
     scenario.router = Router(route("execute", "executor"), WAITS)
-    scenario.converse("good, do it")
+    scenario.converse("yes")
     assert scenario.phases() == [Phase.PLAN, Phase.EXECUTE]
 
 
@@ -321,3 +325,104 @@ def test_what_is_no_gate_is_refused_and_what_is_waived_or_met_is_not_asked_for()
     wishing(scenario, "chores", "verification")
     assert scenario.records(r.WaiverRequested) == scenario.records(r.RouteRejected) == []
     assert scenario.conversation.phase is Phase.CHORES
+
+
+HOUR = 3_600
+MONTH = 30 * 24 * HOUR
+
+
+def asked_now(gate: str = "verification") -> Scenario:
+    """The same, at a time late enough for messages of an earlier day."""
+    scenario = scenario_at(Phase.EXECUTE)
+    scenario.now = type(scenario.now)(10_000 * HOUR)
+    return wishing(scenario, gate)
+
+
+def question_of(scenario: Scenario) -> str:
+    return str(next(one.events[0].id for one in reversed(scenario.records(r.MessageSent)) if one.asks == "waiver"))
+
+
+def test_a_yes_that_replies_to_another_message_waives_nothing() -> None:
+    scenario = asked_now()
+    other = scenario.records(r.MessageSent)[0].events[0].id
+    scenario.user_writes("yes", reply_to=other)
+    assert scenario.records(r.Waived) == []
+    assert scenario.sent_texts()[-1] == (
+        "Your “yes” skips nothing: it replies to another message. To skip verification, send `/skip verification`."
+    )
+    scenario.user_writes("yes")
+    assert scenario.records(r.Waived) == [], "the question is closed"
+
+
+def test_a_yes_to_an_older_question_about_gates_waives_nothing() -> None:
+    scenario = asked_now()
+    first = question_of(scenario)
+    scenario.router = Router({**route("chores", "executor"), "waive": ["verification"]})
+    scenario.converse("not now").converse("perhaps later")
+    assert question_of(scenario) != first
+    scenario.converse("yes", reply_to=first)
+    assert scenario.records(r.Waived) == []
+
+
+@pytest.mark.parametrize(
+    ("late", "why"),
+    [(HOUR, "is dated before my question"), (MONTH, "is dated before my question"), (-MONTH, "is dated in the future")],
+)
+def test_a_yes_that_is_dated_before_the_question_or_ahead_waives_nothing(late: int, why: str) -> None:
+    for reply_to in (None, question_of(asked_now())):
+        scenario = asked_now()
+        scenario.user_writes("yes", late=late, reply_to=reply_to)
+        assert scenario.records(r.Waived) == []
+        assert why in scenario.sent_texts()[-1]
+
+
+@pytest.mark.parametrize("late", [-50, 0, 50])
+def test_a_yes_counts_as_a_reply_to_the_question_or_to_the_thread_by_a_clock_that_differs_a_little(late: int) -> None:
+    for reply_to in (None, question_of(asked_now()), asked_now().conversation.id):
+        scenario = asked_now()
+        scenario.user_writes("yes", late=late, reply_to=reply_to)
+        assert len(scenario.records(r.Waived)) == 1
+
+
+def test_a_yes_counts_after_the_clock_was_set_back() -> None:
+    scenario = asked_now()
+    scenario.handle(ClockJumped(by=-9_000 * HOUR))
+    scenario.now = type(scenario.now)(scenario.now - 9_000 * HOUR)
+    scenario.user_writes("yes")
+    assert len(scenario.records(r.Waived)) == 1
+
+
+def test_the_question_about_gates_is_known_after_a_restart_and_in_a_snapshot() -> None:
+    scenario = asked_now()
+    question = question_of(scenario)
+    scenario.crash()
+    data = CONVERSATION.encode_decisions([[StateSnapshot.of(scenario.conversation)]])
+    scenario.conversation = fold(scenario.conversation.id, CONVERSATION.decode_lines(data)[0])
+    scenario.user_writes("yes", reply_to=question)
+    assert len(scenario.records(r.Waived)) == 1
+
+
+DECISIONS = """command|owner=y began=y asked=n member=n guest=n
+waiver|owner=y began=n asked=n member=n guest=n
+approval|owner=y began=y asked=n member=n guest=n
+answer|owner=y began=y asked=y member=n guest=n"""
+
+
+@pytest.mark.parametrize("row", DECISIONS.splitlines())
+def test_who_may_decide_what(row: str) -> None:
+    name, _, cells = row.partition("|")
+    state = scenario_at(Phase.CHAT).conversation.fork()
+    state.starter = BOB
+    people = {
+        "owner": (CAROL, Role.OWNER),
+        "began": (BOB, Role.MEMBER),
+        "asked": (ALICE, Role.GUEST),
+        "member": (CAROL, Role.MEMBER),
+        "guest": (BOB, Role.GUEST),
+    }
+    for cell in cells.split():
+        who, _, expected = cell.partition("=")
+        author, role = people[who]
+        may = may_decide(Decision(name), state, GateRules(), author=author, role=role, asked=ALICE)
+        assert may is (expected == "y"), (name, who)
+    assert not may_decide(Decision(name), state, GateRules(), author=PublicKey(""), role=None, asked=PublicKey(""))

@@ -183,8 +183,9 @@ def test_a_person_approves_a_plan_where_the_setting_wants_it() -> None:
     router = Router(route("plan", "planner"), route("execute", "executor"))
     scenario = Scenario(router, model_by_phase(**WORK), config=config).converse("design it")
     assert (scenario.conversation.status, len(router.asked)) == ("waiting", 1)
-    scenario.converse("good, go on")
+    scenario.converse("yes")
     assert len(router.asked) == 2
+    assert scenario.conversation.phase is not Phase.PLAN
 
 
 def test_what_a_user_waived_is_passed_and_limits_hold_for_rules_too() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import Limits, Policy
+from tenex.core.config import Limits, Policy, Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import ModelCall
-from tenex.core.ids import Millis, Slug
+from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.signals import RollBack
@@ -155,3 +155,29 @@ def test_status_names_the_agent_and_no_phase_and_new_begins_another_cycle_with_i
     assert (scenario.conversation.cycle, scenario.conversation.phase) == (2, Phase.EXECUTE)
     assert agents(scenario) == [("executor",)] * 2
     assert not scenario.records(r.PhaseTransition)
+
+
+def test_a_stranger_does_not_answer_what_the_agent_asked_and_their_words_are_a_message() -> None:
+    asks = reply("", ("ask", {"question": "Which colour?"}))
+    scenario = talk("paint it", worker=model_by_agent(executor=[asks, "done", "hello to you"]))
+    scenario.converse("red", role=Role.GUEST, author=PublicKey("b" * 64), name="bob")
+    assert scenario.records(r.QuestionAnswered) == []
+    assert scenario.conversation.is_parked
+    scenario.converse("blue")
+    assert [record.text for record in scenario.records(r.QuestionAnswered)] == ["blue"]
+    check_idle(scenario)
+
+
+def test_a_message_in_the_last_step_of_a_run_has_a_turn_of_its_own() -> None:
+    """The agent has given its answer to the one before it, and has not read this one."""
+    scenario = talk()
+    scenario.user_writes("hello")
+    scenario.user_writes("and again")
+    scenario.settle()
+    assert agents(scenario) == [("executor",), ("executor",)]
+    assert scenario.conversation.requests == ()
+
+
+def test_plans_need_no_approval_here() -> None:
+    scenario = talk("hello", "/approve", "/reject it")
+    assert scenario.sent_texts()[1:] == ["Plans need no approval here."] * 2

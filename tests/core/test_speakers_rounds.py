@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import Limits
+from tenex.core.config import Limits, Role
 from tenex.core.effects import ModelCall, ToolCall
-from tenex.core.ids import Slug
+from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
 from tenex.core.workflow.rounds import Finish, Handoff
@@ -382,3 +382,23 @@ def test_a_tool_sets_and_deletes_variables_and_too_large_ones_are_refused() -> N
     one = returning(ToolResult(ok=True, content="noted", context={"new": "x" * LARGEST}))
     assert session(one).speakers.context_vars == {"kept": 1, "old": 2}
     assert "new is not set: all variables together" in one.records(r.ToolCallCompleted)[0].content
+
+
+@pytest.mark.parametrize("role", [Role.GUEST, Role.MEMBER])
+def test_someone_else_answers_no_question_and_takes_no_round_of_the_user(role: Role) -> None:
+    """Who opened the workflow is asked; what others write is kept for the next speaker."""
+    rules = [Transition(FromSpeaker("person"), AgentTarget("writer"))]
+    graph = TransitionGraph("person", rules, default_target=RevertToInitiatorTarget())
+    asks = reply("", ("ask", {"question": "How long?"}))
+    one = started(graph, {"writer": [asks, "one page", "two pages"]}, "person", "writer")
+    others: dict[str, Any] = {"role": role, "author": PublicKey("b" * 64), "name": "bob"}
+    one.converse("ten pages", **others)
+    assert one.records(r.QuestionAnswered) == []
+    one.converse("one page")
+    assert [record.text for record in one.records(r.QuestionAnswered)] == ["one page"]
+    before = speakers(one)
+    one.converse("more", **others)
+    assert speakers(one) == before
+    assert "It is the turn of the user who started this." in one.sent_texts()[-1]
+    one.converse("more")
+    assert speakers(one) == [*before, "person", "writer"]

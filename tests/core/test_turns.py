@@ -15,6 +15,7 @@ from tenex.core.messages import Usage, UserText
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.state.conversation import TITLE_CHARACTERS, title_of
 from tests.fakes.scenario import (
+    ALICE,
     ENDS,
     WAITS,
     Router,
@@ -335,6 +336,82 @@ def test_with_several_questions_open_the_daemon_asks_which() -> None:
     assert in_flight(one) == [], "it goes on when it has both answers"
     one.converse("a")
     assert answers(one) == [("executor", "b"), ("executor", "a")]
+
+
+BOB = PublicKey("b" * 64)
+CAROL = PublicKey("c" * 64)
+
+
+@pytest.mark.parametrize("replies", [True, False])
+@pytest.mark.parametrize("role", [Role.MEMBER, Role.GUEST])
+def test_someone_else_does_not_answer_what_an_agent_asked_the_owner(role: Role, *, replies: bool) -> None:
+    scenario = asking("executor")
+    question = event_of(scenario, "executor wants to know (0)") if replies else None
+    scenario.user_writes("red", role=role, author=BOB, name="bob", reply_to=question)
+    scenario.user_writes("red", role=role, author=BOB, name="bob", addressed=("executor",))
+    assert answers(scenario) == []
+    assert scenario.sent_texts()[-1] == (
+        "Executor asked alice or an owner, so your words are no answer. They read them when that answer is there."
+    )
+    scenario.user_writes("blue", reply_to=question)
+    assert answers(scenario) == [("executor", "blue")]
+    (run,) = scenario.conversation.runs.values()
+    shown = [entry.text for entry in run.entries if isinstance(entry, UserText)]
+    assert shown.count("red") == 2, "what they wrote is a message like any"
+
+
+def test_a_word_of_a_guest_before_the_question_does_not_make_them_the_one_who_is_asked() -> None:
+    """The agent is at work for the owner, in whose place the one who wrote last could answer."""
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
+    scenario.worker = model_by_phase(execute=[reply("", ("ask", {"question": "Which?"})), reply("done")])
+    scenario.user_writes("hello", role=Role.GUEST, author=BOB, name="bob")
+    scenario.settle()
+    scenario.user_writes("red", role=Role.GUEST, author=BOB, name="bob")
+    assert answers(scenario) == []
+    scenario.user_writes("blue")
+    assert answers(scenario) == [("executor", "blue")]
+
+
+@pytest.mark.parametrize(
+    ("starter", "asked", "answerer", "role", "may"),
+    [
+        (BOB, ALICE, BOB, Role.MEMBER, True),
+        (BOB, ALICE, BOB, Role.GUEST, False),
+        (ALICE, BOB, BOB, Role.MEMBER, True),
+        (ALICE, BOB, CAROL, Role.MEMBER, False),
+        (ALICE, BOB, CAROL, Role.OWNER, True),
+    ],
+)
+def test_an_owner_who_is_asked_and_the_member_who_began_answer(
+    starter: PublicKey, asked: PublicKey, answerer: PublicKey, role: Role, *, may: bool
+) -> None:
+    asks = model_by_phase(chat=[reply("", ("ask", {"question": "Which?"})), reply("done")])
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), asks)
+    scenario.user_writes("/status", author=starter, role=Role.MEMBER)
+    scenario.converse("do it", author=asked, role=Role.MEMBER)
+    scenario.converse("blue", author=answerer, role=role)
+    assert bool(answers(scenario)) is may
+
+
+def test_a_guest_answers_what_an_agent_asks_in_the_work_they_began() -> None:
+    asks = model_by_phase(chat=[reply("", ("ask", {"question": "Which?"})), reply("done")])
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), asks)
+    scenario.converse("do it", author=BOB, role=Role.GUEST).converse("red", author=CAROL, role=Role.GUEST)
+    assert answers(scenario) == []
+    scenario.converse("blue", author=BOB, role=Role.GUEST)
+    assert answers(scenario) == [("project-manager", "blue")]
+
+
+def test_a_question_of_an_older_journal_is_asked_of_who_began_the_cycle() -> None:
+    scenario = asking("executor")
+    (run,) = scenario.conversation.runs.values()
+    older = replace(run, calls=tuple(replace(call, asked_of=PublicKey("")) for call in run.calls))
+    scenario.conversation.runs = {run.id: older}
+    scenario.user_writes("red", role=Role.GUEST, author=BOB)
+    assert answers(scenario) == []
+    scenario.user_writes("blue", role=Role.MEMBER)
+    assert answers(scenario) == [("executor", "blue")]
+    scenario.conversation = scenario.refold()
 
 
 def test_a_message_no_one_was_shown_is_not_waited_away() -> None:

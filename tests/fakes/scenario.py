@@ -235,13 +235,16 @@ class Scenario:
         role: Role = Role.OWNER,
         event_id: str | None = None,
         author: PublicKey = ALICE,
+        name: str = "alice",
+        late: int = 0,
     ) -> list[r.Record]:
+        """Someone writes; `late` is by how many seconds their message is older than now."""
         self.count += 1
         message = InboundMessage(
             event_id=EventId(event_id or f"{self.count:064d}"),
             author=author,
             text=text,
-            created_at=self.now // 1000,
+            created_at=self.now // 1000 - late,
             conversation=ID,
             starts=True,
             reply_to=EventId(reply_to) if reply_to else None,
@@ -249,7 +252,7 @@ class Scenario:
             origin={"id": self.count},
         )
         return self.handle(
-            MessageReceived(message=message, role=role, name="alice", addressed=tuple(map(Slug, addressed)))
+            MessageReceived(message=message, role=role, name=name, addressed=tuple(map(Slug, addressed)))
         )
 
     def perform(self, effect: Effect) -> Signal:
@@ -504,6 +507,8 @@ def check_invariants(scenario: Scenario) -> None:
     again = scenario.refold()
     assert again == conversation, "state is nothing but a fold"
     assert (again.window, again.earlier) == (conversation.window, conversation.earlier), "what is not compared, too"
+    read = (conversation.worked_on, conversation.router_asked)
+    assert (again.worked_on, again.router_asked) == read, "what is not compared, too"
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     _check_phases(records)
     _check_reflections(records)

@@ -1,10 +1,10 @@
 """A conversation rendered line by line."""
 
-from tenex.core.ids import Millis, RunId
+from tenex.core.ids import EventId, Millis, RunId, TurnId
 from tenex.core.messages import ModelStep
-from tenex.core.records import ModelResponded
+from tenex.core.records import ModelResponded, PlanApproved
 from tenex.operations.transcript import TranscriptRenderer
-from tests.fakes.scenario import Scenario, reply, rules
+from tests.fakes.scenario import ALICE, Scenario, reply, rules
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
 
@@ -22,6 +22,14 @@ def test_calls_of_sub_agents_are_shown_with_their_results() -> None:
     lines = [(line.head, line.text) for record in scenario.records() for line in renderer.render(record)]
     assert lines.index(("executor calls helper", "")) < lines.index(("executor · to_helper(message=which?)", "green"))
     assert [text for _, text in lines].count("green") == 1
+
+
+def test_who_approved_a_plan_is_shown() -> None:
+    approved = PlanApproved(
+        seq=1, at=Millis(1), turn_id=TurnId("turn-2"), author=ALICE, name="alice", message_id=EventId("e" * 64)
+    )
+    (line,) = TranscriptRenderer().render(approved)
+    assert (line.head, line.text) == ("approved", "the plan of turn-2 by alice")
 
 
 def test_thoughts_are_shown_only_on_request() -> None:

@@ -38,7 +38,11 @@ class Model:
     wrote_here: bool = False
     """A user has written since the phase was entered."""
     is_newer: bool = False
-    """A user has written since the last turn was opened."""
+    """A user has written while the last turn was open that could work on it: perhaps its agents were shown that."""
+    has_request: bool = False
+    """A user has written what no turn could work on so far: the end begins a cycle with it."""
+    has_turns: bool = False
+    """An agent has had a turn in this cycle."""
     messages: list[str] = field(default_factory=list)
 
     @property
@@ -57,7 +61,10 @@ class Model:
         if to:
             self.parked.discard(to)
             return
-        self.is_newer = True
+        if self.working and self.phase not in GATES:
+            self.is_newer = True
+        else:
+            self.has_request = True
         if not self.working and not self.is_asking:
             self._ask()
 
@@ -74,10 +81,11 @@ class Model:
         found = [(p, sorted(self.participants)) if p == "reflection" else (p, agents) for p, agents in found]
         if self.phase != "reflection":
             found.append((self.phase, ["planner"]))
-        if not self.is_newer:
+        if not self.is_newer and not self.has_request:
             found.append(("", ["USER"]))
-            if not self.executed or set(GATES) <= self.met:
-                found.append(("", ["END"]))
+        may_end = self.has_turns and (not self.executed or set(GATES) <= self.met)
+        if may_end and (self.has_request or not self.is_newer):
+            found.append(("", ["END"]))
         return found
 
     def forbidden(self) -> list[tuple[str, list[str]]]:
@@ -85,7 +93,7 @@ class Model:
         ways = [phase for phase in sorted(WAYS) if phase not in WAYS[self.phase] | {self.phase}]
         ways += [phase for gate, phase in GATED if gate == self.phase not in self.met]
         barred = [(phase, ["planner"]) for phase in ways]
-        if self.executed and not set(GATES) <= self.met and not self.is_newer:
+        if self.executed and not set(GATES) <= self.met:
             barred.append(("", ["END"]))
         return barred
 
@@ -104,10 +112,15 @@ class Model:
             self.status = "waiting"
         elif agents == ["END"]:
             self.status = "ended"
+            if self.has_request:
+                self._new_cycle()
+                self._ask()
         else:
             if phase != self.phase:
                 self.phase, self.wrote_here = phase, False
-            self.working, self.done, self.is_newer = set(agents), [], False
+            self.working, self.done, self.has_turns = set(agents), [], True
+            if phase not in GATES:
+                self.is_newer = self.has_request = False
             if phase == "execute":
                 self.executed, self.met, self.reflected = True, set(), set()
             if phase != "reflection":
@@ -140,11 +153,12 @@ class Model:
             if self.phase == "reflection":
                 self.reflected |= self.working
             self.status, self.is_asking, self.working, self.is_newer = "waiting", False, set(), False
+            self.has_request = False
             self.parked, self.callers = set(), {}
 
     def _ask(self) -> None:
         self.status, self.is_asking, self.attempts = "active", True, 0
 
     def _new_cycle(self) -> None:
-        self.phase, self.executed, self.wrote_here = "chat", False, False
+        self.phase, self.executed, self.wrote_here, self.has_turns = "chat", False, False, False
         self.participants, self.reflected, self.met = set(), set(), set()

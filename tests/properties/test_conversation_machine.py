@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import json
 import random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,22 +20,24 @@ from hypothesis.stateful import (
 
 from tenex.core import records as r
 from tenex.core.commands import NAMES
-from tenex.core.config import Limits, Policy, Role
+from tenex.core.config import GateRules, Limits, Policy, Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Work
-from tenex.core.ids import CallId, Slug
+from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
-from tenex.core.phases import Phase
+from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import PublishOutcome, ToolResult
 from tenex.core.signals import ModelAnswered, ModelFailed, Published, RouteAnswered, Signal, TimerFired, ToolReturned
 from tenex.core.state.agent import Scope
 from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
+from tenex.workflows.phases.answers import is_clear_yes
 from tests.fakes import agent_phases
 from tests.fakes.scenario import (
+    ALICE,
     ID,
     TOOLS,
     Scenario,
@@ -49,6 +51,8 @@ from tests.fakes.scenario import (
 )
 from tests.fakes.subagents import calls_to, link, with_subagents
 
+BOB = PublicKey("b" * 64)
+
 WAYS = {
     "chat": "execute",
     "brainstorm": "execute",
@@ -60,6 +64,8 @@ WAYS = {
 
 def good(question: dict[str, Any]) -> dict[str, Any]:
     """A router that goes from wherever it finds itself to the end."""
+    if question["phase"] == "plan" and "execute" not in question["permitted"]:
+        return {"agents": ["USER"], "reason": "the plan needs approval"}
     here, present = question["phase"], [member["slug"] for member in question["roster"]]
     workers = [slug for slug in ("executor", "helper") if slug in present] or present[:1]
     last = question["turns"][-1]["completions"] if question["turns"] else []
@@ -192,14 +198,33 @@ class FollowedPlay(Scenario):
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self.follower, self.followed = Conversation(id=ID), 0
+        self.requests: dict[int, r.MessageRecorded] = {}
+        """What people wrote that no turn could work on so far, that was no answer, and that no one has stopped."""
 
     def refold(self) -> Conversation:
         """The state as the journal gives it, one decision at a time: folding all of it at each step is too slow."""
         for decision in self.journal[self.followed :]:
             for record in decision:
+                self._follow_requests(record)
                 self.follower.apply(record)
         self.followed = len(self.journal)
         return self.follower
+
+    def _follow_requests(self, record: r.Record) -> None:
+        match record:
+            case r.MessageRecorded():
+                self.requests[record.seq] = record
+            case r.QuestionAnswered() | r.PlanApproved() | r.WaiverDeclined():
+                self.requests.pop(record.message, None)
+            case r.Waived():
+                left = self.requests.items()
+                self.requests = {seq: one for seq, one in left if one.event_id != record.message_id}
+            case r.Stopped():
+                self.requests = {}
+            case r.RunEnded():
+                run = self.follower.runs[record.run]
+                if run.parent is None and run.phase not in QUALITY_PHASES:
+                    self.requests = {seq: one for seq, one in self.requests.items() if seq > run.shown}
 
 
 class ConversationMachine(RuleBasedStateMachine):
@@ -207,6 +232,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     only_agent = Slug("")
     routes_by_rule = False
+    plan_approval: Literal["router", "person"] = "router"
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,6 +240,7 @@ class ConversationMachine(RuleBasedStateMachine):
         config = dataclasses.replace(sub_agents(limits), only_agent=self.only_agent)
         if self.routes_by_rule:
             config = routed_by_rule(config)
+        config = dataclasses.replace(config, gates=GateRules(plan_approval=self.plan_approval))
         self.scenario = FollowedPlay(good, sociable, config=config)
         self.old: list[Signal] = []
         self.looked_at = 0
@@ -233,10 +260,11 @@ class ConversationMachine(RuleBasedStateMachine):
         role=st.sampled_from(Role),
         addressed=st.lists(st.sampled_from(SLUGS), max_size=2),
         replies=st.booleans(),
+        author=st.sampled_from([ALICE, ALICE, BOB]),
     )
-    def somebody_writes(self, text: str, role: Role, addressed: list[str], replies: bool) -> None:
+    def somebody_writes(self, text: str, role: Role, addressed: list[str], author: PublicKey, *, replies: bool) -> None:
         asked = next(iter(self.scenario.conversation.asks), None) if replies else None
-        self.scenario.user_writes(text, role=role, addressed=tuple(addressed), reply_to=asked)
+        self.scenario.user_writes(text, role=role, addressed=tuple(addressed), reply_to=asked, author=author)
 
     def ready(self, kind: type[Effect] | tuple[type[Effect], ...]) -> list[Effect]:
         return [effect for effect in self.scenario.running.values() if isinstance(effect, kind)]
@@ -323,7 +351,8 @@ class ConversationMachine(RuleBasedStateMachine):
         match odd:
             case "command":
                 name, role = data.draw(st.sampled_from(NAMES)), data.draw(st.sampled_from(Role))
-                self.scenario.user_writes("/skip chores" if name == "skip" else f"/{name}", role=role)
+                argument = {"skip": " chores", "reject": " use postgres"}.get(name, "")
+                self.scenario.user_writes(f"/{name}{argument}", role=role)
             case "again":
                 known = list(self.scenario.conversation.seen)
                 assert self.scenario.user_writes("again", event_id=known[which % len(known)]) == []
@@ -376,6 +405,7 @@ class ConversationMachine(RuleBasedStateMachine):
         data = CONVERSATION.encode_decisions([[StateSnapshot.of(conversation)]])
         there = fold(conversation.id, CONVERSATION.decode_lines(data)[0])
         assert there == conversation
+        assert (there.worked_on, there.router_asked) == (conversation.worked_on, conversation.router_asked)
         assert pending(there) == pending(conversation)
 
     @invariant()
@@ -408,6 +438,48 @@ class ConversationMachine(RuleBasedStateMachine):
                 left = {gate for gate in state.unmet_gates if gate is not Phase.REFLECTION}
                 waived = {gate for record in decision if isinstance(record, r.Waived) for gate in record.phases}
                 assert not left - waived
+
+    @invariant()
+    def no_request_is_dropped(self) -> None:
+        """What a person wrote has a turn after it that could work on it, unless it was an answer or they stopped it."""
+        self.scenario.refold()
+        left = [one.text for one in self.scenario.requests.values()]
+        if self.scenario.conversation.status == "ended":
+            assert not left
+        if self.scenario.conversation.waiting_for == "user":  # a yes that does not count is answered with the reason
+            assert not [text for text in left if not is_clear_yes(text)]
+
+    @invariant()
+    def plans_are_approved_by_who_may(self) -> None:
+        """Where a person must approve a plan, it is left with the approval of one who may, after its last turn."""
+        if self.plan_approval == "router":
+            return
+        approval: r.PlanApproved | None = None
+        roles: dict[str, tuple[Role, str]] = {}
+        for record in self.scenario.records():
+            match record:
+                case r.MessageRecorded() | r.CommandGiven():
+                    roles[record.event_id] = record.role, record.author
+                case r.TurnOpened():
+                    approval = None
+                case r.PlanApproved():
+                    approval = record
+                case r.PhaseTransition(from_=Phase.PLAN):
+                    assert approval is not None
+                    role, author = roles[approval.message_id]
+                    is_starter = author == self.scenario.conversation.starter
+                    assert role is Role.OWNER or (role is Role.MEMBER and is_starter)
+
+    @invariant()
+    def who_answers_may(self) -> None:
+        """No one but an owner, who was asked and the member who began answers what an agent asks."""
+        wrote = {one.seq: one for one in self.scenario.records(r.MessageRecorded)}
+        asked = {(one.run, one.call): one.of for one in self.scenario.records(r.QuestionAsked)}
+        for answer in self.scenario.records(r.QuestionAnswered):
+            message = wrote[answer.message]
+            is_asked = message.author == asked[answer.run, answer.call]
+            has_begun = message.role is Role.MEMBER and message.author == self.scenario.conversation.starter
+            assert message.role is Role.OWNER or is_asked or has_begun
 
     def before(self, seq: int) -> Any:
         records = [record for decision in self.scenario.journal for record in decision if record.seq < seq]
@@ -464,6 +536,16 @@ class RoutedByRuleMachine(ConversationMachine):
 
 RoutedByRuleMachine.TestCase.settings = ConversationMachine.TestCase.settings
 TestRoutedByRuleMachine = RoutedByRuleMachine.TestCase
+
+
+class ApprovedPlansMachine(RoutedByRuleMachine):
+    """The same where a person approves each plan."""
+
+    plan_approval = "person"
+
+
+ApprovedPlansMachine.TestCase.settings = ConversationMachine.TestCase.settings
+TestApprovedPlansMachine = ApprovedPlansMachine.TestCase
 
 
 @pytest.mark.soak

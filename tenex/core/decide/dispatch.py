@@ -185,8 +185,9 @@ def cost_of_call(signal: Signal) -> ModelCallInterrupted | None:
 
 
 def _on_restart_or_clock_jump(draft: Transaction, signal: Opened | ClockJumped) -> None:
-    """Record the time that pending work has missed; without pending work nothing waits for a time."""
+    """Record the time that pending work has missed; without pending work only an answer must be dated after a time."""
     if not pending(draft.state):
+        _date_questions(draft, signal)
         return
     if isinstance(signal, ClockJumped):
         draft.add(r.ClockAdjusted, by=signal.by)
@@ -195,9 +196,23 @@ def _on_restart_or_clock_jump(draft: Transaction, signal: Opened | ClockJumped) 
     holds.try_again(draft)
 
 
+def _date_questions(draft: Transaction, signal: Opened | ClockJumped) -> None:
+    """Record that the clock was set, where a user is asked to decide: their answer is dated by the new one."""
+    state = draft.state
+    if state.waiver_question is None and state.plan_question is None:
+        return
+    by = signal.by if isinstance(signal, ClockJumped) else min(0, _away(draft, signal))
+    if by:
+        draft.add(r.ClockAdjusted, by=by)
+
+
+def _away(draft: Transaction, signal: Opened) -> int:
+    return draft.now - draft.state.updated_at if signal.away is None else signal.away
+
+
 def _on_restart(draft: Transaction, signal: Opened) -> None:
     """End the calls that may not run twice; everything else simply is still pending."""
-    away = draft.now - draft.state.updated_at if signal.away is None else signal.away
+    away = _away(draft, signal)
     if away < 0:
         draft.add(r.ClockAdjusted, by=away)
     draft.add(r.ProcessRestarted, away=max(0, away))

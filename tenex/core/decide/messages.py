@@ -1,17 +1,20 @@
 """What a user's message leads to: an answer to a question, a command, or work."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tenex.core import records as r
 from tenex.core.commands import Command, execute_command, parse, read
-from tenex.core.ids import Millis, Slug
+from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
 from tenex.core.names import without_mentions
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import title_of
-from tenex.core.state.run import CallState, Run
+from tenex.core.state.run import Call, CallState, Run
 
+from . import permissions
 from .outgoing import notify
+from .permissions import Decision
 from .runs import after_result
 from .transaction import Transaction
 
@@ -111,22 +114,23 @@ def _start(draft: Transaction, signal: MessageReceived) -> None:
 def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
     """A reply to a question answers it, and so does a mention of who asked.
 
-    Other text answers the only question there is, while all else is parked.
+    Other text answers the only question there is, while all else is parked. What someone writes who may not answer is a
+    message like any.
     """
     state = draft.state
     named = state.asks.get(wrote.reply_to) if wrote.reply_to else None
-    parked = [
-        (run, call.request.id)
-        for run in state.runs.values()
-        for call in run.open_calls
-        if call.state is CallState.PARKED
-    ]
+    parked = [(run, call) for run in state.runs.values() for call in run.open_calls if call.state is CallState.PARKED]
     if named is not None:
-        open_ = [pair for pair in parked if (pair[0].id, pair[1]) == named]
+        open_ = [pair for pair in parked if (pair[0].id, pair[1].request.id) == named]
     elif wrote.addressed:
         open_ = [pair for pair in parked if wrote.addressed == (pair[0].agent,)]
     else:
         open_ = parked if state.is_parked else []
+    theirs = [pair for pair in open_ if _may_answer(draft, wrote, pair[1])]
+    if open_ and not theirs:
+        _report_not_asked(draft, [run for run, _ in open_], open_[0][1])
+        return True
+    open_ = theirs
     if len(open_) > 1:
         askers = {run.id: run.name for run, _ in open_}
         names = ", ".join(askers.values())
@@ -138,8 +142,34 @@ def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
             names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
             notify(draft, f"{names} must have an answer first; then it is their turn whom you named.", "question")
         return False
-    _answer(draft, *open_[0], wrote)
+    run, call = open_[0]
+    _answer(draft, run, call.request.id, wrote)
     return True
+
+
+def _may_answer(draft: Transaction, wrote: r.MessageRecorded, call: Call) -> bool:
+    return permissions.may_decide(
+        Decision.ANSWER,
+        draft.state,
+        draft.rules.gates,
+        author=wrote.author,
+        role=wrote.role,
+        asked=_asked_of(draft, call),
+    )
+
+
+def _asked_of(draft: Transaction, call: Call) -> PublicKey:
+    return call.asked_of or draft.state.on_behalf_of
+
+
+def _report_not_asked(draft: Transaction, runs: Sequence[Run], call: Call) -> None:
+    """Notify a user who answered what someone else was asked that the question stays open."""
+    state, asked = draft.state, _asked_of(draft, call)
+    known = {message.author: message.name for message in (*state.recent, *state.messages) if message.role is not None}
+    who = known.get(asked)
+    names = ", ".join(dict.fromkeys(run.name for run in runs))
+    whose = f"{who} or an owner" if who else "an owner"
+    notify(draft, f"{names} asked {whose}, so your words are no answer. They read them when that answer is there.")
 
 
 def _answer(draft: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -> None:

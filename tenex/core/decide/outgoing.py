@@ -4,7 +4,7 @@ from tenex.core.config import Agent
 from tenex.core.ids import CallId
 from tenex.core.messages import Usage
 from tenex.core.mode import mode_of
-from tenex.core.records import MessageSent, Purpose
+from tenex.core.records import Ask, MessageSent, Purpose
 from tenex.core.state.run import Run
 
 from .transaction import Transaction
@@ -17,14 +17,22 @@ def notify(
     *,
     error: str = "",
     tags: tuple[tuple[str, ...], ...] = (),
+    asks: Ask = "",
 ) -> MessageSent:
     """Send a message of the conversation itself: signed by its workflow, or else by the project."""
     sender = mode_of(draft.state).sender(draft.state) or draft.rules.project
-    return _send(draft, sender, text, purpose, (("error", error), *tags) if error else tags)
+    return _send(draft, sender, text, purpose, (("error", error), *tags) if error else tags, asks=asks)
 
 
 def send_as_agent(
-    draft: Transaction, run: Run, text: str, purpose: Purpose, *, call: CallId | None = None, completed: bool = False
+    draft: Transaction,
+    run: Run,
+    text: str,
+    purpose: Purpose,
+    *,
+    call: CallId | None = None,
+    completed: bool = False,
+    asks: Ask = "",
 ) -> MessageSent:
     """Send a message of an agent, signed with its own key."""
     agent = Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
@@ -33,7 +41,9 @@ def send_as_agent(
         tags = (("status", "completed"), *((("tool", "complete"),) if completed else ()))
     elif purpose == "error":
         tags = (("error", "agent"),)
-    return _send(draft, agent, text, purpose, (*tags, *_usage_tags(run.model, run.usage)), run=run, call=call)
+    return _send(
+        draft, agent, text, purpose, (*tags, *_usage_tags(run.model, run.usage)), run=run, call=call, asks=asks
+    )
 
 
 def _send(
@@ -45,6 +55,7 @@ def _send(
     *,
     run: Run | None = None,
     call: CallId | None = None,
+    asks: Ask = "",
 ) -> MessageSent:
     state = draft.state
     came_from = state.unannounced.from_ if state.unannounced is not None else None
@@ -65,6 +76,7 @@ def _send(
         run=run.id if run and call else None,
         call=call,
         tags=(*phase_tags, *tags),
+        asks=asks,
     )
 
 

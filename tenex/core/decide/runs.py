@@ -22,7 +22,7 @@ from tenex.core.signals import ModelFailed
 from tenex.core.state.run import Call, CallState, Run
 from tenex.core.state.subagents import link_of
 
-from . import agent_phases, loop_detection, subagents
+from . import agent_phases, loop_detection, permissions, subagents
 from .outgoing import as_sentence, notify, send_as_agent
 from .transaction import Transaction
 from .turns import STOPPED, advance, close_calls, finish_run, run_spent, spent, stop_at_run_limit
@@ -169,7 +169,13 @@ def _park(draft: Transaction, run: Run, call: Call) -> None:
     options = call.request.arguments.get("options")
     choices = [str(option) for option in options] if isinstance(options, list) else []
     text = question.strip() + "".join(f"\n- {choice}" for choice in choices)
-    draft.add(r.QuestionAsked, run=run.id, call=call.request.id, question=text)
+    draft.add(
+        r.QuestionAsked,
+        run=run.id,
+        call=call.request.id,
+        question=text,
+        of=permissions.asked_by_agents(draft.state),
+    )
     send_as_agent(draft, _now(draft, run), text, "question", call=call.request.id)
 
 

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.ids import Millis
-from tenex.core.records import Record, ToolCallCompleted, ToolCallRejected
+from tenex.core.phases import Phase
+from tenex.core.records import CycleStarted, Record, ToolCallCompleted, ToolCallRejected
 from tenex.core.state.run import Call, Run
 
 R = TypeVar("R", bound=Record)
@@ -61,6 +62,11 @@ class Transaction:
         for record in self.records:
             state.apply(record)
         return state
+
+    def begin_cycle(self, reason: str, phase: Phase = Phase.CHAT) -> None:
+        """Record that a cycle begins, with the requests that no turn of the last one could carry out."""
+        carried = tuple(message.seq for message in self.state.requests)
+        self.add(CycleStarted, cycle=self.state.cycle + 1, reason=reason, phase=phase, carried=carried)
 
     def add_result(self, run: Run, call: Call, *, ok: bool, content: str, **more: Any) -> None:
         """Record the result of a call."""

@@ -185,7 +185,10 @@ def finish_run(
         finish_run(draft, called, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
     if announce and outcome == "finished":
-        send_as_agent(draft, run, text, "completion", completed=completed)
+        asks_approval = mode_of(draft.state).approval_question(draft, run)
+        shown = f"{text}\n\n{asks_approval}" if asks_approval else text
+        asks: r.Ask = "approval" if asks_approval else ""
+        send_as_agent(draft, run, shown, "completion", completed=completed, asks=asks)
     elif announce:
         send_as_agent(draft, run.spent(usage, model), f"I could not finish: {error}", "error")
     draft.add(

@@ -53,6 +53,8 @@ from .run import (
 from .workflow import ContextSet, ExpectationMissed, InviteAcknowledged, RoundClosed, WorkflowClosed, WorkflowOpened
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement"]
+Ask = Literal["", "approval", "waiver"]
+"""What only a user can decide: the approval of a plan, or whether gates are skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +85,16 @@ class ClockAdjusted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleStarted(Record):
-    """A new cycle begins, with gates, waivers, participants and the limits of a cycle cleared."""
+    """A new cycle begins, with gates, waivers, participants and the limits of a cycle cleared.
+
+    `carried` are the seqs of the last cycle's messages that it begins with. Older journals do not name them: there it
+    begins with those that are newer than the last turn.
+    """
 
     cycle: int
     reason: str
     phase: Phase = Phase.CHAT
+    carried: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +244,10 @@ class WaiverRequested(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverDeclined(Record):
-    """A user did not clearly agree: the gates are kept."""
+    """A user did not clearly agree: the gates are kept. `message` is the seq of a clear no, which asks nothing else."""
 
     name: str
+    message: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +259,17 @@ class Waived(Record):
     name: str
     quote: str
     message_id: EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanApproved(Record):
+    """A user approved the plan of a turn, by `/approve` or by a clear yes, which is the message of seq `message`."""
+
+    turn_id: TurnId
+    author: PublicKey
+    name: str
+    message_id: EventId
+    message: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +298,8 @@ class MessageSent(Record):
 
     `call` is the question it asks, if any.
 
-    `others` are relays that also get the events once one of `relays` has refused one permanently.
+    `others` are relays that also get the events once one of `relays` has refused one permanently. `asks` is what a user
+    is to decide, by a reply to these events.
     """
 
     speaker: PublicKey
@@ -294,6 +314,7 @@ class MessageSent(Record):
     events: tuple[UnsignedEvent, ...] = ()
     relays: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    asks: Ask = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

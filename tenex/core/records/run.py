@@ -123,11 +123,15 @@ class ToolCallQueued(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAsked(Record):
-    """A run asked the user a question and is parked until it is answered."""
+    """A run asked the user a question and is parked until it is answered.
+
+    `of` is who was asked. Older journals do not name them: there it is the user whose message began the cycle.
+    """
 
     run: RunId
     call: CallId
     question: str
+    of: PublicKey = PublicKey("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

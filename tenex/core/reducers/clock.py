@@ -10,6 +10,7 @@ from dataclasses import replace
 from tenex.core import records as r
 from tenex.core.ids import Millis
 from tenex.core.state.conversation import State
+from tenex.core.state.questions import DecisionQuestion
 from tenex.core.state.run import Retry, Run
 from tenex.core.workflow_config import TTL
 
@@ -37,6 +38,8 @@ def clock_set(c: State, record: r.ClockAdjusted) -> None:
         c.unannounced = replace(c.unannounced, announce_at=Millis(c.unannounced.announce_at + by))
     if c.last_transition is not None:
         c.last_transition = replace(c.last_transition, at=Millis(c.last_transition.at + by))
+    c.waiver_question = _decision_question(c.waiver_question, by)
+    c.plan_question = _decision_question(c.plan_question, by)
     c.phase_started_at = Millis(c.phase_started_at + by)
     _grant(c, by)
 
@@ -54,6 +57,10 @@ def _run(run: Run, by: int) -> Run:
 
 def _retry(retry: Retry | None, by: int) -> Retry | None:
     return retry and replace(retry, due=Millis(retry.due + by), since=Millis(retry.since + by))
+
+
+def _decision_question(question: DecisionQuestion | None, by: int) -> DecisionQuestion | None:
+    return question and replace(question, at=Millis(question.at + by))
 
 
 def _grant(c: State, by: int) -> None:

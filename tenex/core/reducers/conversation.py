@@ -11,7 +11,7 @@ from tenex.core import records as r
 from tenex.core.context.window import MESSAGE_CHARACTERS, remembered
 from tenex.core.costs import DAY
 from tenex.core.decide.loop_detection import is_new
-from tenex.core.ids import Millis, PublicKey, RunId
+from tenex.core.ids import Millis, PublicKey, RunId, TurnId
 from tenex.core.messages import NO_USAGE, CallResult, Usage, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import (
@@ -25,7 +25,9 @@ from tenex.core.state.conversation import (
     State,
     of_cycle,
     title_of,
+    worked_on,
 )
+from tenex.core.state.questions import DecisionQuestion
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
 from tenex.core.state.run import CallState, Completion, Message, OrchestratorTurn, Question, Retry, Run
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, Undecided
@@ -52,7 +54,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     if c.phase is not record.phase and c.cycle:
         leave_phase(c, record.at)
         c.phase_from, c.last_transition = c.phase, None
-    carried = c.newer_than_last_turn() if c.cycle else ()
+    carried = _carried(c, record)
     c.past = remembered(c.past, c.cycle, c.messages, c.turns)
     if c.unannounced is not None and c.unannounced.to is not record.phase:
         c.unannounced = None
@@ -61,9 +63,19 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()
     c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
+    c.waiver_question = None
+    c.plan_question, c.approved_turn = None, TurnId("")
     c.touched, c.read_files = frozenset(), {}
     c.cycle_usage = c.talk_usage = NO_USAGE
     c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a user
+
+
+def _carried(c: State, record: r.CycleStarted) -> tuple[Message, ...]:
+    if not c.cycle:
+        return ()
+    if record.carried is None:
+        return c.newer_than_last_turn()
+    return tuple(message for message in c.messages if message.seq in record.carried)
 
 
 def _see(c: State, event_id: str) -> None:
@@ -145,6 +157,7 @@ def _limit_hit(c: State, record: r.LimitReached) -> None:
 def _route_asked(c: State, record: r.RouteRequested) -> None:
     rejections = c.question.rejections if c.question and record.attempt > 1 else ()
     c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections, warn_at=record.warn_at)
+    c.router_asked = record.seq
     c.status, c.waiting_for = "active", ""
     _waiver_closed(c, record)  # work goes on: a later yes is an answer to something else
 
@@ -189,7 +202,13 @@ def _waiver_asked(c: State, record: r.WaiverRequested) -> None:
 def _waiver_closed(c: State, _: r.Record) -> None:
     """The question about gates is over without a yes: it is not put again before a user has written."""
     c.waiver_declined, c.waiver_asked = c.waiver_declined | frozenset(c.waiver_asked), ()
-    c.waiver_asked_of = PublicKey("")
+    c.waiver_asked_of, c.waiver_question = PublicKey(""), None
+
+
+def _waiver_declined(c: State, record: r.WaiverDeclined) -> None:
+    _waiver_closed(c, record)
+    if record.message:
+        _settle(c, record.message)
 
 
 def _waived(c: State, record: r.Waived) -> None:
@@ -198,6 +217,14 @@ def _waived(c: State, record: r.Waived) -> None:
     if answer and answer.event_id == record.message_id and len(answer.text.split()) <= ANSWER_WORDS:
         _settle(c, answer.seq)  # it holds no request that could be lost
     c.waivers, c.waiver_asked, c.waiver_asked_of = (*c.waivers, record), (), PublicKey("")
+    c.waiver_question = None
+
+
+def _plan_approved(c: State, record: r.PlanApproved) -> None:
+    memory.approved(c, record)
+    c.approved_turn = record.turn_id
+    if record.message:
+        _settle(c, record.message)
 
 
 def _settle(c: State, seq: int) -> None:
@@ -215,6 +242,7 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
         handoff=record.handoff,
     )
     c.turn_count += 1
+    c.plan_question = None
     c.status, c.waiting_for, c.question = "active", "", None
     _waiver_closed(c, record)
     c.turns_since_user += 1
@@ -273,7 +301,7 @@ def _permitted(c: State, record: r.ToolCallStarted) -> None:
 
 
 def _question_asked(c: State, record: r.QuestionAsked) -> None:
-    _change_run(lambda run, rec: run.suspended(rec.call, CallState.PARKED, rec.seq, rec.at))(c, record)
+    _change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at, rec.of))(c, record)
     let_through(c, record.run, record.call)
     if c.workflow is not None:
         c.workflow = c.workflow.asked(record.seq, record.at)
@@ -390,6 +418,7 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
             hand_over=record.hand_over,
         )
         c.turn = replace(c.turn, completions=(*c.turn.completions, done))
+        c.worked_on = worked_on(c, run.shown)
         c.answered = max(c.answered, run.shown)
         if c.turn.phase is Phase.REFLECTION:
             c.reflected = c.reflected | {run.agent}
@@ -422,8 +451,19 @@ def _message_sent(c: State, record: r.MessageSent) -> None:
         c.unannounced = None
     if record.purpose in ("completion", "question"):
         _remember(c, record, "", record.speaker, record.name, record.text, None)
+    if record.asks:
+        _decision_asked(c, record)
     if record.run is not None and record.call is not None:
         c.asks = {**c.asks, **{event.id: (record.run, record.call) for event in record.events}}
+
+
+def _decision_asked(c: State, record: r.MessageSent) -> None:
+    events = tuple(event.id for event in record.events)
+    if record.asks == "waiver":
+        c.waiver_question = DecisionQuestion(events=events, at=record.at)
+    else:  # each agent of a turn presents a part of the plan
+        parts = c.plan_question.events if c.plan_question is not None else ()
+        c.plan_question = DecisionQuestion(events=(*parts, *events), at=record.at)
 
 
 def _delivered(c: State, record: r.Delivered) -> None:
@@ -523,8 +563,9 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.PhaseTransition: _transition,
     r.HandedOff: _handed_off,
     r.WaiverRequested: _waiver_asked,
-    r.WaiverDeclined: _waiver_closed,
+    r.WaiverDeclined: _waiver_declined,
     r.Waived: _waived,
+    r.PlanApproved: _plan_approved,
     r.TurnOpened: _turn_opened,
     r.RunStarted: _run_started,
     r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),

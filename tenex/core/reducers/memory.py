@@ -37,8 +37,15 @@ def answered(c: State, record: r.QuestionAnswered) -> None:
     _decided(c, UserDecision(seq=record.message, text=text))
 
 
+def approved(c: State, record: r.PlanApproved) -> None:
+    """A user approved a plan, by a command or by a yes."""
+    _decided(c, UserDecision(seq=record.seq, text=f"{record.name} approved the plan", is_command=not record.message))
+
+
 def moved(c: State, record: r.PhaseTransition) -> None:
-    """A plan is carried out: what a user last wrote about it approved it."""
+    """A plan is carried out: what a user last wrote about it approved it, where no approval is on record."""
+    if c.approved_turn:
+        return
     newest = c.messages[-1] if c.messages else None
     if record.from_ is not Phase.PLAN or record.to is not Phase.EXECUTE or newest is None or not c.wrote_since_entry:
         return

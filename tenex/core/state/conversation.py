@@ -20,6 +20,7 @@ from tenex.core.verdicts import Verdict
 from .agent import AgentPhaseState
 from .memory import UserDecision, Window
 from .mission import Mission
+from .questions import DecisionQuestion
 from .run import Message, OrchestratorTurn, Question, Run
 from .undecided import Undecided
 from .workflow import WorkflowSession
@@ -118,6 +119,13 @@ def of_cycle(items: tuple[T, ...], item: T, first: int = 0) -> tuple[T, ...]:
     return (*items[:first], *items[first + CYCLE_BLOCK :])
 
 
+def worked_on(state: "State", shown: int) -> int:
+    """`State.worked_on` once agents of the open turn were shown the messages up to `shown`."""
+    before = state.answered if state.worked_on is None else state.worked_on
+    is_gate = state.turn is not None and state.turn.phase in QUALITY_PHASES
+    return before if is_gate else max(before, shown)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseMetrics:
     """What a phase has taken so far: finished stays, ms, model calls and what they cost."""
@@ -190,6 +198,10 @@ class State:
     waivers: Restored[tuple[r.Waived, ...]] = ()
     wrote_since_entry: Restored[bool] = False
     """A user has written since the phase was entered."""
+    plan_question: Restored[DecisionQuestion | None] = None
+    """The messages that presented the newest plan and asked for its approval; None for none."""
+    approved_turn: Restored[TurnId] = TurnId("")
+    """The turn whose plan a user has approved; "" for none. A later turn makes another plan."""
     touched: Restored[frozenset[str]] = frozenset()
     read_files: Restored[Mapping[str, str]] = field(default_factory=dict)
     cycle_usage: Restored[Usage] = NO_USAGE
@@ -212,6 +224,8 @@ class State:
     """Gates a user is being asked to give up."""
     waiver_asked_of: Reset[PublicKey] = PublicKey("")
     """Who is asked; "" for any owner."""
+    waiver_question: Reset[DecisionQuestion | None] = None
+    """The message that asks; None where its journal does not name it."""
     waiver_declined: Restored[frozenset[Phase]] = frozenset()
     """Gates a user was asked to give up, and would not, since someone last wrote."""
     stopped: Kept[int] = 0
@@ -244,6 +258,11 @@ class State:
     last_created_at: Kept[int] = 0
     answered: Restored[int] = 0
     """The seq of the newest message that an agent was shown before its run ended."""
+    worked_on: Restored[int | None] = field(default=None, compare=False)
+    """The same, of runs in phases that may carry a message out: a gate may only look at what was asked for before.
+    A snapshot written before this was kept lacks it; then it is `answered`."""
+    router_asked: Restored[int] = field(default=0, compare=False)
+    """The seq of the router's newest question: it knows of no message after it. Older snapshots lack it."""
     recent: Restored[tuple[Message, ...]] = ()
     """The newest messages, whole, across cycles."""
     recent_size: Restored[int] = field(default=0, compare=False)
@@ -363,7 +382,16 @@ class State:
         surplus = 0 if digest in self.systems else len(self.systems) - SYSTEMS + 1
         return tuple(islice(self.systems, max(0, surplus)))
 
+    @property
+    def requests(self) -> tuple[Message, ...]:
+        """A user's messages of this cycle that no turn could carry out: shown to no agent, or in quality gates only.
+
+        Answers to us are none, nor is what came before a user stopped the work.
+        """
+        handled = max(self.answered if self.worked_on is None else self.worked_on, self.stopped)
+        return tuple(m for m in self.messages if m.role is not None and m.seq > handled and not m.is_answer)
+
     def newer_than_last_turn(self) -> tuple[Message, ...]:
-        """A user's messages that came after the last turn of this cycle was opened, and were no answer to us."""
+        """What a cycle begins with in journals whose `CycleStarted` does not name it."""
         opened = max(self.turns[-1].seq if self.turns else 0, self.stopped)
         return tuple(m for m in self.messages if m.role is not None and m.seq > opened and not m.is_answer)

@@ -17,7 +17,7 @@ from tenex.core.messages import NO_USAGE
 from tenex.core.records.base import Record
 from tenex.core.reducers.phase_metrics import leave_phase
 
-from .conversation import ForkOrigin, History, Rollback, State, of_cycle
+from .conversation import ForkOrigin, History, Rollback, State, of_cycle, worked_on
 from .run import Completion, OrchestratorTurn
 
 CUT_OFF: Final = "the conversation goes on from before this was done"
@@ -81,7 +81,8 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
     if then.turn is not None:
         closed = _closed(then.turn, at)
         changes |= {"last_turn": closed, "turns": of_cycle(then.turns, closed)}
-        changes["answered"] = max([then.answered, *(run.shown for run in then.own_runs)])
+        shown = max([then.answered, *(run.shown for run in then.own_runs)])
+        changes |= {"answered": shown, "worked_on": worked_on(then, shown)}
         if then.history is not None:
             changes["history"] = then.history.closed(closed)
     return State(**{spec.name: changes.get(spec.name, getattr(then, spec.name)) for spec in fields(State)})
@@ -162,6 +163,8 @@ def _before(state: State, records: int) -> State:
         last_turn=state.last_turn and moved(state.last_turn),
         past=tuple(replace(past, since=past.since - records) for past in state.past),
         answered=state.answered - records,
+        worked_on=None if state.worked_on is None else state.worked_on - records,
+        router_asked=state.router_asked - records,
         history=state.history and replace(state.history, turns=tuple(map(moved, state.history.turns))),
     )
 

@@ -48,6 +48,8 @@ class Call:
     """Of the record that permitted, parked or linked it."""
     replay: Replay = Replay.ONCE
     result: CallResult | None = None
+    asked_of: PublicKey = PublicKey("")
+    """Of a question: who was asked; "" in older journals, for who began the cycle."""
 
     @property
     def has_begun(self) -> bool:
@@ -207,6 +209,10 @@ class Run:
         """A call waits: for a user (parked), for a sub-agent who is busy (queued) or works at it (linked)."""
         run = self._with(call, state=state, seq=seq)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
+
+    def parked(self, call: CallId, seq: int, at: Millis, asked_of: PublicKey) -> "Run":
+        """A call waits for the answer of a user."""
+        return self.suspended(call, CallState.PARKED, seq, at)._with(call, asked_of=asked_of)
 
     def resumed(self, at: Millis, seq: int) -> "Run":
         """A sub-agent it waited for is done: its deadlines are later by the wait, and its clock runs again."""

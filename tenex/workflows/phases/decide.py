@@ -121,7 +121,7 @@ def _enter(draft: Transaction, accepted: Accepted) -> None:
         from_reflection = draft.state.phase is Phase.REFLECTION
         transition(draft, target, accepted.reason)
         if from_reflection:
-            draft.add(r.CycleStarted, cycle=draft.state.cycle + 1, reason="chat was entered from reflection")
+            draft.begin_cycle("chat was entered from reflection")
     elif draft.state.last_turn is not None and draft.state.turns:
         draft.add(r.HandedOff, **handoff_fields(draft, draft.state.phase, accepted.reason))
 
@@ -132,12 +132,12 @@ def _waived_by(draft: Transaction, phase: Phase) -> str:
 
 
 def end(draft: Transaction, reason: str) -> None:
-    """End the cycle; open the next at once where a user wrote while it ended."""
+    """End the cycle; open the next at once for requests that no turn of it could carry out."""
     for phase in gates.waived_to_the_end(draft.state):
         transition(draft, phase, _waived_by(draft, phase))
-    newer = draft.state.newer_than_last_turn()
+    has_requests = bool(draft.state.requests)
     draft.add(r.Ended, reason=reason)
-    if newer:
+    if has_requests:
         begin_cycle(draft, "a message came while the last cycle ended")
         route(draft)
 
@@ -188,6 +188,21 @@ def _limit(draft: Transaction) -> tuple[str, str] | None:
     return spent(draft)
 
 
+def correct_plan(draft: Transaction, name: str) -> None:
+    """Have those who made the plan change it by what a user has just written; at a limit ask a user first."""
+    limit = _limit(draft)
+    last = draft.state.turns[-1]
+    agents = tuple(slug for slug in last.agents if slug in draft.rules.routable)
+    if limit is not None:
+        wait_at_limit(draft, *limit)
+    elif agents:
+        reason = f"{name} wants another plan"
+        draft.add(r.Routed, agents=agents, phase=None, reason=reason, by=name)
+        open_turn(draft, agents, reason)
+    else:
+        advance(draft)
+
+
 # ---- cycles and phases -----------------------------------------------------------------------------------------------
 
 
@@ -219,4 +234,4 @@ def begin_cycle(draft: Transaction, reason: str) -> None:
     state = draft.state
     if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
         transition(draft, Phase.CHAT, reason)
-    draft.add(r.CycleStarted, cycle=state.cycle + 1, reason=reason)
+    draft.begin_cycle(reason)

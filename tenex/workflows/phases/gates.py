@@ -6,6 +6,7 @@ from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
+from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn
 
 
@@ -20,7 +21,7 @@ def why_not_leave(conversation: Conversation, target: str, rules: Policy) -> str
         return None
     if here is Phase.BRAINSTORM and not conversation.wrote_since_entry:
         return "A brainstorm is left only when the person has written since it began; wait for them with USER."
-    if here is Phase.PLAN and rules.gates.plan_approval == "person" and not _person_after_plan(conversation):
+    if here is Phase.PLAN and rules.gates.plan_approval == "person" and not is_plan_approved(conversation):
         return "The plan needs the person's approval before it is left; wait for them with USER."
     if here is Phase.VERIFICATION and target == Phase.CHORES and Phase.VERIFICATION in open_gates(conversation, rules):
         return (
@@ -40,11 +41,27 @@ def open_gates(conversation: Conversation, rules: Policy) -> tuple[Phase, ...]:
     return tuple(gate for gate in conversation.unmet_gates if left or gate is not Phase.REFLECTION)
 
 
-def _person_after_plan(conversation: Conversation) -> bool:
-    """Whether a user wrote after the plan was there: what came while it was made approves nothing."""
-    done = conversation.turns[-1].completions if conversation.turns else ()
-    made = max((completion.at for completion in done), default=0)
-    return any(m.role is not None and m.at > made for m in conversation.messages)
+def is_plan_approved(conversation: State) -> bool:
+    """Whether a user approved the plan of the last turn; each turn makes another plan."""
+    last = conversation.turns[-1].turn_id if conversation.turns else None
+    return conversation.turn is None and last == conversation.approved_turn
+
+
+def must_be_carried_out(conversation: State, rules: Policy) -> bool:
+    """Whether a user has approved a plan, which nothing has been made of: then it is no time to stop."""
+    is_wanted = rules.gates.plan_approval == "person"
+    return is_wanted and conversation.phase is Phase.PLAN and is_plan_approved(conversation)
+
+
+def waiting_plan(conversation: State, rules: Policy) -> OrchestratorTurn | None:
+    """The turn whose plan waits for a user's approval; None for none."""
+    last = conversation.turns[-1] if conversation.turns else None
+    if last is None or conversation.turn is not None or conversation.status == "ended":
+        return None
+    is_plan = conversation.phase is Phase.PLAN and last.phase is Phase.PLAN
+    is_made = any(done.outcome == "finished" for done in last.completions)
+    needs_approval = rules.gates.plan_approval == "person" and not is_plan_approved(conversation)
+    return last if is_plan and is_made and needs_approval else None
 
 
 def met(conversation: Conversation, turn: OrchestratorTurn, rules: Policy) -> Phase | None:

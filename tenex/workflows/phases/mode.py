@@ -20,7 +20,7 @@ from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, Ro
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 
-from . import decide, gates, hand_over, waivers
+from . import answers, approvals, decide, gates, hand_over, waivers
 from .router_prompt import question_for
 from .routing import Rejected
 
@@ -45,7 +45,12 @@ class PhasesMode(Mode):
             slug = next(slug for slug in signal.addressed if slug in draft.rules.disabled)
             draft.add(r.Ended, reason=f"the workflow {slug} is disabled")
             return
-        if waivers.answered(draft, signal) or answers_question(draft, wrote):
+        is_only = answers.open_questions(draft) == 1
+        if (
+            waivers.answered(draft, signal, wrote, is_only=is_only)
+            or approvals.answered(draft, signal, wrote, is_only=is_only)
+            or answers_question(draft, wrote)
+        ):
             return
         if called:
             report_elsewhere(draft, called)
@@ -60,6 +65,10 @@ class PhasesMode(Mode):
             open_turn(draft, present, "addressed by the person")
         elif state.question is None:
             decide.route(draft)
+
+    def approval_question(self, draft: Transaction, run: Run) -> str:
+        """How a user approves a plan, where one has to."""
+        return approvals.question(draft, run)
 
     def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
         """The question the router is asked, in `budget` estimated tokens."""
@@ -119,9 +128,13 @@ class PhasesMode(Mode):
         return True
 
     def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
-        """Execute `/quick`, `/skip` and `/retry`."""
+        """Execute `/quick`, `/skip`, `/approve`, `/reject` and `/retry`."""
         if name in ("quick", "skip"):
             self._waive(draft, name, argument, signal)
+        elif name == "approve":
+            approvals.approve(draft, signal, argument)
+        elif name == "reject":
+            approvals.reject(draft, signal, argument)
         elif name == "retry":
             return self._retry(draft, signal.name)
         else:

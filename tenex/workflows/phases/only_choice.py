@@ -7,7 +7,8 @@
     reflection         goes on to END
 
 Each is checked like an answer of the router. The router is asked where a message has come that no agent has been shown,
-where an agent has failed, where several agents could work, and about a request's first phase and a plan. (ADR 35.)
+or only one in a gate, where an agent has failed, where several agents could work, and about a request's first phase and
+a plan. (ADR 35.)
 """
 
 from tenex.core.config import Agent, AgentKind, Policy
@@ -45,6 +46,8 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
     if conversation.unanswered:
         goes_on = here in TALK_PHASES and len(last.agents) == 1 and handed_over is None
         return RoutingDecision(agents=last.agents, reason="the talk goes on") if goes_on else None
+    if any(message.seq > conversation.router_asked for message in conversation.requests):
+        return None  # a gate's agents were shown it, who may not carry it out
     if handed_over is not None:
         return handed_over if handed_over.agents else None
     if here in TALK_PHASES:

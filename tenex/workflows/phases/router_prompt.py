@@ -100,6 +100,7 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
         "participants": list(conversation.participants),
         "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
         "waived": sorted(conversation.waived),
+        **({"plan_approved": True} if gates.must_be_carried_out(conversation, rules) else {}),
         "rejections": list(conversation.question.rejections if conversation.question else ()),
     }
 

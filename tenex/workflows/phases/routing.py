@@ -1,6 +1,7 @@
 """Checks the router's decision against graph, roster and gates: accepted, or a sentence it can act on."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
@@ -56,7 +57,9 @@ def check(conversation: Conversation, decision: RoutingDecision, rules: Policy) 
             if len(decision.agents) > 1:
                 sentence = f"{word} must stand alone; name either agents or {word}."
                 return Rejected(sentence=sentence, plain="named agents and an end of the work at the same time")
-            return _check_end(conversation, decision, rules) if word == END else _check_user(conversation, decision)
+            return (
+                _check_end(conversation, decision, rules) if word == END else _check_user(conversation, decision, rules)
+            )
     agents: list[Slug] = []
     for name in decision.agents:
         agent = rules.find(name)
@@ -96,6 +99,8 @@ def _way(conversation: Conversation, decision: RoutingDecision, rules: Policy) -
 
 
 def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
+    if gates.must_be_carried_out(conversation, rules):
+        return _APPROVED
     wrong = gates.why_not_leave(conversation, END, rules)
     if wrong:
         still_open = ", ".join(gates.open_gates(conversation, rules))
@@ -106,14 +111,22 @@ def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Pol
     return Accepted(end=True, reason=decision.reason)
 
 
-def _check_user(conversation: Conversation, decision: RoutingDecision) -> Accepted | Rejected:
+_APPROVED: Final = Rejected(
+    sentence="The plan is approved and not carried out yet; go on to execute.",
+    plain="wanted to stop although the plan is approved",
+)
+
+
+def _check_user(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
     asked = conversation.question.seq if conversation.question else 0
     if any(message.seq > asked for message in conversation.unanswered):
         sentence = "The person has just written; look again."
         return Rejected(sentence=sentence, plain="had not seen your newest message", stale=True)
-    if conversation.unanswered:
+    if conversation.unanswered or conversation.requests:
         sentence = "USER is refused: the person's newest message has had no answer; name an agent."
         return Rejected(sentence=sentence, plain="wanted to wait for you although your message has had no answer")
+    if gates.must_be_carried_out(conversation, rules):
+        return _APPROVED
     return Accepted(user=True, reason=decision.reason)
 
 

@@ -3,20 +3,19 @@
 Words never waive by themselves: a command does, or a clear yes to that question. (ADR 21.)
 """
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.config import Role
-from tenex.core.decide import permissions
 from tenex.core.decide.outgoing import notify
+from tenex.core.decide.permissions import Decision, may_decide
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
-from tenex.core.reducers.conversation import ANSWER_WORDS
 from tenex.core.signals import MessageReceived
+
+from .answers import is_clear_no, is_clear_yes, why_no_answer
 
 RISK: Final[dict[Phase, str]] = {
     Phase.VERIFICATION: "no one will have tried whether it works",
@@ -24,36 +23,16 @@ RISK: Final[dict[Phase, str]] = {
     Phase.REFLECTION: "nothing will be remembered from this cycle",
 }
 
-_YES_WORDS = "yes y yeah yep ok okay sure ja jawohl oui sí si sì sim да tak evet はい 是 是的 好的 네 👍"
-_COURTESY_WORDS = (
-    "please thanks thank you bitte danke merci beaucoup por favor gracias grazie obrigado obrigada proszę пожалуйста "
-    "спасибо お願いします 谢谢"
-)
-_YES: Final = frozenset(_YES_WORDS.split())
-_POLITE_YES: Final = _YES.union(_COURTESY_WORDS.split())
-_QUESTION_MARKS: Final = frozenset("?؟‽")
-_THUMB: Final = "👍"
-_SKIN_TONES: Final = dict.fromkeys(range(0x1F3FB, 0x1F400))
-
-
-def is_clear_yes(text: str) -> bool:
-    """Whether the whole text is a yes: at most three words, all of them yes or courtesy, and no question mark."""
-    plain = unicodedata.normalize("NFKC", text).casefold().translate(_SKIN_TONES).replace(_THUMB, f" {_THUMB} ")
-    if not _QUESTION_MARKS.isdisjoint(plain):
-        return False
-    kept = (" " if _is_punctuation(char) else char for char in plain)
-    words = "".join(kept).split()
-    return len(words) <= ANSWER_WORDS and not _YES.isdisjoint(words) and _POLITE_YES.issuperset(words)
-
-
-def _is_punctuation(char: str) -> bool:
-    return char in "`´\ufe0f" or unicodedata.category(char).startswith("P")
-
 
 def ask(draft: Transaction, phases: Sequence[Phase]) -> None:
     """Ask once whether these gates may be skipped, and wait: who wrote last is asked, or an owner if they may not."""
-    newest = draft.state.messages[-1] if draft.state.messages else None
-    of = newest.author if newest and permissions.may_waive(newest.role, draft.rules.gates) else PublicKey("")
+    state = draft.state
+    newest = state.messages[-1] if state.messages else None
+    of = PublicKey("")
+    if newest is not None and may_decide(
+        Decision.WAIVER, state, draft.rules.gates, author=newest.author, role=newest.role
+    ):
+        of = newest.author
     draft.add(r.WaiverRequested, phases=tuple(phases), of=of)
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
@@ -62,6 +41,7 @@ def ask(draft: Transaction, phases: Sequence[Phase]) -> None:
         f"May I skip {_listed(phases)} in this cycle? Then {'; '.join(RISK[phase] for phase in phases)}.{owners} "
         f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}.",
         "question",
+        asks="waiver",
     )
     draft.add(r.Waiting, reason="waiver")
 
@@ -70,20 +50,34 @@ def _listed(phases: Sequence[Phase]) -> str:
     return " and ".join(part for part in (", ".join(phases[:-1]), phases[-1]) if part)
 
 
-def answered(draft: Transaction, signal: MessageReceived) -> bool:
+def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecorded, *, is_only: bool) -> bool:
     """Take a message as the answer to the open question, if there is one; whether it waived.
 
     Any message but a clear yes of the user asked, or of an owner, closes the question and is then read like any.
+    `is_only` is whether nothing else was asked when it came.
     """
-    phases, message = draft.state.waiver_asked, signal.message
+    state, message = draft.state, signal.message
+    phases = state.waiver_asked
     if not phases:
         return False
-    is_asked = signal.role is Role.OWNER or message.author == draft.state.waiver_asked_of
-    if is_asked and permissions.may_waive(signal.role, draft.rules.gates) and is_clear_yes(message.text):
-        waive(draft, phases, signal)
-        advance(draft)
-        return True
-    draft.add(r.WaiverDeclined, name=signal.name)
+    is_theirs = may_decide(
+        Decision.WAIVER,
+        state,
+        draft.rules.gates,
+        author=message.author,
+        role=signal.role,
+        asked=state.waiver_asked_of,
+    )
+    why_not = why_no_answer(draft, message, state.waiver_question, is_only=is_only)
+    if is_theirs and is_clear_yes(message.text):
+        if not why_not:
+            waive(draft, phases, signal)
+            advance(draft)
+            return True
+        skips = " and ".join(f"`/skip {phase}`" for phase in phases)
+        notify(draft, f"Your “yes” skips nothing: {why_not}. To skip {_listed(phases)}, send {skips}.")
+    is_no = is_theirs and not why_not and is_clear_no(message.text)
+    draft.add(r.WaiverDeclined, name=signal.name, message=wrote.seq if is_no else 0)
     return False
 
 

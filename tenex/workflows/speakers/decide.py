@@ -11,8 +11,10 @@ from typing import Any, Final
 
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy, Role
+from tenex.core.decide import permissions
 from tenex.core.decide.messages import report_elsewhere
 from tenex.core.decide.outgoing import notify
+from tenex.core.decide.permissions import Decision
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import STOPPED, close_calls, finish_run
 from tenex.core.errors import ConfigurationError, UsageError
@@ -158,7 +160,7 @@ def on_message(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None
     for slug in wrote.addressed:
         if slug != session.slug and can_begin(draft, slug):
             report_elsewhere(draft, slug)
-    if draft.state.turn is None and session.expected == PERSON and _is_theirs(session, wrote.author, role):
+    if draft.state.turn is None and session.expected == PERSON and _is_theirs(draft, session, wrote.author, role):
         count_round(draft, _round_of_person(session, wrote))
 
 
@@ -168,9 +170,11 @@ def over(session: WorkflowSession) -> str:
     return f"The workflow {session.name} has ended ({session.close_reason}). {again}"
 
 
-def _is_theirs(session: WorkflowSession, author: PublicKey, role: Role | None) -> bool:
-    """Whether someone may take the user's part: who opened the workflow, or an owner."""
-    return author == session.person or role is Role.OWNER
+def _is_theirs(draft: Transaction, session: WorkflowSession, author: PublicKey, role: Role | None) -> bool:
+    """Whether someone may take the user's part: it is asked of who opened the workflow."""
+    return permissions.may_decide(
+        Decision.ANSWER, draft.state, draft.rules.gates, author=author, role=role, asked=session.person
+    )
 
 
 def _round_of_person(session: WorkflowSession, wrote: r.MessageRecorded) -> Envelope:
@@ -248,7 +252,7 @@ def next_speaker(draft: Transaction) -> Slug | None:
         return None
     if expected == PERSON:
         if unread := _unread(draft):
-            is_theirs = _is_theirs(session, unread[-1].author, unread[-1].role)
+            is_theirs = _is_theirs(draft, session, unread[-1].author, unread[-1].role)
             turn = "It is your turn: write to go on." if is_theirs else "It is the turn of the user who started this."
             notify(draft, f"{turn} What was written meanwhile is kept for the next speaker.")
         draft.add(r.Waiting, reason="user")

@@ -1,0 +1,92 @@
+"""What counts as a user's answer to the two questions that only a user decides: to skip gates, to approve a plan.
+
+What follows from a yes cannot be taken back, so three things must hold. Its words say nothing but yes. It replies to
+the question itself; to the thread as a whole only where nothing else is asked, since there it could be meant for any
+question. And it was written after the question, by a clock that can be right: what a relay delivers late, or what is
+dated for later, answers another question. Whether its author may decide is in `core/decide/permissions.py`. The author
+of a yes that does not count reads why.
+"""
+
+import unicodedata
+from typing import Final
+
+from tenex.core.decide.transaction import Transaction
+from tenex.core.reducers.conversation import ANSWER_WORDS
+from tenex.core.signals import InboundMessage
+from tenex.core.state.questions import DecisionQuestion
+from tenex.core.state.run import CallState
+
+from . import gates
+
+CLOCKS_DIFFER: Final = 60
+"""Seconds by which a user's clock may differ from ours: as far as our own messages are dated ahead."""
+
+_YES_WORDS = "yes y yeah yep ok okay sure ja jawohl oui sí si sì sim да tak evet はい 是 是的 好的 네 👍"
+_NO_WORDS = "no n nope nah nein nee non não нет nie hayır いいえ 不 不是 不行 아니요 👎"
+_COURTESY_WORDS = (
+    "please thanks thank you bitte danke merci beaucoup por favor gracias grazie obrigado obrigada proszę пожалуйста "
+    "спасибо お願いします 谢谢"
+)
+_COURTESY: Final = frozenset(_COURTESY_WORDS.split())
+_YES: Final = frozenset(_YES_WORDS.split())
+_NO: Final = frozenset(_NO_WORDS.split())
+_QUESTION_MARKS: Final = frozenset("?؟‽")
+_THUMBS: Final = "👍👎"
+_SKIN_TONES: Final = dict.fromkeys(range(0x1F3FB, 0x1F400))
+
+
+def is_clear_yes(text: str) -> bool:
+    """Whether the whole text is a yes: at most three words, all of them yes or courtesy, and no question mark."""
+    return _says_only(text, _YES)
+
+
+def is_clear_no(text: str) -> bool:
+    """Whether the whole text is a no, likewise: it asks for nothing else."""
+    return _says_only(text, _NO)
+
+
+def _says_only(text: str, wanted: frozenset[str]) -> bool:
+    plain = unicodedata.normalize("NFKC", text).casefold().translate(_SKIN_TONES)
+    for thumb in _THUMBS:
+        plain = plain.replace(thumb, f" {thumb} ")
+    if not _QUESTION_MARKS.isdisjoint(plain):
+        return False
+    kept = (" " if _is_punctuation(char) else char for char in plain)
+    words = "".join(kept).split()
+    return len(words) <= ANSWER_WORDS and not wanted.isdisjoint(words) and (wanted | _COURTESY).issuperset(words)
+
+
+def _is_punctuation(char: str) -> bool:
+    return char in "`´\ufe0f" or unicodedata.category(char).startswith("P")
+
+
+def open_questions(draft: Transaction) -> int:
+    """How many questions a user could mean by a yes that names none."""
+    state = draft.state
+    asked_by_agents = sum(call.state is CallState.PARKED for run in state.runs.values() for call in run.open_calls)
+    has_waiver, has_plan = bool(state.waiver_asked), gates.waiting_plan(state, draft.rules) is not None
+    return asked_by_agents + has_waiver + has_plan
+
+
+def why_no_answer(
+    draft: Transaction, message: InboundMessage, question: DecisionQuestion | None, *, is_only: bool
+) -> str:
+    """Why a message is no answer to a question, as part of a sentence; "" if it is one.
+
+    `is_only` is whether nothing else is asked. A question that an older journal does not name has no events.
+    """
+    state = draft.state
+    replies_to_thread = message.reply_to in (None, state.id, state.address.get("root"))
+    events = question.events if question is not None else ()
+    if message.reply_to not in events and not (replies_to_thread and is_only):
+        return "several questions are open" if replies_to_thread else "it replies to another message"
+    return why_misdated(draft, message, question.at if question is not None else 0)
+
+
+def why_misdated(draft: Transaction, message: InboundMessage, asked_at: int) -> str:
+    """Why the date of a message is not one of an answer to what was asked then (ms), as part of a sentence."""
+    if message.created_at + CLOCKS_DIFFER < asked_at // 1000:
+        return "it is dated before my question"
+    if message.created_at > draft.now // 1000 + CLOCKS_DIFFER:
+        return "it is dated in the future"
+    return ""

@@ -1,0 +1,297 @@
+"""A request that arrives where no agent may carry it out: it begins a cycle, and nothing passes it by."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.config import Policy, Role
+from tenex.core.conversation import Conversation, fold
+from tenex.core.effects import ModelCall
+from tenex.core.ids import PublicKey
+from tenex.core.messages import ModelStep
+from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store.format import CONVERSATION
+from tests.fakes.scenario import (
+    ENDS,
+    ID,
+    WAITS,
+    Scenario,
+    model_by_phase,
+    refusals,
+    reply,
+    route,
+    routed_by_rule,
+    rules,
+    step_until,
+)
+
+BOB = PublicKey("b" * 64)
+REQUEST = "and make it green"
+BUILDS = reply("", ("write_file", {"path": "a"}), ("complete", {"response": "built", "summary": "a is new; run it"}))
+VERIFIES = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
+TIDIES = reply("", ("complete", {"response": "tidy", "summary": "nothing to do"}))
+LEARNS = (reply("", ("learn", {"lesson": "test early"})), reply("", ("complete", {"response": "learnt"})))
+ONWARD = {"execute": "verification", "verification": "chores", "chores": "reflection"}
+
+Writes = Callable[[Scenario], Any]
+
+
+def onward(question: dict[str, Any]) -> dict[str, Any]:
+    """A router that always goes on to the next gate and then to the end, whatever was written."""
+    here = question["phase"]
+    if here == "chat":
+        return route("execute", "executor") if question["cycle"] == 1 else _talks(question)
+    if here == "reflection" and not question["still_to_reflect"]:
+        return ENDS
+    agents = question["still_to_reflect"] if here in ("chores", "reflection") else ["executor"]
+    return route(ONWARD.get(here, here), *agents)
+
+
+def _talks(question: dict[str, Any]) -> dict[str, Any]:
+    return WAITS if question["turns"] else route(None, "project-manager")
+
+
+class Interrupted:
+    """Agents that do their work, and a person who writes while the first run of a phase waits for its model."""
+
+    def __init__(self, phase: Phase, step: int, *writes: Writes) -> None:
+        self.place, self.writes = (phase, step), list(writes)
+        self.scenario: Scenario | None = None
+        steps = {"execute": [BUILDS], "verification": [VERIFIES], "chores": [TIDIES], "reflection": list(LEARNS)}
+        self.usual = model_by_phase(**steps)
+
+    def __call__(self, conversation: Conversation, call: ModelCall) -> Any:
+        run = conversation.runs[call.run]
+        if (run.phase, run.steps) == self.place and self.writes and self.scenario is not None:
+            self.writes.pop(0)(self.scenario)
+        return self.usual(conversation, call)
+
+
+def interrupted(
+    phase: Phase,
+    *writes: Writes,
+    step: int = 0,
+    by_rule: bool = True,
+    router: Any = onward,
+    config: Policy | None = None,
+) -> Scenario:
+    """A request that is carried out, with words of a person in the middle of a phase."""
+    worker = Interrupted(phase, step, *writes)
+    known = config or (routed_by_rule(rules()) if by_rule else rules())
+    scenario = worker.scenario = Scenario(router, worker, config=known)
+    return scenario.converse("build it")
+
+
+def wants_more(scenario: Scenario) -> None:
+    scenario.user_writes(REQUEST)
+
+
+def requests_of_last_cycle(scenario: Scenario) -> list[str]:
+    return [message.text for message in scenario.conversation.messages]
+
+
+def works_again(scenario: Scenario, *texts: str) -> bool:
+    """Whether a second cycle began with these requests, and an agent had a turn in chat for them."""
+    begun = scenario.records(r.CycleStarted)
+    turns = [turn.phase for turn in scenario.records(r.TurnOpened) if turn.seq > begun[-1].seq]
+    is_theirs = requests_of_last_cycle(scenario) == list(texts)
+    return len(begun) == 2 and is_theirs and turns == [Phase.CHAT] and scenario.conversation.status == "waiting"
+
+
+@pytest.mark.parametrize("by_rule", [True, False], ids=["routed by rule", "routed by the model"])
+@pytest.mark.parametrize("step", [0, 1])
+@pytest.mark.parametrize("phase", QUALITY_PHASES)
+def test_a_request_that_arrives_in_a_gate_begins_a_cycle_at_the_end(phase: Phase, step: int, *, by_rule: bool) -> None:
+    if phase is not Phase.REFLECTION and step:  # they work in one step
+        worker = reply("", ("read_file", {"path": "a"}))
+        scenario = two_steps(phase, worker, by_rule=by_rule)
+    else:
+        scenario = interrupted(phase, wants_more, step=step, by_rule=by_rule)
+    assert works_again(scenario, REQUEST)
+
+
+def two_steps(phase: Phase, first: ModelStep, *, by_rule: bool) -> Scenario:
+    """The request arrives before the first of two steps, so the second is shown it."""
+    worker = Interrupted(phase, 0, wants_more)
+    done = {Phase.VERIFICATION: VERIFIES, Phase.CHORES: TIDIES}[phase]
+    steps = {"execute": [BUILDS], "verification": [VERIFIES], "chores": [TIDIES], "reflection": list(LEARNS)}
+    worker.usual = model_by_phase(**{**steps, str(phase): [first, done]})
+    scenario = worker.scenario = Scenario(onward, worker, config=routed_by_rule(rules()) if by_rule else rules())
+    return scenario.converse("build it")
+
+
+def test_a_verifier_who_was_shown_a_request_and_says_verified_leaves_the_choice_to_the_router() -> None:
+    asked: list[str] = []
+
+    def to_execute(question: dict[str, Any]) -> dict[str, Any]:
+        asked.append(question["phase"])
+        if question["phase"] == "verification" and asked.count("verification") == 1:
+            return route("execute", "executor")
+        return onward(question)
+
+    scenario = two_steps_routed(to_execute)
+    assert asked.count("verification") == 1, "the rule may not pass the request by, and is enough once it is worked on"
+    assert [str(turn.phase) for turn in scenario.records(r.TurnOpened)][:3] == ["execute", "verification", "execute"]
+    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1), "it was worked on, once"
+
+
+def two_steps_routed(router: Any) -> Scenario:
+    worker = Interrupted(Phase.VERIFICATION, 0, wants_more)
+    steps = {"execute": [BUILDS], "chores": [TIDIES], "reflection": list(LEARNS)}
+    worker.usual = model_by_phase(**steps, verification=[reply("", ("read_file", {"path": "a"})), VERIFIES])
+    scenario = worker.scenario = Scenario(router, worker, config=routed_by_rule(rules()))
+    return scenario.converse("build it")
+
+
+def test_a_request_in_the_first_of_two_reflection_turns_begins_a_cycle() -> None:
+    reflecting: list[str] = []
+
+    def one_by_one(question: dict[str, Any]) -> dict[str, Any]:
+        if question["phase"] == "chat" and question["cycle"] == 1:
+            return route("execute", "executor", "helper")
+        if question["phase"] in ("chores", "reflection") and question["still_to_reflect"]:
+            reflecting.append(question["still_to_reflect"][0])
+            return route("reflection", question["still_to_reflect"][0])
+        return onward(question)
+
+    scenario = interrupted(Phase.REFLECTION, wants_more, by_rule=False, router=one_by_one)
+    assert reflecting == ["executor", "helper"]
+    assert works_again(scenario, REQUEST)
+
+
+def test_requests_of_two_people_begin_one_cycle_with_both() -> None:
+    def both(scenario: Scenario) -> None:
+        scenario.user_writes(REQUEST)
+        scenario.user_writes("and blue", author=BOB, name="bob", role=Role.GUEST)
+
+    assert works_again(interrupted(Phase.CHORES, both), REQUEST, "and blue")
+
+
+def test_a_command_in_a_gate_begins_no_cycle() -> None:
+    scenario = interrupted(Phase.CHORES, lambda it: it.user_writes("/status"), lambda it: it.user_writes("/help"))
+    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+
+
+def test_a_request_that_was_shown_while_the_work_was_done_is_not_done_again() -> None:
+    worker = Interrupted(Phase.EXECUTE, 0, wants_more)
+    steps = {"verification": [VERIFIES], "chores": [TIDIES], "reflection": list(LEARNS)}
+    done = reply("", ("complete", {"response": "built", "summary": "a is new"}))
+    worker.usual = model_by_phase(**steps, execute=[reply("", ("write_file", {"path": "a"})), done])
+    scenario = worker.scenario = Scenario(onward, worker, config=routed_by_rule(rules()))
+    scenario.converse("build it")
+    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+
+
+def test_a_request_in_the_last_step_of_the_work_is_read_by_the_router_and_lost_by_no_gate() -> None:
+    scenario = interrupted(Phase.EXECUTE, wants_more)
+    assert works_again(scenario, REQUEST)
+
+
+@pytest.mark.parametrize("phase", [Phase.VERIFICATION, Phase.CHORES])
+def test_an_answer_to_what_an_agent_asked_in_a_gate_begins_no_cycle(phase: Phase) -> None:
+    steps = {"execute": [BUILDS], "verification": [VERIFIES], "chores": [TIDIES], "reflection": list(LEARNS)}
+    asks = reply("", ("ask", {"question": "Which file?"}))
+    scripted = {**steps, str(phase): [asks, *steps[str(phase)]]}
+    scenario = Scenario(onward, model_by_phase(**scripted), config=routed_by_rule(rules()))
+    scenario.converse("build it").converse("readme.md")
+    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+
+
+@pytest.mark.parametrize("text", ["no", "Nein, danke", "👎"])
+def test_a_clear_no_to_a_waiver_begins_no_cycle(text: str) -> None:
+    wish = {**route("verification", "executor"), "waive": ["verification"]}
+
+    def wishes(question: dict[str, Any]) -> dict[str, Any]:
+        is_first = question["phase"] == "execute" and len(question["messages"]) == 1
+        return wish if is_first else onward(question)
+
+    scenario = interrupted(Phase.EXECUTE, by_rule=False, router=wishes)
+    assert scenario.conversation.waiting_for == "waiver"
+    scenario.converse(text)
+    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+
+
+def test_a_refusal_with_a_request_in_it_begins_a_cycle() -> None:
+    wish = {**route("verification", "executor"), "waive": ["verification"]}
+
+    def wishes(question: dict[str, Any]) -> dict[str, Any]:
+        is_first = question["phase"] == "execute" and len(question["messages"]) == 1
+        return wish if is_first else onward(question)
+
+    scenario = interrupted(Phase.EXECUTE, by_rule=False, router=wishes).converse("no, and make it green")
+    assert works_again(scenario, "no, and make it green")
+
+
+def test_a_request_is_not_carried_past_a_stop() -> None:
+    def stops(scenario: Scenario) -> None:
+        scenario.user_writes(REQUEST)
+        scenario.user_writes("/stop")
+
+    scenario = interrupted(Phase.CHORES, stops)
+    assert scenario.conversation.waiting_for == "stopped"
+    scenario.converse("/retry")
+    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1), "the person ended it"
+
+
+def test_a_request_survives_a_restart_and_a_snapshot() -> None:
+    scenario = interrupted(
+        Phase.CHORES, wants_more, router=lambda question: "hm" if question["phase"] == "chores" else onward(question)
+    )
+    assert scenario.conversation.waiting_for == "fallback"
+    data = CONVERSATION.encode_decisions([[StateSnapshot.of(scenario.conversation)]])
+    again = fold(ID, CONVERSATION.decode_lines(data)[0])
+    assert [message.text for message in again.requests] == [REQUEST]
+    scenario.conversation = again
+    scenario.router = onward
+    scenario.crash()
+    scenario.converse("/continue")
+    assert works_again(scenario, REQUEST)
+
+
+def test_a_request_after_all_gates_were_waived_begins_a_cycle() -> None:
+    def waives(scenario: Scenario) -> None:
+        scenario.user_writes("/quick")
+        scenario.user_writes(REQUEST)
+
+    scenario = interrupted(Phase.EXECUTE, waives, by_rule=False, router=lambda q: ENDS if q["waived"] else onward(q))
+    assert works_again(scenario, REQUEST)
+
+
+def test_a_mention_in_a_gate_gives_a_turn_there_and_the_request_a_cycle() -> None:
+    scenario = interrupted(Phase.CHORES, lambda it: it.user_writes("@executor add a flag", addressed=("executor",)))
+    chores = [turn.reason for turn in scenario.records(r.TurnOpened) if turn.phase is Phase.CHORES]
+    assert chores[-1] == "addressed by the person"
+    assert works_again(scenario, "@executor add a flag")
+
+
+def test_the_router_may_not_wait_for_a_person_whose_request_only_a_gate_has_seen() -> None:
+    def waits(question: dict[str, Any]) -> dict[str, Any]:
+        is_new = question["phase"] == "chores" and len(question["messages"]) > 1 and not question["rejections"]
+        return WAITS if is_new else onward(question)
+
+    scenario = interrupted(Phase.CHORES, wants_more, router=waits)
+    assert "has had no answer" in refusals(scenario)[0]
+    assert works_again(scenario, REQUEST)
+
+
+def test_a_request_that_a_router_did_not_see_when_it_chose_a_gate_is_read_after_that_gate() -> None:
+    """The router is being asked while the request arrives, and its answer opens another turn of the gates."""
+    asked: list[str] = []
+
+    def chooses(question: dict[str, Any]) -> dict[str, Any]:
+        asked.append(question["phase"])
+        if question["phase"] == "chores" and asked.count("chores") == 1:
+            scenario.user_writes(REQUEST)
+        return onward(question)
+
+    worker = Interrupted(Phase.CHAT, 0)
+    scenario = Scenario(chooses, worker, config=rules())
+    scenario.user_writes("build it")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.REFLECTION)
+    scenario.rules = routed_by_rule(rules())
+    scenario.settle()
+    assert asked.count("reflection") == 1, "the rule does not pass by what the router has not seen"
+    assert works_again(scenario, REQUEST)
