@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "chat": ("tenex.cli.chat:chat", "Talk to the agents from this terminal."),
     "relay": ("tenex.cli.relay:relay", "Run the embedded relay alone."),
     "init": ("tenex.cli.init:init", "Make the configuration, the keys and the folders."),
+    "trust": ("tenex.cli.trust:trust", "Trust the current folder, if you neither made nor named it."),
     "status": ("tenex.cli.status:status", "Show the state of the daemon."),
     "doctor": ("tenex.cli.doctor:doctor", "Find problems, and show how to fix them."),
     "conversations": (
