@@ -338,6 +338,7 @@ class Metrics(Section):
 
     host: Text = "127.0.0.1"
     port: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    hosts: list[Text] = []
 
 
 class Traces(Section):
