@@ -87,7 +87,7 @@ def init(
     """
     if given.config is not None:
         raise UsageError("init writes tenex.toml into the data folder; use --dir instead of --config.")
-    if folder and given.data and folder.absolute() != given.data.absolute():
+    if folder and given.data and folder != given.data and folder.absolute() != given.data.absolute():
         raise UsageError("--dir and --data name different folders; give one of them.")
     given.data = folder or given.data
     here = given.folder()

@@ -2,11 +2,12 @@
 
 import inspect
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from tenex.settings import ProjectPaths, Settings, Trust
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+LONGEST_PATH: Final = 200
+"""Characters of a path that are shown, where it may be any text."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 DataOption = Annotated[
@@ -47,6 +51,7 @@ class Globals:
 
         cwd = current_folder()
         folder = find_data(self.data, os.environ, cwd)
+        check_folder(folder)
         trust = required_trust(self.data, os.environ, cwd)
         if trust is not None:
             trust.contents()
@@ -102,6 +107,28 @@ class Globals:
             output.result(text)
         for note in filter(None, notes):
             output.message(note)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a data folder that is none and cannot be made; whether it may be read is reported by its readers.
+
+    Raises:
+        UsageError: it is a file.
+        ConfigurationError: there can be no folder of that name.
+    """
+    try:
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise UsageError(f"{folder} is not a folder; name another one with --data.")
+    except FileNotFoundError as error:
+        if folder.is_symlink():
+            fault = f"{folder}: cannot be a data folder: the link leads nowhere. Name another with --data."
+            raise ConfigurationError([fault]) from error
+    except PermissionError:
+        pass
+    except OSError as error:
+        shown = output.shorten(str(folder), LONGEST_PATH)
+        fault = f"{shown}: cannot be a data folder ({error.strerror}). Name another with --data."
+        raise ConfigurationError([fault]) from error
 
 
 def current_folder() -> Path | None:

@@ -12,7 +12,7 @@ import typer
 from tenex.core.errors import ConfigurationError, UsageError
 
 from . import output
-from .options import Globals, current_folder
+from .options import Globals, check_folder, current_folder
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
@@ -42,6 +42,7 @@ def trust(
         given.show({"file": file and str(file), "folders": folders}, "\n".join(folders))
         return
     here = find_data(folder or given.data or Path(), os.environ, current_folder())
+    check_folder(here)
     if remove:
         write_trusted(file, here, None)
         given.show({"folder": str(here), "trusted": False}, "", f"{here} is not trusted.")

@@ -7,6 +7,7 @@ Start at `sections` for the settings, `loading` for reading them, `paths` for th
 from .loading import PREFIX, RESERVED, load, reload_settings
 from .paths import (
     CONFIG_NAMES,
+    NO_CURRENT,
     ProjectPaths,
     check_paths,
     code_paths,
@@ -24,6 +25,7 @@ from .validation_errors import suggestion
 __all__ = [
     "CONFIG_NAMES",
     "EMBEDDED_RELAY_PORT",
+    "NO_CURRENT",
     "PREFIX",
     "RESERVED",
     "ProjectPaths",

@@ -19,6 +19,8 @@ _PACKAGE = Path(__file__).parents[1]
 CONFIG_NAMES = ("tenex.toml", "config/tenex.toml")
 """Possible paths of a data folder's configuration."""
 
+NO_CURRENT = "the current folder cannot be used: it was deleted. Run `cd`, or give full paths, also with --data."
+
 _DATA_MARKS = (*CONFIG_NAMES, "keys/project.nsec")
 """Files that mark a data folder; one that uses the defaults has no configuration."""
 
@@ -82,7 +84,7 @@ def _found_data(explicit: Path | None, env: Mapping[str, str], cwd: Path | None)
     if env.get("TENEX_DATA"):
         return _absolute(Path(env["TENEX_DATA"]), cwd)
     if cwd is None:
-        raise ConfigurationError([_NO_CURRENT])
+        raise ConfigurationError([NO_CURRENT])
     # `os.path`, because a folder that may not be read is not meant: `sudo -u tenex tenex status` in /root
     if any(os.path.isfile(cwd / name) for name in CONFIG_NAMES):  # noqa: PTH113
         return cwd.absolute()
@@ -233,7 +235,6 @@ def _home() -> Path:
 
 
 _ELSEWHERE = "agents could change it. Choose a folder of its own"
-_NO_CURRENT = "the current folder cannot be used: it was deleted. Run `cd`, or name the data folder by its full path."
 
 
 def _absolute(path: Path, base: Path | None) -> Path:
@@ -242,5 +243,5 @@ def _absolute(path: Path, base: Path | None) -> Path:
     except RuntimeError as fault:  # `~name`: no such user
         raise ConfigurationError([f"{path}: {fault}; write the path in full"]) from fault
     if base is None and not expanded.is_absolute():
-        raise ConfigurationError([_NO_CURRENT])
+        raise ConfigurationError([NO_CURRENT])
     return (base or Path("/")) / expanded

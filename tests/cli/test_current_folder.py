@@ -17,8 +17,8 @@ from .conftest import Done
 Tenex = Callable[..., Done]
 COMMANDS = (
     "agents list, agents show spy, agents show spy --prompt, agents add, chat, config check, config path, config show, "
-    "conversations list, demo --message hi, doctor --probe, eval, graph check, graph show spy, init, relay, run, status, "
-    "workflows run spy.py"
+    "conversations list, demo --message hi, doctor --probe, eval, graph check, graph show spy, init, relay, run, "
+    "status, workflows run spy.py"
 )
 STATES = 'from pathlib import Path\nPath(__file__).with_name("ran").touch()\n'
 AGENT = STATES + "from tenex.workflows.agents import BaseAgent\nclass Spy(BaseAgent):\n    'A spy.'\n"
@@ -60,7 +60,9 @@ def test_no_command_uses_a_folder_that_was_only_the_current_one(forked: Tenex, h
     before = sorted(hostile.rglob("*"))
     done = forked(*command.split())
     assert (done.returncode, done.stdout) == (3, "")
-    refusal = f"{hostile} is not trusted: you neither made nor named it. Look into it, then run `tenex trust {hostile}`."
+    refusal = (
+        f"{hostile} is not trusted: you neither made nor named it. Look into it, then run `tenex trust {hostile}`."
+    )
     assert done.stderr == f"tenex: {refusal}\n"
     assert len(refusal.split()) < 25
     assert sorted(hostile.rglob("*")) == before
