@@ -84,8 +84,9 @@ def load(
         raise ConfigurationError(faults)
     settings._data, settings._file, settings._origins = data.absolute(), file, origins
     settings._overrides, settings._trust = dict(overrides or {}), trust
-    guard(str(settings.data), None)  # of an earlier command in this process
-    if trust is not None:
+    if trust is None:
+        guard(str(settings.data), None)  # of an earlier command in this process
+    else:
         code = code_paths(settings, resolve_paths(settings))
         present = contents_of(settings.data, code)
         trust.check_all(present, {name: known for name, known in trusted.items() if name not in CONFIG_NAMES})
