@@ -3,7 +3,12 @@
 import os
 import sys
 
-if not sys.flags.safe_path and sys.path and sys.path[0] == os.getcwd():  # noqa: PTH109 - `pathlib` could be its own
+try:
+    current = os.getcwd()  # noqa: PTH109 - `pathlib` could be its own
+except OSError:  # it was deleted
+    current = ""
+
+if not sys.flags.safe_path and sys.path and sys.path[0] == current:
     del sys.path[0]  # `-m` puts the current folder first, whose modules would be taken for libraries
 
 from tenex.cli.main import main

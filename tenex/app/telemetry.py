@@ -53,7 +53,7 @@ async def open_port(
 
     assert settings.metrics.port is not None
     health = Health(probe=probe, unreachable=lambda: unreachable(pool.status(), is_serving=not inbox.is_closed))
-    port = StatusPort(health, meter.text)
+    port = StatusPort(health, meter.text, settings.metrics.hosts)
     await port.open(settings.metrics.host, settings.metrics.port)
     stack.push_async_callback(port.close)
 

@@ -42,7 +42,7 @@ def doctor(
         config=given.config,
         env=dict(os.environ),
         probe=probe,
-        code_refusal=given.code_refusal(),
+        trust=given.trust(),
     )
     with output.without_logs():
         report = asyncio.run(run_doctor(case, fix=fix))

@@ -10,6 +10,7 @@ from tenex.settings import example_folder
 from . import output
 from .files import make_folder, write_new
 from .options import Globals
+from .trust import add_trusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,8 @@ def choose(examples: Mapping[str, Example], name: str) -> Example:
 
 
 def print_files(given: Globals, files: Iterable[Path]) -> None:
-    """Print which files were written."""
+    """Print which files were written; a folder that is trusted stays so."""
+    add_trusted(given.folder(), files)
     names = [str(file) for file in files]
     given.show({"files": names}, "\n".join(names))
 

@@ -16,13 +16,14 @@ import typer
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
 from tenex.llm.config import OFFLINE
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
-from tenex.settings import Settings, check_paths, example_config, find_config, load, resolve_paths
+from tenex.settings import Settings, Trust, check_paths, example_config, find_config, load, resolve_paths
 
 from . import output
 from .files import make_folder, write_new
 from .options import Globals
 from .provider import KEY_SUFFIX, Chosen, Options, ask, build, check, from_options, how_to
 from .relay import is_here
+from .trust import report_grants, trust_folder, trusted_files
 
 PROJECT = "project"
 """The name of the project's key, which the orchestrator signs with."""
@@ -86,13 +87,18 @@ def init(
     """
     if given.config is not None:
         raise UsageError("init writes tenex.toml into the data folder; use --dir instead of --config.")
-    if folder and given.data and folder.absolute() != given.data.absolute():
+    if folder and given.data and folder != given.data and folder.absolute() != given.data.absolute():
         raise UsageError("--dir and --data name different folders; give one of them.")
     given.data = folder or given.data
     here = given.folder()
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
     chosen = _choose(here, options, owner, relay or [], may_ask=not given.as_json, is_checked=check_key)
-    made = prepare(here, owner, relay or [], chosen, code_refusal=given.code_refusal())
+    before = trusted_files(here)
+    made = prepare(here, owner, relay or [], chosen, trust=given.trust())
+    if before:
+        report_grants(here)
+    else:
+        trust_folder(here)
     if options != Options() and chosen is None and made.models != [OFFLINE]:
         raise UsageError(f'{made.config} exists and was not changed; set models.default = "offline" in it.')
     if given.as_json:
@@ -148,7 +154,7 @@ def _validate(data: Path, owner: str | None, relays: Sequence[str], chosen: Chos
 
 
 def prepare(
-    data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None, *, code_refusal: str = ""
+    data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None, *, trust: Trust | None = None
 ) -> InitResult:
     """Make what is missing in a data folder.
 
@@ -157,7 +163,7 @@ def prepare(
         owner: the owner's public key; None makes one.
         relays: their addresses; none leaves the default.
         chosen: the model to set up; None leaves the offline one.
-        code_refusal: why code of the folder may not be run; empty where it may.
+        trust: what the folder must be trusted with; None where it was named.
 
     Raises:
         UsageError: an option is invalid, or contradicts the existing configuration.
@@ -167,9 +173,7 @@ def prepare(
 
     wanted = _validate(data, owner, relays, chosen)
     file = find_config(None, data)
-    settings = load(
-        None, data, overrides=None if file else wanted, parse_key=parse_public_key, code_refusal=code_refusal
-    )
+    settings = load(None, data, overrides=None if file else wanted, parse_key=parse_public_key, trust=trust)
     if file is not None:
         _refuse_changes(file, settings, wanted, chosen)
     check_paths(settings)

@@ -18,10 +18,10 @@ import typer
 from typer.core import TyperGroup
 
 from tenex import __version__
-from tenex.core.errors import TenexError
+from tenex.core.errors import ConfigurationError, TenexError
 
 from . import output
-from .options import Globals, register
+from .options import Globals, current_folder, register
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("tenex.cli.demo:demo", "Try everything on this machine: relay, daemon and chat."),
@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "chat": ("tenex.cli.chat:chat", "Talk to the agents from this terminal."),
     "relay": ("tenex.cli.relay:relay", "Run the embedded relay alone."),
     "init": ("tenex.cli.init:init", "Make the configuration, the keys and the folders."),
+    "trust": ("tenex.cli.trust:trust", "Trust the current folder, if you neither made nor named it."),
     "status": ("tenex.cli.status:status", "Show the state of the daemon."),
     "doctor": ("tenex.cli.doctor:doctor", "Find problems, and show how to fix them."),
     "conversations": (
@@ -183,6 +184,10 @@ def _failed(error: Exception, options: Globals) -> int:
     if isinstance(error, ExceptionGroup) and error.split(TenexError)[1] is None:
         while isinstance(cause, BaseExceptionGroup):  # tasks of one command that failed together
             cause = cause.exceptions[0]
+    if isinstance(cause, FileNotFoundError) and current_folder() is None:  # a relative path was made absolute
+        from tenex.settings import NO_CURRENT
+
+        cause = ConfigurationError([NO_CURRENT])
     if isinstance(cause, TenexError):
         output.message(output.explain(cause))
     elif isinstance(error, BrokenPipeError) and _is_reader_gone():

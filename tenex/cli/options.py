@@ -2,11 +2,12 @@
 
 import inspect
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -16,9 +17,12 @@ from . import output
 
 if TYPE_CHECKING:
     from tenex.core.phases import Phase
-    from tenex.settings import ProjectPaths, Settings
+    from tenex.settings import ProjectPaths, Settings, Trust
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+LONGEST_PATH: Final = 200
+"""Characters of a path that are shown, where it may be any text."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 DataOption = Annotated[
@@ -43,21 +47,29 @@ class Globals:
 
     def folder(self) -> Path:
         """The data folder; the commands that messages name from now on will name it too."""
-        from tenex.settings import find_data
+        from tenex.settings import find_data, required_trust
 
-        folder = find_data(self.data, os.environ, Path.cwd())
+        cwd = current_folder()
+        folder = find_data(self.data, os.environ, cwd)
+        check_folder(folder)
+        trust = required_trust(self.data, os.environ, cwd)
+        if trust is not None:
+            trust.contents()
         try:
-            is_found = find_data(None, os.environ, Path.cwd()) == folder
-        except ConfigurationError:  # the current folder is inside a workspace
+            is_found = find_data(None, os.environ, cwd) == folder
+            trust = required_trust(None, os.environ, cwd)
+            if trust is not None:
+                trust.contents()
+        except ConfigurationError:  # the current folder is inside a workspace, or not trusted
             is_found = False
         output.set_command_options(None if is_found else folder, self.config)
         return folder
 
-    def code_refusal(self) -> str:
-        """Why code of the data folder may not be run; empty where it may."""
-        from tenex.settings import refuse_code
+    def trust(self) -> "Trust | None":
+        """The trust that the data folder needs; None where it is used as it is."""
+        from tenex.settings import required_trust
 
-        return refuse_code(self.data, os.environ, Path.cwd())
+        return required_trust(self.data, os.environ, current_folder())
 
     def settings(self, overrides: Mapping[str, Any] | None = None) -> "Settings":
         """Read and check the settings.
@@ -68,24 +80,22 @@ class Globals:
         from tenex.nostr.keys import parse_public_key
         from tenex.settings import load
 
-        return load(
-            self.config,
-            self.folder(),
-            overrides=overrides,
-            parse_key=parse_public_key,
-            code_refusal=self.code_refusal(),
-        )
+        folder = self.folder()
+        return load(self.config, folder, overrides=overrides, parse_key=parse_public_key, trust=self.trust())
 
     def paths(self) -> "ProjectPaths":
         """The project's paths; the default ones where the settings are invalid: a running daemon keeps its own."""
-        from tenex.settings import Settings, resolve_paths
+        from tenex.settings import Settings, UntrustedFolder, resolve_paths
 
+        folder = self.folder()
         try:
             return resolve_paths(self.settings())
+        except UntrustedFolder:
+            raise
         except ConfigurationError as error:
             output.message(f"{output.explain(error)}\ntenex: using the default folders")
             bare = Settings()
-            bare._data = self.folder()
+            bare._data = folder
             return resolve_paths(bare)
 
     def show(self, value: Any, text: str, *notes: str) -> None:
@@ -97,6 +107,36 @@ class Globals:
             output.result(text)
         for note in filter(None, notes):
             output.message(note)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a data folder that is none and cannot be made; whether it may be read is reported by its readers.
+
+    Raises:
+        UsageError: it is a file.
+        ConfigurationError: there can be no folder of that name.
+    """
+    try:
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise UsageError(f"{folder} is not a folder; name another one with --data.")
+    except FileNotFoundError as error:
+        if folder.is_symlink():
+            fault = f"{folder}: cannot be a data folder: the link leads nowhere. Name another with --data."
+            raise ConfigurationError([fault]) from error
+    except PermissionError:
+        pass
+    except OSError as error:
+        shown = output.shorten(str(folder), LONGEST_PATH)
+        fault = f"{shown}: cannot be a data folder ({error.strerror}). Name another with --data."
+        raise ConfigurationError([fault]) from error
+
+
+def current_folder() -> Path | None:
+    """The current folder; None where it was deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 def group(about: str) -> typer.Typer:

@@ -138,7 +138,6 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
     """
     check_paths(settings)
-    _check_unconfined(settings)
     people = settings.peer_group(parse_public_key)
     methods: dict[Slug, tuple[Tool, ...]] = {}
     library = load_agents(ground.places, methods)
@@ -198,18 +197,6 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             {slug: (one.graph, one.make_deps(ground.places.workspace)) for slug, one in missions.items()}, ground.ask
         ),
     )
-
-
-def _check_unconfined(settings: Settings) -> None:
-    """Refuse what a folder that was not named sets so that agents' programs run outside a sandbox.
-
-    Raises:
-        ConfigurationError: with a sentence for each setting.
-    """
-    given = {"tools.shell.sandbox": settings.tools.shell.sandbox == "none", "tools.check": settings.tools.check == "on"}
-    unconfined = [name for name, is_so in given.items() if is_so and settings.origins.get(name) == str(settings.file)]
-    if settings.code_refusal and unconfined:
-        raise ConfigurationError([f"{settings.file}: {name}: {settings.code_refusal}" for name in unconfined])
 
 
 def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configuration, list[str]]:

@@ -20,7 +20,7 @@ from tenex.llm.scripted import OfflineModel, Pace
 from tenex.output_states import OutputModel
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
-from tenex.settings import ProjectPaths, Settings, find_data, load, resolve_paths
+from tenex.settings import ProjectPaths, Settings, find_data, load, required_trust, resolve_paths
 from tenex.settings.sections import Provider
 
 from .output_states import outputs_of
@@ -79,7 +79,12 @@ def get_model(name: str, *, data: Path | None = None) -> ModelClient:
     Raises:
         ConfigurationError: the name is not a model's, its key is missing, or the settings are wrong; with all faults.
     """
-    settings = load(None, find_data(data, os.environ, Path.cwd()), overrides={"models": {"default": [name]}})
+    try:
+        cwd = Path.cwd()
+    except OSError:  # it was deleted
+        cwd = None
+    folder, trust = find_data(data, os.environ, cwd), required_trust(data, os.environ, cwd)
+    settings = load(None, folder, overrides={"models": {"default": [name]}}, trust=trust)
     config, faults = client_config(settings, resolve_paths(settings))
     model = ModelClient(config, lambda *_: (name,), OfflineModel())
     try:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, InternalError
+from tenex.core.file_guard import guarded
 from tenex.core.graph import END
 from tenex.core.ids import Slug
 from tenex.core.messages import Note
@@ -150,7 +151,9 @@ class PromptLibrary:
 def _read(file: Traversable | Path, faults: list[str]) -> str | None:
     """The file's text, lines ending in LF; None after adding an error."""
     try:
-        return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        return guarded(file, file.read_bytes()).decode("utf-8-sig").replace("\r\n", "\n")
+    except ConfigurationError as error:
+        faults.extend(error.faults)
     except FileNotFoundError:
         faults.append(f"{file}: the file is missing. Restore it.")
     except OSError as error:

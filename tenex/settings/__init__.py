@@ -1,38 +1,50 @@
 """What an operator can set: every setting with its default, the sources of values, and the paths.
 
-Start at `sections` for the settings, `loading` for reading them, `paths` for the folders.
+Start at `sections` for the settings, `loading` for reading them, `paths` for the folders,
+`trust` for folders that were not named.
 """
 
 from .loading import PREFIX, RESERVED, load, reload_settings
 from .paths import (
     CONFIG_NAMES,
+    NO_CURRENT,
     ProjectPaths,
     check_paths,
+    code_paths,
     example_config,
     example_folder,
     find_config,
     find_data,
-    refuse_code,
+    required_trust,
     resolve_paths,
 )
 from .sections import EMBEDDED_RELAY_PORT, Settings
+from .trust import Trust, UntrustedFolder, contents_of, read_trusted, trust_file, write_trusted
 from .validation_errors import suggestion
 
 __all__ = [
     "CONFIG_NAMES",
     "EMBEDDED_RELAY_PORT",
+    "NO_CURRENT",
     "PREFIX",
     "RESERVED",
     "ProjectPaths",
     "Settings",
+    "Trust",
+    "UntrustedFolder",
     "check_paths",
+    "code_paths",
+    "contents_of",
     "example_config",
     "example_folder",
     "find_config",
     "find_data",
     "load",
-    "refuse_code",
+    "read_trusted",
     "reload_settings",
+    "required_trust",
     "resolve_paths",
     "suggestion",
+    "trust_file",
+    "write_trusted",
 ]

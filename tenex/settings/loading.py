@@ -11,10 +11,12 @@ from pydantic_settings import EnvSettingsSource
 from pydantic_settings.exceptions import SettingsError
 
 from tenex.core.errors import ConfigurationError
+from tenex.core.file_guard import guard
 from tenex.core.ids import PublicKey
 
-from .paths import find_config
+from .paths import CONFIG_NAMES, code_paths, find_config, resolve_paths
 from .sections import Settings, parse_people
+from .trust import Trust, contents_of, guard_code
 from .validation_errors import known_below, sentences, suggestion
 
 PREFIX: Final = "TENEX_"
@@ -32,7 +34,7 @@ def load(
     env: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     parse_key: ParseKey | None = None,
-    code_refusal: str = "",
+    trust: Trust | None = None,
 ) -> Settings:
     """Read the settings of a data folder.
 
@@ -42,17 +44,23 @@ def load(
         env: the environment; None means the process's own.
         overrides: values from the command line, nested like the file; they win.
         parse_key: if given, the keys of owners and members are checked too.
-        code_refusal: why code of the data folder may not be run (`paths.refuse_code`); empty where it may.
+        trust: what the data folder must be trusted with (`paths.required_trust`); None where it is used as it is.
 
     Raises:
+        UntrustedFolder: it is not trusted, or not as it is now; nothing of it was used.
         ConfigurationError: one sentence per error: source, dotted setting, what is wrong, what is allowed.
     """
     file = find_config(config, data)
+    is_own = file in [data.absolute() / name for name in CONFIG_NAMES]
+    trusted = trust.contents() if trust is not None else {}
     origins: dict[str, str] = {}
     faults: list[str] = []
     merged: dict[str, Any] = {}
     if file is not None:
-        _merge(merged, _read(file), str(file), origins)
+        content = _read(file)
+        if trust is not None and is_own:
+            trust.check(file, content, trusted)
+        _merge(merged, _parse(file, content), str(file), origins)
     for variable, values in _from_environment(os.environ if env is None else env, faults):
         _merge(merged, values, variable, origins)
     _merge(merged, dict(overrides or {}), "command line", origins)
@@ -75,7 +83,14 @@ def load(
     if faults or settings is None:
         raise ConfigurationError(faults)
     settings._data, settings._file, settings._origins = data.absolute(), file, origins
-    settings._overrides, settings._code_refusal = dict(overrides or {}), code_refusal
+    settings._overrides, settings._trust = dict(overrides or {}), trust
+    if trust is None:
+        guard(str(settings.data), None)  # of an earlier command in this process
+    else:
+        code = code_paths(settings, resolve_paths(settings))
+        present = contents_of(settings.data, code)
+        trust.check_all(present, {name: known for name, known in trusted.items() if name not in CONFIG_NAMES})
+        guard_code(trust, trusted, code)
     return settings
 
 
@@ -89,22 +104,25 @@ def reload_settings(
     Raises:
         ConfigurationError: one sentence per error.
     """
-    fresh = load(
-        known.file, known.data, overrides=known._overrides, parse_key=parse_key, code_refusal=known.code_refusal
-    )
+    fresh = load(known.file, known.data, overrides=known._overrides, parse_key=parse_key, trust=known.trust)
     kept = {name: getattr(known, name) for name in keep if getattr(known, name) != getattr(fresh, name)}
     return fresh.model_copy(update=kept), tuple(kept)
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> bytes:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        return file.read_bytes()
+    except OSError as fault:
+        raise ConfigurationError([f"{file}: cannot be read ({fault.strerror}); check its permissions"]) from fault
+
+
+def _parse(file: Path, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n"))
     except tomllib.TOMLDecodeError as fault:
         raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault))}"]) from fault
     except UnicodeDecodeError as fault:
         raise ConfigurationError([f"{file}: byte {fault.start} is not UTF-8; save the file as UTF-8"]) from fault
-    except OSError as fault:
-        raise ConfigurationError([f"{file}: cannot be read ({fault.strerror}); check its permissions"]) from fault
 
 
 def _place(message: str) -> str:

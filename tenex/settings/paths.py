@@ -1,11 +1,10 @@
 """Paths on disk: the data folder, its configuration, and the folders named in the settings."""
 
 import os
-import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Literal
@@ -13,11 +12,14 @@ from typing import Literal
 from tenex.core.errors import ConfigurationError
 
 from .sections import Settings
+from .trust import Trust, home_folder, trust_file
 
 _PACKAGE = Path(__file__).parents[1]
 
 CONFIG_NAMES = ("tenex.toml", "config/tenex.toml")
 """Possible paths of a data folder's configuration."""
+
+NO_CURRENT = "the current folder cannot be used: it was deleted. Run `cd`, or give full paths, also with --data."
 
 _DATA_MARKS = (*CONFIG_NAMES, "keys/project.nsec")
 """Files that mark a data folder; one that uses the defaults has no configuration."""
@@ -40,15 +42,18 @@ class ProjectPaths:
     """Why code of this data folder may not be run, and what to do; empty if it may."""
 
 
-def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
-    """Choose the data folder, absolute; it need not exist.
+def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path | None) -> Path:
+    """Choose the data folder, absolute; it need not exist. `cwd` is None where the current folder was deleted.
 
     Raises:
-        ConfigurationError: it is in the workspace of another data folder, where agents write.
+        ConfigurationError: it is in the workspace of another data folder, where agents write; or it cannot be chosen.
     """
     found = _found_data(explicit, env, cwd)
-    known = [_absolute(Path(env["TENEX_DATA"]), cwd)] if env.get("TENEX_DATA") else []
-    with suppress(RuntimeError):  # a user without a home
+    known: list[Path] = []
+    with suppress(ConfigurationError):  # neither is needed where another folder was named
+        if env.get("TENEX_DATA"):
+            known.append(_absolute(Path(env["TENEX_DATA"]), cwd))
+    with suppress(ConfigurationError):
         known.append(_state_folder(env))
     workspace = _workspace_around(_real(found), known, env)
     if workspace is not None:
@@ -58,26 +63,28 @@ def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
     return found
 
 
-def refuse_code(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> str:
-    """Why code of the data folder that `find_data` chooses may not be run; empty if it may.
+def required_trust(explicit: Path | None, env: Mapping[str, str], cwd: Path | None) -> Trust | None:
+    """The trust that the data folder which `find_data` chooses needs; None where it is used as it is.
 
-    A folder is trusted if the user or the service named it, or if it is the state folder. Otherwise anyone who can
-    write to the current folder could have a command that is typed there run their code.
+    A folder is used as it is if the user or the service named it, or if it is the state folder. Otherwise anyone who
+    can write to the current folder could have a command that is typed there send keys away, or run their code.
     """
     if explicit is not None or env.get("TENEX_DATA"):
-        return ""
+        return None
     found = _found_data(explicit, env, cwd)
-    if _real(found) == _real(_state_folder(env)):
-        return ""
-    command = f"tenex --data {shlex.quote(str(found))} ..."
-    return f"no code runs from a data folder that was not named. If you trust it, use `{command}`"
+    with suppress(ConfigurationError):  # a user without a home
+        if _real(found) == _real(_state_folder(env)):
+            return None
+    return Trust(found, trust_file(env))
 
 
-def _found_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
+def _found_data(explicit: Path | None, env: Mapping[str, str], cwd: Path | None) -> Path:
     if explicit is not None:
         return _absolute(explicit, cwd)
     if env.get("TENEX_DATA"):
         return _absolute(Path(env["TENEX_DATA"]), cwd)
+    if cwd is None:
+        raise ConfigurationError([NO_CURRENT])
     # `os.path`, because a folder that may not be read is not meant: `sudo -u tenex tenex status` in /root
     if any(os.path.isfile(cwd / name) for name in CONFIG_NAMES):  # noqa: PTH113
         return cwd.absolute()
@@ -90,8 +97,10 @@ def _state_folder(env: Mapping[str, str]) -> Path:
         return Path(env["STATE_DIRECTORY"].split(":")[0])
     state = env.get("XDG_STATE_HOME", "")
     if not state.startswith("/"):  # the XDG specification: a relative one is to be ignored
-        home = env.get("HOME")
-        state = str((Path(home) if home else Path.home()) / ".local" / "state")
+        home = home_folder(env)
+        if home is None:
+            raise ConfigurationError(["this user has no home folder. Name the data folder: --data DIR, or TENEX_DATA."])
+        state = f"{home}/.local/state"
     return Path(state) / "tenex"
 
 
@@ -158,16 +167,18 @@ def _example(name: str) -> Path:
 def resolve_paths(settings: Settings) -> ProjectPaths:
     """Resolve the folders of the settings against their data folder."""
     data = settings.data.absolute()
-    here = ProjectPaths(
-        data=data,
-        config=settings.file,
-        **{name: _absolute(Path(path), data) for name, path in settings.paths},
-        code_refusal=settings.code_refusal,
-    )
-    workspace = _real(here.workspace)
-    if any(_real(folder).is_relative_to(workspace) for folder in (here.agents, here.workflows)):
-        return replace(here, code_refusal=f"no code runs from the workspace {here.workspace}. Move it out of there")
-    return here
+    folders = {name: _absolute(Path(path), data) for name, path in settings.paths}
+    workspace = _real(folders["workspace"])
+    refusal = ""
+    if any(_real(folders[name]).is_relative_to(workspace) for name in ("agents", "workflows")):
+        refusal = f"no code runs from the workspace {folders['workspace']}. Move it out of there"
+    return ProjectPaths(data=data, config=settings.file, code_refusal=refusal, **folders)
+
+
+def code_paths(settings: Settings, here: ProjectPaths) -> tuple[Path, ...]:
+    """Where a data folder has its agents and workflows: folders, and files that its settings name."""
+    named = [here.data / name for name in settings.workflows if ":" not in name]
+    return tuple(Path(os.path.abspath(path)) for path in (here.agents, here.workflows, *named))  # noqa: PTH100 as named
 
 
 def check_paths(settings: Settings) -> None:
@@ -193,6 +204,9 @@ def check_paths(settings: Settings) -> None:
             faults.append(f"paths.workspace: {here.workspace} contains the {name} folder {path}; {_ELSEWHERE}")
         elif workspace.is_relative_to(_real(path)):
             faults.append(f"paths.workspace: {here.workspace} is in the {name} folder {path}; {_ELSEWHERE}")
+    trusted = trust_file(os.environ)
+    if trusted is not None and _real(trusted).is_relative_to(workspace):
+        faults.append(f"paths.workspace: {here.workspace} holds the list of trusted folders {trusted}; {_ELSEWHERE}")
     if here.config is not None and _real(here.config).is_relative_to(workspace):
         faults.append(f"paths.workspace: {here.workspace} contains the configuration {here.config}; {_ELSEWHERE}")
     if _real(here.socket).is_relative_to(workspace):
@@ -223,8 +237,11 @@ def _home() -> Path:
 _ELSEWHERE = "agents could change it. Choose a folder of its own"
 
 
-def _absolute(path: Path, base: Path) -> Path:
+def _absolute(path: Path, base: Path | None) -> Path:
     try:
-        return (base / path.expanduser()).absolute()
+        expanded = path.expanduser()
     except RuntimeError as fault:  # `~name`: no such user
         raise ConfigurationError([f"{path}: {fault}; write the path in full"]) from fault
+    if base is None and not expanded.is_absolute():
+        raise ConfigurationError([NO_CURRENT])
+    return (base or Path("/")) / expanded

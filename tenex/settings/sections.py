@@ -17,6 +17,8 @@ from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 
+from .trust import Trust
+
 EMBEDDED_RELAY_PORT: Final = 7447
 """Default port of `tenex relay`: away from the 7777 and 8080 of other relays."""
 NO_USERS: Final = "no one may talk here"
@@ -336,6 +338,7 @@ class Metrics(Section):
 
     host: Text = "127.0.0.1"
     port: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    hosts: list[Text] = []
 
 
 class Traces(Section):
@@ -401,7 +404,7 @@ class Settings(BaseSettings):
     _file: Path | None = PrivateAttr(default=None)
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _overrides: Mapping[str, Any] = PrivateAttr(default_factory=dict)
-    _code_refusal: str = PrivateAttr(default="")
+    _trust: Trust | None = PrivateAttr(default=None)
 
     @classmethod
     def settings_customise_sources(
@@ -451,6 +454,6 @@ class Settings(BaseSettings):
         return self._origins
 
     @property
-    def code_refusal(self) -> str:
-        """Why code of the data folder may not be run, and what to do; empty where it may."""
-        return self._code_refusal
+    def trust(self) -> Trust | None:
+        """The trust that the data folder needs, each time it is read; None where it is used as it is."""
+        return self._trust

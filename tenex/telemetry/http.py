@@ -4,15 +4,22 @@
     readyz    healthy, serving, and a relay serves every subscription; otherwise wait
 
 Requests are answered on the event loop, so an answer proves that the loop runs. The size and time of a request and the
-number of clients are bounded.
+number of clients are bounded; where there are too many, the one that has sent no request for the longest is
+disconnected, so that slow clients do not keep others out.
+
+A request must name this machine as a person or a scraper would: by an address, or by a name that is configured. A page
+in a browser can have a name of its own point to this machine (DNS rebinding), and would read what we answer.
 """
 
 import asyncio
 import errno
 import json
-from collections.abc import Awaitable, Callable
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Final
 
 import structlog
@@ -21,8 +28,9 @@ from tenex.core.errors import ConfigurationError
 
 log = structlog.get_logger(__name__)
 
-CLIENTS: Final = 16
-"""Concurrent clients: a Prometheus, a supervisor and a few more; others are disconnected."""
+CLIENTS: Final = 256
+"""Concurrent clients: a Prometheus, a supervisor and a few more. In a flood of connections one that sends its request
+at once is answered before so many newer ones are accepted; the loop accepts 100 at a time."""
 
 HEAD: Final = 8 * 1024
 """Bytes of a request's head; a scraper sends a few hundred."""
@@ -79,17 +87,20 @@ class Health:
 class StatusPort:
     """The HTTP listener; open it once."""
 
-    def __init__(self, health: Health, metrics: Callable[[], bytes]) -> None:
+    def __init__(self, health: Health, metrics: Callable[[], bytes], hosts: Iterable[str] = ()) -> None:
         """Configure the answers.
 
         Args:
             health: the checks of `/healthz` and `/readyz`.
             metrics: returns the text of `/metrics`.
+            hosts: names of this machine, beside its addresses, `localhost` and its own host name.
         """
         self._health = health
         self._metrics = metrics
+        self._hosts = {_plain(name) for name in ("localhost", socket.gethostname(), *hosts)}
         self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.Task[None]] = set()
+        self._clients: dict[asyncio.Task[None], bool] = {}
+        """In the order in which they connected; whether the request has arrived."""
         self.port = 0
 
     async def open(self, host: str, port: int) -> None:
@@ -102,6 +113,7 @@ class StatusPort:
             self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD)
         except OSError as fault:
             raise ConfigurationError([_explain(host, port, fault)]) from fault
+        self._hosts.add(_plain(host))
         self.port = self._server.sockets[0].getsockname()[1]
         log.info("status_port.listening", host=host, port=self.port)
 
@@ -111,45 +123,75 @@ class StatusPort:
             return
         server, self._server = self._server, None
         server.close()
-        for task in self._clients:
+        clients = [*self._clients]
+        for task in clients:
             task.cancel()
-        if self._clients:
-            await asyncio.wait(self._clients)
+        if clients:
+            await asyncio.wait(clients)
         await self._health.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._clients.add(task)
+        self._make_room()
+        self._clients[task] = False
+        writer.transport.set_write_buffer_limits(high=0)  # `drain` waits until all was sent
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                if len(self._clients) <= CLIENTS:
-                    writer.write(await self._answer(reader))
-                    await writer.drain()
+                writer.write(await self._answer(reader, task))
+                await writer.drain()
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):  # the client is gone or too slow, or we stop
             writer.transport.abort()
         finally:
-            self._clients.discard(task)
+            self._clients.pop(task, None)
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+    def _make_room(self) -> None:
+        """Disconnect the oldest client without a request, or else the oldest, where there is no place for another."""
+        if len(self._clients) >= CLIENTS:
+            idle = (task for task, has_request in self._clients.items() if not has_request)
+            oldest = next(idle, None) or next(iter(self._clients))
+            del self._clients[oldest]
+            oldest.cancel()
+
+    async def _answer(self, reader: asyncio.StreamReader, task: asyncio.Task[None]) -> bytes:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the request is too long\n")
-        words = head.partition(b"\r\n")[0].split(b" ")
+        self._clients[task] = True
+        line, *headers = head[:-4].split(b"\r\n")
+        words = line.split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return _response(HTTPStatus.BAD_REQUEST, b"this is not HTTP\n")
         if words[0] not in (b"GET", b"HEAD"):
             return _response(HTTPStatus.METHOD_NOT_ALLOWED, b"GET only\n", more="Allow: GET, HEAD\r\n")
+        target, hosts = _target(words[1]), [*_hosts(headers)]
+        if target is None or len(hosts) > 1 or (not hosts and words[2] != b"HTTP/1.0"):
+            return _response(HTTPStatus.BAD_REQUEST, b"a request has one Host\n")
+        authority, path = target
+        if not all(self._is_here(host) for host in (*hosts, *authority)):
+            return _response(HTTPStatus.MISDIRECTED_REQUEST, b"this name is not in metrics.hosts; use an address\n")
         try:
-            answer = await self._page(words[1].partition(b"?")[0])
+            answer = await self._page(path)
         except Exception:  # an internal error in a reading is not a dead daemon
             log.exception("status_port.failed")
             answer = _response(HTTPStatus.INTERNAL_SERVER_ERROR, b"an internal error; see the log\n")
         return answer if words[0] == b"GET" else b"".join(answer.partition(b"\r\n\r\n")[:2])
+
+    def _is_here(self, authority: str) -> bool:
+        """Whether a host, perhaps with a port, is an address or a name of this machine."""
+        parts = _AUTHORITY.fullmatch(authority)
+        if parts is None:
+            return False
+        name = _plain(parts["name"] or parts["v6"])
+        try:
+            ip_address(name)
+        except ValueError:
+            return parts["v6"] is None and name in self._hosts
+        return True  # no name leads to an address that is written as one
 
     async def _page(self, path: bytes) -> bytes:
         match path:
@@ -163,6 +205,33 @@ class StatusPort:
                 return _response(HTTPStatus.NOT_FOUND, b"/metrics /healthz /readyz\n")
         body = json.dumps({"ok": not faults, "faults": faults}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         return _response(HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK, body, "application/json")
+
+
+_AUTHORITY: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
+
+
+def _plain(name: str) -> str:
+    """A host's name as it is compared."""
+    return name.lower().removesuffix(".")
+
+
+def _hosts(headers: list[bytes]) -> Iterator[str]:
+    """The values of `Host`."""
+    for line in headers:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"host":
+            yield value.strip().decode("latin-1")
+
+
+def _target(target: bytes) -> tuple[list[str], bytes] | None:
+    """The host that a request's target names, where it names one, and the path; None where it is no target."""
+    if target.startswith(b"/"):
+        return [], target.partition(b"?")[0]
+    scheme, separator, rest = target.partition(b"://")
+    if not separator or scheme.lower() not in (b"http", b"https"):
+        return None
+    authority, slash, path = rest.partition(b"/")
+    return [authority.decode("latin-1")], slash + path.partition(b"?")[0]
 
 
 def _response(status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8", more: str = "") -> bytes:

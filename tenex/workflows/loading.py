@@ -13,6 +13,7 @@ from traceback import extract_tb
 from types import CodeType, ModuleType
 
 from tenex.core.errors import ConfigurationError
+from tenex.core.file_guard import guarded
 
 Stamp = tuple[int, int] | None
 """Of a file: when it was changed, in ns, and its bytes; None where there is none."""
@@ -28,7 +29,7 @@ def read_text(path: Path) -> str:
     """What a file holds; raises ConfigurationError where it cannot be read, is too large, or is no UTF-8."""
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = guarded(path, file.read(LARGEST + 1))
     except OSError as fault:
         raise ConfigurationError(
             [f"{path} cannot be read: {fault.strerror}. Check the path and its rights."]
@@ -205,7 +206,8 @@ class _AsItIs(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         """The file's code."""
-        return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
+        data = guarded(self.path, self.get_data(self.path))
+        return self.source_to_code(data, self.get_filename(fullname))
 
 
 def _restore(name: str, module: ModuleType | None) -> None:

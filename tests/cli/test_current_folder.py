@@ -15,8 +15,10 @@ from tests.service.kit import environment
 from .conftest import Done
 
 Tenex = Callable[..., Done]
-NEED_AGENTS = (
-    "agents list, agents show spy, config check, doctor, graph check, graph show spy, init, run, demo --message hi"
+COMMANDS = (
+    "agents list, agents show spy, agents show spy --prompt, agents add, chat, config check, config path, config show, "
+    "conversations list, demo --message hi, doctor --probe, eval, graph check, graph show spy, init, relay, run, "
+    "status, workflows run spy.py"
 )
 STATES = 'from pathlib import Path\nPath(__file__).with_name("ran").touch()\n'
 AGENT = STATES + "from tenex.workflows.agents import BaseAgent\nclass Spy(BaseAgent):\n    'A spy.'\n"
@@ -53,16 +55,17 @@ def ran(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in folder.rglob("ran")]
 
 
-@pytest.mark.parametrize("command", [*NEED_AGENTS.split(", "), "status", "conversations list"])
-def test_no_command_runs_python_of_a_folder_that_was_only_the_current_one(
-    forked: Tenex, hostile: Path, command: str
-) -> None:
+@pytest.mark.parametrize("command", COMMANDS.split(", "))
+def test_no_command_uses_a_folder_that_was_only_the_current_one(forked: Tenex, hostile: Path, command: str) -> None:
+    before = sorted(hostile.rglob("*"))
     done = forked(*command.split())
-    assert ran(hostile) == []
-    if command in NEED_AGENTS:
-        assert "no code runs from a data folder that was not named" in done.stdout + done.stderr
-        assert f"tenex --data {hostile} ..." in done.stdout + done.stderr
-        assert done.returncode != 0
+    assert (done.returncode, done.stdout) == (3, "")
+    refusal = (
+        f"{hostile} is not trusted: you neither made nor named it. Look into it, then run `tenex trust {hostile}`."
+    )
+    assert done.stderr == f"tenex: {refusal}\n"
+    assert len(refusal.split()) < 25
+    assert sorted(hostile.rglob("*")) == before
 
 
 @pytest.mark.parametrize("how", ["--data", "TENEX_DATA", "STATE_DIRECTORY", "XDG_STATE_HOME"])
@@ -87,17 +90,7 @@ def test_a_module_that_the_current_folder_names_and_holds_is_not_imported(hostil
     line = [sys.executable, "-m", "tenex", "graph", "check"]
     done = subprocess.run(line, env=env, cwd=hostile, capture_output=True, text=True, timeout=60, check=False)
     assert ran(hostile) == []
-    assert "spying:workflow: no code runs" in done.stderr
-
-
-def test_a_folder_that_was_not_named_cannot_turn_the_sandbox_off(forked: Tenex, cwd: Path) -> None:
-    assert forked("init", "--dir", cwd, "--model", "offline").returncode == 0
-    with (cwd / "tenex.toml").open("a") as file:
-        file.write('\n[tools]\nshell.sandbox = "none"\ncheck = "on"\n')
-    done = forked("run")
-    assert done.returncode == 3
-    for setting in ("shell.sandbox", "check"):
-        assert f"{cwd}/tenex.toml: tools.{setting}: no code runs" in done.stderr
+    assert "is not trusted" in done.stderr
 
 
 @pytest.mark.parametrize("is_configured", [True, False])

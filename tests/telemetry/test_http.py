@@ -66,7 +66,7 @@ async def ask(port: StatusPort, request: bytes) -> tuple[str, dict[str, str], by
 
 
 async def get(port: StatusPort, path: str) -> tuple[int, Any]:
-    status, headers, body = await ask(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    status, headers, body = await ask(port, f"GET {path} HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
     assert int(headers["Content-Length"]) == len(body)
     is_json = headers["Content-Type"] == "application/json"
     return int(status.split()[1]), json.loads(body) if is_json else body
@@ -80,7 +80,7 @@ async def is_well(port: StatusPort) -> bool:
 
 @pytest.mark.parametrize(("method", "body"), [(b"GET", b"tenex_turns 1\n"), (b"HEAD", b"")])
 async def test_the_numbers_are_prometheus_text(port: StatusPort, method: bytes, body: bytes) -> None:
-    found = await ask(port, method + b" /metrics?x=1 HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n")
+    found = await ask(port, method + b" /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n")
     kind = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8", "Content-Length": "14"}
     assert found == ("HTTP/1.1 200 OK", {**kind, "Cache-Control": "no-store", "Connection": "close"}, body)
 
@@ -139,7 +139,7 @@ async def test_without_a_relay_that_serves_it_is_well_and_not_ready(
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", "404 Not Found"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "404 Not Found"),
         (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
         (b"hello\r\n\r\n", "400 Bad Request"),
         (b"GET /metrics\r\n\r\n", "400 Bad Request"),
@@ -169,15 +169,135 @@ async def test_a_silent_client_is_disconnected(port: StatusPort, monkeypatch: py
             await asyncio.wait_for(reader.readexactly(1), 10)
 
 
-async def test_a_crowd_is_hung_up_on_and_the_port_lives_on(port: StatusPort) -> None:
-    async with asyncio.timeout(60):
-        async with AsyncExitStack() as crowd:
-            for _ in range(http.CLIENTS):
-                await crowd.enter_async_context(connection(port))
-            while await is_well(port):  # some have not come in yet
-                pass
-        while not await is_well(port):
-            pass
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"evil.example",
+        b"evil.example:9464",
+        b"127.0.0.1.evil.example",
+        b"localhost.evil.example",
+        b"x",
+        b"localhost@evil.example",
+        b"evil.example/127.0.0.1",
+        b"[::1].evil.example",
+        b"localhost..",
+        b"",
+    ],
+)
+async def test_a_name_that_is_not_this_machine_s_is_refused(port: StatusPort, path: str, host: bytes) -> None:
+    """As a browser sends it for a page whose name was pointed to this machine after it was loaded."""
+    status, _, body = await ask(port, b"GET %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (path.encode(), host))
+    assert (status, b"tenex_turns" in body) == ("HTTP/1.1 421 Misdirected Request", False)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.0.0.1:9464",
+        "LocalHost",
+        "localhost.:9464",
+        "[::1]:9464",
+        "[::1]",
+        "10.0.0.7:9464",
+        socket.gethostname(),
+        "tenex:9464",
+        "Metrics.Example.",
+    ],
+)
+async def test_addresses_and_configured_names_are_answered(state: Any, host: str) -> None:
+    health = Health(probe=AsyncMock(return_value=""), unreachable=list)
+    port = StatusPort(health, state.numbers, ["tenex", "metrics.example"])
+    await port.open(HOST, 0)
+    try:
+        assert (await ask(port, f"GET /metrics HTTP/1.1\r\nhost:{host}\r\n\r\n".encode()))[0] == "HTTP/1.1 200 OK"
+    finally:
+        await port.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /metrics HTTP/1.1\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.0\r\n\r\n", 200),
+        (b"GET /metrics HTTP/1.0\r\nHost: evil.example\r\n\r\n", 421),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nHOST : evil.example\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost, evil.example\r\n\r\n", 421),
+        (b"GET http://localhost/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+        (b"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 421),
+        (b"GET http://localhost/metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+        (b"GET http:///metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 421),
+        (b"GET metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET //evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+    ],
+)
+async def test_a_request_names_one_host_in_its_head_and_its_target(
+    port: StatusPort, request_: bytes, status: int
+) -> None:
+    assert (await ask(port, request_))[0].split()[1] == str(status)
+
+
+async def test_hundreds_of_slow_clients_do_not_block_the_health_check(port: StatusPort) -> None:
+    """They send a byte now and then, and connect again as soon as they are disconnected."""
+    ended = asyncio.Event()
+
+    async def slow() -> None:
+        while not ended.is_set():
+            with suppress(OSError):
+                async with connection(port) as (reader, writer):
+                    while not ended.is_set() and not reader.at_eof():
+                        writer.write(b"G")
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(reader.read(1), 0.2)
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        for _ in range(http.CLIENTS + 50):
+            group.create_task(slow())
+        while len(port._clients) < http.CLIENTS:
+            await asyncio.sleep(0)
+        try:
+            for _ in range(10):
+                assert await is_well(port)
+                assert len(port._clients) <= http.CLIENTS
+        finally:
+            ended.set()
+
+
+async def test_clients_that_read_no_answer_are_disconnected_and_block_nobody(
+    port: StatusPort, state: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "CLIENTS", 8)
+    state.numbers = Mock(return_value=b"x" * 16 * 1024**2)  # more than the system buffers
+    async with asyncio.timeout(60), AsyncExitStack() as crowd:
+        for _ in range(3 * http.CLIENTS):
+            _, writer = await crowd.enter_async_context(connection(port))
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for _ in range(5):
+            assert await is_well(port)
+
+
+async def test_an_answer_that_is_not_read_ends_with_the_time_of_a_request(
+    port: StatusPort, state: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that is smaller than what is buffered in this process, for which nothing waits by itself."""
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT", 0.2)
+    state.numbers = Mock(return_value=b"x" * 60 * 1024)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        for server in port._server.sockets if port._server is not None else ():
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        await loop.sock_connect(client, (HOST, port.port))
+        await loop.sock_sendall(client, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(30):
+            while not port._clients:
+                await asyncio.sleep(0)
+            (task,) = port._clients
+            await asyncio.wait([task])
+    assert not port._clients
 
 
 async def test_a_fault_of_ours_is_an_answer_too(port: StatusPort, state: Any) -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from tenex.core.errors import ConfigurationError, TenexError
-from tenex.settings import ProjectPaths, Settings
+from tenex.settings import ProjectPaths, Settings, Trust
 
 
 class Level(StrEnum):
@@ -55,8 +55,8 @@ class Case:
     config: Path | None
     """The configuration file that was named; None looks in the data folder."""
     env: Mapping[str, str]
-    code_refusal: str = ""
-    """Why code of the data folder may not be run; empty where it may."""
+    trust: Trust | None = None
+    """The trust that the data folder needs; None where it is used as it is."""
     probe: bool = False
     """Whether models may be asked, which costs a little."""
     has_settings: bool = False
