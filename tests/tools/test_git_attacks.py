@@ -64,6 +64,8 @@ WAYS = {
     "a file that names a folder": make_bare("a") + "echo 'gitdir: ../a' > src/.git",
     "a folder that is shut": make_bare("a") + "chmod 311 a",
     "a pipe in one": "mkdir -p s/.git/objects s/.git/refs; mkfifo s/.git/HEAD",
+    "in a repository": make_bare("a/.git") + make_bare("a/.git/b/.git") + make_bare("a/.git/c"),
+    "in one that is shut": make_bare("a/.git/b") + make_bare("a/.git/c/.git") + "chmod 311 a/.git/c a/.git",
     "a link": "ln -s /tmp .git",
     "in capitals": "mkdir .GIT; echo x > .GIT/config",
 }
