@@ -256,6 +256,9 @@ def _with_changes(result: ToolResult, outcome: _Outcome | None, context: Executi
     remarks = []
     if touched:
         remarks.append(f"Changed: {named(touched)}.")
+    lost = _paths(change for change in outcome.touched if change.has_lost)
+    if lost:
+        remarks.append(f"No checkpoint has what was there before: {named(lost)}.")
     if reverted:
         why = (
             "chores change only documentation and what this cycle has changed"

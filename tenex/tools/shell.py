@@ -115,7 +115,8 @@ class Programs:
             ended += " The workspace was read-only to it in this phase."
         if settled.removed:
             gone = named(decoded(settled.removed))
-            ended += f" Taken away: {gone}. Commands make no repositories here; a person can."
+            ended += f" Taken away: {gone}. It is renamed, with `.replaced-` and digits at the end."
+            ended += " Commands make no repositories here; a person can."
         if settled.lost:
             ended += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
         return outcome.result(ended)
