@@ -128,7 +128,9 @@ def rollback_json(done: RollbackResult) -> dict[str, Any]:
         "status": record.state.status,
         "phase": record.state.phase.value if record.state.has_phases else None,
         "cycle": record.state.cycle,
-        "files": None if files is None else {"changed": list(files.changed), "left": list(files.left)},
+        "files": None
+        if files is None
+        else {"changed": list(files.changed), "left": list(files.left), "why": dict(files.left)},
         "undo": record.seq - 1,
     }
 

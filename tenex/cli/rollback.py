@@ -127,7 +127,7 @@ def _result_lines(done: dict[str, Any], *, wanted: int) -> Iterator[str]:
     files = done["files"]
     if files is not None:
         yield from (f"  changed back: {output.one_line(path)}" for path in files["changed"])
-        yield from (f"  not restored, because there is no copy: {output.one_line(path)}" for path in files["left"])
+        yield from (f"  left alone: {output.one_line(path)}, {files['why'][path]}" for path in files["left"])
         if not files["changed"] and not files["left"]:
             yield "  no file had changed"
     undo = f"conversations rollback {done['id'][:12]} --to {done['undo']}{'' if files is None else ' --files'}"

@@ -125,8 +125,7 @@ class RollbackService:
             try:
                 tree = await run_uncancellable(lambda: tree_after(checkpoints, conversation, plan.records, plan.to))
                 reason_text = f"back to record {plan.to}"
-                root = self.workspace.root
-                done = await run_uncancellable(lambda: put_back(checkpoints, root, conversation, tree, reason_text))
+                done = await run_uncancellable(lambda: put_back(checkpoints, conversation, tree, reason_text))
                 signal = replace(signal, tree=done.tree, was=done.was, files=_restored_text(done))
                 try:
                     record = await apply(conversation, signal)
@@ -279,7 +278,16 @@ async def _state_of(
 def _restored_text(done: Returned) -> str:
     if not done.changed and not done.left:
         return "No file differs from that time."
-    named = ", ".join(done.changed[:NAMED])
-    more = f" and {len(done.changed) - NAMED} more" if len(done.changed) > NAMED else ""
-    text = f"Files changed back: {named}{more}." if named else "No file was restored."
-    return f"{text} Not restored, because there is no copy: {len(done.left)}." if done.left else text
+    parts = []
+    if done.changed:
+        parts.append(f"Files changed back: {_listed(done.changed)}.")
+    else:
+        parts.append("No file was restored.")
+    if done.left:
+        parts.append(f"Left alone: {_listed([f'{path} ({why})' for path, why in done.left.items()])}.")
+    return " ".join(parts)
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
+    return ", ".join(items[:NAMED]) + more

@@ -5,12 +5,13 @@ under one ref for each conversation, `refs/tenex/<id>`; their messages name the 
 before a call is the parent of the commit that names it.
 """
 
+import os
 import re
 import stat
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -18,14 +19,17 @@ import structlog
 
 from . import restore, workspace_scan
 from .pending_revert import PendingReverts
+from .restore import Stamp
 from .shadow_git import PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
-from .snapshots import NEVER_KEPT, Snapshot, Snapshots
+from .snapshots import NEVER_KEPT, NOT_KEPT, Snapshot, Snapshots, reason
 
 TIDY_EVERY: Final = 500
 """Commits between two looks at whether git should pack its objects; a look takes a few milliseconds."""
 
-_AT_ONCE: Final = 64  # files put back with one command: 10 MiB each at most, and all in memory
+_AT_ONCE: Final = 32  # files put back with one command: two contents of 10 MiB each at most, and all in memory
 _MOST_KNOWN: Final = 256  # conversations whose last tree is remembered; another one costs one command
+
+_UNREADABLE: Final = "its copy cannot be read"
 
 _log = structlog.get_logger(__name__)
 
@@ -46,10 +50,31 @@ class Change:
     is_new: bool
     was: Kept | None
     """What it was, if its content has changed and was kept."""
+    now: Kept | None = None
+    """What it is, if its content has changed and is kept."""
     permissions: int | None
     """Those it had, where known. Without `was`, they are all that has changed."""
     is_there: bool
     """Whether it exists now."""
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether it had a content of which there is no copy."""
+        return not self.is_new and self.was is None and self.permissions is None
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """What came of changes that were to be undone."""
+
+    left: dict[bytes, str] = field(default_factory=dict)
+    """Paths that were left as they are, with the reasons."""
+    renamed: dict[bytes, bytes] = field(default_factory=dict)
+    """Paths that were put back, with the new path of what was there and has no copy."""
+
+    def __or__(self, other: "PutBack") -> "PutBack":
+        """Both together."""
+        return PutBack(self.left | other.left, self.renamed | other.renamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +141,14 @@ class Checkpoints:
             CheckpointFailed: git failed.
         """
         found: dict[bytes, Change] = {}
-        for path, was, is_there in self._differences(before.tree, after.tree):
+        for path, was, now in self._differences(before.tree, after.tree):
             found[path] = Change(
                 path=path,
                 is_new=was is None and path not in before.unkept,
                 was=was,
+                now=now,
                 permissions=before.permissions.get(path) if was else None,
-                is_there=is_there or path in after.unkept,
+                is_there=now is not None or path in after.unkept,
             )
         for path in (before.unkept.keys() | after.unkept.keys()) - found.keys():
             old, new = before.unkept.get(path), after.unkept.get(path)
@@ -140,33 +166,114 @@ class Checkpoints:
                 found[path] = Change(path=path, is_new=False, was=None, permissions=mode, is_there=True)
         return [found[path] for path in sorted(found)]
 
-    def put_back(self, changes: Iterable[Change]) -> list[Change]:
-        """Undo changes in the workspace; returns those that could not be undone."""
+    def put_back(
+        self, changes: Iterable[Change], before: Snapshot, after: Snapshot, *, rename: bool = False
+    ) -> PutBack:
+        """Undo changes between two snapshots in the workspace.
+
+        What a path holds is removed or overwritten only if it is what `after` holds of it: that copy is read and
+        compared. `after` must be kept. With `rename`, what has no copy and is in the way of a file is renamed.
+        """
         wanted = list(changes)
-        kept = [(change, change.was) for change in wanted if change.was is not None]
-        failed: list[Change] = []
-        for change in wanted:  # first, because a new file may be where a folder was
-            if change.is_new:
-                with _noted(failed, change):
-                    restore.remove(self._root, change.path)
-        for start in range(0, len(kept), _AT_ONCE):
-            part = kept[start : start + _AT_ONCE]
+        done = PutBack()
+        # first, because a new file may be where a folder was
+        steps = [change for change in wanted if change.is_new] + [change for change in wanted if not change.is_new]
+        for start in range(0, len(steps), _AT_ONCE):
+            part = steps[start : start + _AT_ONCE]
+            blobs = list({kept.blob for change in part for kept in (change.was, change.now) if kept is not None})
             with self._one:
-                contents = self._readable([was.blob for _, was in part])
-            for (change, was), content in zip(part, contents, strict=True):
-                if content is None:
-                    failed.append(change)
-                    continue
-                mode = was.mode if was.mode == restore.LINK or change.permissions is None else change.permissions
-                with _noted(failed, change):
-                    restore.write(self._root, change.path, content, mode)
+                contents = dict(zip(blobs, self._readable(blobs), strict=True))
+            for change in part:
+                seen = after.unkept.get(change.path) if rename else None
+                try:
+                    renamed = self._undo(change, contents, rename=rename, seen=seen)
+                except restore.NotKept:
+                    is_lost = change.now is not None and contents[change.now.blob] is None
+                    why = _UNREADABLE if is_lost else "changed since the checkpoint"
+                    done.left[change.path] = _not_kept(change.path, after) or why
+                except _NoCopy:
+                    was = _not_kept(change.path, before)
+                    done.left[change.path] = f"was {was}" if was else _UNREADABLE
+                except OSError as error:
+                    done.left[change.path] = (error.strerror or "unknown error").lower()
+                else:
+                    if renamed is not None:
+                        done.renamed[change.path] = renamed
         for change in wanted:
-            if not change.is_new and change.was is None:
-                with _noted(failed, change):
-                    if change.permissions is None:
-                        raise OSError("it was not kept")
-                    restore.permit(self._root, change.path, change.permissions)
-        return failed
+            folder = change.path.rpartition(b"/")[0]
+            if change.path in done.left:
+                continue
+            if change.is_new:
+                restore.remove_empty_folders(self._root, folder, before.empty)
+            else:
+                self._restore_folders(folder, before)
+        return done
+
+    def _restore_folders(self, folder: bytes, before: Snapshot) -> None:
+        """Give a folder and those it lies in their permissions, where a command has removed and we have made them."""
+        while folder in before.permissions:
+            with suppress(OSError):
+                mode = stat.S_IMODE(os.lstat(os.fsencode(self._root) + b"/" + folder).st_mode)
+                if mode != before.permissions[folder]:
+                    restore.permit(self._root, folder, before.permissions[folder])
+            folder = folder.rpartition(b"/")[0]
+
+    def _undo(
+        self, change: Change, contents: Mapping[str, bytes | None], *, rename: bool, seen: Stamp | None
+    ) -> bytes | None:
+        there = self._copy(change.now, contents, None, change.path)
+        if change.is_new:
+            restore.remove(self._root, change.path, there)
+            return None
+        if change.was is None:
+            if change.permissions is None:
+                raise _NoCopy
+            restore.permit(self._root, change.path, change.permissions)
+            return None
+        wanted = self._copy(change.was, contents, change.permissions, change.path)
+        if wanted is None:
+            raise _NoCopy
+        return restore.replace(self._root, change.path, wanted, there, rename=rename, seen=seen)
+
+    def _copy(
+        self, kept: Kept | None, contents: Mapping[str, bytes | None], permissions: int | None, path: bytes
+    ) -> restore.Copy | None:
+        content = contents[kept.blob] if kept is not None else None
+        if kept is None or content is None:
+            return None
+        if kept.mode == restore.LINK:
+            return restore.Copy(kept.mode, content)
+        return restore.Copy(self._permissions(path, kept) if permissions is None else permissions, content)
+
+    def _permissions(self, path: bytes, kept: Kept) -> int:
+        """Those a file has, of which git knows only whether it can be executed; git's where there is no file."""
+        mode = kept.mode & 0o777
+        with suppress(OSError):
+            about = os.lstat(os.fsencode(self._root) + b"/" + path)
+            if stat.S_ISREG(about.st_mode):
+                present = stat.S_IMODE(about.st_mode) & 0o666
+                return present | ((present & 0o444) >> 2 & mode)
+        return mode
+
+    def drop_ignored(self, changes: Iterable[Change]) -> list[Change]:
+        """The changes without new files that are ignored now and were not when the last snapshot was taken.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        known = list(changes)
+        with self._one:
+            ignored = self._snapshots.drop_ignored(change.path for change in known if change.is_new)
+        return [change for change in known if change.path not in ignored]
+
+    def read(self, tree: str) -> Snapshot:
+        """The snapshot of a tree that was kept.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        with self._one:
+            return self._snapshots.read(tree)
 
     def keep(self, snapshot: Snapshot, conversation: str, message: str) -> None:
         """Keep a snapshot under a conversation, unless it is what was kept last.
@@ -206,8 +313,8 @@ class Checkpoints:
         named = ((tree, message, key.search(message)) for tree, _, message in entries)
         return [Commit(tree, message.partition(" ")[0], int(call[1]) if call else 0) for tree, message, call in named]
 
-    def _differences(self, before: str, after: str) -> Iterator[tuple[bytes, Kept | None, bool]]:
-        """Paths whose content or kind differs between two trees, what was there, and whether something is now."""
+    def _differences(self, before: str, after: str) -> Iterator[tuple[bytes, Kept | None, Kept | None]]:
+        """Paths whose content or kind differs between two trees, what was there, and what is."""
         if before == after:
             return
         with self._one:
@@ -215,9 +322,12 @@ class Checkpoints:
         fields = iter(raw.split(b"\0"))
         for about in fields:
             if about:
-                old, new, blob, _, _ = about[1:].split()
-                was = Kept(int(old, 8), blob.decode()) if int(old) else None
-                yield next(fields), was, bool(int(new))
+                old, new, old_blob, new_blob, _ = about[1:].split()
+                was = Kept(int(old, 8), old_blob.decode()) if int(old) else None
+                now = Kept(int(new, 8), new_blob.decode()) if int(new) else None
+                path = next(fields)
+                if path != NOT_KEPT:
+                    yield path, was, now
 
     def _readable(self, blobs: Sequence[str]) -> list[bytes | None]:
         """The content of each blob, in order; None for one that is damaged."""
@@ -264,10 +374,11 @@ def _ref(conversation: str) -> str:
     return f"refs/tenex/{re.sub(r'[^0-9A-Za-z_-]', '-', conversation) or '-'}"
 
 
-@contextmanager
-def _noted(failed: list[Change], change: Change) -> Iterator[None]:
-    """Note a change that the system does not let us undo, and go on."""
-    try:
-        yield
-    except OSError:
-        failed.append(change)
+class _NoCopy(Exception):
+    """There is no copy of what a path held, or it cannot be read."""
+
+
+def _not_kept(path: bytes, snapshot: Snapshot) -> str:
+    """Why a snapshot has no copy of a path; empty where it should have one."""
+    stamp = snapshot.unkept.get(path)
+    return f"{reason(path, stamp)}, not in the checkpoint" if stamp is not None else ""

@@ -107,6 +107,9 @@ _CONTEXT: Final = {
 }
 """The names in the file of what is kept of a context."""
 
+_PATHS: Final = ("empty", "hidden")
+"""Sets of paths in a snapshot."""
+
 
 def _written(begun: PendingRevert) -> dict[str, Any]:
     context, before = begun.context, begun.before
@@ -119,7 +122,7 @@ def _written(begun: PendingRevert) -> dict[str, Any]:
         "tree": before.tree,
         "unkept": _named(before.unkept),
         "permissions": _named(before.permissions),
-        "hidden": [os.fsdecode(path) for path in before.hidden],
+        **{name: [os.fsdecode(path) for path in getattr(before, name)] for name in _PATHS},
     }
 
 
@@ -130,7 +133,7 @@ def _read(noted: dict[str, Any]) -> PendingRevert:
         tree=noted["tree"],
         unkept={os.fsencode(path): (stamp[0], stamp[1], stamp[2]) for path, stamp in noted["unkept"].items()},
         permissions={os.fsencode(path): mode for path, mode in noted["permissions"].items()},
-        hidden=frozenset(os.fsencode(path) for path in noted["hidden"]),
+        **{name: frozenset(os.fsencode(path) for path in noted.get(name, ())) for name in _PATHS},
     )
     context = ExecutionContext(previous_phase=None, handoff=None, **kept)
     since, until = float(noted["since"]), float(noted["until"])

@@ -1,90 +1,172 @@
-"""Putting files back: removing what came, and writing what was, without following a link.
+"""Putting files back, without following a link and without losing what has no copy.
 
 A command may have left links where folders were. Every folder on the way is opened from the workspace's root without
-following one; whatever is in the way of a file that was there before is removed. Paths are relative to the workspace,
-as the system names them.
+following one. Paths are relative to the workspace, as the system names them.
+
+`replace` is the one place where a file of the workspace is removed or overwritten. A person may edit the same file at
+the same moment, and what a checkpoint has seen may be an older state. So the order is:
+
+    write the new file beside ─► compare what is there with its copy ─► rename it ─► compare its inode ─► remove it
+                                             │                                            │
+                                             └── not the same: it stays                   └── another file: renamed back
+
+A file that an editor replaces at any moment keeps its name or gets it back. Only what is written through a handle that
+was opened before, after the comparison, goes with the old file. What has no copy stays, or is renamed if that is asked.
 """
 
+import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .workspace import FOLDER, NEW, open_below, replacing
+from .workspace import FILE, FOLDER, HALF_WRITTEN, NEW, open_below, rename_to_free
 
 LINK: Final = 0o120000
 """The mode by which git knows a symbolic link."""
 
+Stamp = tuple[int, int, int]
+"""What would show that a file has changed: mode, size, time in nanoseconds."""
 
-def remove(root: Path, path: bytes) -> None:
-    """Remove a file or link, then the folders it leaves empty; what is gone already is fine.
+_LONGEST_NAME: Final = 200  # bytes of it that are kept in a new one: with the rest a name may have 255
+
+
+class NotKept(OSError):
+    """What has a name is not what was kept of it, so it must not be removed."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EEXIST, "it is not what the checkpoint holds")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What was kept of a file or link."""
+
+    mode: int
+    """`LINK`, or its permissions."""
+    content: bytes
+    """Its bytes; where a link leads, if it is one."""
+
+
+def remove(root: Path, path: bytes, there: Copy | None) -> None:
+    """Remove a file or link of which there is a copy; what is gone already is fine.
 
     Raises:
+        NotKept: something else than its copy is there; it stays.
         OSError: the system does not permit it.
     """
+    name = _name(path)
     with suppress(FileNotFoundError, NotADirectoryError), _parent(root, path, create=False) as folder:
-        os.unlink(_name(path), dir_fd=folder)
-    above = _above(path)
-    while above:
-        try:
-            with _parent(root, above, create=False) as folder:
-                os.rmdir(_name(above), dir_fd=folder)
-        except OSError:  # not empty, or gone
-            return
-        above = _above(above)
+        if _is_folder(name, folder):
+            raise NotKept
+        with _taken_away(name, folder, there):
+            pass
 
 
-def write(root: Path, path: bytes, content: bytes, mode: int) -> None:
-    """Put a file there as it was, whatever has taken its place.
+def replace(
+    root: Path, path: bytes, wanted: Copy, there: Copy | None, *, rename: bool = False, seen: Stamp | None = None
+) -> bytes | None:
+    """Put a file or link where something may be; folders without files are removed.
 
     Args:
         root: the workspace.
         path: relative to it.
-        content: its bytes; where a link leads, if it is one.
-        mode: `LINK`, or its permissions.
+        wanted: what is to be there.
+        there: the copy of what is there now, if there is one.
+        rename: whether to rename what has no copy: a folder, or the file that was `seen`.
+        seen: a file of which there is no copy.
+
+    Returns:
+        The new path of what was renamed.
+
+    Raises:
+        NotKept: something else than its copy is there; it stays.
+        OSError: the system does not permit it, or files are in the way.
+    """
+    name = _name(path)
+    with _parent(root, path, create=True) as folder:
+        if not _holds(name, folder, wanted):
+            with (
+                _written(folder, wanted) as beside,
+                _taken_away(name, folder, there, seen=seen if rename else None, folders=rename) as renamed,
+            ):
+                rename_to_free(beside, name, folder, folder)
+            return path[: -len(name)] + renamed if renamed else None
+    if wanted.mode != LINK:
+        permit(root, path, wanted.mode)
+    return None
+
+
+def rename_away(root: Path, path: bytes) -> bytes:
+    """Give a path another name, which no program looks for; returns the new path.
 
     Raises:
         OSError: the system does not permit it.
     """
     name = _name(path)
-    with _parent(root, path, create=True) as folder, replacing(name, folder) as beside:
-        if mode == LINK:
-            os.symlink(content, beside, dir_fd=folder)
-        else:
-            with os.fdopen(os.open(beside, NEW, 0o600, dir_fd=folder), "wb") as file:
-                file.write(content)
-                os.fchmod(file.fileno(), mode & 0o777)
-        if _is_folder(name, folder):
-            _remove_whole(name, folder)
+    new = path[: -len(name)] + _replaced(name)
+    rename(root, path, new)
+    return new
+
+
+def remove_empty_folders(root: Path, path: bytes, stay: Container[bytes]) -> None:
+    """Remove a folder and those it lies in as far as they are empty, up to one that shall stay."""
+    while path and path not in stay:
+        try:
+            with _parent(root, path, create=False) as folder:
+                os.rmdir(_name(path), dir_fd=folder)
+        except OSError:  # not empty, or gone
+            return
+        path = _above(path)
+
+
+@contextmanager
+def readable(name: bytes, folder: int | None = None) -> Iterator[None]:
+    """Make a file of ours that nobody may read readable for its owner, for as long as the block runs.
+
+    Raises:
+        OSError: it is gone, or belongs to somebody else.
+    """
+    opened = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        place, mode = Path(f"/proc/self/fd/{opened}"), stat.S_IMODE(os.fstat(opened).st_mode)
+        place.chmod(mode | stat.S_IRUSR)
+        try:
+            yield
+        finally:
+            place.chmod(mode)
+    finally:
+        os.close(opened)
 
 
 def rename(root: Path, path: bytes, target: bytes) -> None:
-    """Rename a path, replacing what is at the other.
+    """Rename a path; nothing is replaced but an empty folder.
 
     Raises:
-        OSError: the system does not permit it, or a folder that is not empty is there.
+        OSError: the system does not permit it, or something is there.
     """
     with _parent(root, path, create=False) as folder, _parent(root, target, create=True) as other:
-        os.rename(_name(path), _name(target), src_dir_fd=folder, dst_dir_fd=other)
+        rename_to_free(_name(path), _name(target), folder, other)
 
 
-def remove_tree(root: Path, path: bytes) -> None:
-    """Remove a file, a link, or a folder with all it holds; what is gone already is fine.
+def remove_special(root: Path, path: bytes) -> None:
+    """Remove a pipe, socket or device, which holds no bytes; what is gone already is fine.
 
     Raises:
+        NotKept: a file, link or folder is there.
         OSError: the system does not permit it.
     """
-    with suppress(FileNotFoundError, NotADirectoryError), _parent(root, path, create=False) as folder:
-        _remove_whole(_name(path), folder)
+    remove(root, path, None)
 
 
 def clear_away(folder: Path) -> None:
     """Remove a folder of ours that a program could write to; what the system does not permit stays."""
-    with suppress(OSError):
-        remove_tree(folder.parent, os.fsencode(folder.name))
+    with suppress(OSError), _parent(folder.parent, os.fsencode(folder.name), create=False) as parent:
+        _remove_whole(os.fsencode(folder.name), parent)
 
 
 def permit(root: Path, path: bytes, mode: int) -> None:
@@ -105,18 +187,143 @@ def permit(root: Path, path: bytes, mode: int) -> None:
 
 @contextmanager
 def _parent(root: Path, path: bytes, *, create: bool) -> Iterator[int]:
-    """The open folder a path lies in; with `create`, whatever is no folder on the way becomes one."""
+    """The open folder a path lies in; with `create`, those that are missing are made."""
 
     def enter(name: bytes, inside: int) -> int:
-        if create and not _is_folder(name, inside):
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=inside)
-            os.mkdir(name, dir_fd=inside)
+        if create:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=inside)
         return _open_folder(name, inside)
 
     with open_below(root, [name for name in _above(path).split(b"/") if name], enter) as opened:
         assert opened is not None
         yield opened
+
+
+@contextmanager
+def _written(folder: int, copy: Copy) -> Iterator[bytes]:
+    """A new file or link under a name of its own, which is free again afterwards."""
+    beside = _own_name()
+    try:
+        if copy.mode == LINK:
+            os.symlink(copy.content, beside, dir_fd=folder)
+        else:
+            with os.fdopen(os.open(beside, NEW, 0o600, dir_fd=folder), "wb") as file:
+                file.write(copy.content)
+                os.fchmod(file.fileno(), copy.mode & 0o777)
+        yield beside
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=folder)
+
+
+@contextmanager
+def _taken_away(
+    name: bytes, folder: int, copy: Copy | None, *, seen: Stamp | None = None, folders: bool = False
+) -> Iterator[bytes | None]:
+    """Have a name free within the block; after an error what had it has it again.
+
+    Afterwards that is removed. What has no copy is not: a file with the stamp `seen`, and with `folders` a folder that
+    holds files, has the name that is yielded.
+    """
+    about = _about(name, folder)
+    if about is None:
+        yield None
+        return
+    if stat.S_ISDIR(about.st_mode):
+        try:
+            _remove_empty(name, folder)
+        except OSError:
+            if not folders:
+                raise
+        else:
+            yield None
+            return
+
+    has_bytes = stat.S_IFMT(about.st_mode) in (stat.S_IFREG, stat.S_IFLNK)
+    is_kept = not stat.S_ISDIR(about.st_mode) and (not has_bytes or _holds(name, folder, copy))
+    is_seen = stat.S_ISDIR(about.st_mode) or (about.st_mode, about.st_size, about.st_mtime_ns) == seen
+    if not is_kept and not is_seen:
+        raise NotKept
+
+    aside = _own_name() if is_kept else _replaced(name)
+    os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+    try:
+        _expect(about, aside, folder)
+        yield None if is_kept else aside
+    except BaseException:
+        rename_to_free(aside, name, folder, folder)
+        raise
+    if is_kept:
+        os.unlink(aside, dir_fd=folder)
+
+
+def _holds(name: bytes, folder: int, copy: Copy | None) -> bool:
+    """Whether what has a name is a file or link with the bytes of its copy."""
+    about = _about(name, folder)
+    if copy is None or about is None:
+        return False
+    if stat.S_ISLNK(about.st_mode):
+        return copy.mode == LINK and os.readlink(name, dir_fd=folder) == copy.content
+    if not stat.S_ISREG(about.st_mode) or copy.mode == LINK or about.st_size != len(copy.content):
+        return False
+    with os.fdopen(_open_file(name, folder), "rb") as file:
+        return file.read(len(copy.content) + 1) == copy.content
+
+
+def _open_file(name: bytes, folder: int) -> int:
+    try:
+        return os.open(name, FILE, dir_fd=folder)
+    except PermissionError:
+        with readable(name, folder):
+            return os.open(name, FILE, dir_fd=folder)
+
+
+def _expect(about: os.stat_result, name: bytes, folder: int) -> None:
+    """Raise `NotKept` unless a name has the same file with the same content; a rename changes neither."""
+
+    def identity(stated: os.stat_result | None) -> tuple[int, ...]:
+        if stated is None:
+            return ()
+        return (stated.st_dev, stated.st_ino, stated.st_mode, stated.st_size, stated.st_mtime_ns)
+
+    if identity(_about(name, folder)) != identity(about):
+        raise NotKept
+
+
+def _about(name: bytes, folder: int) -> os.stat_result | None:
+    with suppress(FileNotFoundError):
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return None
+
+
+def _replaced(name: bytes) -> bytes:
+    return name[:_LONGEST_NAME] + b".replaced-" + secrets.token_hex(4).encode()
+
+
+def _own_name() -> bytes:
+    return f"{HALF_WRITTEN}{secrets.token_hex(8)}".encode()
+
+
+def _remove_empty(name: bytes, inside: int) -> None:
+    """Remove a folder in which there is no file, with the folders in it.
+
+    Raises:
+        OSError: there is one, and the folder stays; or the system does not permit it.
+    """
+    folders = [name]
+    for path in folders:
+        opened = os.open(path, FOLDER, dir_fd=inside)
+        try:
+            with os.scandir(opened) as entries:
+                for entry in entries:
+                    if not entry.is_dir(follow_symlinks=False):
+                        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+                    folders.append(path + b"/" + os.fsencode(entry.name))
+        finally:
+            os.close(opened)
+    for path in reversed(folders):
+        os.rmdir(path, dir_fd=inside)
 
 
 def _remove_whole(name: bytes, inside: int) -> None:

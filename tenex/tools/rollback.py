@@ -7,12 +7,8 @@ rolled back before, with its files, has a record of it.
 Nothing is lost by it: what there is now is kept first, and what has no copy is left alone and named.
 """
 
-import os
-import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import UsageError
@@ -21,8 +17,8 @@ from tenex.core.records import ToolCallCompleted, ToolCallStarted
 from tenex.core.records.base import Record
 from tenex.core.state.rollback import RolledBack
 
-from .checkpoints import Change, Checkpoints, Commit
-from .snapshots import Snapshot
+from .checkpoints import Checkpoints, Commit
+from .snapshots import IGNORE_FILE
 
 _BEFORE: Final = "before"
 
@@ -37,8 +33,8 @@ class Returned:
     """What it held before."""
     changed: tuple[str, ...]
     """Paths that were removed, written or overwritten."""
-    left: tuple[str, ...]
-    """Paths that could not be put back, or that have no copy and so were left as they are."""
+    left: Mapping[str, str]
+    """Paths that were left as they are, with the reasons: most have no copy."""
 
 
 def tree_after(checkpoints: Checkpoints, conversation: ConversationId, records: Sequence[Record], to: int) -> str:
@@ -54,8 +50,8 @@ def tree_after(checkpoints: Checkpoints, conversation: ConversationId, records: 
     commits = list(checkpoints.commits(conversation))
     known = [*_of_calls(commits, records), *_of_going_back(records)]
     before = [(seq, tree) for seq, tree in known if seq <= to]
-    if before:
-        return max(before, key=lambda one: one[0])[1]
+    if before:  # of two after one record the later: what a call left, and what was put back of it
+        return max(reversed(before), key=lambda one: one[0])[1]
     if commits:  # the first of them is from before this conversation's first change
         return commits[0].tree
     raise UsageError(
@@ -64,7 +60,7 @@ def tree_after(checkpoints: Checkpoints, conversation: ConversationId, records: 
     )
 
 
-def put_back(checkpoints: Checkpoints, root: Path, conversation: ConversationId, tree: str, why: str) -> Returned:
+def put_back(checkpoints: Checkpoints, conversation: ConversationId, tree: str, why: str) -> Returned:
     """Make the workspace hold what a tree holds; what it held is kept first. Blocks.
 
     Raises:
@@ -72,34 +68,22 @@ def put_back(checkpoints: Checkpoints, root: Path, conversation: ConversationId,
     """
     now = checkpoints.take(exact=True)
     checkpoints.keep(now, conversation, f"before going back\n\nconversation: {conversation}\nwhy: {why}\n")
-    wanted = checkpoints.changes(Snapshot(tree=tree), Snapshot(tree=now.tree))  # of what is in no tree nothing is known
-    new = [change for change in wanted if change.is_new]
-    failed = checkpoints.put_back(new)
-    rest = [change for change in wanted if not change.is_new]
-    alone = [change for change in rest if _has_no_copy(root, change, now)]
-    failed += checkpoints.put_back([change for change in rest if change not in alone])
-    left = {change.path for change in (*failed, *alone)}
+    then = checkpoints.read(tree)
+    changes = checkpoints.changes(then, now)
+    ignoring = [change for change in changes if change.path.rpartition(b"/")[2] == IGNORE_FILE]
+    done = checkpoints.put_back(ignoring, then, now)
+    # of what was ignored then, nothing is known
+    rest = checkpoints.drop_ignored(change for change in changes if change not in ignoring)
+    left = (done | checkpoints.put_back(rest, then, now)).left
+    wanted = {change.path for change in [*ignoring, *rest]}
     after = checkpoints.take()
     checkpoints.keep(after, conversation, f"after going back\n\nconversation: {conversation}\nwhy: {why}\n")
-    changed = {change.path for change in wanted} - left
-    return Returned(tree=after.tree, was=now.tree, changed=_named(changed), left=_named(left))
-
-
-def _has_no_copy(root: Path, change: Change, now: Snapshot) -> bool:
-    """Whether something at a path, or on the way to it, is in no tree and would be lost."""
-    path = os.fsencode(root) + b"/" + change.path
-    if change.path in now.unkept or (not change.is_there and os.path.lexists(path)):
-        return True
-    with suppress(OSError):
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            return True
-    above = change.path.rpartition(b"/")[0]
-    while above:
-        with suppress(OSError):
-            if not stat.S_ISDIR(os.lstat(os.fsencode(root) + b"/" + above).st_mode):
-                return True
-        above = above.rpartition(b"/")[0]
-    return False
+    return Returned(
+        tree=after.tree,
+        was=now.tree,
+        changed=tuple(_text(path) for path in sorted(wanted - left.keys())),
+        left={_text(path): left[path] for path in sorted(left)},
+    )
 
 
 def _of_calls(commits: Iterable[Commit], records: Iterable[Record]) -> Iterator[tuple[int, str]]:
@@ -122,5 +106,5 @@ def _of_going_back(records: Iterable[Record]) -> Iterator[tuple[int, str]]:
             yield record.seq, record.restored_tree
 
 
-def _named(paths: Iterable[bytes]) -> tuple[str, ...]:
-    return tuple(sorted(path.decode("utf-8", "replace") for path in paths))
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "replace")

@@ -3,12 +3,12 @@
     wait for the turn ─► snapshot ─► the call ─► snapshot ─► put back what the phase does not permit ─► keep
 
 So it is known what a command changed, in verification and chores nothing else remains of it, and what was put back can
-still be found: the state a call left is kept before anything is undone. A call that is cancelled is tidied up after
-like any other. Calls that read do not wait.
+still be found: the state a call left is kept before anything is undone, and what cannot be kept stays and is named. A
+call that is cancelled is tidied up after like any other. Calls that read do not wait.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
@@ -16,7 +16,7 @@ import structlog
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 
-from .checkpoints import Change, Checkpoints
+from .checkpoints import Change, Checkpoints, PutBack
 from .pending_revert import PendingRevert
 from .process import decoded, named
 from .shadow_git import CheckpointFailed, ShadowDamaged
@@ -41,7 +41,10 @@ class _Outcome:
 
     touched: tuple[Change, ...] = ()
     reverted: tuple[Change, ...] = ()
-    stuck: tuple[Change, ...] = ()
+    left: Mapping[bytes, str] = field(default_factory=dict)
+    """What should have been reverted and was left as it is, with the reasons."""
+    renamed: tuple[bytes, ...] = ()
+    """The new paths of what has no copy and was in the place of what was reverted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +54,8 @@ class _Begun:
     before: Snapshot | None = None
     """What there was; None if unknown, and then nothing can be reverted."""
     unsettled: PendingRevert | None = None
-    late: tuple[Change, ...] = ()
-    """What an earlier call had changed, and was put back only now."""
+    earlier: _Outcome | None = None
+    """Of a call that was cut off, if nothing has reported it yet."""
 
 
 class Transactions:
@@ -62,6 +65,7 @@ class Transactions:
         self._turn, self._root = workspace.turn, workspace.root
         self._checkpoints = checkpoints
         self._can_put_back = False
+        self._unreported: _Outcome | None = None
 
     def may_write(self, context: ExecutionContext) -> bool:
         """Whether the program of the current call may write to the workspace."""
@@ -88,7 +92,9 @@ class Transactions:
             try:
                 result = await call()
             except BaseException:
-                await run_uncancellable(lambda: _end(checkpoints, tool, context, before, begun.unsettled))
+                outcome = await run_uncancellable(lambda: _end(checkpoints, tool, context, before, begun.unsettled))
+                if outcome is not None and (outcome.left or outcome.renamed):
+                    self._unreported = outcome
                 raise
             finally:
                 self._can_put_back = False
@@ -98,9 +104,9 @@ class Transactions:
             return _reminded(_with_changes(result, outcome, context) if tool.access is Access.RUN else result, begun)
 
     def _begin(self, checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> _Begun:
-        late: tuple[Change, ...] = ()
+        earlier, self._unreported = self._unreported, None
         try:
-            late = self._settle(checkpoints)
+            earlier = self._settle(checkpoints) or earlier
             try:
                 before = _kept_before(checkpoints, tool, context)
             except ShadowDamaged as error:
@@ -111,14 +117,14 @@ class Transactions:
                 unsettled = checkpoints.pending.open(tool.name, context, before, tool.time_cap or _LONGEST)
         except (CheckpointFailed, OSError) as error:
             _log.error("checkpoint.failed", moment="before", error=str(error), **log_fields(context))
-            return _Begun(late=late)
-        return _Begun(before=before, unsettled=unsettled, late=late)
+            return _Begun(earlier=earlier)
+        return _Begun(before=before, unsettled=unsettled, earlier=earlier)
 
-    def _settle(self, checkpoints: Checkpoints) -> tuple[Change, ...]:
+    def _settle(self, checkpoints: Checkpoints) -> _Outcome | None:
         """Put back what a call changed whose end was never seen."""
         left = checkpoints.pending.unfinished()
         if left is None:
-            return ()
+            return None
         _log.warning("checkpoint.revert_pending", tool=left.tool, **log_fields(left.context))
         try:
             outcome = _confine(
@@ -128,7 +134,7 @@ class Transactions:
             _log.error("checkpoint.revert_failed", error=str(error), **log_fields(left.context))
             outcome = _Outcome()
         checkpoints.pending.close()
-        return outcome.reverted
+        return outcome
 
 
 def _kept_before(checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> Snapshot:
@@ -174,27 +180,36 @@ def _confine(
     checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
     hiding = [change for change in changed if _name(change) == IGNORE_FILE and not _may(change, context)]
     reverted = {change.path: change for change in hiding}
-    stuck = checkpoints.put_back(hiding)
-    if hiding:  # only now is all that they hid to be seen
+    done = checkpoints.put_back(hiding, before, after, rename=True)
+    if hiding:  # only now is all that they hid to be seen, and what they showed is ignored again
         known = {change.path for change in own}
         after = checkpoints.take(exact=True)
         own = [
             change for change in checkpoints.changes(before, after) if change.path in known or is_its_own(change.path)
         ]
-        changed = _visible(own, before, after)
+        changed = _visible(checkpoints.drop_ignored(own), before, after)
+        checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
     wrong = [change for change in changed if not _may(change, context) and change.path not in reverted]
     if any(change.is_new for change in [*wrong, *hiding]):
         # a file that was renamed: taking its new name away and leaving its old one would lose it
         wrong += [change for change in changed if not change.is_there and change not in wrong]
     reverted |= {change.path: change for change in wrong}
-    stuck += checkpoints.put_back(wrong)
+
+    lost = [change.path for change in changed if change.has_lost and not change.is_there]
+    if lost:  # it was renamed or packed: what is new may be all that there is of it
+        reason = f"may hold what was {named(decoded(lost[:1]))}"
+        done |= PutBack({change.path: reason for change in wrong if change.is_new})
+    wrong = [change for change in wrong if change.path not in done.left]
+    done |= checkpoints.put_back(wrong, before, after, rename=True)
     if reverted:
-        _log.info("workspace.reverted", paths=len(reverted) - len(stuck), stuck=len(stuck), **log_fields(context))
+        count, left = len(reverted) - len(done.left), len(done.left)
+        _log.info("workspace.reverted", paths=count, left=left, **log_fields(context))
         checkpoints.keep(checkpoints.take(), context.conversation_id, _message("put back after", tool, context))
     return _Outcome(
         touched=tuple(change for change in changed if change.path not in reverted),
-        reverted=tuple(change for change in reverted.values() if change not in stuck),
-        stuck=tuple(stuck),
+        reverted=tuple(change for change in reverted.values() if change.path not in done.left),
+        left=done.left,
+        renamed=tuple(done.renamed.values()),
     )
 
 
@@ -237,10 +252,13 @@ def _message(moment: str, tool: str, context: ExecutionContext) -> str:
 def _with_changes(result: ToolResult, outcome: _Outcome | None, context: ExecutionContext) -> ToolResult:
     if outcome is None:
         return replace(result, content=f"{result.content}\n{_UNKNOWN}")
-    touched, reverted, stuck = (_paths(part) for part in (outcome.touched, outcome.reverted, outcome.stuck))
+    touched, reverted, left = _paths(outcome.touched), _paths(outcome.reverted), decoded(outcome.left)
     remarks = []
     if touched:
         remarks.append(f"Changed: {named(touched)}.")
+    lost = _paths(change for change in outcome.touched if change.has_lost)
+    if lost:
+        remarks.append(f"No checkpoint has what was there before: {named(lost)}.")
     if reverted:
         why = (
             "chores change only documentation and what this cycle has changed"
@@ -248,24 +266,33 @@ def _with_changes(result: ToolResult, outcome: _Outcome | None, context: Executi
             else f"nothing is changed in {context.phase}"
         )
         remarks.append(f"Put back as it was, because {why}: {named(reverted)}.")
-    if stuck:
-        remarks.append(f"Could not be put back: {named(stuck)}; name this in your summary.")
+    remarks += _left_remarks(outcome)
     if len(touched) > MOST_TOUCHED:
         remarks.append(f"Only the first {MOST_TOUCHED} of these paths count as changed in this cycle.")
     return replace(
         result,
         content=with_remarks(result.content, remarks),
-        touched=tuple(dict.fromkeys([*result.touched, *touched[:MOST_TOUCHED], *stuck[:MOST_TOUCHED]])),
+        touched=tuple(dict.fromkeys([*result.touched, *touched[:MOST_TOUCHED], *left[:MOST_TOUCHED]])),
         reverted=tuple(reverted[:MOST_TOUCHED]),
     )
 
 
 def _reminded(result: ToolResult, begun: _Begun) -> ToolResult:
-    if not begun.late:
+    earlier = begun.earlier
+    if earlier is None or not (earlier.reverted or earlier.left or earlier.renamed):
         return result
-    late = named(_paths(begun.late))
-    remark = f"[An earlier command had been cut off. What it had changed was put back now: {late}.]"
-    return replace(result, content=f"{result.content}\n{remark}")
+    remarks = ["An earlier command had been cut off."]
+    if earlier.reverted:
+        remarks.append(f"What it had changed was put back now: {named(_paths(earlier.reverted))}.")
+    return replace(result, content=with_remarks(result.content, [*remarks, *_left_remarks(earlier)]))
+
+
+def _left_remarks(outcome: _Outcome) -> Iterator[str]:
+    if outcome.renamed:
+        yield f"There was no copy of what they replaced; it is renamed: {named(decoded(outcome.renamed))}."
+    if outcome.left:
+        left = [f"{decoded([path])[0]} ({why})" for path, why in sorted(outcome.left.items())]
+        yield f"Could not be put back: {named(left)}; name this in your summary."
 
 
 def _paths(changes: Iterable[Change]) -> list[str]:

@@ -125,7 +125,8 @@ class Programs:
             ended += f" {why}"
         if settled.removed:
             gone = named(decoded(settled.removed))
-            ended += f" Taken away: {gone}. Commands make no repositories here and nothing that git runs; a person can."
+            ended += f" Taken away: {gone}. It is renamed, with `.replaced-` and digits at the end."
+            ended += " Commands make no repositories here and nothing that git runs; a person can."
         if settled.lost:
             ended += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
         return outcome.result(ended)

@@ -1,21 +1,31 @@
 """Snapshots: the workspace at one moment, as a tree in the shadow repository.
 
-git's index notes size and time of every file, so that only what changed is read. Left out is what git would ignore,
-the inside of folders that other programs fill, and what is too large or cannot be read: of that, mode, size and time
-are noted instead. Folders that are repositories themselves are taken like any other.
+git's index notes size and time of every file, so that only what changed is read. Not kept is what git would ignore, the
+inside of folders that other programs fill, and what is too large or cannot be read: the tree has a file, `NOT_KEPT`,
+that names all of it with the reason. Folders that are repositories themselves are taken like any other.
 """
 
+import json
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
+from . import restore
+from .restore import Stamp
 from .shadow_git import ShadowGit
 from .workspace import HIDDEN
 
 LARGEST_KEPT: Final = 10 * 1024 * 1024
 """Bytes of one file: sources are smaller, and a copy of every build's output would fill the disk."""
+
+NOT_KEPT: Final = b".tenex-not-kept"
+"""The file in a tree with what it does not hold, a JSON object on each line. It is in no workspace."""
+
+MOST_NAMED: Final = 10_000
+"""Ignored paths and empty folders named there: a folder that is ignored as a whole is one, and each takes 50 bytes."""
 
 IGNORE_FILE: Final = b".gitignore"
 
@@ -28,11 +38,11 @@ NEVER_KEPT: Final = tuple(sorted(HIDDEN - {".git"}))
 GIT_READS_IN_REPOSITORIES: Final = frozenset({b"HEAD", b"packed-refs", b"commondir", b"config", b"index"})
 """Names git may open in folders that look like repositories; the same holds for them."""
 
-Stamp = tuple[int, int, int]
-"""What would show that a file has changed: mode, size, time in nanoseconds."""
-
 _EMPTY_BLOB: Final = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _NESTED_DEPTH: Final = 8  # repositories inside repositories; each level costs one more look, deeper ones are left out
+_AT_ONCE: Final = 100  # unreadable files that are open at the same time
+_IGNORED: Final = "ignored"
+_EMPTY: Final = "empty folder"
 _FILES: Final = (stat.S_IFREG, stat.S_IFLNK)
 
 
@@ -42,11 +52,28 @@ class Snapshot:
 
     tree: str
     unkept: Mapping[bytes, Stamp] = field(default_factory=dict)
-    """Files that are not in the tree."""
+    """Files that are not in the tree, and are watched."""
+    empty: frozenset[bytes] = frozenset()
+    """Folders without files, and those in them."""
     permissions: Mapping[bytes, int] = field(default_factory=dict)
     """Of every file in the tree and the folders they lie in; exact snapshots only."""
     hidden: frozenset[bytes] = frozenset()
     """Ignore files that were themselves ignored until this snapshot took them in; exact ones only."""
+
+
+def reason(path: bytes, stamp: Stamp) -> str:
+    """Why a file that is watched is not kept."""
+    if path == NOT_KEPT or not _is_nameable(path):
+        return "its name is reserved"
+    if stat.S_ISREG(stamp[0]) and stamp[1] > LARGEST_KEPT:
+        return size(stamp[1])
+    return "unreadable"
+
+
+def size(count: int) -> str:
+    """A number of bytes as people read it."""
+    units = ((1_000_000, "MB"), (1_000, "kB"))
+    return next((f"{count / unit:.0f} {name}" for unit, name in units if count >= unit), f"{count} bytes")
 
 
 class Snapshots:
@@ -56,6 +83,7 @@ class Snapshots:
         self._git = git
         self._root = os.fsencode(git.root) + b"/"
         self._written: tuple[tuple[int, ...], str] | None = None
+        self._list = b""  # as the index has it, where it has one
 
     def take(self, *, exact: bool) -> Snapshot:
         """Take a snapshot.
@@ -67,24 +95,61 @@ class Snapshots:
             CheckpointFailed: there is none.
         """
         listed, known = self._listed(exact=exact)
+        has_list = listed.pop(NOT_KEPT, False)
         hidden = self._hidden_ignore_files(listed) if exact else frozenset()
-        fresh, gone, folders = [], [], dict[bytes, bool]()
+        fresh: list[bytes] = []
+        shut: list[bytes] = []
+        gone: list[bytes] = []
+        folders: dict[bytes, bool] = {}
         unkept: dict[bytes, Stamp] = {}
         for path, is_known in {**dict.fromkeys(hidden, False), **listed}.items():
             stamp = self._stamp(path)
             if stamp is not None and stat.S_IFMT(stamp[0]) in _FILES and self._is_folder(_above(path), folders):
                 if self._can_be_kept(path, stamp):
-                    fresh.append(path)
+                    is_readable = os.access(self._root + path, os.R_OK, follow_symlinks=False)
+                    (fresh if is_readable else shut).append(path)
                     continue
                 unkept[path] = stamp
             if is_known:
                 gone.append(path)
+        own_list = self._stamp(NOT_KEPT)
+        if own_list is not None:
+            unkept[NOT_KEPT] = own_list
         if gone:
-            self._index(b"0 " + b"0" * 40 + b"\t" + path for path in gone)
-        if fresh:
-            self._git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", feed=_joined(fresh))
-        permissions = self._permissions({*known, *fresh} - {*gone}) if exact else {}
-        return Snapshot(tree=self._tree(), unkept=unkept, permissions=permissions, hidden=hidden)
+            self._index(_no_entry(path) for path in gone)
+        self._add(fresh)
+        for start in range(0, len(shut), _AT_ONCE):
+            fresh += self._add_shut(shut[start : start + _AT_ONCE], unkept)
+        permissions = self._permissions({*known, *fresh} - {*gone, NOT_KEPT}) if exact else {}
+        ignored, empty = self._untracked(unkept)
+        listing = _listing(unkept, ignored, empty)
+        if has_list != bool(listing) or listing != self._list:
+            self._keep_list(listing)
+        return Snapshot(tree=self._tree(), unkept=unkept, empty=empty, permissions=permissions, hidden=hidden)
+
+    def read(self, tree: str) -> Snapshot:
+        """A snapshot that was taken earlier; of an older version's, what it did not keep is not known.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        entry = self._git.run("ls-tree", tree, "--", NOT_KEPT.decode())
+        if not entry:
+            return Snapshot(tree=tree)
+        listing = self._git.run("cat-file", "blob", entry.split()[2].decode())
+        return _with_list(tree, listing)
+
+    def drop_ignored(self, paths: Iterable[bytes]) -> set[bytes]:
+        """Which of these paths are ignored now, though the last snapshot took them in; no later one does.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        raw = self._git.run("ls-files", "-z", "-c", "-i", "--exclude-standard")
+        ignored = {path for path in raw.split(b"\0") if path.rpartition(b"/")[2] != IGNORE_FILE}.intersection(paths)
+        if ignored:
+            self._index(_no_entry(path) for path in ignored)
+        return ignored
 
     def _listed(self, *, exact: bool) -> tuple[dict[bytes, bool], set[bytes]]:
         """The paths that differ from the index, and whether they are in it; and, if exact, all that are in it."""
@@ -107,6 +172,46 @@ class Snapshots:
         pattern = f":(glob)**/{IGNORE_FILE.decode()}"
         raw = self._git.run("ls-files", "-z", "-o", "-X", str(self._git.exclude), "--", pattern, literal=False)
         return frozenset(path for path in raw.split(b"\0") if path and path not in listed and not path.endswith(b"/"))
+
+    def _untracked(self, unkept: Mapping[bytes, Stamp]) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        """What is neither in the index nor watched: files and folders that hold some, and folders without files."""
+        raw = self._git.run("ls-files", "-z", "-o", "--directory")
+        ignored, empty = set(), set()
+        for path in raw.split(b"\0"):
+            if not path or path in unkept:
+                continue
+            folders = _without_files(self._root, path) if path.endswith(b"/") else []
+            empty.update(folders)
+            if not folders:
+                ignored.add(path)
+        return frozenset(ignored), frozenset(empty)
+
+    def _keep_list(self, listing: bytes) -> None:
+        if listing:
+            blob = self._git.run("hash-object", "-w", "--no-filters", "--stdin", feed=listing).strip()
+            self._index([b"100644 " + blob + b"\t" + NOT_KEPT])
+        else:
+            self._index([_no_entry(NOT_KEPT)])
+        self._list = listing
+
+    def _add(self, paths: Sequence[bytes]) -> None:
+        if paths:
+            self._git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", feed=_joined(paths))
+
+    def _add_shut(self, paths: Iterable[bytes], unkept: dict[bytes, Stamp]) -> list[bytes]:
+        """Add files that nobody may read, as a command may leave them; those that are not ours are not kept."""
+        added = []
+        with ExitStack() as stack:
+            for path in paths:
+                try:
+                    stack.enter_context(restore.readable(self._root + path))
+                    added.append(path)
+                except OSError:
+                    stamp = self._stamp(path)
+                    unkept |= {path: stamp} if stamp is not None else {}
+                    self._index([_no_entry(path)])
+            self._add(added)
+        return added
 
     def _permissions(self, kept: Iterable[bytes]) -> dict[bytes, int]:
         paths = dict.fromkeys(sorted(kept))
@@ -159,11 +264,61 @@ class Snapshots:
             return False
         if stat.S_ISLNK(stamp[0]):
             return True
-        return stamp[1] <= LARGEST_KEPT and os.access(self._root + path, os.R_OK)
+        return stamp[1] <= LARGEST_KEPT
 
 
 def _above(path: bytes) -> bytes:
     return path.rpartition(b"/")[0]
+
+
+def _without_files(root: bytes, folder: bytes) -> list[bytes]:
+    """A folder and all those in it; none if there is a file that is no part of a repository's own, or may be."""
+    folders = [folder]
+    for path in folders:
+        try:
+            with os.scandir(root + path) as entries:
+                for entry in entries:
+                    if entry.name.lower() == b".git":
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(path + entry.name + b"/")
+                    elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                        return []
+        except OSError:  # shut, or deeper than a path can name
+            return []
+    return [path[:-1] for path in folders]
+
+
+def _listing(unkept: Mapping[bytes, Stamp], ignored: Iterable[bytes], empty: Iterable[bytes]) -> bytes:
+    """The content of `NOT_KEPT`; nothing where everything is kept."""
+    lines: list[dict[str, object]] = []
+    for path, stamp in sorted(unkept.items()):
+        about = {"bytes": stamp[1], "mode": stamp[0], "time": stamp[2]}
+        lines.append({"path": os.fsdecode(path), "why": reason(path, stamp), **about})
+    others = [*((path, _IGNORED) for path in sorted(ignored)), *((path, _EMPTY) for path in sorted(empty))]
+    lines += [{"path": os.fsdecode(path), "why": why} for path, why in others[:MOST_NAMED]]
+    if len(others) > MOST_NAMED:
+        lines.append({"more": len(others) - MOST_NAMED})
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def _with_list(tree: str, listing: bytes) -> Snapshot:
+    unkept: dict[bytes, Stamp] = {}
+    empty = set()
+    for line in listing.splitlines():
+        entry = json.loads(line)
+        if "path" not in entry:
+            continue
+        path = os.fsencode(entry["path"])
+        if entry["why"] == _EMPTY:
+            empty.add(path)
+        elif entry["why"] != _IGNORED:
+            unkept[path] = (entry["mode"], entry["bytes"], entry["time"])
+    return Snapshot(tree=tree, unkept=unkept, empty=frozenset(empty))
+
+
+def _no_entry(path: bytes) -> bytes:
+    return b"0 " + b"0" * 40 + b"\t" + path
 
 
 def _joined(parts: Iterable[bytes]) -> bytes:

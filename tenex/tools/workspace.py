@@ -51,7 +51,7 @@ _NOTATION_AT_START: Final = re.compile(r"~.*|['<].*|[A-Za-z][A-Za-z0-9+.-]*:", r
 """Another user's home folder, quotes, and the schemes of URLs or drives of Windows."""
 _Name = TypeVar("_Name", str, bytes)
 # a pipe that took a file's place must fail the check below, not wait for a writer
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DOCUMENT_SUFFIXES: Final = frozenset({".md", ".rst", ".adoc"})
 _DOCUMENT_NAME: Final = re.compile(r"(readme|changelog|contributing|licen[sc]e|notice|authors|security)([-_.].*)?")
 
@@ -231,7 +231,7 @@ class Workspace:
                 assert other is not None
                 if _about(other, target.name) is not None:
                     raise Refusal(f"{wanted} exists already; choose another name, or delete it first.")
-                _rename(real.name, target.name, folder, other)
+                rename_to_free(real.name, target.name, folder, other)
                 os.fsync(other)
             os.fsync(folder)
 
@@ -371,10 +371,29 @@ def replacing(name: str | bytes, folder: int) -> Iterator[str]:
         raise
 
 
+def rename_to_free(name: str | bytes, target: str | bytes, folder: int, other: int) -> None:
+    """Rename what is in one open folder to a name in another, if that is free; for a folder, an empty one may have it.
+
+    Raises:
+        OSError: it is not, or the system does not permit it.
+    """
+    try:  # a second name, because that takes no place that is taken
+        os.link(name, target, src_dir_fd=folder, dst_dir_fd=other, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
+            raise
+        about = _about(other, target)
+        if about is not None and not stat.S_ISDIR(about.st_mode):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
+        os.rename(name, target, src_dir_fd=folder, dst_dir_fd=other)  # a folder, or a disk without second names
+    else:
+        os.unlink(name, dir_fd=folder)
+
+
 def _content(folder: int, name: str, shown: str, most: int) -> bytes | None:
     """A file's bytes; None where there is none."""
     try:
-        opened = os.open(name, _FILE, dir_fd=folder)
+        opened = os.open(name, FILE, dir_fd=folder)
     except FileNotFoundError:
         return None
     try:
@@ -392,22 +411,11 @@ def _content(folder: int, name: str, shown: str, most: int) -> bytes | None:
     return content
 
 
-def _about(folder: int | None, name: str) -> os.stat_result | None:
+def _about(folder: int | None, name: str | bytes) -> os.stat_result | None:
     """What the system knows of a file or link; None where there is none."""
     with suppress(FileNotFoundError):
         return os.stat(name, dir_fd=folder, follow_symlinks=False) if folder is not None else None
     return None
-
-
-def _rename(name: str, target: str, folder: int, other: int) -> None:
-    try:  # a second name, because that takes no place that is taken
-        os.link(name, target, src_dir_fd=folder, dst_dir_fd=other, follow_symlinks=False)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
-            raise
-        os.rename(name, target, src_dir_fd=folder, dst_dir_fd=other)  # a disk without second names
-    else:
-        os.unlink(name, dir_fd=folder)
 
 
 def _replace(folder: int, name: str, content: bytes) -> None:

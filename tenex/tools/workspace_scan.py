@@ -2,11 +2,11 @@
 
 That is, above all, repositories. A hook or a setting planted in one would run when a person, or their editor, next uses
 git there. So those that are there are read-only to a command in the sandbox (`sandbox`), and one that came with it is
-taken away before anybody, our own git included, looks at it.
+renamed before anybody, our own git included, looks at it. It is not removed: a person may have made it meanwhile, or a
+command may have moved their files into it.
 """
 
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +20,7 @@ from .snapshots import GIT_READS, GIT_READS_IN_REPOSITORIES
 from .workspace import REPOSITORY_PARTS, makes_repository
 
 _OWN: Final = b".git"
+_HEAD: Final = b"head"  # a folder without one, in letters of any size, is no repository
 _PARTS: Final = frozenset(os.fsencode(name) for name in REPOSITORY_PARTS)
 
 Mark = tuple[int, bytes | None]
@@ -58,10 +59,7 @@ class Settled:
     """What was not left as a command had left it."""
 
     removed: list[bytes] = field(default_factory=list)
-    """Repositories that came with it, and what configurations run.
-
-    A repository in another's place was renamed, one not named `.git` lost its `HEAD`.
-    """
+    """Repositories that came with it, and what configurations run; of one not named `.git` only `HEAD` is meant."""
     lost: list[bytes] = field(default_factory=list)
     """Those that are gone, and cannot be brought back."""
 
@@ -97,10 +95,7 @@ def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
     for path, mark in strangers.items():
         if mark not in known:
             with suppress(OSError):
-                if path in before.repositories:  # should it be the person's after all, it must not be lost
-                    restore.rename(root, path, path + b".replaced-" + secrets.token_hex(4).encode())
-                else:
-                    restore.remove_tree(root, path)
+                _take_away(root, path)
                 settled.removed.append(path)
     moved = {mark: path for path, mark in strangers.items() if mark in known}
     for mark, path in known.items():
@@ -110,7 +105,7 @@ def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
             if mark in moved:
                 restore.rename(root, moved[mark], path)
             elif mark[1] is not None:
-                restore.write(root, path, mark[1], restore.LINK)
+                restore.replace(root, path, restore.Copy(restore.LINK, mark[1]), None)
             else:
                 settled.lost.append(path)
         except OSError:
@@ -120,7 +115,7 @@ def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
     for path in after.special - before.special:
         if confined or path.rpartition(b"/")[2] in GIT_READS:
             with suppress(OSError):
-                restore.remove_tree(root, path)
+                restore.remove_special(root, path)
     return settled
 
 
@@ -138,7 +133,7 @@ def _settle_bare(root: Path, before: Survey, after: Survey, settled: Settled, *,
         came = after.parts[path] - before.parts.get(path, set())
         for name in [b"HEAD"] if b"HEAD" in came else sorted(came):
             with suppress(OSError):
-                restore.remove_tree(root, path + b"/" + name if path else name)
+                _take_away(root, path + b"/" + name if path else name)
         settled.removed.append(path or b".")
     there = set(after.bare.values())
     settled.lost += [path or b"." for mark, path in known.items() if mark not in there]
@@ -153,8 +148,27 @@ def _settle_named(root: Path, before: Survey, settled: Settled) -> None:
         above = [folder for folder in place.parents if folder != root and folder.is_relative_to(root)]
         wrong = next((folder for folder in reversed(above) if folder.is_symlink()), place)
         with suppress(OSError):
-            restore.remove_tree(root, os.fsencode(wrong.relative_to(root)))
+            _take_away(root, os.fsencode(wrong.relative_to(root)))
             settled.removed.append(path)
+
+
+def _take_away(root: Path, path: bytes) -> None:
+    """Rename a path, and all in it by which git could take a folder for a repository.
+
+    Raises:
+        OSError: the system does not permit it.
+    """
+    top = restore.rename_away(root, path)
+    waiting = [] if (root / os.fsdecode(top)).is_symlink() else [top]
+    while waiting:
+        folder = waiting.pop()
+        for entry in _entries(os.fsencode(root), folder, Survey(mode=0), lambda _folder, _mode: True):
+            with suppress(OSError):
+                inner = folder + b"/" + entry.name
+                if entry.name.lower() in (_OWN, _HEAD):
+                    inner = restore.rename_away(root, inner)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(inner)
 
 
 def remove_pipes(root: Path) -> int:
@@ -170,7 +184,7 @@ def remove_pipes(root: Path) -> int:
                 elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
                     continue
                 elif entry.name in GIT_READS | GIT_READS_IN_REPOSITORIES or b"/.git/" in entry.path.lower():
-                    restore.remove_tree(root, os.path.relpath(entry.path, os.fsencode(root)))
+                    restore.remove_special(root, os.path.relpath(entry.path, os.fsencode(root)))
                     removed += 1
     return removed
 

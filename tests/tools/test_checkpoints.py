@@ -21,7 +21,7 @@ from tenex.core.records.base import Record
 from tenex.core.state.conversation import State
 from tenex.core.state.rollback import RolledBack
 from tenex.tools import snapshots
-from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.checkpoints import Checkpoints, PutBack
 from tenex.tools.rollback import Returned, put_back, tree_after
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.workspace import Workspace
@@ -110,18 +110,21 @@ def test_whatever_happens_is_seen_and_put_back(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setattr("tenex.tools.checkpoints.PATIENCE", 1.0)
     fill(root)
+    renamed = [b"a.py.replaced"] if "a.py/build" in script else []  # it has a file that is ignored
     before, was = checkpoints.take(exact=True), visible(root)
     subprocess.run(["/bin/bash", "-ec", script], cwd=root, check=True)
-    changes = checkpoints.changes(before, checkpoints.take(exact=True))
+    after = checkpoints.take(exact=True)
+    changes = checkpoints.changes(before, after)
     assert changes
     hiding = [change for change in changes if change.path.rpartition(b"/")[2] == b".gitignore"]
-    assert checkpoints.put_back(hiding) == []
-    changes = checkpoints.changes(before, checkpoints.take(exact=True))
-    assert checkpoints.put_back(changes) == []
-    assert visible(root) == was
+    assert checkpoints.put_back(hiding, before, after) == PutBack()
     after = checkpoints.take(exact=True)
-    assert checkpoints.changes(before, after) == []
-    assert after.tree == before.tree
+    changes = checkpoints.drop_ignored(checkpoints.changes(before, after))
+    done = checkpoints.put_back(changes, before, after, rename=True)
+    assert done.left == {}
+    assert [path.rpartition(b"-")[0] for path in done.renamed.values()] == renamed
+    assert visible(root) == was
+    assert checkpoints.changes(before, checkpoints.take(exact=True)) == []
 
 
 def test_the_workspaces_own_repository_is_left_alone_and_nothing_in_it_runs(
@@ -148,7 +151,7 @@ def test_the_workspaces_own_repository_is_left_alone_and_nothing_in_it_runs(
     put(root, {"a": "x\r\n"})
     after = checkpoints.take(exact=True)
     checkpoints.keep(after, CONVERSATION, "m")
-    assert checkpoints.put_back(checkpoints.changes(before, after)) == []
+    assert checkpoints.put_back(checkpoints.changes(before, after), before, after) == PutBack()
     assert not mark.exists()
     assert {path: what for path, what in picture(root).items() if b"/.git/" in path} == was
 
@@ -164,7 +167,8 @@ def test_what_is_too_large_is_watched_and_not_kept(
     put(root, {"big": b"X" * 5_001, "grows": b"y" * 9_000, "shrinks": b"z", "fresh": b"w" * 5_000})
     (root / "goes").unlink()
     (root / "mode").chmod(0o755)
-    changes = checkpoints.changes(before, checkpoints.take(exact=True))
+    after = checkpoints.take(exact=True)
+    changes = checkpoints.changes(before, after)
     assert [(change.path, change.is_new, change.is_there) for change in changes] == [
         (b"big", False, True),
         (b"fresh", True, True),
@@ -173,10 +177,18 @@ def test_what_is_too_large_is_watched_and_not_kept(
         (b"mode", False, True),
         (b"shrinks", False, True),
     ]
-    assert [change.path for change in checkpoints.put_back(changes)] == [b"big", b"goes", b"shrinks"]
+    done = checkpoints.put_back(changes, before, after, rename=True)
+    assert done.left == {
+        b"big": "was 5 kB, not in the checkpoint",
+        b"fresh": "5 kB, not in the checkpoint",
+        b"goes": "was 5 kB, not in the checkpoint",
+        b"shrinks": "was 5 kB, not in the checkpoint",
+    }
     assert (root / "mode").stat().st_mode & 0o777 == 0o644
     assert (root / "grows").read_bytes() == b"y" * 900
-    assert not (root / "fresh").exists()
+    assert (root / os.fsdecode(done.renamed[b"grows"])).read_bytes() == b"y" * 9_000, "what was in the way has no copy"
+    sizes = {path.name: path.stat().st_size for path in root.iterdir() if "grows" not in path.name}
+    assert sizes == {"big": 5_001, "fresh": 5_000, "mode": 5_000, "shrinks": 1}
 
 
 def test_each_conversation_has_its_own_chain_after_a_restart_and_packing_too(
@@ -277,7 +289,7 @@ async def test_unreadable_content_is_reported_and_the_rest_put_back(recorded: Be
     spoil(folder, git(folder, "rev-parse", f"{REF}:b").strip())
     result = await recorded.run("echo x | tee a b c", Phase.VERIFICATION)
     assert (result.reverted, result.touched) == (("a", "c"), ("b",))
-    assert "Could not be put back: b; name this in your summary." in result.content
+    assert "Could not be put back: b (its copy cannot be read); name this in your summary." in result.content
     assert [(root / name).read_text() for name in "ac"] == ["a", "c"]
 
 
@@ -331,7 +343,7 @@ class Work:
     def back(self, to: int) -> Returned:
         """Go back to a record with the files, as the daemon does."""
         tree = tree_after(self.checkpoints, CONVERSATION, self.records, to)
-        done = put_back(self.checkpoints, self.root, CONVERSATION, tree, "test")
+        done = put_back(self.checkpoints, CONVERSATION, tree, "test")
         self._add(
             RolledBack,
             to=to,
@@ -406,7 +418,12 @@ def test_what_has_no_copy_is_left_alone_and_named(work: Work, monkeypatch: pytes
     mine = {"data": "x" * 200, "large": "y" * 200, "tool/out.log": "ignored", "kept": "ignored and new"}
     put(work.root, {**mine, ".gitignore": "*.log\nkept\n"})
     done = work.back(seq)
-    assert done.left == ("data", "kept", "tool")
+    assert done.left == {
+        "data": "200 bytes, not in the checkpoint",
+        "kept": "changed since the checkpoint",
+        "large": "200 bytes, not in the checkpoint",
+        "tool": "directory not empty",
+    }
     assert {name: (work.root / name).read_text() for name in mine} == mine
     assert done.changed == (".gitignore", "b")
 

@@ -1,5 +1,6 @@
 """A person who uses git in the workspace, or below it, never runs what an agent has configured there."""
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path
@@ -8,15 +9,17 @@ import pytest
 
 from tenex.core.phases import Phase
 from tenex.tools import workspace_scan
+from tenex.tools.sandbox import RunPolicy
 from tenex.tools.shell import Programs, shell_tool
 from tenex.tools.workspace import Workspace
 from tenex.tools.workspace_scan import Settled, settle, take
 from tests.programs import needs_bubblewrap, needs_git
 
-from .conftest import SANDBOXED, Bench, contents, git, make_deep, names_in, put
+from .conftest import SANDBOXED, Bench, contents, every_tool, git, make_deep, names_in, put, until
 
 pytestmark = needs_git
 
+LARGE = b"x" * 11_000_000
 ALARM = "touch $TENEX_ALARM"
 CONFIG = f"""
 [core]
@@ -65,6 +68,8 @@ WAYS = {
     "a file that names a folder": make_bare("a") + "echo 'gitdir: ../a' > src/.git",
     "a folder that is shut": make_bare("a") + "chmod 311 a",
     "a pipe in one": "mkdir -p s/.git/objects s/.git/refs; mkfifo s/.git/HEAD",
+    "in a repository": make_bare("a/.git") + make_bare("a/.git/b/.git") + make_bare("a/.git/c"),
+    "in one that is shut": make_bare("a/.git/b") + make_bare("a/.git/c/.git") + "chmod 311 a/.git/c a/.git",
     "a link": "ln -s /tmp .git",
     "in capitals": "mkdir .GIT; echo x > .GIT/config",
 }
@@ -82,6 +87,50 @@ async def test_a_command_leaves_no_repository(workspace: Workspace, root: Path, 
     assert "Taken away: " in result.content
     assert [path for path in root.rglob("*") if path.name.lower() == ".git"] == []
     assert (root / "src/mine").read_text() == "mine"
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("phase", [Phase.EXECUTE, Phase.VERIFICATION])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "mkdir -p n/.git; mv mine n/.git/",
+        "mkdir -p a/objects a/refs; mv mine a/HEAD",
+        "mv mine .githooks",
+        "mkdir -p a/objects a/refs a/HEAD; mv mine a/HEAD/",
+    ],
+)
+async def test_what_is_taken_away_with_a_repository_is_not_lost(
+    workspace: Workspace, root: Path, folder: Path, way: str, phase: Phase
+) -> None:
+    """A command may have moved a person's file into it, of which no checkpoint has a copy."""
+    git(root, "init", "-q")
+    git(root, "config", "core.hooksPath", ".githooks")
+    put(root, {"mine": LARGE})
+    result = await every_tool(workspace, folder, RunPolicy.SANDBOXED).run(way, phase)
+    assert "Taken away: " in result.content
+    assert [path for path in root.rglob("*") if path.is_file() and path.stat().st_size == len(LARGE)]
+    assert alarms(root) == []
+
+
+@needs_bubblewrap
+async def test_a_repository_that_a_person_makes_during_a_command_is_renamed_with_its_commits(
+    workspace: Workspace, root: Path
+) -> None:
+    tools = Bench([shell_tool(Programs(workspace, SANDBOXED))])
+    command = asyncio.create_task(tools.run("touch started; while [ ! -e made ]; do sleep 0.02; done"))
+    await until((root / "started").exists, "the command runs")
+    git(root, "init", "-q", "project")
+    put(root, {"project/a": "mine"})
+    git(root / "project", "add", "a")
+    git(root / "project", "commit", "-q", "-m", "a night of work")
+    put(root, {"made": ""})
+    assert "Taken away: project/.git. It is renamed, with `.replaced-` and digits" in (await command).content
+    (renamed,) = (root / "project").glob(".git.replaced-*")
+    (head,) = renamed.glob("HEAD.replaced-*")
+    renamed.rename(root / "project/.git")
+    (root / "project/.git" / head.name).rename(root / "project/.git/HEAD")
+    assert git(root / "project", "log", "--format=%s") == "a night of work\n"
 
 
 @needs_bubblewrap

@@ -76,9 +76,11 @@ async def test_in_verification_no_change_stays(tools: Bench, root: Path, folder:
     assert "[Put back as it was, because nothing is changed in verification: " in result.content
     assert contents(root) == was
     assert not os.access(root / "app.py", os.X_OK)
-    assert kit.subjects(folder) == ["put back after shell", "after shell", "before shell"]
-    if "new.py" in command:
-        assert git(folder, "show", f"{REF}~1:new.py") == "1\n"
+    after = ["after shell", "after shell"] if ".gitignore" in command else ["after shell"]  # with what it had hidden
+    assert kit.subjects(folder) == ["put back after shell", *after, "before shell"]
+    for name in ("new.py", "hidden.py", "y.log.py"):
+        if f"> {name}" in command:
+            assert git(folder, "show", f"{REF}~1:{name}") == "1\n"
 
 
 async def test_ignored_files_stay_in_every_phase(tools: Bench, root: Path) -> None:

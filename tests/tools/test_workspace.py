@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tenex.tools import restore
+from tenex.tools.restore import LINK, Copy
 from tenex.tools.tool import Refusal
 from tenex.tools.workspace import LONGEST_PATH, Workspace, is_documentation
 
@@ -287,7 +288,7 @@ def test_walking_goes_as_deep_as_a_path_may_be_and_needs_few_handles(workspace: 
         assert list(workspace.walk(workspace.root)) == ["d/d/d/f"]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        restore.remove_tree(workspace.root, b"d")  # pytest cannot
+        restore.clear_away(workspace.root / "d")  # pytest cannot
 
 
 def test_documentation_is_known_by_name_or_folder() -> None:
@@ -325,21 +326,25 @@ def secret(root: Path, outside: Path) -> Path:
 def test_a_link_in_the_place_of_a_folder_is_not_followed(root: Path, secret: Path) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - which one is the system's choice
         restore.permit(root, b"x/secret.txt", 0o600)
-    restore.remove(root, b"x/secret.txt")
-    restore.remove_tree(root, b"x/secret.txt")
-    restore.write(root, b"x/secret.txt", b"ours", 0o644)
+    restore.remove(root, b"x/secret.txt", Copy(0o644, b"the secret\n"))
+    with pytest.raises(OSError):  # noqa: PT011
+        restore.replace(root, b"x/secret.txt", Copy(0o644, b"ours"), None, rename=True)
+    assert secret.read_text() == "the secret\n"
+    restore.remove(root, b"x", Copy(LINK, os.fsencode(secret.parent)))
+    restore.replace(root, b"x/secret.txt", Copy(0o644, b"ours"), None)
     assert secret.read_text() == "the secret\n"
     assert not (root / "x").is_symlink()
     assert (root / "x/secret.txt").read_text() == "ours"
 
 
-def test_removing_takes_the_folders_it_empties_and_no_others(root: Path) -> None:
-    put(root, {"x/y/z/a": "", "x/b": ""})
-    restore.remove(root, b"x/y/z/a")
-    assert names_in(root / "x") == ["b"]
-    for path in (b"x/y/z/a", b"gone", b"x/b"):
-        restore.remove(root, path)
-    assert names_in(root) == []
+def test_folders_that_become_empty_go_and_no_others(root: Path) -> None:
+    put(root, {"x/b": ""})
+    for path in ("x/y/z", "x/was/empty", "x/c"):
+        (root / path).mkdir(parents=True)
+    for folder in (b"x/y/z", b"x/was/empty", b"x/gone", b"x/c"):
+        restore.remove_empty_folders(root, folder, {b"x/was"})
+    assert names_in(root / "x") == ["b", "was"]
+    assert names_in(root / "x/was") == []
 
 
 def test_permissions_are_given_to_files_and_not_through_links(root: Path, secret: Path) -> None:
@@ -363,7 +368,10 @@ def test_a_folder_deeper_than_our_stack_gives_way(root: Path, secret: Path) -> N
 
     (root / "a").mkdir()
     make_deep(root / "a", 3_000, at=awkward)
-    restore.write(root, b"a", b"was", 0o644)
+    renamed = restore.replace(root, b"a", Copy(0o644, b"was"), None, rename=True)
+    assert renamed is not None
     assert (root / "a").read_text() == "was"
+    assert names_in(root) == ["a", os.fsdecode(renamed), "x"], "nothing shows what is at its end"
+    restore.clear_away(root / os.fsdecode(renamed))
     assert names_in(root) == ["a", "x"]
     assert secret.read_text() == "the secret\n"
