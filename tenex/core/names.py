@@ -94,6 +94,11 @@ def is_mention(word: str) -> bool:
     return foreign.plain(word).strip(_AROUND).startswith("@")
 
 
+def is_key(word: str) -> bool:
+    """Whether a word is a key as clients write mentions."""
+    return MENTION.fullmatch(foreign.plain(word).strip(_AROUND)) is not None
+
+
 def nearest(written: str, known: Iterable[str]) -> str:
     """The known name most like what was written; "" where none is like it."""
     found = get_close_matches(plain(written).lower(), [name.lower() for name in known], 1, _NEAR)

@@ -17,6 +17,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.reducers.conversation import ANSWER_WORDS
 from tenex.core.signals import MessageReceived
+from tenex.core.text import plain
 
 RISK: Final[dict[Phase, str]] = {
     Phase.VERIFICATION: "no one will have tried whether it works",
@@ -38,10 +39,10 @@ _SKIN_TONES: Final = dict.fromkeys(range(0x1F3FB, 0x1F400))
 
 def is_clear_yes(text: str) -> bool:
     """Whether the whole text is a yes: at most three words, all of them yes or courtesy, and no question mark."""
-    plain = unicodedata.normalize("NFKC", text).casefold().translate(_SKIN_TONES).replace(_THUMB, f" {_THUMB} ")
-    if not _QUESTION_MARKS.isdisjoint(plain):
+    said = plain(text).casefold().translate(_SKIN_TONES).replace(_THUMB, f" {_THUMB} ")
+    if not _QUESTION_MARKS.isdisjoint(said):
         return False
-    kept = (" " if _is_punctuation(char) else char for char in plain)
+    kept = (" " if _is_punctuation(char) else char for char in said)
     words = "".join(kept).split()
     return len(words) <= ANSWER_WORDS and not _YES.isdisjoint(words) and _POLITE_YES.issuperset(words)
 
