@@ -55,7 +55,7 @@ _MARKS = ".,;:!?…。！？、"
 """What may follow a command's word."""
 _QUOTES = "`\"'“”‘’„«»"
 """What may enclose the whole of a command; a command in quotes, or as code, within a sentence is talk."""
-_WORD = re.compile(rf"([{_EMPHASIS}]*)/([A-Za-z]+)[{_EMPHASIS}{re.escape(_MARKS)}]*")
+_WORD = re.compile(rf"([{_EMPHASIS}]*)/([A-Za-z]+)([{_EMPHASIS}{re.escape(_MARKS)}]*)")
 _FIRST = re.compile(r"\s*(\S+)(.*)", re.DOTALL)
 _SIGNATURE = re.compile(r"\n[ \t]*--(?!-).*", re.DOTALL)
 """What clients of mail append, from its two hyphens on."""
@@ -78,11 +78,12 @@ def parse(text: str) -> Command | None:
     found = _WORD.fullmatch(plain(head[:_HEAD]))
     if found is None:
         return None
-    emphasis, word = found.groups()
+    emphasis, word, marks = found.groups()
     name = word.lower()
+    if emphasis and emphasis[0] not in marks and not words.endswith(emphasis[0]):
+        return None  # a pattern such as `*/bin`
     if name not in NAMES:
-        is_pattern = not words.endswith(emphasis)  # `*/bin` has no end of an emphasis
-        return None if is_reply or is_pattern else Command(UNKNOWN, f"/{word}{rest}".strip())
+        return None if is_reply else Command(UNKNOWN, f"/{word}{rest}".strip())
     if emphasis:
         rest = rest.rstrip(_EMPHASIS)
     if name != "set":  # a value may be text of several lines

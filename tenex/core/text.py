@@ -24,7 +24,7 @@ INVISIBLE: Final = re.compile(f"[{_INVISIBLE_CLASS}]")
 """A character that nobody sees and that is no white space."""
 _BLANK: Final = re.compile(rf"[\s{_INVISIBLE_CLASS}]")
 _LINE_END: Final = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_SPACE: Final = re.compile(r"[^\S\n ]")
+_SPACE: Final = re.compile(r"[^\S\n\t ]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _PIECE: Final = re.compile(r"(?s).{1,256}(?!\S)|.{1,256}")
 """Normalising takes time that grows with the square of a run of combining characters: pieces bound the run."""
@@ -56,7 +56,7 @@ def plain(text: str) -> str:
     """The text in the one form in which it is recognised; only its length is bounded by the caller.
 
     Compatibility forms are replaced (full-width `／` is `/`), characters that nobody sees are removed, every white space
-    is a space, every end of a line is a line feed.
+    but a tab is a space, every end of a line is a line feed.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -86,7 +86,7 @@ def decode(data: bytes) -> str:
     """What a file of text holds, without a byte order mark, its lines ending in LF.
 
     Raises:
-        ValueError: it is not UTF-8; the message says where, and what to do.
+        ValueError: it is not text in UTF-8; the message says where, and what to do.
     """
     if data.startswith(_UTF16):
         raise ValueError("is UTF-16; save the file as UTF-8")
@@ -95,6 +95,10 @@ def decode(data: bytes) -> str:
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         raise ValueError(f"line {line} is not UTF-8; save the file as UTF-8") from fault
+    before, nul, _ = text.partition("\0")
+    if nul:  # UTF-16 without its mark, or no text
+        line = before.count("\n") + 1
+        raise ValueError(f"line {line} holds a NUL; save the file as UTF-8 text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
