@@ -281,7 +281,8 @@ def _key_from(source: Path) -> str:
     except OSError as error:
         raise UsageError(f"--api-key-file {source}: cannot be read ({error.strerror})") from None
     except ValueError as error:
-        reason = f"must hold one line, the key and nothing else ({error})"
+        what = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        reason = f"must hold one line, the key and nothing else ({what})"
         raise UsageError(f"--api-key-file {source}: {reason}") from None
     if not key:
         raise UsageError(f"--api-key-file {source}: must hold one line, the key and nothing else")

@@ -184,6 +184,8 @@ def _read(path: Path, setting: str, faults: list[str], *, is_private: bool = Fal
         return None
     except OSError as error:
         faults.append(f"{setting}: {path} cannot be read ({error.strerror}); it must hold the key and nothing else")
+    except UnicodeDecodeError:  # its message quotes a byte of the key
+        faults.append(f"{setting}: {path} is not UTF-8; save the file as UTF-8, the key and nothing else")
     except ValueError as error:
         faults.append(f"{setting}: {path} {error}, the key and nothing else")
     return None

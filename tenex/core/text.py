@@ -86,19 +86,16 @@ def decode(data: bytes) -> str:
     """What a file of text holds, without a byte order mark, its lines ending in LF.
 
     Raises:
-        ValueError: it is not text in UTF-8; the message says where, and what to do.
+        UnicodeDecodeError: a byte is not UTF-8.
+        ValueError: it is UTF-16, or no text; the message is a clause about the file, with what to do.
     """
     if data.startswith(_UTF16):
         raise ValueError("is UTF-16; save the file as UTF-8")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        raise ValueError(f"line {line} is not UTF-8; save the file as UTF-8") from fault
+    text = data.decode("utf-8-sig")
     before, nul, _ = text.partition("\0")
     if nul:  # UTF-16 without its mark, or no text
         line = before.count("\n") + 1
-        raise ValueError(f"line {line} holds a NUL; save the file as UTF-8 text")
+        raise ValueError(f"holds a NUL in line {line}; save the file as UTF-8 text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

