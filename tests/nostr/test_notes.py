@@ -1,10 +1,13 @@
 """Notes: how kind 1 is read (NIP-10, old and new) and what an answer's tags are."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.ids import PublicKey
+from tenex.core.names import without_mentions
 from tenex.core.ports import OutgoingMessage
 from tenex.nostr.keys import npub
 from tenex.nostr.threading import read_event, scheme_named
@@ -173,6 +176,17 @@ def test_a_mention_is_read_as_clients_and_libraries_write_it(text: str) -> None:
 def test_a_name_in_code_a_quotation_a_link_or_a_longer_word_addresses_nobody(text: str) -> None:
     incoming = read(written(TO_US, text=text))
     assert (incoming.mentions, incoming.text) == ((), text)
+
+
+@pytest.mark.parametrize(
+    "unit", ["@planner ", "_@", "@", "npub1", "nprofile1", f"{RELAYS_FIRST} ", "nprofile1" + "q" * 990 + " ", "`@", "\u200b@", "> @\n"]
+)
+def test_mentions_are_found_in_time_that_grows_with_the_text(unit: str) -> None:
+    text = unit * (60_000 // len(unit))
+    began = time.process_time()
+    read(written(TO_US, text=f"{text}\u200b"))
+    without_mentions(text, PLANNER.public, "Planner")
+    assert time.process_time() - began < 4
 
 
 def test_a_title_is_kept() -> None:
