@@ -47,16 +47,16 @@ def well_formed_value(value: Value) -> Value:
     JSON lets a model write half of a surrogate pair. The same object where nothing is to be replaced.
     """
     try:
-        return value if _is_well_formed(value) else _replaced(value)  # type: ignore[no-any-return]
+        return value if _is_well_formed(value) else _replaced(value)
     except RecursionError:  # no journal can hold it either, and says so
         return value
 
 
 def plain(text: str) -> str:
-    """The text in the one form in which it is recognised; only its length is bounded by the caller.
+    """The text in the one form in which it is recognised.
 
-    Compatibility forms are replaced (full-width `／` is `/`), characters that nobody sees are removed, every white space
-    but a tab is a space, every end of a line is a line feed.
+    Compatibility forms are replaced (full-width `／` is `/`), characters that nobody sees are removed, white space but
+    a tab is a space, every end of a line is a line feed.
     """
     if text.isascii() and text.isprintable():
         return text

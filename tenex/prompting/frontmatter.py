@@ -36,6 +36,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+from yaml.reader import ReaderError
 
 from tenex.core.config import AgentKind
 from tenex.core.phases import Phase
@@ -147,7 +148,10 @@ Line = Annotated[
 OneLine = Annotated[
     str, BeforeValidator(lambda text: text if isinstance(text, list | dict) else " ".join(str(text).split()))
 ]
-Names = Annotated[tuple[Annotated[str, AfterValidator(plain)], ...], BeforeValidator(lambda names: [names] if isinstance(names, str) else names)]
+Names = Annotated[
+    tuple[Annotated[str, AfterValidator(plain)], ...],
+    BeforeValidator(lambda names: [names] if isinstance(names, str) else names),
+]
 OutputStates = tuple[Annotated[Any, PlainValidator(_output_state)], ...]
 
 
@@ -287,8 +291,9 @@ class FrontMatterReader:
             front = FrontMatter.model_validate({key: value for key, value in values.items() if value is not None})
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
-            odd = getattr(error, "character", None)
-            what = getattr(error, "problem", None) or f"a character that YAML does not permit, {character(chr(odd))}"
+            what = getattr(error, "problem", None) or "a character that YAML does not permit"
+            if isinstance(error, ReaderError) and isinstance(error.character, int):
+                what += f", {character(chr(error.character))}"
             self.fault(
                 mark.line + 2 if mark else 1,
                 f"the front matter is not valid YAML: {what}. Put values that contain `: ` in quotes.",

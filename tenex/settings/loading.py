@@ -104,7 +104,7 @@ def reload_settings(
 def _read(file: Path) -> dict[str, Any]:
     try:
         text = decode(file.read_bytes())
-        return _trimmed(tomllib.loads(text))
+        values: dict[str, Any] = _trimmed(tomllib.loads(text))
     except tomllib.TOMLDecodeError as fault:
         raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault))}{_odd(text)}"]) from fault
     except UnicodeDecodeError as fault:
@@ -113,6 +113,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigurationError([f"{file} {fault}"]) from fault
     except OSError as fault:
         raise ConfigurationError([f"{file}: cannot be read ({fault.strerror}); check its permissions"]) from fault
+    return values
 
 
 def _trimmed(values: Any) -> Any:

@@ -61,7 +61,7 @@ def _models(given: object) -> object:
     names = given if isinstance(given, list) else [given]
     if not 1 <= len(names) <= 10 or not all(isinstance(name, str) and name.strip() for name in names):
         raise ValueError('must be the name of a model in quotes, or a list of one to ten: ["a:b", "c:d"]')
-    chain = [plain(name).strip() for name in names]
+    chain = [plain(str(name)).strip() for name in names]
     return chain if isinstance(given, list) else chain[0]
 
 

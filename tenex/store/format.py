@@ -191,7 +191,7 @@ class Codec:
 
 
 def as_written(data: bytes) -> bytes:
-    """The bytes of a file as tenex wrote them, where a copy in text mode or an editor has changed the form of its lines.
+    """The bytes of a file as tenex wrote them, where a copy in text mode or an editor has changed its lines.
 
     JSON escapes every end of a line, so in a journal it can only be one of the copy. The same object where there is
     none, nor a byte order mark.

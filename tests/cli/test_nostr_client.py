@@ -63,7 +63,9 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
     assert asked.isdisjoint(INDICATORS)  # the relay is asked for them only with `indicators`
 
 
-async def test_bytes_of_a_terminal_that_are_no_text_are_replaced(talk: ChatClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bytes_of_a_terminal_that_are_no_text_are_replaced(
+    talk: ChatClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent: list[Event] = []
 
     async def publish(event: Event, _url: str) -> PublishOutcome:

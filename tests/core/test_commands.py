@@ -140,12 +140,34 @@ PERSON = "nostr:npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"
 @pytest.mark.parametrize(
     "text",
     [
-        *("/stop.", "/stop!", "/stop!!", "/stop,", "/stop…", "/stop?", "/Stop.", "/stop。", "/stop！", "/stop !", "/stop 🙏"),
+        *(
+            "/stop.",
+            "/stop!",
+            "/stop!!",
+            "/stop,",
+            "/stop…",
+            "/stop?",
+            "/Stop.",
+            "/stop。",
+            "/stop！",
+            "/stop !",
+            "/stop 🙏",
+        ),
         *(f"{char}/st{char}op{char}" for char in HIDDEN),
         *(f"{space}/stop{space}" for space in "\xa0\u3000\u2009\u202f\t"),
         *(f"/stop{end}" for end in ("\r\n", "\r", "\x85", "\u2028", "\u2029")),
         *("／stop", "／ｓｔｏｐ．", "/𝐬𝐭𝐨𝐩", "\u2068/stop\u2069"),
-        *("**/stop**", "*/stop*", "_/stop_", "__/stop.__", "***/stop***", "`/stop`", "```\n/stop\n```", "“/stop”", '"/stop"'),
+        *(
+            "**/stop**",
+            "*/stop*",
+            "_/stop_",
+            "__/stop.__",
+            "***/stop***",
+            "`/stop`",
+            "```\n/stop\n```",
+            "“/stop”",
+            '"/stop"',
+        ),
         *("/stop @planner", f"/stop {PERSON}", f"{PERSON} /stop", "@planner, /stop.", f"{PERSON.upper()}\n/stop"),
         *("/stop\n\n-- sent from my phone", "/stop.\n-- \nAna\nBerlin"),
     ],
@@ -190,7 +212,9 @@ def test_a_command_in_a_quotation_or_in_code_within_a_message_is_talk(text: str)
     assert scenario.records(r.MessageRecorded)[0].text == text
 
 
-@pytest.mark.parametrize("phase", ["chores.", "**Chores**", "`chores`", "ＣＨＯＲＥＳ", "cho\u200bres", "chores\n-- \nAna"])
+@pytest.mark.parametrize(
+    "phase", ["chores.", "**Chores**", "`chores`", "ＣＨＯＲＥＳ", "cho\u200bres", "chores\n-- \nAna"]
+)
 def test_a_phase_is_read_as_phones_and_clients_write_it(phase: str) -> None:
     scenario = waiting()
     scenario.user_writes(f"/skip {phase}")

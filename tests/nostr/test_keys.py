@@ -61,10 +61,13 @@ def test_bytes_that_are_no_key_of_the_curve_are_refused(bad: bytes) -> None:
         SecretKey.from_nsec(text)
 
 
-@pytest.mark.parametrize("text", [
-    *(NPUB, f"nostr:{NPUB}", f"NOSTR:{NPUB.upper()}", NPUB.upper(), PUBKEY, PUBKEY.upper(), f" {NPUB}\n"),
-    *(f"\ufeff{NPUB}\r\n", f"\xa0{PUBKEY}\u200b", f"nostr:{NPUB[:9]}\u00ad{NPUB[9:]}"),
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(NPUB, f"nostr:{NPUB}", f"NOSTR:{NPUB.upper()}", NPUB.upper(), PUBKEY, PUBKEY.upper(), f" {NPUB}\n"),
+        *(f"\ufeff{NPUB}\r\n", f"\xa0{PUBKEY}\u200b", f"nostr:{NPUB[:9]}\u00ad{NPUB[9:]}"),
+    ],
+)
 def test_a_public_key_is_read_in_every_spelling(text: str) -> None:
     assert parse_public_key(text) == PUBKEY
 
@@ -95,7 +98,9 @@ def test_mentions_are_found_once_each_and_in_order() -> None:
     assert find_mentions(text, [PUBKEY]) == (PUBKEY,)
 
 
-@pytest.mark.parametrize("text", [NPUB.upper(), f"nostr:{NPUB.upper()},", relays_first(PUBKEY), relays_first(PUBKEY).upper()])
+@pytest.mark.parametrize(
+    "text", [NPUB.upper(), f"nostr:{NPUB.upper()},", relays_first(PUBKEY), relays_first(PUBKEY).upper()]
+)
 def test_a_mention_is_found_in_upper_case_and_with_its_relays_first(text: str) -> None:
     assert find_mentions(text, [PUBKEY]) == (PUBKEY,)
     assert find_mentions(f"`{text}`\n> {text}", [PUBKEY]) == ()

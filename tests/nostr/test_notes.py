@@ -149,8 +149,14 @@ RELAYS_FIRST = relays_first(PLANNER.public)
 @pytest.mark.parametrize(
     "text",
     [
-        *(f"{before}{RELAYS_FIRST}{after}" for before, after in (("nostr:", " x"), ("", "."), ("@", ", x"), ("(", ")"))),
-        *(f"nostr:{npub(PLANNER.public)}{after}" for after in (".", ",", "!", "'s plan", "\u200b", "。", "\u200bplease")),
+        *(
+            f"{before}{RELAYS_FIRST}{after}"
+            for before, after in (("nostr:", " x"), ("", "."), ("@", ", x"), ("(", ")"))
+        ),
+        *(
+            f"nostr:{npub(PLANNER.public)}{after}"
+            for after in (".", ",", "!", "'s plan", "\u200b", "。", "\u200bplease")
+        ),
         *(f"NOSTR:{RELAYS_FIRST.upper()}", npub(PLANNER.public).upper(), f"[@p](nostr:{RELAYS_FIRST})"),
         *("@planner.", "@planner, x", "@Planner!", "@PLANNER:", "＠planner", "@plan\u200bner", "\u2068@planner\u2069"),
         *("hi\u200b@planner\u200bplease", "@planner\ufe0f", "**@planner**", "_@planner_ x", "x\xa0@planner\u3000x"),
@@ -165,10 +171,21 @@ def test_a_mention_is_read_as_clients_and_libraries_write_it(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("```python\n@planner\ndef f(): ...\n```", "so:\n\n    @planner\n    def f(): ...", "`@planner`", "~~~\n@planner"),
+        *(
+            "```python\n@planner\ndef f(): ...\n```",
+            "so:\n\n    @planner\n    def f(): ...",
+            "`@planner`",
+            "~~~\n@planner",
+        ),
         *("> @planner", ">@planner x", "> a\n> @planner", "- > @planner"),
         *("npm i @planner/core", "a@planner.com", "@planner.com", "https://x/@planner", "https://x/?u=@planner"),
-        *("[@planner](https://x.example)", "@planner_2", "@planner@example.com", "@planner-x", "www.x.example/a,@planner"),
+        *(
+            "[@planner](https://x.example)",
+            "@planner_2",
+            "@planner@example.com",
+            "@planner-x",
+            "www.x.example/a,@planner",
+        ),
         *(f"`{RELAYS_FIRST}`", f"> nostr:{RELAYS_FIRST}", f"https://njump.me/{RELAYS_FIRST}", f"x{RELAYS_FIRST}"),
         f"```\nnostr:{npub(PLANNER.public)}\n```",
     ],
@@ -179,7 +196,19 @@ def test_a_name_in_code_a_quotation_a_link_or_a_longer_word_addresses_nobody(tex
 
 
 @pytest.mark.parametrize(
-    "unit", ["@planner ", "_@", "@", "npub1", "nprofile1", f"{RELAYS_FIRST} ", "nprofile1" + "q" * 990 + " ", "`@", "\u200b@", "> @\n"]
+    "unit",
+    [
+        "@planner ",
+        "_@",
+        "@",
+        "npub1",
+        "nprofile1",
+        f"{RELAYS_FIRST} ",
+        "nprofile1" + "q" * 990 + " ",
+        "`@",
+        "\u200b@",
+        "> @\n",
+    ],
 )
 def test_mentions_are_found_in_time_that_grows_with_the_text(unit: str) -> None:
     text = unit * (60_000 // len(unit))

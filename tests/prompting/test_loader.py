@@ -130,7 +130,11 @@ def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) ->
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_an_agents_file_is_read_with_the_marks_of_any_editor(copy: Path, own: Path, end: str) -> None:
-    text = agent(tools="tools: [read\u200b_file, shell\xa0]\n").replace("kind", "\u200bkind").replace("name: ", "name: \ufeff")
+    text = (
+        agent(tools="tools: [read\u200b_file, shell\xa0]\n")
+        .replace("kind", "\u200bkind")
+        .replace("name: ", "name: \ufeff")
+    )
     (own / "reader.md").write_bytes(("\ufeff" + text + "می‌خواهم 👩‍💻\n").replace("\n", end).encode())
     definition = PromptLibrary.load(copy, own, tools=TOOLS).definitions[Slug("reader")]
     assert definition.tools == ("read_file", "shell")

@@ -170,7 +170,10 @@ def test_a_file_is_read_with_the_marks_and_line_ends_of_any_editor(tmp_path: Pat
     [
         ("[project]\n".encode("utf-16"), " is UTF-16; save the file as UTF-8"),
         ("[project]\n".encode("utf-16-le"), " holds a NUL in line 1; save the file as UTF-8 text"),
-        ("[project]\nname = '\xa0'\n\xa0about = 'x'\n".encode(), "statement; the file holds U+00A0 NO-BREAK SPACE, remove it"),
+        (
+            "[project]\nname = '\xa0'\n\xa0about = 'x'\n".encode(),
+            "statement; the file holds U+00A0 NO-BREAK SPACE, remove it",
+        ),
         ("[project]\n\u200babout = 'x'\n".encode(), "statement; the file holds U+200B ZERO WIDTH SPACE, remove it"),
         ("[project]\nname = “x”\n".encode(), "line 2, column 8: invalid value"),
     ],

@@ -166,7 +166,9 @@ def test_older_entries_are_put_back_in_and_a_file_that_is_gone_is_named(tmp_path
 def test_a_readable_file_is_read_with_the_marks_of_any_editor(tmp_path: Path, form: str, encoding: str) -> None:
     text = json.dumps({"title": "Grüße 日本"}, indent=2, ensure_ascii=False)
     text = form.format("@").replace("@", text.replace("\n", "\r\n"))
-    (tmp_path / "conversation.json").write_bytes((text.lstrip("\ufeff") if encoding == "utf-16" else text).encode(encoding))
+    (tmp_path / "conversation.json").write_bytes(
+        (text.lstrip("\ufeff") if encoding == "utf-16" else text).encode(encoding)
+    )
     assert read_view(tmp_path / "conversation.json")["title"] == "Grüße 日本"
 
 
