@@ -13,7 +13,7 @@ from pydantic_settings.exceptions import SettingsError
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
-from tenex.core.text import INVISIBLE, character, decode, plain, trimmed
+from tenex.core.text import INVISIBLE, character, decode, plain, well_formed_value
 
 from .paths import find_config
 from .sections import Settings, parse_people
@@ -104,7 +104,7 @@ def reload_settings(
 def _read(file: Path) -> dict[str, Any]:
     try:
         text = decode(file.read_bytes())
-        values: dict[str, Any] = _trimmed(tomllib.loads(text))
+        values: dict[str, Any] = _named(tomllib.loads(text))
     except tomllib.TOMLDecodeError as fault:
         raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault))}{_odd(text)}"]) from fault
     except UnicodeDecodeError as fault:
@@ -116,15 +116,13 @@ def _read(file: Path) -> dict[str, Any]:
     return values
 
 
-def _trimmed(values: Any) -> Any:
-    """The values, each text without what nobody sees at its ends, and without surrogates."""
+def _named(values: Any) -> Any:
+    """The values, the names of tables and settings in their plain form; texts are as they were written."""
     match values:
-        case str():
-            return trimmed(values)
         case Mapping():
-            return {plain(name).strip(): _trimmed(value) for name, value in values.items()}
+            return {plain(name).strip(): _named(value) for name, value in values.items()}
         case list():
-            return [_trimmed(value) for value in values]
+            return [_named(value) for value in values]
     return values
 
 
@@ -156,7 +154,7 @@ def _from_environment(env: Mapping[str, str], faults: list[str]) -> Iterator[tup
             faults.append(f'{variable}: must be JSON, such as ["a", "b"] for a list; the value cannot be read')
             continue
         if values:
-            yield variable, _trimmed(values)
+            yield variable, _named(well_formed_value(values))
         else:
             sections = ", ".join(known_below(()))
             faults.append(

@@ -16,7 +16,7 @@ from tenex.core.config import Expectation, GateRules, Limits, PeerGroup
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
-from tenex.core.text import INVISIBLE, plain
+from tenex.core.text import INVISIBLE, plain, trimmed
 
 EMBEDDED_RELAY_PORT: Final = 7447
 """Default port of `tenex relay`: away from the 7777 and 8080 of other relays."""
@@ -30,7 +30,7 @@ _GATES: Final = GateRules()
 
 
 def _relay_url(url: str) -> str:
-    url = INVISIBLE.sub("", url)
+    url = INVISIBLE.sub("", trimmed(url))
     try:
         parts = urlsplit(url)
         is_relay = parts.scheme.lower() in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
@@ -44,7 +44,7 @@ def _relay_url(url: str) -> str:
 
 
 def _http_url(url: str) -> str:
-    url = INVISIBLE.sub("", url)
+    url = INVISIBLE.sub("", trimmed(url))
     parts = urlsplit(url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ValueError("must be an address such as http://127.0.0.1:8080/v1, without a user or a password")
@@ -66,7 +66,7 @@ def _models(given: object) -> object:
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
-Name = Annotated[str, AfterValidator(plain), AfterValidator(_not_blank)]
+Name = Annotated[str, AfterValidator(plain), AfterValidator(str.strip), AfterValidator(_not_blank)]
 """A text that names something, which is found by it."""
 Seconds = Annotated[float, Field(gt=0, le=_YEAR), _TIME]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -121,14 +121,14 @@ def parse_people(
 class Project(Section):
     """How the project introduces itself on Nostr."""
 
-    name: Text = "tenex"
+    name: Annotated[str, AfterValidator(trimmed), AfterValidator(_not_blank)] = "tenex"
     about: str = "A team of agents. Write to it, and it works on what you ask for."
 
 
 class ConversationSettings(Section):
     """What new conversations are."""
 
-    agent: Annotated[str, AfterValidator(plain)] = ""
+    agent: Annotated[str, AfterValidator(plain), AfterValidator(str.strip)] = ""
     route_by_rule: bool = True
 
 
