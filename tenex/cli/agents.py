@@ -14,6 +14,7 @@ from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.phases import Phase
+from tenex.core.text import decode
 from tenex.nostr.keys import KeyRing
 from tenex.operations.short_ids import matching
 from tenex.settings import Settings, resolve_paths
@@ -140,7 +141,7 @@ def add(
         source = sources.get(slug)
         if source is not None and not source.endswith(".md"):
             raise UsageError(f"{slug} is written in Python, in {source}; edit it, or move it away first")
-        text = Path(source).read_text("utf-8") if source else _template(slug, kind or "worker")
+        text = decode(Path(source).read_bytes()) if source else _template(slug, kind or "worker")
         files = examples.write({folder / f"{slug}.md": text})
         what = f"a copy of the built-in {slug}, which it replaces" if source else f"a new {kind or 'worker'}"
     examples.print_files(given, files)

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
-from tenex.llm.config import OFFLINE
+from tenex.core.text import decode
+from tenex.llm.config import OFFLINE, read_key
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
 from tenex.settings import Settings, Trust, check_paths, example_config, find_config, load, resolve_paths
 
@@ -227,7 +228,7 @@ def _refuse_changes(file: Path, settings: Settings, wanted: dict[str, Any], chos
 def _store_key(file: Path, key: str) -> list[str]:
     """Store a provider's key; returns the file where it is new."""
     try:
-        if file.read_text(encoding="ascii").strip() == key:
+        if read_key(decode(file.read_bytes())) == key:
             return []
     except FileNotFoundError:
         write_new(file, f"{key}\n")

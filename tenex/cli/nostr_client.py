@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
+from tenex.core.text import well_formed
 from tenex.nostr import ephemeral as kinds
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey, npub
@@ -109,7 +110,7 @@ class ChatClient:
                 tags.insert(1, ["e", last, self._url, "reply"])
         tags.append(["uid", secrets.token_hex(8)])  # equal texts of two clients in one second are two notes
         self._stamp = max(int(time.time()), self._stamp + 1)
-        event = sign(unsigned_event(self._key.public, self._stamp, 1, tags, text), self._key)
+        event = sign(unsigned_event(self._key.public, self._stamp, 1, tags, well_formed(text)), self._key)
         self._sent.add(event.id)
         if self._root is None:
             self.follow(event.id, self._stamp - 60)

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from getpass import getpass
 from pathlib import Path
@@ -17,7 +18,8 @@ from urllib.parse import urlsplit
 import typer
 
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
-from tenex.llm.config import KEY_VARIABLES, OFFLINE, ModelClientConfig, Price, ProviderConfig
+from tenex.core.text import decode
+from tenex.llm.config import KEY_VARIABLES, OFFLINE, ModelClientConfig, Price, ProviderConfig, read_key
 from tenex.settings.sections import Models
 
 from . import output
@@ -254,41 +256,45 @@ def known_key_of(provider: str, keys: Path) -> tuple[str, str | None]:
     """Where the daemon looks for a key, and the key it finds."""
     path = keys / f"{provider}{KEY_SUFFIX}"
     try:
-        stored = _clean(path.read_text(encoding="ascii"))
+        stored = read_key(decode(path.read_bytes()))
     except (OSError, ValueError):
         stored = ""
     if stored:
         return str(path), stored
     variables = KEY_VARIABLES.get(provider, ())
-    found = next(((f"${name}", key) for name in variables if (key := os.environ.get(name, "").strip())), None)
-    return found or (" or ".join(f"${name}" for name in variables), None)
+    for name in variables:
+        with suppress(ValueError):
+            if key := read_key(os.environ.get(name, "")):
+                return f"${name}", key
+    return " or ".join(f"${name}" for name in variables), None
 
 
 def _key_from(source: Path) -> str:
     try:
         if str(source) != "-":
-            text = source.read_text(encoding="utf-8")
+            text = decode(source.read_bytes())
         elif sys.stdin.isatty():
             text = getpass("The key (not shown): ", stream=sys.stderr)
         else:
             text = sys.stdin.read(10_000)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise UsageError(f"--api-key-file {source}: cannot be read ({reason})") from None
-    key = _clean(text)
-    if not _is_key(key):
+        key = _one_word(text)
+    except OSError as error:
+        raise UsageError(f"--api-key-file {source}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        what = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        reason = f"must hold one line, the key and nothing else ({what})"
+        raise UsageError(f"--api-key-file {source}: {reason}") from None
+    if not key:
         raise UsageError(f"--api-key-file {source}: must hold one line, the key and nothing else")
     return key
 
 
-def _clean(text: str) -> str:
-    """A pasted key without quotes and white space around it."""
-    return text.strip().strip("\"'")
-
-
-def _is_key(text: str) -> bool:
-    """Whether this can be a key: printable ASCII without a space, because it goes into an HTTP header."""
-    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+def _one_word(text: str) -> str:
+    """A pasted key, or nothing; raises ValueError with a sentence where it can be no key."""
+    key = read_key(text)
+    if " " in key:
+        raise ValueError("it holds a space, which is in no key")
+    return key
 
 
 def _is_url(url: str) -> bool:
@@ -365,10 +371,12 @@ def _ask_key(provider: str, keys: Path, *, needed: bool) -> tuple[str | None, st
     where, known = known_key_of(provider, keys)
     hint = f"; Enter takes the one in {where}" if known else "" if needed else "; Enter for none"
     while True:
-        typed = _clean(getpass(f"Its key (not shown{hint}): ", stream=sys.stderr))
-        if not typed or _is_key(typed):
-            return (typed or None), (None if typed else known)
-        output.message("That is not a key: a key has no spaces and only ASCII characters.")
+        try:
+            typed = _one_word(getpass(f"Its key (not shown{hint}): ", stream=sys.stderr))
+        except ValueError as error:
+            output.message(f"That is not a key: {error}. Copy it again.")
+            continue
+        return (typed or None), (None if typed else known)
 
 
 def models_of(base_url: str, key: str | None = None, timeout: float = LIST_TIMEOUT) -> list[str] | None:

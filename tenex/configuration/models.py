@@ -14,8 +14,18 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import Model
+from tenex.core.text import decode
 from tenex.llm.client import ModelClient
-from tenex.llm.config import KEY_VARIABLES, OFFLINE, Choice, ModelClientConfig, Price, ProviderConfig, split_name
+from tenex.llm.config import (
+    KEY_VARIABLES,
+    OFFLINE,
+    Choice,
+    ModelClientConfig,
+    Price,
+    ProviderConfig,
+    read_key,
+    split_name,
+)
 from tenex.llm.scripted import OfflineModel, Pace
 from tenex.output_states import OutputModel
 from tenex.output_states.model import OnProgress
@@ -29,7 +39,7 @@ KEY_SUFFIX: Final = ".api-key"
 WITHOUT_GRAMMAR: Final = ("anthropic", "bedrock", "google", "openai-responses")
 """Kinds whose protocols have no place for one."""
 LONGEST_KEY: Final = 16 * 1024
-"""Characters read of a file: keys have some hundred, tokens of a cloud some thousand."""
+"""Bytes read of a file: keys have some hundred, tokens of a cloud some thousand."""
 
 
 def build_model_client(
@@ -161,25 +171,37 @@ def _keys(
     # a vendor's key is not sent to an address of the operator's own
     usual = KEY_VARIABLES.get(kind, ()) if given.base_url is None else ()
     for variable in dict.fromkeys(variable for variable in (given.api_key_env, *usual) if variable):
-        yield f"${variable}", os.environ.get(variable) or None
+        yield f"${variable}", _key(os.environ.get(variable, ""), f"models.providers.{name}: ${variable}", faults)
 
 
 def _read(path: Path, setting: str, faults: list[str], *, is_private: bool = False) -> str | None:
     """A key out of a file; in the folder of keys no other user may be able to read it."""
     try:
         # a pipe that took the file's place must not be waited for
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             kind = os.fstat(file.fileno()).st_mode
             if is_private and kind & 0o077:
                 faults.append(
                     f"{setting}: others may read {path} (mode {stat.S_IMODE(kind):04o}); run `chmod 600` on it"
                 )
-            return file.read(LONGEST_KEY).strip() or None
+            return _key(decode(file.read(LONGEST_KEY)), f"{setting}: {path}", faults)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        faults.append(f"{setting}: {path} cannot be read ({reason}); it must hold the key and nothing else")
+    except OSError as error:
+        faults.append(f"{setting}: {path} cannot be read ({error.strerror}); it must hold the key and nothing else")
+    except UnicodeDecodeError:  # its message quotes a byte of the key
+        faults.append(f"{setting}: {path} is not UTF-8; save the file as UTF-8, the key and nothing else")
+    except ValueError as error:
+        faults.append(f"{setting}: {path} {error}, the key and nothing else")
+    return None
+
+
+def _key(text: str, where: str, faults: list[str]) -> str | None:
+    """The key in a text; None, with a fault, where it can be no key."""
+    try:
+        return read_key(text) or None
+    except ValueError as error:
+        faults.append(f"{where} cannot be used: {error}; copy the key again, and nothing else")
         return None
 
 

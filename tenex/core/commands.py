@@ -1,4 +1,9 @@
-"""Commands of users: a word after a slash (docs/protocol.md, "Commands")."""
+"""Commands of users: a word after a slash (docs/protocol.md, "Commands").
+
+A command is read as phones and clients write it: with the full stop of a double space, in Markdown, in full-width or
+invisible characters, beside the mention that a client adds, above a signature. `/stop.` that is no command is worse
+than none: it stops nothing and begins paid work.
+"""
 
 import re
 from dataclasses import dataclass, replace
@@ -14,7 +19,9 @@ from .decide.permissions import Decision
 from .errors import InternalError
 from .ids import Millis, RunId, Slug
 from .mode import mode_of, unbegun
+from .prose import prose
 from .signals import MessageReceived
+from .text import plain, trimmed
 
 HELP = """Write what you want in your own words. I also understand these commands:
 @NAME  in a message: goes straight to that agent; in a new note: begins that workflow
@@ -46,7 +53,17 @@ TAKE_ARGUMENT = ("skip", "set", "approve", "reject")
 
 UNKNOWN = "unknown"
 """The command of a message that begins with a command or a mention, and names nothing there is."""
-_WORD = re.compile(r"/([A-Za-z]+)(?:\s+(.*))?", re.DOTALL)
+_EMPHASIS = "*_"
+_MARKS = ".,;:!?…。！？、"
+"""What may follow a command's word."""
+_QUOTES = "`\"'“”‘’„«»"
+"""What may enclose the whole of a command; a command in quotes, or as code, within a sentence is talk."""
+_WORD = re.compile(rf"([{_EMPHASIS}]*)/([A-Za-z]+)([{_EMPHASIS}{re.escape(_MARKS)}]*)")
+_FIRST = re.compile(r"\s*(\S+)(.*)", re.DOTALL)
+_SIGNATURE = re.compile(r"\n[ \t]*--(?!-).*", re.DOTALL)
+"""What clients of mail append, from its two hyphens on."""
+_HEAD = 500
+"""Characters in which the first word must end."""
 _NAME = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)
 _HEX = re.compile(r"[0-9a-f]{64}")
 _WORDS = 3
@@ -55,26 +72,68 @@ _WORDS = 3
 
 def parse(text: str) -> Command | None:
     """Read a command: a message whose first word is letters after a slash. A path such as `/etc/hosts` is talk."""
-    found = _WORD.fullmatch(text.strip())
+    words = _unquoted(trimmed(text))
+    head, rest = _split(words)
+    is_reply = _is_mention(head)
+    for _ in range(_WORDS):
+        if _is_mention(head):  # clients put those who are answered before the reply
+            head, rest = _split(rest)
+    found = _WORD.fullmatch(plain(head[:_HEAD]))
     if found is None:
         return None
-    name = found[1].lower()
-    return Command(name, (found[2] or "").strip()) if name in NAMES else Command(UNKNOWN, text.strip())
+    emphasis, word, marks = found.groups()
+    name = word.lower()
+    if emphasis and emphasis[0] not in marks and not words.endswith(emphasis[0]):
+        return None  # a pattern such as `*/bin`
+    if name not in NAMES:
+        return None if is_reply else Command(UNKNOWN, f"/{word}{rest}".strip())
+    if emphasis:
+        rest = rest.rstrip(_EMPHASIS)
+    if name != "set":  # a value may be text of several lines
+        rest = _SIGNATURE.sub("", rest)
+    if not any(_says_something(part) for part in rest.split()):
+        rest = ""
+    return Command(name, rest.strip())
+
+
+def _unquoted(text: str) -> str:
+    """What is in a message that is one line in quotes or as code; other messages as they are."""
+    inner = text.strip(_QUOTES + " \n")
+    is_enclosed = text[:1] in _QUOTES and text[-1:] in _QUOTES
+    is_single = "\n" not in inner and not any(quote in inner for quote in _QUOTES)
+    return inner if is_enclosed and is_single else text
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The first word of a text and the rest."""
+    found = _FIRST.fullmatch(text)
+    return (found[1], found[2]) if found else ("", "")
+
+
+def _is_mention(word: str) -> bool:
+    return names.is_mention(word) or names.is_key(word)
+
+
+def _says_something(word: str) -> bool:
+    """Whether a word after a command is more than a mention, a mark or a picture."""
+    return any(map(str.isalnum, word)) and not _is_mention(word)
 
 
 def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceived:
     """The command a message is, or the message with whom it begins by naming among those it addresses."""
-    text = signal.message.text
+    text = trimmed(signal.message.text)
     if signal.is_plain:
         return signal
     command = parse(text)
     if command is not None:
         is_answer = command.name == UNKNOWN and any(run.has_parked for run in draft.state.runs.values())
-        if not is_answer or names.nearest(_first(text)[1:], NAMES):
+        if not is_answer or names.nearest(_first(command.argument)[1:], NAMES):
             return command
     words = text.split(maxsplit=_WORDS)[:_WORDS]
     first = names.plain(words[0]) if words else ""
     if not first or not (names.is_mention(words[0]) or _HEX.fullmatch(first.lower())):
+        return signal
+    if prose(text[:_HEAD]).split()[:1] != plain(words[0]).split()[:1]:  # it is code or a quotation
         return signal
     known = _callable(draft)
     for count in range(len(words), 0, -1):
@@ -83,7 +142,7 @@ def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceiv
             return replace(signal, addressed=(slug, *others))
     if signal.addressed or not _NAME.fullmatch(first) or _is_ours_or_a_person(draft, signal, first):
         return signal
-    return Command(UNKNOWN, text.strip())
+    return Command(UNKNOWN, text)
 
 
 def _first(text: str) -> str:

@@ -5,7 +5,7 @@ and results of its calls. Adapters in `llm/` turn them into a vendor's messages 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .ids import CallId, Slug
@@ -124,26 +124,6 @@ class ModelStep:
     usage: Usage = field(default_factory=Usage)
     vendor: Any = None
     queued: int = 0
-
-
-def writable(step: ModelStep) -> ModelStep:
-    """The step with halves of surrogate pairs replaced: JSON lets a model write them, UTF-8 and files do not."""
-    calls = tuple(
-        replace(call, tool=_clean(call.tool), arguments=_clean(call.arguments), fault=_clean(call.fault))
-        for call in step.calls
-    )
-    vendor = _clean(step.vendor)
-    return replace(step, text=_clean(step.text), thinking=_clean(step.thinking), calls=calls, vendor=vendor)
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    if isinstance(value, Mapping):
-        return {_clean(name): _clean(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_clean(inner) for inner in value]
-    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,19 +3,26 @@
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
+from . import text as foreign
 from .ids import PublicKey
 
+MENTION: Final = re.compile(
+    r"(?<![a-z0-9])(?:nostr:|@)?(?P<key>npub1[02-9ac-hj-np-z]{58}|nprofile1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])",
+    re.IGNORECASE,  # QR codes and some clients write bech32 in upper case
+)
+"""A key as a text mentions it (NIP-19, NIP-27)."""
 _AROUND: Final = " \t\r\n`*_~\"'“”‘’„«»()[]<>,.;:!?"
 """What may surround a name: quotes, Markdown, punctuation."""
 _AFTER: Final = " \t\r\n,:;"
 """What may follow the name of whom a message begins with."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-_KEY_CHARACTERS: Final = 57
-"""Of an npub, prefix and key; six characters of checksum follow."""
+_BASE_32: Final = str.maketrans(_BECH32, "0123456789abcdefghijklmnopqrstuv")
+"""From the digits of bech32 to Python's."""
+_CHECKSUM: Final = 6
+"""Characters at the end of bech32."""
 _SHORT: Final = 12
 """Of an npub that distinguishes two users of one name."""
 _NEAR: Final = 0.6
@@ -51,7 +58,7 @@ def find(written: str, agents: Mapping[Found, Named | None]) -> Found | None:
         for slug in agents:
             if form in (slug, slug.lower()):
                 return slug
-    shown = [slug for slug, agent in agents.items() if agent and agent.name.casefold() == word.casefold()]
+    shown = [slug for slug, agent in agents.items() if agent and plain(agent.name).casefold() == word.casefold()]
     if len(shown) == 1:
         return shown[0]
     return next((slug for slug, agent in agents.items() if agent and _is_key(word.lower(), agent.pubkey)), None)
@@ -59,7 +66,10 @@ def find(written: str, agents: Mapping[Found, Named | None]) -> Found | None:
 
 def plain(written: str) -> str:
     """The name without what may surround it: `@executor,`, **Executor** and nostr:npub1... are names."""
-    return written.strip(_AROUND).removeprefix("nostr:").lstrip("@").strip(_AROUND)
+    word = foreign.plain(written).strip(_AROUND)
+    if word[:6].lower() == "nostr:":
+        word = word[6:]
+    return word.lstrip("@").strip(_AROUND)
 
 
 def without_mentions(text: str, pubkey: PublicKey, name: str) -> str:
@@ -67,9 +77,10 @@ def without_mentions(text: str, pubkey: PublicKey, name: str) -> str:
 
     A text of nothing else is unchanged. Mentions are npub and nprofile (NIP-19); their checksums are not checked.
     """
-    if ("npub1" not in text and "nprofile1" not in text) or not _HEX.fullmatch(pubkey):
-        return text
-    parts = _mentions_of(pubkey).split(text)
+    mentions = [match.span() for match in MENTION.finditer(text) if key_of(match["key"]) == pubkey]
+    ends = [0, *(end for _, end in mentions)]
+    starts = [*(start for start, _ in mentions), len(text)]
+    parts = [text[end:start] for end, start in zip(ends, starts, strict=True)]
     if len(parts) == 1 or not "".join(parts).strip(_AROUND):
         return text
     first = next(index for index, part in enumerate(parts) if part.strip(_AFTER))
@@ -80,7 +91,12 @@ def without_mentions(text: str, pubkey: PublicKey, name: str) -> str:
 
 def is_mention(word: str) -> bool:
     """Whether a word calls someone by name."""
-    return word.strip(_AROUND).startswith("@")
+    return foreign.plain(word).strip(_AROUND).startswith("@")
+
+
+def is_key(word: str) -> bool:
+    """Whether a word is a key as clients write mentions."""
+    return MENTION.fullmatch(foreign.plain(word).strip(_AROUND)) is not None
 
 
 def nearest(written: str, known: Iterable[str]) -> str:
@@ -89,15 +105,37 @@ def nearest(written: str, known: Iterable[str]) -> str:
     return found[0] if found else ""
 
 
+def key_of(word: str) -> PublicKey | None:
+    """The public key in an npub or nprofile (NIP-19), whose checksum is not checked; None where there is none.
+
+    An nprofile is a list of entries, each a type, a length and a value, in any order: many libraries write the relays
+    before the key.
+    """
+    prefix, _, digits = word.lower().partition("1")
+    digits = digits[:-_CHECKSUM].translate(_BASE_32)
+    try:
+        payload = (int(digits, 32) >> 5 * len(digits) % 8).to_bytes(5 * len(digits) // 8, "big")
+    except ValueError:
+        return None
+    if prefix == "npub":
+        return PublicKey(payload.hex()) if len(payload) == 32 else None
+    at = 0
+    while prefix == "nprofile" and at + 2 <= len(payload):
+        kind, size = payload[at], payload[at + 1]
+        value = payload[at + 2 : at + 2 + size]
+        if kind == 0:
+            return PublicKey(value.hex()) if len(value) == 32 else None
+        at += 2 + size
+    return None
+
+
 def short_key(pubkey: PublicKey) -> str:
     """The beginning of a public key as npub; "" for what is no key."""
     return _npub(pubkey)[:_SHORT] if _HEX.fullmatch(pubkey) else ""
 
 
 def _is_key(word: str, pubkey: PublicKey) -> bool:
-    if word.startswith("npub1") and _HEX.fullmatch(pubkey):
-        return len(word) == _KEY_CHARACTERS + 6 and word.startswith(_npub(pubkey))
-    return word == pubkey
+    return pubkey == (key_of(word) if MENTION.fullmatch(word) else word)
 
 
 def _npub(pubkey: PublicKey) -> str:
@@ -107,14 +145,6 @@ def _npub(pubkey: PublicKey) -> str:
 
 def _bech32(bits: int, count: int) -> str:
     return "".join(_BECH32[bits >> shift & 31] for shift in range(count - 5, -1, -5))
-
-
-@lru_cache(maxsize=8)  # the project's key does not change while a daemon runs
-def _mentions_of(pubkey: PublicKey) -> re.Pattern[str]:
-    # an nprofile begins with the key in practice: type 0, length 32, and the key without its last two bits
-    profile = "nprofile1" + _bech32((32 << 256 | int(pubkey, 16)) >> 2, 270)
-    word = rf"[{_BECH32}]"
-    return re.compile(rf"(?<![A-Za-z0-9])(?:nostr:|@)?(?:{_npub(pubkey)}{word}{{6}}|{profile}{word}+)(?![a-z0-9])")
 
 
 def _kebab(words: str) -> str:

@@ -9,6 +9,7 @@ What a phase is for, in words, is in `prompts/phases/<phase>.md`; what code forb
 from enum import StrEnum
 
 from .graph import Edge, TransitionGraph
+from .text import plain
 
 
 class Phase(StrEnum):
@@ -24,9 +25,9 @@ class Phase(StrEnum):
 
     @classmethod
     def parse(cls, word: str) -> "Phase | None":
-        """Read a phase from a model or an old file: any case, surrounding space ignored; None if it is none."""
+        """Read a phase from a user, a model or an old file: any case, marks around it ignored; None if it is none."""
         try:
-            return cls(word.strip().lower())
+            return cls(plain(word).strip(" \n`*_\"'.,;:!?").lower())
         except ValueError:
             return None
 

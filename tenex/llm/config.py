@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from tenex.core.ids import Slug
+from tenex.core.text import INVISIBLE, character, trimmed
 
 OFFLINE: Final = "offline"
 
@@ -32,6 +33,22 @@ KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 LOCAL_OLLAMA: Final = "http://127.0.0.1:11434/v1"
 """Where `ollama serve` listens."""
+
+
+_QUOTES: Final = "\"'“”‘’„«»`"
+
+
+def read_key(text: str) -> str:
+    """The key in a text, without white space, quotes and characters that nobody sees; empty if there is none.
+
+    Raises:
+        ValueError: it holds a character that no header can hold; the message names it, and nothing else of the key.
+    """
+    key = INVISIBLE.sub("", trimmed(trimmed(text).strip(_QUOTES)))
+    odd = next((char for char in key if not (char.isascii() and char.isprintable())), None)
+    if odd is not None:
+        raise ValueError(f"it holds {character(odd)}, which is in no key")
+    return key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

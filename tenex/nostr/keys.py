@@ -19,11 +19,11 @@ from pynostr import bech32
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
+from tenex.core.names import MENTION
+from tenex.core.prose import readings
+from tenex.core.text import decode, plain
 
 _HEX64: Final = re.compile(r"[0-9a-fA-F]{64}")
-_MENTION: Final = re.compile(
-    r"(?<![a-z0-9])(?:npub1[02-9ac-hj-np-z]{58}|nprofile1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])"
-)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _SUFFIX: Final = ".nsec"
 
@@ -65,7 +65,7 @@ class SecretKey:
         Raises:
             ValueError: it is not one; an npub is refused, not taken for a secret.
         """
-        return cls(_payload(text.strip(), "nsec", 32))
+        return cls(_payload(plain(text).strip(), "nsec", 32))
 
     @property
     def npub(self) -> str:
@@ -105,7 +105,9 @@ def parse_public_key(text: str) -> PublicKey:
     Raises:
         ValueError: it is none of them; an nsec is refused in a sentence that does not repeat it.
     """
-    word = text.strip().removeprefix("nostr:")
+    word = plain(text).strip()
+    if word[:6].lower() == "nostr:":
+        word = word[6:]
     lowered = word.lower()
     if lowered.startswith("nsec"):
         raise ValueError("this is a secret key (nsec): give the public one (npub), and treat the secret as seen")
@@ -121,13 +123,16 @@ def parse_public_key(text: str) -> PublicKey:
 def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, ...]:
     """Find which of these keys a text mentions (`nostr:npub1...`, `nostr:nprofile1...`, bare `npub1...`), in order.
 
-    A text may mention thousands: npubs are compared, not decoded, and only the first nprofiles are decoded.
+    Code, quotations and links mention nobody. A text may mention thousands: npubs are compared, not decoded, and only
+    the first nprofiles are decoded.
     """
     npubs = _npubs(frozenset(among))
     found: dict[PublicKey, None] = {}
     profiles = 0
-    for match in _MENTION.finditer(text):
-        word = match.group()
+    if text.isascii() and "1" not in text:  # as most are: no key is in it
+        return ()
+    for match in (match for reading in readings(text) for match in MENTION.finditer(reading)):
+        word = match["key"].lower()
         key = npubs.get(word)
         if key is None and word.startswith("nprofile1") and profiles < MAX_PROFILES:
             profiles += 1
@@ -178,7 +183,7 @@ class KeyRing:
         if stat.S_ISREG(kind) and mode & 0o077:
             raise ConfigurationError([f"{path}: others may read this key (mode {mode:04o}); run `chmod 600 {path}`"])
         try:
-            return SecretKey.from_nsec(raw.decode("ascii"))
+            return SecretKey.from_nsec(decode(raw))
         except ValueError:
             raise ConfigurationError(
                 [f"{path}: holds no nsec1 key; put the key back from a copy, or move the file away for a new one"]

@@ -4,6 +4,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from tenex.core.text import trimmed
+
 _DEFAULT_PORT = {"ws": 80, "wss": 443}
 
 
@@ -14,7 +16,7 @@ def normalise_url(url: str) -> str:
     Raises:
         ValueError: it is not a ws:// or wss:// URL; the message is for the user.
     """
-    text = url.strip()
+    text = trimmed(url)
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port

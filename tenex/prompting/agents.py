@@ -25,6 +25,7 @@ from tenex.core.config import Agent, AgentKind, ToolRule
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import Program
+from tenex.core.text import trimmed
 
 from .agent_phases import is_template, read_program, shows_state, template_faults
 from .frontmatter import WORKER_KEYS, FrontMatterReader, OutputTable, choices
@@ -124,8 +125,8 @@ def read_agent(
     known = len(faults)
     reader = FrontMatterReader(source, faults)
     lines = text.split("\n")
-    end = next((index for index, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
-    if lines[0].rstrip() != "---" or end is None:
+    end = next((index for index, line in enumerate(lines[1:], 1) if trimmed(line) == "---"), None)
+    if trimmed(lines[0]) != "---" or end is None:
         reader.fault(1, "there is no front matter. Begin with `---`, one `key: value` a line, and `---` again.")
         return None
     front = reader.read("\n".join(lines[1:end]))

@@ -36,10 +36,12 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+from yaml.reader import ReaderError
 
 from tenex.core.config import AgentKind
 from tenex.core.phases import Phase
 from tenex.core.state.agent import fits
+from tenex.core.text import character, plain, trimmed
 from tenex.core.workflow.rounds import faults_of_value
 
 WORKER_KEYS: Final = ("phases", "state", "tools", "agents", "triggers", "input", "output")
@@ -78,6 +80,7 @@ def choices(word: str, known: Iterable[str]) -> str:
 
 
 def _kind(word: object) -> object:
+    word = plain(word) if isinstance(word, str) else word
     if isinstance(word, str) and word.lower() not in [*AgentKind]:
         raise ValueError(f"{word!r} is not a kind of agent. {choices(word, AgentKind)}")
     return word.lower() if isinstance(word, str) else word
@@ -125,7 +128,7 @@ def _named_tables(items: object) -> object:
         items = [items]
     if not isinstance(items, list) or not all(isinstance(item, str | dict) for item in items):
         raise ValueError("must be a list of names, such as `[a, b]`, or of `a: {phases: [...], when: condition}`.")
-    return [{item: None} if isinstance(item, str) else item for item in items]
+    return [{plain(item): None} if isinstance(item, str) else item for item in items]
 
 
 def _output(value: object) -> object:
@@ -145,7 +148,10 @@ Line = Annotated[
 OneLine = Annotated[
     str, BeforeValidator(lambda text: text if isinstance(text, list | dict) else " ".join(str(text).split()))
 ]
-Names = Annotated[tuple[str, ...], BeforeValidator(lambda names: [names] if isinstance(names, str) else names)]
+Names = Annotated[
+    tuple[Annotated[str, AfterValidator(plain)], ...],
+    BeforeValidator(lambda names: [names] if isinstance(names, str) else names),
+]
 OutputStates = tuple[Annotated[Any, PlainValidator(_output_state)], ...]
 
 
@@ -230,7 +236,7 @@ class FrontMatter(Table):
     kind: Annotated[AgentKind, BeforeValidator(_kind)]
     use_when: OneLine = Field("", validate_default=True)
     in_phases: tuple[Annotated[Phase, BeforeValidator(_phase)], ...] = ()
-    model: OneLine = ""
+    model: Annotated[OneLine, AfterValidator(plain)] = ""
     triggers: bool = False
     state: dict[Annotated[str, AfterValidator(_field_name)], StateField] = {}
     phases: Annotated[tuple[Annotated[Any, PlainValidator(_edge)], ...], BeforeValidator(_not_names)] = ()
@@ -286,6 +292,8 @@ class FrontMatterReader:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             what = getattr(error, "problem", None) or "a character that YAML does not permit"
+            if isinstance(error, ReaderError) and isinstance(error.character, int):
+                what += f", {character(chr(error.character))}"
             self.fault(
                 mark.line + 2 if mark else 1,
                 f"the front matter is not valid YAML: {what}. Put values that contain `: ` in quotes.",
@@ -303,7 +311,7 @@ class FrontMatterReader:
             case yaml.MappingNode():
                 found: dict[str, Any] = {}
                 for key, value in node.value:
-                    name = str(key.value).strip() if isinstance(key, yaml.ScalarNode) else "?"
+                    name = plain(str(key.value)).strip() if isinstance(key, yaml.ScalarNode) else "?"
                     line = int(key.start_mark.line) + 2  # the front matter begins in the file's second line
                     if name in found:
                         self.fault(line, f"`{name}` appears twice, first in line {self.lines[*at, name]}. Keep one.")
@@ -323,7 +331,7 @@ class FrontMatterReader:
                 except yaml.YAMLError:
                     return ...  # no JSON value, which is reported for its field
             case _:
-                return node.value.strip()
+                return trimmed(node.value)
 
 
 def _sentence(error: dict[str, Any]) -> str:

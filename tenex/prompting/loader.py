@@ -17,6 +17,7 @@ from tenex.core.messages import Note
 from tenex.core.phases import Phase
 from tenex.core.routing import USER
 from tenex.core.state.agent import AgentPhaseState, Link
+from tenex.core.text import decode
 
 from . import render
 from .agent_phases import is_template, rendered
@@ -151,7 +152,7 @@ class PromptLibrary:
 def _read(file: Traversable | Path, faults: list[str]) -> str | None:
     """The file's text, lines ending in LF; None after adding an error."""
     try:
-        return guarded(file, file.read_bytes()).decode("utf-8-sig").replace("\r\n", "\n")
+        return decode(guarded(file, file.read_bytes()))
     except ConfigurationError as error:
         faults.extend(error.faults)
     except FileNotFoundError:
@@ -160,6 +161,8 @@ def _read(file: Traversable | Path, faults: list[str]) -> str | None:
         faults.append(f"{file}: cannot be read: {error.strerror or error}.")
     except UnicodeDecodeError as error:
         faults.append(f"{file}: is not UTF-8 (byte {error.start}). Save it as UTF-8.")
+    except ValueError as error:
+        faults.append(f"{file}: {error}.")
     return None
 
 

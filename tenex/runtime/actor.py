@@ -50,6 +50,7 @@ from tenex.core.signals import (
 )
 from tenex.core.state.rollback import RolledBack
 from tenex.core.state.run import Run
+from tenex.core.text import well_formed_value
 
 from .clock import ClockWatch
 from .executors import Executors
@@ -175,8 +176,12 @@ class ConversationActor:
         return self._stopping.is_set()
 
     def post(self, signal: Signal) -> None:
-        """Queue a signal; signals are decided in order of arrival."""
-        self._signals.append(signal)
+        """Queue a signal; signals are decided in order of arrival.
+
+        Everything that a conversation knows comes in here, so here lone surrogates are replaced: what is decided now is
+        what will be read of the journal.
+        """
+        self._signals.append(well_formed_value(signal))
         self._wakeup.set()
 
     def drain(self) -> None:

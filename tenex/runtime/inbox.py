@@ -18,6 +18,7 @@ from tenex.core.config import PeerGroup, Role
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.ports import Clock, Directory
 from tenex.core.signals import InboundMessage, MessageReceived
+from tenex.core.text import trimmed
 
 from .coordinator import ConversationCoordinator
 
@@ -156,7 +157,7 @@ class Inbox:
             return Admission.CLOSED
         if message.event_id in self._conversations or self._directory.conversation_of(message.event_id) is not None:
             return Admission.DUPLICATE
-        if not message.text.strip():
+        if not trimmed(message.text):  # nothing that anybody sees
             return Admission.EMPTY
         if len(message.text) > LARGEST:
             log.warning("message.too_large", event_id=message.event_id, characters=len(message.text))

@@ -1,6 +1,7 @@
 """Reads settings from their sources: defaults, the file, the environment, the command line; later ones win."""
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic_settings.exceptions import SettingsError
 from tenex.core.errors import ConfigurationError
 from tenex.core.file_guard import guard
 from tenex.core.ids import PublicKey
+from tenex.core.text import INVISIBLE, character, decode, plain, well_formed_value
 
 from .paths import CONFIG_NAMES, code_paths, find_config, resolve_paths
 from .sections import Settings, parse_people
@@ -22,6 +24,9 @@ from .validation_errors import known_below, sentences, suggestion
 PREFIX: Final = "TENEX_"
 RESERVED: Final = frozenset({"TENEX_DATA"})
 """Variables with that prefix that are not settings."""
+
+_STRINGS: Final = re.compile(r"#[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'")
+_ODD_SPACE: Final = re.compile(r"[^\S \t\n]")
 
 ParseKey = Callable[[str], PublicKey]
 """Parses a public key as users write it; raises ValueError with a sentence."""
@@ -118,11 +123,32 @@ def _read(file: Path) -> bytes:
 
 def _parse(file: Path, content: bytes) -> dict[str, Any]:
     try:
-        return tomllib.loads(content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n"))
+        text = decode(content)
+        values: dict[str, Any] = _named(tomllib.loads(text))
     except tomllib.TOMLDecodeError as fault:
-        raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault))}"]) from fault
+        raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault))}{_odd(text)}"]) from fault
     except UnicodeDecodeError as fault:
         raise ConfigurationError([f"{file}: byte {fault.start} is not UTF-8; save the file as UTF-8"]) from fault
+    except ValueError as fault:
+        raise ConfigurationError([f"{file} {fault}"]) from fault
+    return values
+
+
+def _named(values: Any) -> Any:
+    """The values, the names of tables and settings in their plain form; texts are as they were written."""
+    match values:
+        case Mapping():
+            return {plain(name).strip(): _named(value) for name, value in values.items()}
+        case list():
+            return [_named(value) for value in values]
+    return values
+
+
+def _odd(text: str) -> str:
+    """Which character beyond strings TOML does not permit, where a reader would not see it; else empty."""
+    bare = _STRINGS.sub("", text)
+    found = INVISIBLE.search(bare) or _ODD_SPACE.search(bare)
+    return f"; the file holds {character(found[0])}, remove it" if found else ""
 
 
 def _place(message: str) -> str:
@@ -146,7 +172,7 @@ def _from_environment(env: Mapping[str, str], faults: list[str]) -> Iterator[tup
             faults.append(f'{variable}: must be JSON, such as ["a", "b"] for a list; the value cannot be read')
             continue
         if values:
-            yield variable, values
+            yield variable, _named(well_formed_value(values))
         else:
             sections = ", ".join(known_below(()))
             faults.append(

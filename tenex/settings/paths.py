@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tenex.core.errors import ConfigurationError
+from tenex.core.text import decode
 
 from .sections import Settings
 from .trust import Trust, home_folder, trust_file
@@ -119,7 +120,7 @@ def _workspace_setting(data: Path, env: Mapping[str, str]) -> str:
     default = env.get("TENEX_PATHS__WORKSPACE") or "workspace"
     for name in CONFIG_NAMES:
         with suppress(OSError, ValueError):
-            paths = tomllib.loads((data / name).read_text(encoding="utf-8-sig")).get("paths")
+            paths = tomllib.loads(decode((data / name).read_bytes())).get("paths")
             if isinstance(paths, dict) and isinstance(paths.get("workspace"), str):
                 return env.get("TENEX_PATHS__WORKSPACE") or paths["workspace"]
     return default

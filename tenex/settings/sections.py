@@ -16,6 +16,7 @@ from tenex.core.config import Expectation, GateRules, Limits, PeerGroup
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
+from tenex.core.text import INVISIBLE, plain, trimmed
 
 from .trust import Trust
 
@@ -31,6 +32,7 @@ _GATES: Final = GateRules()
 
 
 def _relay_url(url: str) -> str:
+    url = INVISIBLE.sub("", trimmed(url))
     try:
         parts = urlsplit(url)
         is_relay = parts.scheme.lower() in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
@@ -44,6 +46,7 @@ def _relay_url(url: str) -> str:
 
 
 def _http_url(url: str) -> str:
+    url = INVISIBLE.sub("", trimmed(url))
     parts = urlsplit(url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ValueError("must be an address such as http://127.0.0.1:8080/v1, without a user or a password")
@@ -60,10 +63,13 @@ def _models(given: object) -> object:
     names = given if isinstance(given, list) else [given]
     if not 1 <= len(names) <= 10 or not all(isinstance(name, str) and name.strip() for name in names):
         raise ValueError('must be the name of a model in quotes, or a list of one to ten: ["a:b", "c:d"]')
-    return given
+    chain = [plain(str(name)).strip() for name in names]
+    return chain if isinstance(given, list) else chain[0]
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
+Name = Annotated[str, AfterValidator(plain), AfterValidator(str.strip), AfterValidator(_not_blank)]
+"""A text that names something, which is found by it."""
 Seconds = Annotated[float, Field(gt=0, le=_YEAR), _TIME]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Chain = Annotated[str | list[str], PlainValidator(_models)]
@@ -91,8 +97,8 @@ class Relays(Section):
 class People(Section):
     """Who may talk to the project, and as what."""
 
-    owners: list[Text] = []
-    members: list[Text] = []
+    owners: list[Name] = []
+    members: list[Name] = []
     open: bool = False
     share_lessons: bool = False
 
@@ -117,14 +123,14 @@ def parse_people(
 class Project(Section):
     """How the project introduces itself on Nostr."""
 
-    name: Text = "tenex"
+    name: Annotated[str, AfterValidator(trimmed), AfterValidator(_not_blank)] = "tenex"
     about: str = "A team of agents. Write to it, and it works on what you ask for."
 
 
 class ConversationSettings(Section):
     """What new conversations are."""
 
-    agent: str = ""
+    agent: Annotated[str, AfterValidator(plain), AfterValidator(str.strip)] = ""
     route_by_rule: bool = True
 
 
@@ -150,9 +156,9 @@ class AgentModels(Section):
 class Provider(Section):
     """How the models of one provider are reached, and its rate limits."""
 
-    kind: Text | None = None
+    kind: Name | None = None
     base_url: Annotated[str, AfterValidator(_http_url)] | None = None
-    api_key_env: Text | None = None
+    api_key_env: Name | None = None
     api_key_file: Text | None = None
     concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
     requests_per_minute: Count | None = None

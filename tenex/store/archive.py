@@ -19,7 +19,7 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 
-from .format import CONVERSATION
+from .format import CONVERSATION, as_written
 from .verify import contradictions
 from .view_json import iso
 
@@ -55,7 +55,7 @@ def unpacked(data: bytes) -> Carried:
     Raises:
         StoreDamaged: it is no such file, not all of it, or not what was written.
     """
-    first, _, body = data.partition(b"\n")
+    first, _, body = as_written(data).partition(b"\n")
     head = _head(first)
     if head.get("version") != VERSION:
         raise StoreDamaged("it was exported by a newer tenex; import it with that one.")
@@ -76,7 +76,7 @@ def unpacked(data: bytes) -> Carried:
 def is_packed(data: bytes) -> bool:
     """Whether this is meant to be such a file, also one of a newer form."""
     try:
-        _head(data.partition(b"\n")[0])
+        _head(as_written(data).partition(b"\n")[0])
     except StoreDamaged:
         return False
     return True

@@ -28,6 +28,8 @@ _CONFIG: Final = ConfigDict(alias_generator=camel, strict=True, ser_json_inf_nan
 _NESTED: Final = ("schema", "items_schema", "keys_schema", "values_schema", "choices", "fields", "definitions")
 # Neither Python nor pydantic reads an integer of more than 4,300 digits.
 _LONG_NUMBER: Final = re.compile(rb"\d{4301}")
+# What pydantic writes, without an error, for a lone surrogate in the key of a mapping.
+_REPLACED: Final = "\ufffd\ufffd\ufffd".encode()
 _UNEXPECTED: Final = re.compile(r"Expected `([^`]+)`[^[]*\[field_name='(\w+)'")
 
 
@@ -41,7 +43,7 @@ class FieldsCodec:
         """The parts of an error's path that are names of fields and types, not text of a user."""
 
     def encode(self, value: Any) -> bytes:
-        """The fields as a JSON object; a lone surrogate in the key of a mapping is replaced, elsewhere it is kept.
+        """The fields as a JSON object; a lone surrogate is kept, as an escape.
 
         Raises:
             ValueError: a field holds what its type forbids, or JSON cannot hold it; the message quotes no value.
@@ -55,7 +57,8 @@ class FieldsCodec:
         else:
             if _LONG_NUMBER.search(data):
                 self.decode(data)  # what cannot be read again is not written
-            return data
+            if _REPLACED not in data:
+                return data
         try:  # a lone surrogate has no UTF-8: escaped it survives
             data = write.to_python(value, by_alias=True, exclude_defaults=True)
             return json.dumps(data, separators=(",", ":"), default=_as_dict).encode()

@@ -10,6 +10,7 @@ A file begins with seq 1, or with a `StateSnapshot` that sums up the files befor
 record; from there on every line has the next seq.
 """
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ _LINE: Final = re.compile(
     rb'"type":"(\w+)","data":(.*),"crc":"[0-9a-f]{8}"\}',
     re.DOTALL,
 )
+_LINE_ENDS: Final = re.compile(rb"[\r\n]+")
 _TAIL: Final = len(',"crc":"01234567"}')
 
 
@@ -186,6 +188,21 @@ class Codec:
             return kind.make(seq=seq, at=Millis(at), **kind.fields.decode(data)), remaining
         except ValueError as fault:
             raise _Unreadable(f"{name}: {fault}") from fault
+
+
+def as_written(data: bytes) -> bytes:
+    """The bytes of a file as tenex wrote them, where a copy in text mode or an editor has changed its lines.
+
+    JSON escapes every end of a line, so in a journal it can only be one of the copy. The same object where there is
+    none, nor a byte order mark.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        with suppress(UnicodeError):
+            data = data.decode("utf-16").encode()
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if b"\r" not in data and b"\n\n" not in data:
+        return data
+    return _LINE_ENDS.sub(b"\n", data).removeprefix(b"\n")
 
 
 def is_sound(line: bytes) -> bool:

@@ -1,5 +1,7 @@
 """Reading a journal: whole decisions are used, a torn tail is moved to a backup, damage quarantines the folder.
 
+A journal whose lines a copy in text mode has changed is whole: it is read, and written back when it is opened.
+
 Everything here blocks; call it from the store's threads. A journal is named by its first file, `journal.jsonl`, however
 many it has.
 """
@@ -24,7 +26,7 @@ from tenex.core.state.snapshot import SnapshotRecord
 
 from . import atomic, segments
 from .disk import FsyncTracker
-from .format import Codec, Fault
+from .format import Codec, Fault, as_written
 
 JOURNAL: Final = segments.FIRST
 NEWEST: Final = sys.maxsize
@@ -39,7 +41,7 @@ _SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
 
 HEAD: Final = 4_096
 """Bytes at the beginning of a view in which its seq is, behind the title and some dates."""
-_VIEW_SEQ: Final = re.compile(rb'^  "seq": (\d{1,18}),?$', re.MULTILINE)
+_VIEW_SEQ: Final = re.compile(rb'^  "seq": (\d{1,18}),?\r?$', re.MULTILINE)
 _AHEAD: Final = re.compile(r"conversation\.ahead-\d+-\d+")
 """The name of the copy of a view that covered more than its journal, with the seq of the last record it covers."""
 
@@ -204,7 +206,7 @@ def peek_left(path: Path, codec: Codec, since: int = 0) -> tuple[list[Record], s
 def _peeked(path: Path, codec: Codec, number: int) -> list[Record]:
     if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for ever
         raise StoreDamaged(f"{path} is no file. Nothing was changed.")
-    records, _, fault = codec.decode_lines(path.read_bytes())
+    records, _, fault = codec.decode_lines(as_written(path.read_bytes()))
     what = _place(fault) if fault is not None and fault.kind == "damage" else _misplaced(records, number)
     if what:
         raise StoreDamaged(f"{path}: {what}. Nothing was changed.")
@@ -233,7 +235,8 @@ def _take(
         log.info("journal.permissions_tightened", path=str(here), mode=oct(stat.S_IMODE(file.st_mode)))
         os.fchmod(descriptor, atomic.FILE_MODE)
     with open(descriptor, "rb", closefd=False) as stream:
-        data = stream.read()
+        raw = stream.read()
+    data = as_written(raw)
     records, length, fault = codec.decode_lines(data)
     if fault is not None and fault.kind == "damage":
         _quarantine(here, _place(fault), remedy)
@@ -248,9 +251,12 @@ def _take(
     torn = None
     with _written(here):
         if fault is not None:
-            torn = atomic.keep(here, f"torn-{stamp}", data[length:])
+            tail = data[length:] if data == raw else raw  # of a changed file all is kept, byte for byte
+            torn = atomic.keep(here, f"torn-{stamp}", tail)
             log.warning("journal.torn", path=str(here), kept=str(torn), bytes=len(data) - length, what=fault.what)
-        if fault is not None or not flushed.proves(here, file):
+        if data != raw:
+            log.warning("journal.lines_restored", path=str(here), bytes=len(raw), written=len(data))
+        if fault is not None or data != raw or not flushed.proves(here, file):
             atomic.replace(here, data[:length], modified=file.st_mtime_ns)
             atomic.sync_folder(folder.parent)
             flushed.note(here, here.stat())
@@ -293,7 +299,7 @@ def _outrun(before: Path, seq: int) -> str:
     with before.open("rb") as stream:
         end = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, end - TAIL))
-        lines = stream.read().splitlines()
+        lines = stream.read().rstrip().splitlines()
     found = _SEQ.match(lines[-1]) if lines else None
     if found is None or int(found[1]) <= seq:
         return ""

@@ -10,7 +10,7 @@ from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Recor
 from tenex.core.state.snapshot import StateSnapshot
 
 from . import segments
-from .format import CONVERSATION
+from .format import CONVERSATION, as_written
 from .verify import contradictions
 
 MessageRecord = MessageRecorded | CommandGiven | MessageSent
@@ -41,7 +41,7 @@ def salvage(folder: Path) -> Salvaged:
     for number in segments.numbers(folder):
         path = folder / segments.name_of(number)
         try:
-            data = path.read_bytes() if stat.S_ISREG(path.stat().st_mode) else b""  # a pipe would block
+            data = as_written(path.read_bytes()) if stat.S_ISREG(path.stat().st_mode) else b""  # a pipe would block
         except OSError as error:
             data = b""
             found.damage.append(f"{path.name}: {error.strerror}")

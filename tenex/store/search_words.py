@@ -12,6 +12,7 @@ import unicodedata
 from typing import Final
 
 from tenex.core.errors import UsageError
+from tenex.core.text import composed
 
 TOKENIZER: Final = "unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc''"
 """Letters without case and accents. Mn and Mc are the vowels of Devanagari and others, which would cut words in two."""
@@ -71,7 +72,7 @@ def clean(text: str) -> str:
     """Text that SQLite can store and a terminal can show, newlines kept."""
     if text.isascii() and text.isprintable():  # as ids, keys and most titles are
         return text
-    return unicodedata.normalize("NFC", _STEERING.sub(" ", text))
+    return composed(_STEERING.sub(" ", text))
 
 
 def _term(quoted: str, word: str) -> str:

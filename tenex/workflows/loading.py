@@ -14,6 +14,7 @@ from types import CodeType, ModuleType
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.file_guard import guarded
+from tenex.core.text import decode
 
 Stamp = tuple[int, int] | None
 """Of a file: when it was changed, in ns, and its bytes; None where there is none."""
@@ -37,10 +38,12 @@ def read_text(path: Path) -> str:
     if len(data) > LARGEST:
         raise ConfigurationError([f"{path} is larger than {LARGEST} bytes; that is no graph anybody wrote."])
     try:
-        return data.decode("utf-8-sig")
+        return decode(data)
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         raise ConfigurationError([f"{path}: line {line} is not UTF-8; save the file as UTF-8."]) from fault
+    except ValueError as fault:
+        raise ConfigurationError([f"{path} {fault}."]) from fault
 
 
 def load_object(reference: str, is_meant: Callable[[object], bool], what: str) -> object:

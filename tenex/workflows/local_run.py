@@ -161,7 +161,8 @@ class LocalRun(ConversationActor):
             await self._open()
             assert self._state is not None
             state = self._state
-            self._signals.extend(self._begin(state))
+            for signal in self._begin(state):
+                self.post(signal)
             while self._signals or state.undecided or self._is_active(state):
                 await self._step()
                 state = self._state

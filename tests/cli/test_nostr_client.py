@@ -63,6 +63,20 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
     assert asked.isdisjoint(INDICATORS)  # the relay is asked for them only with `indicators`
 
 
+async def test_bytes_of_a_terminal_that_are_no_text_are_replaced(
+    talk: ChatClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Event] = []
+
+    async def publish(event: Event, _url: str) -> PublishOutcome:
+        sent.append(event)
+        return PublishOutcome(accepted=True)
+
+    monkeypatch.setattr(talk._pool, "publish", publish)
+    await talk.send("hi \udcff there")
+    assert [event.content for event in sent] == ["hi \ufffd there"]
+
+
 async def test_agents_are_known_by_the_project_s_profile_only() -> None:
     """A stranger who calls itself an agent, in its profile and by the tags of agents, stays one."""
     identity = Identity(pubkey=PROJECT.public, name="Demo", agents=((EXECUTOR.public, "Executor"),))

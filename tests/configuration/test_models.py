@@ -71,6 +71,61 @@ def test_a_key_file_that_cannot_be_read_is_a_fault_that_names_it(tmp_path: Path,
     assert any("models.providers.local.api_key_file" in fault and str(file) in fault for fault in raised.value.faults)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbfsk-x",
+        b"\xef\xbb\xbfsk-x\r\n",
+        *(f"{blank}sk-x{blank}\n".encode() for blank in "\xa0\u3000\u200b\ufeff\u2060\u00ad\t\r\x85\u2028"),
+        *("“sk-x”".encode(), b'"sk-x"\r\n', "\ufeff‘sk-x’\xa0".encode(), "sk\u200b-\u00adx".encode()),
+    ],
+)
+def test_a_key_is_read_without_what_editors_and_clipboards_add(
+    data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").mkdir()
+    stored = tmp_path / "keys" / "openai.api-key"
+    stored.write_bytes(data)
+    stored.chmod(0o600)
+    settings = given(tmp_path, default="openai:gpt-5")
+    assert key_of(settings, "openai") == "sk-x"
+    stored.unlink()
+    monkeypatch.setenv(USUAL, data.decode())
+    assert key_of(settings, "openai") == "sk-x"
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        ("sk-“x".encode(), "it holds U+201C LEFT DOUBLE QUOTATION MARK, which is in no key"),
+        ("sk-\xa0x".encode(), "it holds U+00A0 NO-BREAK SPACE, which is in no key"),
+        ("sk–x".encode(), "it holds U+2013 EN DASH, which is in no key"),
+        ("ѕk-x".encode(), "it holds U+0455 CYRILLIC SMALL LETTER DZE, which is in no key"),
+        (b"sk-x\nsk-y", "it holds U+000A a control character, which is in no key"),
+        ("sk-x".encode("utf-16"), "is UTF-16; save the file as UTF-8"),
+        (b"s\0k\0-\0x\0", "holds a NUL in line 1; save the file as UTF-8 text"),
+        (b"sk-\xe4", "is not UTF-8; save the file as UTF-8"),
+    ],
+)
+def test_a_key_that_no_header_can_hold_is_a_fault_that_names_the_character(
+    data: bytes, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = tmp_path / "mine.key"
+    stored.write_bytes(data)
+    table = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key_file": "mine.key"}
+    settings = given(tmp_path, default="local:m", providers={"local": table})
+    with pytest.raises(ConfigurationError) as raised:
+        build_model_client(settings, resolve_paths(settings), library())
+    assert f"models.providers.local.api_key_file: {stored} " in raised.value.faults[0]
+    assert fault in raised.value.faults[0]
+    assert "sk" not in raised.value.faults[0].replace(str(stored), "")
+    if "U+" in fault:
+        monkeypatch.setenv("MINE", data.decode())
+        table = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key_env": "MINE"}
+        settings = given(tmp_path, default="local:m", providers={"local": table})
+        assert fault in client_config(settings, resolve_paths(settings))[1][0]
+
+
 def test_a_key_in_our_own_folder_that_others_may_read_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     stored = tmp_path / "keys" / "openai.api-key"

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -131,6 +132,111 @@ def test_what_is_a_command_and_what_is_talk(text: str, command: Command | None) 
     assert set(re.findall(r"^/(\w+)", HELP, re.MULTILINE)) == set(NAMES), "help names every command"
 
 
+STOP = Command("stop", "")
+HIDDEN = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u00ad\u202a\u202e\u2066\u2069\ufe0f\U000e0041"
+PERSON = "nostr:npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "/stop.",
+            "/stop!",
+            "/stop!!",
+            "/stop,",
+            "/stop…",
+            "/stop?",
+            "/Stop.",
+            "/stop。",
+            "/stop！",
+            "/stop !",
+            "/stop 🙏",
+        ),
+        *(f"{char}/st{char}op{char}" for char in HIDDEN),
+        *(f"{space}/stop{space}" for space in "\xa0\u3000\u2009\u202f\t"),
+        *(f"/stop{end}" for end in ("\r\n", "\r", "\x85", "\u2028", "\u2029")),
+        *("／stop", "／ｓｔｏｐ．", "/𝐬𝐭𝐨𝐩", "\u2068/stop\u2069"),
+        *(
+            "**/stop**",
+            "*/stop*",
+            "_/stop_",
+            "__/stop.__",
+            "***/stop***",
+            "`/stop`",
+            "```\n/stop\n```",
+            "“/stop”",
+            '"/stop"',
+        ),
+        *("/stop @planner", f"/stop {PERSON}", f"{PERSON} /stop", "@planner, /stop.", f"{PERSON.upper()}\n/stop"),
+        *("/stop\n\n-- sent from my phone", "/stop.\n-- \nAna\nBerlin"),
+    ],
+)
+def test_a_command_is_read_as_phones_and_clients_write_it(text: str) -> None:
+    assert parse(text) == STOP
+    scenario = working()
+    scenario.user_writes(text)
+    assert scenario.records(r.Stopped)
+    assert not scenario.sent_texts()[-1].startswith("/stop takes nothing"), "nothing was lost"
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("/skip Chores.", Command("skip", "Chores.")),
+        ("**/skip chores**", Command("skip", "chores")),
+        ("/set text=a\n-- b", Command("set", "text=a\n-- b")),
+        ("/set text=می‌خواهم 👩‍💻", Command("set", "text=می‌خواهم 👩‍💻")),
+        ("/statsu.", Command("unknown", "/statsu")),
+        ("**/statsu**", Command("unknown", "/statsu")),
+        ("/stop please", Command("stop", "please")),
+    ],
+)
+def test_what_follows_a_command_is_kept_as_it_was_written(text: str, command: Command) -> None:
+    assert parse(text) == command
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("> /stop", ">/stop", "＞ /stop", "see:\n> /stop", "`/stop` does nothing", '"/stop" is what I sent'),
+        *("Build it.\n\n```\n/stop\n```", "```\n/stop\n/new\n```", "please /stop", "/stop/it", "*/stop is empty?"),
+        *("~/stop", "@planner /etc is full", "https://x.example/stop", "</stop>"),
+    ],
+)
+def test_a_command_in_a_quotation_or_in_code_within_a_message_is_talk(text: str) -> None:
+    assert parse(text) is None
+    scenario = new()
+    scenario.user_writes(text)
+    assert scenario.records(r.CommandGiven) == []
+    assert scenario.records(r.MessageRecorded)[0].text == text
+
+
+@pytest.mark.parametrize(
+    "phase", ["chores.", "**Chores**", "`chores`", "ＣＨＯＲＥＳ", "cho\u200bres", "chores\n-- \nAna"]
+)
+def test_a_phase_is_read_as_phones_and_clients_write_it(phase: str) -> None:
+    scenario = waiting()
+    scenario.user_writes(f"/skip {phase}")
+    assert scenario.records(r.Waived)[-1].phases == (Phase.CHORES,)
+
+
+@pytest.mark.parametrize("text", ["`@executor` build it", ">@executor", "> @executor build it", "```\n@executor\n```"])
+def test_a_name_in_code_or_a_quotation_at_the_beginning_addresses_nobody(text: str) -> None:
+    scenario = new()
+    scenario.user_writes(text)
+    assert scenario.records(r.CommandGiven) == []
+    assert scenario.records(r.RouteRequested), "the router decides"
+
+
+@pytest.mark.parametrize("text", ["/stop " + "@a " * 80_000, "/stop @" + "a" * 250_000, "\u200b" * 250_000 + "/stop"])
+def test_a_long_command_is_read_in_time_that_grows_with_it(text: str) -> None:
+    began = time.process_time()
+    assert parse(text) == STOP
+    parse(text.replace("/stop", "/" + "stop" * 60_000))
+    assert time.process_time() - began < 10
+
+
 @pytest.mark.parametrize("stage", STATUSES)
 @pytest.mark.parametrize(
     ("text", "answer"),
@@ -179,6 +285,9 @@ NPUB = "npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"
         (f"{KEY} build it", "executor"),
         (f"@{NPUB}: build it", "executor"),
         ("@Project Manager what is next?", "project-manager"),
+        ("\u2068@executor\u2069 build it", "executor"),
+        ("＠Exec\u200butor. Build it", "executor"),
+        (f"@{NPUB.upper()}: build it", "executor"),
     ],
 )
 def test_a_message_that_begins_with_an_agent_goes_to_it(text: str, agent: str) -> None:

@@ -22,7 +22,10 @@ SPELLED = {
     "project-manager": ["Project-Manager", " project-manager ", "ProjectManager", "PROJECT_MANAGER", "project manager"],
     "executor": ["@executor", "Executor,", "`@executor`", '**"executor"**.', "<@executor>:"],
 }
-KEYS = [KEY.upper(), f"@{KEY}", NPUB, f"nostr:{NPUB}", f"`{NPUB}`,"]
+HIDDEN = ["exe\u200bcutor", "\ufeff@executor\u2060", "\u2068executor\u2069", "＠ｅｘｅｃｕｔｏｒ．", "executor\ufe0f"]
+PROFILE = "nostr:nprofile1qy8hwumn8ghj7cfwv4uxzmtsd3jsqgr90pjkxat5daeqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq0k5pzp"
+"""The key with a relay before it."""
+KEYS = [KEY.upper(), f"@{KEY}", NPUB, f"nostr:{NPUB}", f"`{NPUB}`,", NPUB.upper(), f"NOSTR:{NPUB.upper()}", PROFILE]
 NO_ONE = ["", " ", "projectmanager", "project-manager-2", "-", "@", "``", "npub1", NPUB[:40], "\0", "\ud800"]
 
 
@@ -30,7 +33,7 @@ NO_ONE = ["", " ", "projectmanager", "project-manager-2", "-", "@", "``", "npub1
     ("written", "slug"),
     [
         *((written, slug) for slug, forms in SPELLED.items() for written in forms),
-        *((written, "executor") for written in KEYS),
+        *((written, "executor") for written in (*KEYS, *HIDDEN)),
         *((written, None) for written in NO_ONE),
     ],
 )
@@ -42,7 +45,9 @@ def test_an_agent_is_found_however_its_name_is_written_and_by_its_key(written: s
 def test_an_agent_is_found_by_the_name_that_is_shown_unless_two_have_it() -> None:
     base, ada = rules(), dataclasses.replace(agent("builder"), name="Ada Lovelace")
     one = dataclasses.replace(base, roster={**base.roster, Slug("builder"): ada})
-    assert one.find("ada lovelace") == ada
+    assert one.find("ada lovelace") == one.find("Ada\xa0Love\u00adlace") == ada
+    jose = dataclasses.replace(base, roster={Slug("x"): dataclasses.replace(agent("x"), name="Jose\u0301")})
+    assert jose.find("josé") is not None
     other = dataclasses.replace(agent("tester"), name="Ada Lovelace")
     assert dataclasses.replace(one, roster={**one.roster, Slug("tester"): other}).find("Ada Lovelace") is None
     both = {Slug("Executor"): agent("Executor"), Slug("executor"): agent("executor")}

@@ -214,6 +214,11 @@ def test_a_clear_yes_is_one_in_many_languages_with_nothing_else() -> None:
     assert [word for word in (*others, "yes\nbut run them", "> May I skip it?\nyes") if is_clear_yes(word)] == []
 
 
+@pytest.mark.parametrize("yes", ["\ufeffyes\u200b", "y\u2060es.", "ＹＥＳ", "yes\u2028", "\u2068ok\u2069", "👍\ufe0f"])
+def test_a_yes_with_characters_that_nobody_sees_is_a_yes(yes: str) -> None:
+    assert is_clear_yes(yes)
+
+
 @given(st.text())
 def test_a_text_with_any_other_word_is_no_clear_yes(text: str) -> None:
     assert not is_clear_yes(f"yes {text} x")

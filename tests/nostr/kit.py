@@ -9,6 +9,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 
+from pynostr import bech32
+
 from tenex.core.ports import OutgoingMessage
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event, sign, unsigned_event
@@ -71,6 +73,12 @@ def read(event: Event, relay: str = RELAY, project: str | None = None) -> Inboun
     assert incoming is not None
     address, origin = json.loads(json.dumps([incoming.address, incoming.origin]))
     return replace(incoming, address=address, origin=origin)
+
+
+def relays_first(pubkey: str, relay: bytes = b"wss://relay.example") -> str:
+    """An nprofile (NIP-19) with the relay before the key; of that order nothing is said there."""
+    payload = bytes([1, len(relay)]) + relay + bytes([0, 32]) + bytes.fromhex(pubkey)
+    return str(bech32.bech32_encode("nprofile", bech32.convertbits(payload, 8, 5), bech32.Encoding.BECH32))
 
 
 def answer(

@@ -10,7 +10,10 @@ from pynostr.utils import nprofile_encode
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
+from tenex.core.names import without_mentions
 from tenex.nostr.keys import MAX_PROFILES, KeyRing, SecretKey, find_mentions, npub, parse_public_key
+
+from .kit import relays_first
 
 SECRET = "67dea2ed018072d675f5415ecfaed7d2597555e202d85b3d65ea4e58d2d92ffa"  # NIP-19's own example
 NSEC = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
@@ -58,7 +61,13 @@ def test_bytes_that_are_no_key_of_the_curve_are_refused(bad: bytes) -> None:
         SecretKey.from_nsec(text)
 
 
-@pytest.mark.parametrize("text", [NPUB, f"nostr:{NPUB}", NPUB.upper(), PUBKEY, PUBKEY.upper(), f" {NPUB}\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(NPUB, f"nostr:{NPUB}", f"NOSTR:{NPUB.upper()}", NPUB.upper(), PUBKEY, PUBKEY.upper(), f" {NPUB}\n"),
+        *(f"\ufeff{NPUB}\r\n", f"\xa0{PUBKEY}\u200b", f"nostr:{NPUB[:9]}\u00ad{NPUB[9:]}"),
+    ],
+)
 def test_a_public_key_is_read_in_every_spelling(text: str) -> None:
     assert parse_public_key(text) == PUBKEY
 
@@ -89,6 +98,16 @@ def test_mentions_are_found_once_each_and_in_order() -> None:
     assert find_mentions(text, [PUBKEY]) == (PUBKEY,)
 
 
+@pytest.mark.parametrize(
+    "text", [NPUB.upper(), f"nostr:{NPUB.upper()},", relays_first(PUBKEY), relays_first(PUBKEY).upper()]
+)
+def test_a_mention_is_found_in_upper_case_and_with_its_relays_first(text: str) -> None:
+    assert find_mentions(text, [PUBKEY]) == (PUBKEY,)
+    assert find_mentions(f"`{text}`\n> {text}", [PUBKEY]) == ()
+    assert parse_public_key(text.rstrip(",")) == PUBKEY
+    assert without_mentions(f"{text} hello", PUBKEY, "Team") == "hello"
+
+
 def test_only_the_first_profiles_of_a_text_are_decoded() -> None:
     """Decoding one takes up to a millisecond, and a stranger may write thousands."""
     ours = nprofile_encode(PUBKEY, ["wss://relay.example"])
@@ -109,6 +128,14 @@ def test_a_ring_makes_a_key_once_in_a_private_file(tmp_path: Path) -> None:
     assert sorted(file.name for file in path.parent.iterdir()) == ["executor.nsec", "project.nsec"]
 
 
+@pytest.mark.parametrize("text", ["\ufeff{}\r\n", "{}\xa0\n", "\u200b{}\u2028", "\n{}\r", "{}"])
+def test_a_key_file_is_read_without_what_editors_add(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "project.nsec"
+    path.write_bytes(text.format(NSEC).encode())
+    path.chmod(0o600)
+    assert KeyRing(tmp_path).get("project").nsec == NSEC
+
+
 def test_a_foreign_key_is_kept_but_never_replaces_another(tmp_path: Path) -> None:
     ring, key = KeyRing(tmp_path), SecretKey.generate()
     ring.add("owner", key)
@@ -125,6 +152,7 @@ def test_a_foreign_key_is_kept_but_never_replaces_another(tmp_path: Path) -> Non
         (NPUB.encode(), 0o600, r"project.nsec: holds no nsec1"),
         (b"\xff\xfe", 0o600, r"project.nsec: holds no nsec1"),
         (NSEC[:-1].encode(), 0o600, r"project.nsec: holds no nsec1"),
+        (NSEC.encode("utf-16"), 0o600, r"project.nsec: holds no nsec1"),
         (NSEC.encode(), 0o640, r"chmod 600 .*project.nsec"),
     ],
 )

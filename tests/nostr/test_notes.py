@@ -1,16 +1,19 @@
 """Notes: how kind 1 is read (NIP-10, old and new) and what an answer's tags are."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.ids import PublicKey
+from tenex.core.names import without_mentions
 from tenex.core.ports import OutgoingMessage
 from tenex.nostr.keys import npub
 from tenex.nostr.threading import read_event, scheme_named
 from tenex.nostr.threading.base import MAX_PEOPLE, MAX_REFERENCES
 
-from .kit import FRIEND, OURS, PERSON, PLANNER, PROJECT, RELAY, answer_tags, read, written
+from .kit import FRIEND, OURS, PERSON, PLANNER, PROJECT, RELAY, answer_tags, read, relays_first, written
 
 HINT = "wss://other.example"
 R, P, X = "a" * 64, "b" * 64, "c" * 64
@@ -137,6 +140,82 @@ def test_mentions_are_read_from_the_text(text: str, starts: bool, mentions: tupl
     """Keys and `@slug` at word boundaries; the text itself is passed on as it was written."""
     incoming = read(written(text=text))
     assert (incoming.starts, incoming.mentions, incoming.text) == (starts, mentions, text)
+
+
+RELAYS_FIRST = relays_first(PLANNER.public)
+"""As nostr-tools writes a key with its relays."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            f"{before}{RELAYS_FIRST}{after}"
+            for before, after in (("nostr:", " x"), ("", "."), ("@", ", x"), ("(", ")"))
+        ),
+        *(
+            f"nostr:{npub(PLANNER.public)}{after}"
+            for after in (".", ",", "!", "'s plan", "\u200b", "。", "\u200bplease")
+        ),
+        *(f"NOSTR:{RELAYS_FIRST.upper()}", npub(PLANNER.public).upper(), f"[@p](nostr:{RELAYS_FIRST})"),
+        *("@planner.", "@planner, x", "@Planner!", "@PLANNER:", "＠planner", "@plan\u200bner", "\u2068@planner\u2069"),
+        *("hi\u200b@planner\u200bplease", "@planner\ufe0f", "**@planner**", "_@planner_ x", "x\xa0@planner\u3000x"),
+        *("> old\n@planner new", "```\ncode\n```\n@planner", "see https://x.example, @planner", "@planner/@critic"),
+    ],
+)
+def test_a_mention_is_read_as_clients_and_libraries_write_it(text: str) -> None:
+    incoming = read(written(TO_US, text=text))
+    assert (incoming.mentions, incoming.text) == ((PLANNER.public,), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "```python\n@planner\ndef f(): ...\n```",
+            "so:\n\n    @planner\n    def f(): ...",
+            "`@planner`",
+            "~~~\n@planner",
+        ),
+        *("> @planner", ">@planner x", "> a\n> @planner", "- > @planner"),
+        *("npm i @planner/core", "a@planner.com", "@planner.com", "https://x/@planner", "https://x/?u=@planner"),
+        *(
+            "[@planner](https://x.example)",
+            "@planner_2",
+            "@planner@example.com",
+            "@planner-x",
+            "www.x.example/a,@planner",
+        ),
+        *(f"`{RELAYS_FIRST}`", f"> nostr:{RELAYS_FIRST}", f"https://njump.me/{RELAYS_FIRST}", f"x{RELAYS_FIRST}"),
+        f"```\nnostr:{npub(PLANNER.public)}\n```",
+    ],
+)
+def test_a_name_in_code_a_quotation_a_link_or_a_longer_word_addresses_nobody(text: str) -> None:
+    incoming = read(written(TO_US, text=text))
+    assert (incoming.mentions, incoming.text) == ((), text)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "@planner ",
+        "_@",
+        "@",
+        "npub1",
+        "nprofile1",
+        f"{RELAYS_FIRST} ",
+        "nprofile1" + "q" * 990 + " ",
+        "`@",
+        "\u200b@",
+        "> @\n",
+    ],
+)
+def test_mentions_are_found_in_time_that_grows_with_the_text(unit: str) -> None:
+    text = unit * (60_000 // len(unit))
+    began = time.process_time()
+    read(written(TO_US, text=f"{text}\u200b"))
+    without_mentions(text, PLANNER.public, "Planner")
+    assert time.process_time() - began < 4
 
 
 def test_a_title_is_kept() -> None:

@@ -128,6 +128,25 @@ def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) ->
     assert len(found) == 21, found
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_agents_file_is_read_with_the_marks_of_any_editor(copy: Path, own: Path, end: str) -> None:
+    text = (
+        agent(tools="tools: [read\u200b_file, shell\xa0]\n")
+        .replace("kind", "\u200bkind")
+        .replace("name: ", "name: \ufeff")
+    )
+    (own / "reader.md").write_bytes(("\ufeff" + text + "می‌خواهم 👩‍💻\n").replace("\n", end).encode())
+    definition = PromptLibrary.load(copy, own, tools=TOOLS).definitions[Slug("reader")]
+    assert definition.tools == ("read_file", "shell")
+    assert definition.body.endswith("می‌خواهم 👩‍💻"), "prose is left as it was written"
+    assert definition.name.isprintable()
+
+
+def test_an_agents_file_in_utf_16_is_refused_with_the_remedy(copy: Path, own: Path) -> None:
+    (own / "reader.md").write_bytes(agent().encode("utf-16"))
+    assert list(faults(copy, own)) == [f"{own / 'reader.md'}: is UTF-16; save the file as UTF-8."]
+
+
 def test_one_orchestrator_and_a_worker_or_expert_are_required(copy: Path, own: Path) -> None:
     (own / "conductor.md").write_text(agent(kind="orchestrator"))
     (fault,) = faults(copy, own)

@@ -12,6 +12,7 @@ from tenex.core.errors import InternalError
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.messages import ModelRequest, ModelStep, UserText
 from tenex.runtime.inbox import Admission
+from tenex.store.format import CONVERSATION
 from tests.fakes.runtime import World, converse, worker
 from tests.fakes.scenario import ALICE, ID, one_turn, reply, seven_phases
 from tests.fakes.virtual import virtual_time
@@ -159,7 +160,35 @@ async def test_halves_of_surrogate_pairs_in_an_answer_reach_neither_tools_nor_th
 
     world = World(seven_phases, odd)
     await converse(world, "hello", "think", "plan")
-    repr([rec for rec in world.observed if isinstance(rec, r.ModelResponded)]).encode()
+    answers = repr([rec for rec in world.observed if isinstance(rec, r.ModelResponded)])
+    assert "half \ufffd" in answers
+    assert "{'\ufffd': '\ufffd'}" in answers
+
+
+@virtual_time
+async def test_lone_surrogates_of_users_and_tools_are_replaced_once_so_a_restart_finds_the_same_state() -> None:
+    def odd(request: ModelRequest) -> ModelStep:
+        if not any(isinstance(entry, ModelStep) for entry in request.entries) and request.phase == "execute":
+            return reply("", ("\udc80tool\ud800", {"\udfff": {"\ud800": ["\udfff"]}}))
+        return worker(request)
+
+    world = World(seven_phases, odd)
+    await converse(world, "half \ud800 a pair, \ud83d\ude00 whole", "think", "plan")
+    decisions = world.books[ConversationId(ID)]
+    lived = world.records()
+    data = CONVERSATION.encode_decisions(decisions)
+    assert CONVERSATION.decode_lines(data) == (lived, len(data), None)
+    assert b"\\ud" not in data, "no surrogate is left to be escaped"
+    texts = [record.text for record in lived if isinstance(record, r.MessageRecorded)]
+    assert texts[0] == "half \ufffd a pair, 😀 whole"
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\ufeff \u2060\n", "\u2066\u2069\u00ad", "\U000e0041"])
+@virtual_time
+async def test_a_message_of_which_nothing_is_seen_begins_nothing(text: str) -> None:
+    world = World(seven_phases, worker)
+    async with world.daemon() as daemon:
+        assert daemon.write(text) == "empty"
 
 
 BOB = PublicKey("b" * 64)

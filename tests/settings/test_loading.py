@@ -152,6 +152,39 @@ def test_a_file_with_a_byte_order_mark_and_dotted_keys_is_read(tmp_path: Path) -
     assert list(load(None, tmp_path, env={}).origins) == ["limits.expectations.plan.warn_after"]
 
 
+@pytest.mark.parametrize("form", ["\ufeff{}", "{}\n\n", "\ufeff{}\r\n"])
+def test_a_file_is_read_with_the_marks_and_line_ends_of_any_editor(tmp_path: Path, form: str) -> None:
+    text = "[project]\nname = '\ufeffThe 👩‍💻 team\xa0'\n[models]\ndefault = 'openai:gpt\u200b-5\xa0'\n"
+    text += "[relays]\nurls = ['wss://relay.example\u200b']\n[models.providers.a]\nbase_url = 'http://127.0.0.1:1\u2060/v1'\n"
+    (tmp_path / "tenex.toml").write_bytes(form.format(text.replace("\n", "\r\n") if "\r" in form else text).encode())
+    settings = load(None, tmp_path, env={"TENEX_PROJECT__ABOUT": "half \udc80 a character"})
+    assert settings.project.name == "The 👩‍💻 team"
+    assert settings.project.about == "half \ufffd a character"
+    assert settings.models.default == "openai:gpt-5"
+    assert settings.relays.urls == ["wss://relay.example"]
+    assert settings.models.providers["a"].base_url == "http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        ("[project]\n".encode("utf-16"), " is UTF-16; save the file as UTF-8"),
+        ("[project]\n".encode("utf-16-le"), " holds a NUL in line 1; save the file as UTF-8 text"),
+        (
+            "[project]\nname = '\xa0'\n\xa0about = 'x'\n".encode(),
+            "statement; the file holds U+00A0 NO-BREAK SPACE, remove it",
+        ),
+        ("[project]\n\u200babout = 'x'\n".encode(), "statement; the file holds U+200B ZERO WIDTH SPACE, remove it"),
+        ("[project]\nname = “x”\n".encode(), "line 2, column 8: invalid value"),
+    ],
+)
+def test_what_no_editor_shows_is_named_where_the_file_cannot_be_read(tmp_path: Path, data: bytes, fault: str) -> None:
+    (tmp_path / "tenex.toml").write_bytes(data)
+    (found,) = faults(tmp_path)
+    assert found.endswith(fault)
+    assert found.startswith(str(tmp_path / "tenex.toml"))
+
+
 def test_a_secret_key_in_the_place_of_a_public_one_is_refused_without_repeating_it(tmp_path: Path) -> None:
     secret = SecretKey.generate().nsec
     found = faults(tmp_path, f"[people]\nowners = ['{secret}']\nmembers = '{secret}'\n")

@@ -249,13 +249,11 @@ def _joined(text: str) -> str:
 words = st.text(st.characters(exclude_categories=()), max_size=20).map(_joined)
 """Any text a Python string can hold, lone surrogates too."""
 
-keys = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-
 integers = st.integers(-(2**70), 2**70)
 
 json_values = st.recursive(
     st.none() | st.booleans() | integers | st.floats(allow_nan=False) | words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
     max_leaves=6,
 )
 
@@ -277,8 +275,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if origin is frozenset:
         return st.frozensets(values_of(arguments[0]), max_size=3)
     if origin in (Mapping, dict):
-        key = keys if arguments[0] is str else values_of(arguments[0])
-        return st.dictionaries(key, values_of(arguments[1]), max_size=3)
+        return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=3)
     if isinstance(hint, type) and issubclass(hint, tuple):  # a named one
         return st.tuples(*map(values_of, get_type_hints(hint).values())).map(lambda parts: hint(*parts))
     return objects_of(hint) if dataclasses.is_dataclass(hint) else st.from_type(hint)

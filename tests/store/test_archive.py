@@ -15,6 +15,7 @@ from tenex.store.archive import is_packed, packed, plain, unpacked
 from tests.fakes.scenario import ID
 
 from .kit import CONVERSATION_ID, going_on
+from .test_journal_reader import FORMS
 from .test_stats import lived
 
 NOW = Millis(1_700_000_000_000)
@@ -40,6 +41,13 @@ def test_snapshots_of_records_that_are_there_are_left_out() -> None:
     assert plain([half, *RECORDS[30:]]) == [half, *RECORDS[30:]]
     (first, *rest) = unpacked(packed(ID, [half, *RECORDS[30:]], NOW)).records
     assert (type(first), rest) == (StateSnapshot, RECORDS[30:])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_that_was_carried_in_text_mode_is_read(form: str) -> None:
+    data = FORMS[form](packed(ID, RECORDS, NOW))
+    assert is_packed(data)
+    assert list(unpacked(data).records) == RECORDS
 
 
 def test_every_byte_that_is_changed_is_found() -> None:

@@ -44,6 +44,7 @@ from .kit import (
     write_rotated,
     wrote,
 )
+from .test_journal_reader import FORMS
 
 NAMES = [ConversationId(digit * 64) for digit in "abc"]
 
@@ -251,6 +252,16 @@ def second_file(one_file: Path, *records: Record) -> Path:
 
 def test_a_whole_journal_is_read_whole(one_file: Path) -> None:
     second_file(one_file, message(13))
+    found = salvage(one_file)
+    assert found.records == [*RECORDS, message(13)]
+    assert (found.messages, found.damage) == ([], [])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_of_a_journal_copied_in_text_mode_all_is_left(one_file: Path, form: str) -> None:
+    second = second_file(one_file, message(13))
+    for path in (one_file / JOURNAL, second):
+        path.write_bytes(FORMS[form](path.read_bytes()))
     found = salvage(one_file)
     assert found.records == [*RECORDS, message(13)]
     assert (found.messages, found.damage) == ([], [])

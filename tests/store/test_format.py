@@ -67,6 +67,16 @@ def test_text_is_readable_in_the_file_and_a_lone_surrogate_is_escaped() -> None:
     assert CONVERSATION.decode_lines(line)[0] == [record]
 
 
+@pytest.mark.parametrize("key", ["\ud800", "a\udfffb", "\ufffd\ufffd\ufffd", "\ud800\ufffd\ufffd\ufffd"])
+@pytest.mark.parametrize("value", ["\ud800", "ü", 1, {"\udc00": None}])
+def test_a_lone_surrogate_in_a_key_comes_back_as_it_was(key: str, value: object) -> None:
+    for state in (State(id=ID, next_seq=8, address={key: value}), State(id=ID, next_seq=8, seen={key: None})):
+        snapshot = StateSnapshot.of(state)
+        line = encoded(snapshot)
+        assert CONVERSATION.decode_lines(line) == ([snapshot], len(line), None)
+        assert encoded(*CONVERSATION.decode_lines(line)[0]) == line
+
+
 def called(value: object) -> bytes:
     """The line of a model's call of a tool with this argument."""
     call = CallRequest(id="c", tool="t", arguments={"x": value})  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.store import atomic
 from tenex.store.disk import FsyncTracker
 from tenex.store.format import CONVERSATION
-from tenex.store.journal_reader import MARK, VIEW, Loaded, load, mark_of
+from tenex.store.journal_reader import MARK, VIEW, Loaded, load, mark_of, peek
 
-from .kit import asked, decisions_of, encoded, fails, mode_of, names
+from .kit import asked, closed, decisions_of, encoded, fails, mode_of, names
 
 REMEDY = "Call the carpenter."
 ONE = CONVERSATION.encode_decisions(decisions_of(1))
@@ -40,6 +41,50 @@ def test_what_is_read_to_be_acted_on_is_durable_first(path: Path, monkeypatch: p
     assert synced[1:] == [path.parent, path.parent.parent]
     assert path.stat().st_ino != before.st_ino
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (ONE, 123_000)
+
+
+FORMS: dict[str, Callable[[bytes], bytes]] = {
+    "CRLF": lambda data: data.replace(b"\n", b"\r\n"),
+    "CRLF twice": lambda data: data.replace(b"\n", b"\r\r\n"),
+    "CR": lambda data: data.replace(b"\n", b"\r"),
+    "mark": lambda data: b"\xef\xbb\xbf" + data,
+    "mark and CRLF": lambda data: b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n"),
+    "blank line": lambda data: data + b"\n",
+    "blank lines": lambda data: b"\n" + data.replace(b"\n", b"\n\n") + b"\r\n\n",
+    "UTF-16": lambda data: data.decode().replace("\n", "\r\n").encode("utf-16"),
+}
+"""What copies in text mode and editors do to a file."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_journal_copied_in_text_mode_is_read_and_written_back_as_it_was(path: Path, form: str) -> None:
+    records = [closed(1, "Grüße\r\n日本\u2028 👩‍💻"), *(asked(seq) for seq in range(2, 5))]
+    data = encoded(*records)
+    path.write_bytes(FORMS[form](data))
+    (path.parent / VIEW).write_text("{}")
+    changed = path.read_bytes()
+    assert peek(path, CONVERSATION) == records
+    assert path.read_bytes() == changed, "who only reads changes nothing"
+    assert loaded(path).records == records
+    assert path.read_bytes() == data
+    assert names(path.parent) == [VIEW, path.name]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_damage_in_a_copied_journal_is_refused_and_nothing_is_changed(path: Path, form: str) -> None:
+    data = FORMS[form](encoded(asked(1), asked(3)))
+    path.write_bytes(data)
+    with pytest.raises(StoreDamaged, match=r"line 2 cannot be right .* its seq is 3 where 2 must follow"):
+        loaded(path)
+    assert path.read_bytes() == data
+
+
+def test_of_a_torn_copy_every_byte_is_kept(path: Path) -> None:
+    data = FORMS["CRLF"](encoded(asked(1))) + b'{"v":1,"se\rq'
+    path.write_bytes(data)
+    found = loaded(path)
+    assert found.torn is not None
+    assert (found.torn.read_bytes(), path.read_bytes()) == (data, encoded(asked(1)))
 
 
 def test_what_this_process_has_flushed_is_not_copied_again(path: Path) -> None:

@@ -205,12 +205,19 @@ async def truncations(folder: ConversationFolder) -> tuple[list[Any], list[Recor
     return [log for log in logs if log["event"] == "journal.truncated"], records
 
 
-@pytest.mark.parametrize("is_zeroed", [False, True], ids=["an older copy", "zeros for the end"])
+@pytest.mark.parametrize(
+    ("is_zeroed", "is_text"),
+    [(False, False), (True, False), (False, True)],
+    ids=["an older copy", "zeros for the end", "an older copy in text mode"],
+)
 async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_kept(
-    folder: ConversationFolder, is_zeroed: bool
+    folder: ConversationFolder, is_zeroed: bool, is_text: bool
 ) -> None:
     journal_path, size = folder.path(ID) / JOURNAL, len(CONVERSATION.encode_decisions(lived(0).journal[-1:]))
     journal_path.write_bytes(journal_path.read_bytes()[:-size] + bytes(size * is_zeroed))
+    if is_text:
+        for path in (journal_path, folder.path(ID) / VIEW):
+            path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
     known = (folder.path(ID) / VIEW).read_bytes()
     before = (await verify(folder, ID)).faults
     assert f"covers record {len(RECORDS)}, but the journal ends with" in before[0]

@@ -161,6 +161,17 @@ def test_older_entries_are_put_back_in_and_a_file_that_is_gone_is_named(tmp_path
     assert found["unread"] == [odd, odd, "orchestratorTurns-000003.json"]
 
 
+@pytest.mark.parametrize("form", ["\ufeff{}", "{}\r\n", "\ufeff{}\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_readable_file_is_read_with_the_marks_of_any_editor(tmp_path: Path, form: str, encoding: str) -> None:
+    text = json.dumps({"title": "Grüße 日本"}, indent=2, ensure_ascii=False)
+    text = form.format("@").replace("@", text.replace("\n", "\r\n"))
+    (tmp_path / "conversation.json").write_bytes(
+        (text.lstrip("\ufeff") if encoding == "utf-16" else text).encode(encoding)
+    )
+    assert read_view(tmp_path / "conversation.json")["title"] == "Grüße 日本"
+
+
 def test_half_a_character_and_nan_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "conversation.json"
     path.write_text(r'{"title": "a\ud800b \u00fc", "cycle": NaN}')

@@ -92,6 +92,8 @@ def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
         ("a.toml", "initial_speaker = 5\n", "initial_speaker must be the name of who speaks first."),
         ("a.json", '{"initial_speaker": "a",\n}', "This is no JSON: "),
         ("a.json", '{"initial_speaker":\n"\udcff"}', "line 2 is not UTF-8; save the file as UTF-8."),
+        ("a.json", "\udcff\udcfe{\0}\0", "is UTF-16; save the file as UTF-8."),
+        ("a.toml", "a\0b", "holds a NUL in line 1; save the file as UTF-8 text."),
         ("a.json", " " * 1_048_577, "is larger than 1048576 bytes"),
         ("a.toml", 'round_robin = ["a", "b"]\ninitial_speaker = "a"\n', "there may be max_turns, not initial_speaker"),
         ("a.toml", "round_robin = [1, 2]\n", "participants must be a list of names"),

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final
 
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
+from tenex.core.prose import readings
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 from tenex.nostr.keys import find_mentions
@@ -207,11 +208,12 @@ def people_of(event: Event, own_keys: Collection[PublicKey]) -> list[str]:
 
 
 def _with_slugs(named: tuple[PublicKey, ...], text: str, slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
-    """Add the keys whose `@slug` a text mentions to those it mentions by key."""
+    """Add the keys whose `@slug` a text mentions to those it mentions by key; code, quotations and links do not."""
     found = dict.fromkeys(named)
-    if slugs and "@" in text:
+    if slugs and ("@" in text or not text.isascii()):
         by_slug = {slug.lower(): key for slug, key in slugs.items()}
-        for match in _slug_pattern(tuple(sorted(by_slug))).finditer(text):
+        pattern = _slug_pattern(tuple(sorted(by_slug)))
+        for match in (match for reading in readings(text) for match in pattern.finditer(reading)):
             found[by_slug[match.group(1).lower()]] = None
     return tuple(found)
 
@@ -242,6 +244,8 @@ def short_tag(*elements: str) -> Tag:
 @lru_cache(maxsize=8)  # the roster changes a few times in a daemon's life
 def _slug_pattern(slugs: tuple[str, ...]) -> re.Pattern[str]:
     # Boundaries are ASCII on purpose: scripts written without spaces put a mention between letters. The character
-    # before must not make it an address (mail, URL), and a longer slug wins over a shorter one it begins with.
+    # before must not make it an address (mail, URL), that after it no package, host or path, and a longer slug wins
+    # over a shorter one it begins with. Underscores around it are Markdown.
     names = "|".join(re.escape(slug) for slug in sorted(slugs, key=len, reverse=True))
-    return re.compile(rf"(?<![A-Za-z0-9_.@/+-])@({names})(?![A-Za-z0-9_]|-[A-Za-z0-9])", re.IGNORECASE)
+    before, after = r"(?<![A-Za-z0-9_.@/+-])_{0,3}", r"(?![A-Za-z0-9]|_+[A-Za-z0-9]|[-./@][A-Za-z0-9])"
+    return re.compile(rf"{before}@({names}){after}", re.IGNORECASE)

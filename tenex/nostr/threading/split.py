@@ -8,6 +8,7 @@ from typing import Final
 
 from tenex.core.errors import InternalError
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
+from tenex.core.text import well_formed
 from tenex.nostr.events import unsigned_event
 
 from .base import Tag
@@ -100,11 +101,7 @@ def clean_text(text: str) -> str:
 
     Surrogates that form a pair become their character. NUL is legal, but relays on PostgreSQL refuse it.
     """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text.replace("\0", "\ufffd")
+    return well_formed(text).replace("\0", "\ufffd")
 
 
 def clip(value: str, limit: int = MAX_TAG_BYTES) -> str:

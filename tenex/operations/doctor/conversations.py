@@ -22,7 +22,7 @@ from tenex.store import atomic, segments
 from tenex.store.atomic_folder import is_half_done
 from tenex.store.daemon_journal import DAEMON, FOLDER
 from tenex.store.disk import PROBE, Disk
-from tenex.store.format import CONVERSATION, Codec
+from tenex.store.format import CONVERSATION, Codec, as_written
 from tenex.store.index_reader import NAME as INDEX
 from tenex.store.journal_reader import JOURNAL, MARK, VIEW, mark_of, peek_left
 from tenex.store.lock import NAME as LOCK
@@ -143,7 +143,7 @@ def _parts(folder: Path, sentence: str) -> tuple[str, str, str]:
 def _torn(folder: Path, codec: Codec, *, is_running: bool) -> Iterator[Finding]:
     """Report an incomplete write at the end of the newest file."""
     newest = segments.current(folder)
-    data = newest.read_bytes()
+    data = as_written(newest.read_bytes())
     _, length, broken = codec.decode_lines(data)
     if broken is not None and not is_running:
         message = f"the last {count_text(len(data) - length, 'byte')} are an interrupted write: {broken.what}"

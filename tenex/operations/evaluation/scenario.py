@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
+from tenex.core.text import decode
 from tenex.prompting.frontmatter import choices
 
 SHIPPED: Final = Path(__file__).parent / "scenarios"
@@ -190,7 +191,7 @@ def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
 
 def _read(path: Path, faults: list[str]) -> Scenario | None:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = decode(path.read_bytes())
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(text)
     except OSError as error:

@@ -15,6 +15,7 @@ from tenex.core.reducers.conversation import ANSWER_WORDS
 from tenex.core.signals import InboundMessage
 from tenex.core.state.questions import DecisionQuestion
 from tenex.core.state.run import CallState
+from tenex.core.text import plain
 
 from . import gates
 
@@ -46,12 +47,12 @@ def is_clear_no(text: str) -> bool:
 
 
 def _says_only(text: str, wanted: frozenset[str]) -> bool:
-    plain = unicodedata.normalize("NFKC", text).casefold().translate(_SKIN_TONES)
+    said = plain(text).casefold().translate(_SKIN_TONES)
     for thumb in _THUMBS:
-        plain = plain.replace(thumb, f" {thumb} ")
-    if not _QUESTION_MARKS.isdisjoint(plain):
+        said = said.replace(thumb, f" {thumb} ")
+    if not _QUESTION_MARKS.isdisjoint(said):
         return False
-    kept = (" " if _is_punctuation(char) else char for char in plain)
+    kept = (" " if _is_punctuation(char) else char for char in said)
     words = "".join(kept).split()
     return len(words) <= ANSWER_WORDS and not wanted.isdisjoint(words) and (wanted | _COURTESY).issuperset(words)
 
