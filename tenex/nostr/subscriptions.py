@@ -14,8 +14,10 @@ from .events import Event
 from .filters import Filter
 from .pool import RelayPool
 from .threading import read_event
+from .threading.comments import COMMENT, THREAD
+from .threading.notes import NOTE
 
-KINDS: Final = (1, 11, 1111)
+KINDS: Final = (NOTE, THREAD, COMMENT)
 """Notes, threads and comments."""
 FOLLOWED: Final = 500
 """Roots followed at most, the newest active ones: five REQs of a hundred; relays allow ten to a connection."""
@@ -84,11 +86,17 @@ class Listener:
             self._subscribe_addressed(int(self._now()) - FIRST)
 
     def _subscribe_addressed(self, since: int) -> None:
-        filters: list[Filter] = [{"kinds": list(KINDS), "#p": sorted(self._own_keys)}]
+        own_keys = sorted(self._own_keys)
+        filters: list[Filter] = [
+            {"kinds": list(KINDS), "#p": own_keys},
+            {"kinds": [COMMENT], "#P": own_keys},  # comments under our own notes, whoever is answered
+        ]
         if self._project:
-            filters.append({"kinds": [11], "#a": [self._project]})
+            filters.append({"kinds": [THREAD], "#a": [self._project]})
         if self._people:
-            filters.append({"kinds": [1, 11], "authors": sorted(self._people)})
+            people = sorted(self._people)
+            filters.append({"kinds": [NOTE, THREAD], "authors": people})
+            filters.append({"kinds": [COMMENT], "authors": people})
         self._pool.subscribe("addressed", filters, since)
 
     def follow(self, root: str, since: int | None = None) -> None:
@@ -117,7 +125,7 @@ class Listener:
 
     def _subscribe(self, batch: int, since: int) -> None:
         roots = sorted(self._batches[batch])
-        filters = [{"kinds": list(KINDS), "#e": roots}, {"kinds": [1111], "#E": roots}]
+        filters = [{"kinds": list(KINDS), "#e": roots}, {"kinds": [COMMENT], "#E": roots}]
         self._pool.subscribe(f"threads {batch}", filters, since)
 
     def on_event(self, event: Event, relay: str) -> None:

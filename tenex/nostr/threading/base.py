@@ -62,6 +62,8 @@ class Place:
     """Members of the address beyond those that all schemes write."""
     origin: Mapping[str, Any]
     """Members of the origin, likewise."""
+    may_start: bool = True
+    """Whether its tags name enough for a conversation to start with it."""
 
 
 class ThreadingScheme(ABC):
@@ -128,7 +130,7 @@ class ThreadingScheme(ABC):
             text=event.content,
             created_at=event.created_at,
             conversation=ConversationId(place.root),
-            starts=bool(tagged or named) or by_project,
+            starts=place.may_start and (bool(tagged or named) or by_project),
             references=place.references,
             reply_to=EventId(place.parent) if place.parent else None,
             mentions=_with_slugs(named, event.content, slugs),
