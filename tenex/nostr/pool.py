@@ -67,6 +67,7 @@ class RelayPool:
         urls: Iterable[str],
         *,
         on_event: OnEvent,
+        on_new: OnEvent | None = None,
         is_seen: Callable[[str], bool] = lambda _: False,
         is_wanted: Callable[[PublicKey], bool] = lambda _: True,
         identity: SecretKey | None = None,
@@ -79,6 +80,7 @@ class RelayPool:
         Args:
             urls: the relays every subscription goes to.
             on_event: receives every genuine event once. If it raises, only that event is lost.
+            on_new: receives those that are new at their relay in its place; None if the difference does not matter.
             is_seen: whether an earlier process received this id; called only with valid ids.
             is_wanted: whether events of an author are wanted; others are dropped before verification.
             identity: the key shown to relays that ask.
@@ -90,6 +92,7 @@ class RelayPool:
             ValueError: one of the URLs is not a relay URL.
         """
         self._on_event = on_event
+        self._on_new = on_new or on_event
         self._is_seen = is_seen
         self._is_wanted = is_wanted
         self._identity = identity
@@ -223,8 +226,8 @@ class RelayPool:
             statuses.append(replace(status, strikes=strikes, counters=counters))
         return statuses
 
-    def _take(self, raw: dict[str, Any], relay: str) -> None:
-        """Deliver an event that is genuine and new."""
+    def _take(self, receive: OnEvent, raw: dict[str, Any], relay: str) -> None:
+        """Deliver an event that is genuine and not yet known."""
         counts = self._counts[relay]
         if raw["id"] in self._recent:
             counts["doubles"] += 1
@@ -240,7 +243,7 @@ class RelayPool:
         elif self._verify(event, relay):
             self._recent.add(event.id)
             counts["events"] += 1
-            self._deliver(event, relay)
+            self._deliver(receive, event, relay)
 
     def _is_known(self, relay: str, raw: dict[str, Any]) -> bool:
         """Whether `_take` would drop this as a duplicate or unwanted; if so it is counted."""
@@ -278,9 +281,9 @@ class RelayPool:
         level = log.warning if is_worth_logging(counts["strikes"]) else log.debug
         level("relay.invalid_event", relay=relay, why=why, strikes=counts["strikes"])
 
-    def _deliver(self, event: Event, relay: str) -> None:
+    def _deliver(self, receive: OnEvent, event: Event, relay: str) -> None:
         try:
-            self._on_event(event, relay)
+            receive(event, relay)
         except Exception as fault:  # one bad event must not stop delivery
             self._counts[relay]["failed"] += 1
             where = traceback.extract_tb(fault.__traceback__)[-1]
@@ -309,7 +312,8 @@ class RelayPool:
     def _connection(self, url: str) -> RelayConnection:
         return RelayConnection(
             url,
-            on_event=self._take,
+            on_event=partial(self._take, self._on_event),
+            on_new=partial(self._take, self._on_new),
             is_known=partial(self._is_known, url),
             identity=self._identity,
             timeouts=self._timeouts,

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -78,6 +79,7 @@ class RelayConnection:
         url: str,
         *,
         on_event: TakeFrom,
+        on_new: TakeFrom | None = None,
         is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
         identity: SecretKey | None = None,
         timeouts: RelayTimeouts | None = None,
@@ -90,6 +92,7 @@ class RelayConnection:
         Args:
             url: ws:// or wss://.
             on_event: takes what matches a subscription; see `TakeFrom`.
+            on_new: takes what is new at the relay in its place; None if the difference does not matter.
             is_known: whether `on_event` would drop a raw event as a duplicate, so that it need not be buffered.
             identity: the key for AUTH (NIP-42).
             timeouts: the durations.
@@ -107,6 +110,7 @@ class RelayConnection:
         """Publishes and fetches under way."""
         self.idle_since = now()
         self._on_event = on_event
+        self._on_new = on_new or on_event
         self._identity = identity
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
@@ -117,7 +121,12 @@ class RelayConnection:
         self._filters: dict[str, Sequence[Filter]] = {}
         self._subscriptions: dict[str, list[Subscription]] = {}
         self._subscription_tasks: dict[Subscription, asyncio.Task[None]] = {}
-        self._backlog = HistoryBuffer(self._take, self._timeouts.eose_timeout, is_known=self._is_known)
+        self._backlog = HistoryBuffer(
+            partial(self._take, self._on_event),
+            self._timeouts.eose_timeout,
+            take_new=partial(self._take, self._on_new),
+            is_known=self._is_known,
+        )
         self._knows = is_known
         self._limits = RelayLimits()
         self.is_simple = False
@@ -467,9 +476,9 @@ class RelayConnection:
             task.cancel()
         return task
 
-    def _take(self, raw: dict[str, Any]) -> None:
+    def _take(self, receive: TakeFrom, raw: dict[str, Any]) -> None:
         try:
-            self._on_event(raw, self.url)
+            receive(raw, self.url)
         except Exception as fault:  # noqa: BLE001 hanging up would bring the same event again
             self._failed(fault)
 

@@ -46,6 +46,7 @@ class Listener:
         receive: Callable[[InboundMessage], object],
         now: Callable[[], float] = time.time,
         people: Collection[PublicKey] = (),
+        receive_new: Callable[[InboundMessage], object] | None = None,
     ) -> None:
         """Prepare.
 
@@ -57,12 +58,14 @@ class Listener:
             receive: takes every message.
             now: the wall clock, in seconds.
             people: users whose notes are read even if they mention a key only in the text, which no filter can match.
+            receive_new: takes messages that are new at their relay in its place.
         """
         self._pool = pool
         self._own_keys = frozenset(own_keys)
         self._slugs = slugs
         self._project = project
         self._receive = receive
+        self._receive_new = receive_new or receive
         self._now = now
         self._people = frozenset(people)
         self._batches: dict[int, set[str]] = {}  # the roots of each REQ; the batch filled last comes last
@@ -130,6 +133,13 @@ class Listener:
 
     def on_event(self, event: Event, relay: str) -> None:
         """Read a genuine event in its threading scheme and pass the message on."""
+        self._read(event, relay, self._receive)
+
+    def on_new_event(self, event: Event, relay: str) -> None:
+        """Read an event that is new at its relay; as `on_event`."""
+        self._read(event, relay, self._receive_new)
+
+    def _read(self, event: Event, relay: str, receive: Callable[[InboundMessage], object]) -> None:
         message = read_event(event, self._own_keys, self._slugs, relay, self._project)
         if message is not None:
-            self._receive(message)
+            receive(message)

@@ -186,6 +186,37 @@ async def test_what_a_member_wrote_while_we_were_away_is_taken_in_turn_by_turn()
     assert texts == [f"old {n}" for n in range(100)]
 
 
+@virtual_time
+async def test_a_message_that_expires_while_its_author_waits_for_a_turn_is_not_carried_out() -> None:
+    world = world_of_bob()
+
+    async with world.daemon() as daemon:
+        now = world.clock.now() // 1000
+        verdicts = [daemon.write(f"note {n}", author=BOB, expires_at=now + 5) for n in range(40)]
+        assert verdicts == ["admitted"] * 30 + ["queued"] * 10
+        await asyncio.sleep(60)
+        assert daemon.runtime.inbox.counts[Admission.EXPIRED] >= 7  # some had their turn in the first five seconds
+    assert len(world.records(r.MessageRecorded)) < 40
+
+
+@virtual_time
+async def test_a_message_that_expires_while_the_disk_fails_is_not_carried_out_and_a_recorded_one_is() -> None:
+    world = World(seven_phases, worker)
+
+    async with world.daemon() as daemon:
+        now = world.clock.now() // 1000
+        await daemon.write_in_turn("hello", "think")
+        await daemon.until("waiting")
+        world.fail_append = lambda _: 0
+        daemon.write("late", expires_at=now + 60)
+        daemon.sent.clear()  # that one is not to be waited for
+        await asyncio.sleep(90)
+        world.fail_append = None
+        daemon.write("plan", expires_at=now + 100)  # work on what is recorded goes on
+        await daemon.until("ended")
+    assert [record.text for record in world.records(r.MessageRecorded)] == ["hello", "think", "plan"]
+
+
 @pytest.mark.parametrize("date", [lambda now, n: now, lambda now, n: n * 60, lambda now, n: now + n * 3600])
 @virtual_time
 async def test_the_date_of_a_message_buys_its_author_no_extra_rate(date: Callable[[int, int], int]) -> None:

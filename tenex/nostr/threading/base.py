@@ -46,6 +46,8 @@ _HINTING: Final = frozenset("eEaApPq")
 """Tags whose third element is a relay (NIP-01, NIP-10, NIP-18, NIP-22)."""
 
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
+_SECONDS: Final = re.compile(r"[0-9]{1,16}")
+"""A time of NIP-01: every JSON reader agrees on integers of 2**53, which has 16 digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ class ThreadingScheme(ABC):
             mentions=_with_slugs(named, event.content, slugs),
             tagged=tagged,
             by_machine=any(tag[1] == "ai" for tag in tags_named(event, "l")),
+            expires_at=expiration_of(event),
             title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
             address=address,
             origin=origin,
@@ -150,6 +153,11 @@ def tags_named(event: Event, name: str) -> Iterator[Tag]:
 def first_value(event: Event, *names: str) -> str:
     """The value of the first tag of these names, the earlier name first; "" if there is none."""
     return next((tag[1] for name in names for tag in tags_named(event, name)), "")
+
+
+def expiration_of(event: Event) -> int | None:
+    """The second from which an event has expired (NIP-40); of several the earliest, malformed ones left out."""
+    return min((int(tag[1]) for tag in tags_named(event, "expiration") if _SECONDS.fullmatch(tag[1])), default=None)
 
 
 def is_hex64(text: str) -> bool:
