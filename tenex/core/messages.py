@@ -6,7 +6,7 @@ and results of its calls. Adapters in `llm/` turn them into a vendor's messages 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from .ids import CallId, Slug
 
@@ -126,10 +126,22 @@ class ModelStep:
     queued: int = 0
 
 
+TOOL_NAME_CHARACTERS: Final = 128
+"""Of a name that a model calls: no provider takes a longer one, and names are published, recorded and sent back."""
+
+
 def writable(step: ModelStep) -> ModelStep:
-    """The step with halves of surrogate pairs replaced: JSON lets a model write them, UTF-8 and files do not."""
+    """The step with halves of surrogate pairs replaced: JSON lets a model write them, UTF-8 and files do not.
+
+    Names of tools are cut, so that what a model makes up has a bounded size wherever the name is shown.
+    """
     calls = tuple(
-        replace(call, tool=_clean(call.tool), arguments=_clean(call.arguments), fault=_clean(call.fault))
+        replace(
+            call,
+            tool=_clean(call.tool[:TOOL_NAME_CHARACTERS]),
+            arguments=_clean(call.arguments),
+            fault=_clean(call.fault),
+        )
         for call in step.calls
     )
     vendor = _clean(step.vendor)

@@ -187,6 +187,21 @@ async def test_what_a_member_wrote_while_we_were_away_is_taken_in_turn_by_turn()
 
 
 @virtual_time
+async def test_a_tools_name_of_a_megabyte_is_cut_wherever_it_is_published_or_kept() -> None:
+    """A run that repeats a call ends with a message that names the tool; it filled seventeen events."""
+    name = "x" * 1_000_000
+    world = World(one_turn(then="END"), lambda _: reply("", (name, {})))
+
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("ended")
+    texts = [event.content for event in world.published.values()]
+    assert any("x" * 100 in text for text in texts), "it is not named at all"
+    assert max(map(len, texts)) < 1_000
+    assert all(len(repr(record)) < 100_000 for record in world.records())
+
+
+@virtual_time
 async def test_a_message_that_expires_while_its_author_waits_for_a_turn_is_not_carried_out() -> None:
     world = world_of_bob()
 
