@@ -216,6 +216,7 @@ class Application:
             on_new=self._on_new_event,
             is_seen=self.index.has_event,
             identity=first.project,
+            others_must_be_public=True,
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
         )
         self.sealer = NostrSealer(urls)

@@ -22,6 +22,7 @@ from tenex.core.errors import InvalidEvent, RelayUnavailable
 from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
 
+from .addresses import PrivateAddress, public_address
 from .events import Event, is_genuine, parse_event
 from .filters import Filter
 from .keys import SecretKey
@@ -74,6 +75,7 @@ class RelayPool:
         timeouts: RelayTimeouts | None = None,
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
+        others_must_be_public: bool = False,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -87,6 +89,7 @@ class RelayPool:
             timeouts: the durations.
             rng: for jitter.
             now: the wall clock, in seconds.
+            others_must_be_public: publish to relays beyond `urls` only at public addresses; messages name them.
 
         Raises:
             ValueError: one of the URLs is not a relay URL.
@@ -99,6 +102,7 @@ class RelayPool:
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
+        self._others_must_be_public = others_must_be_public
         self._recent = RecentIds()
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._is_clock_wrong = False
@@ -140,6 +144,13 @@ class RelayPool:
         Raises:
             ValueError: the URL is not a relay URL.
         """
+        if self._others_must_be_public and normalise_url(relay) not in self._relays:
+            try:
+                await public_address(normalise_url(relay))
+            except PrivateAddress as fault:
+                return PublishOutcome(accepted=False, detail=str(fault))
+            except (OSError, TimeoutError):  # the connection tries it again
+                pass
         return await self._relay(relay).publish(event)
 
     def has_room(self, relay: str) -> bool:
@@ -304,12 +315,12 @@ class RelayPool:
         known = normalise_url(url)
         relay = self._relays.get(known) or self._publish_only.get(known)
         if relay is None:
-            relay = self._publish_only[known] = self._connection(known)
+            relay = self._publish_only[known] = self._connection(known, must_be_public=self._others_must_be_public)
             if self._group is not None:
                 self._start(relay)
         return relay
 
-    def _connection(self, url: str) -> RelayConnection:
+    def _connection(self, url: str, *, must_be_public: bool = False) -> RelayConnection:
         return RelayConnection(
             url,
             on_event=partial(self._take, self._on_event),
@@ -320,6 +331,7 @@ class RelayPool:
             rng=self._rng,
             now=self._now,
             connected=self._check_clock,
+            must_be_public=must_be_public,
         )
 
     @property

@@ -20,6 +20,7 @@ from websockets.exceptions import WebSocketException
 from tenex.core.errors import RelayUnavailable
 from tenex.core.ports import PublishOutcome
 
+from .addresses import PrivateAddress
 from .connection import MAX_LIVE, SPARE, ClientConnection, Take
 from .events import Event, to_wire
 from .filters import MAX_FILTERS, Filter, lay_out
@@ -39,7 +40,7 @@ log = structlog.get_logger(__name__)
 TakeFrom = Callable[[dict[str, Any], str], None]
 """Takes a raw event and the URL it came from."""
 
-_FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError)
+_FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError, PrivateAddress)
 """Errors of connections. ImportError: `websockets` needs a package that is not installed if a SOCKS proxy is set."""
 
 _UNCLEAR_TRIES: Final = 8
@@ -86,6 +87,7 @@ class RelayConnection:
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
         connected: Callable[[], None] = lambda: None,
+        must_be_public: bool = False,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -99,6 +101,7 @@ class RelayConnection:
             rng: for jitter.
             now: the wall clock, in seconds.
             connected: called after each connection is made.
+            must_be_public: connect to public addresses only, and ask for no document: others have named the relay.
 
         Raises:
             ValueError: the URL is not a relay URL.
@@ -115,6 +118,7 @@ class RelayConnection:
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
+        self._must_be_public = must_be_public
         self._connection: ClientConnection | None = None
         self._group: asyncio.TaskGroup | None = None
         self._connection_count = 0
@@ -172,6 +176,7 @@ class RelayConnection:
                     close_timeout=self._timeouts.close_timeout,
                     ping_interval=self._timeouts.ping_interval,
                     ping_timeout=self._timeouts.ping_timeout,
+                    must_be_public=self._must_be_public,
                 )
                 try:
                     self._fault = await self._serve(socket)
@@ -421,6 +426,8 @@ class RelayConnection:
         self._may_publish.set()
 
     async def _read_limits(self) -> None:
+        if self._must_be_public:
+            return
         limits = await read_limits(self.url, self._timeouts.limits_timeout)
         if limits is not None:
             self._limits = limits

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.signals import InboundMessage
+from tenex.nostr.addresses import is_private
 from tenex.nostr.events import Event
 from tenex.nostr.keys import find_mentions
 from tenex.nostr.urls import normalise_url
@@ -197,10 +198,10 @@ def received_on(relay: str) -> list[str]:
 
 
 def hints_of(event: Event) -> dict[str, list[str]]:
-    """The first relays that the tags name, as the member `hints` of an origin; empty if they name none."""
+    """The first public relays that the tags name, as the member `hints` of an origin; empty if they name none."""
     found: dict[str, None] = {}
     for tag in event.tags:
-        if len(tag) > 2 and tag[0] in _HINTING and (relay := hint(tag[2])):
+        if len(tag) > 2 and tag[0] in _HINTING and (relay := hint(tag[2])) and not is_private(relay):
             found[relay] = None
     return {"hints": list(found)[:MAX_HINTS]} if found else {}
 
