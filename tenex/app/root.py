@@ -213,8 +213,10 @@ class Application:
         self.pool = RelayPool(
             urls,
             on_event=self._on_event,
+            on_new=self._on_new_event,
             is_seen=self.index.has_event,
             identity=first.project,
+            others_must_be_public=True,
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
         )
         self.sealer = NostrSealer(urls)
@@ -236,6 +238,10 @@ class Application:
     def _on_event(self, event: Event, relay: str) -> None:
         if not self.profiles.on_event(event):
             self.listener.on_event(event, relay)
+
+    def _on_new_event(self, event: Event, relay: str) -> None:
+        if not self.profiles.on_event(event):
+            self.listener.on_new_event(event, relay)
 
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
         first, current, clock = self.first, self.current, self.clock
@@ -289,7 +295,13 @@ class Application:
         deadline = self.settings.shutdown.deadline
         self.runtime = Runtime(self.spawn, self.coordinator, self.inbox, shutdown_deadline=deadline)
         self.listener = Listener(
-            self.pool, list(self.keys), first.slugs, None, self.inbox.receive, people=first.everybody
+            self.pool,
+            list(self.keys),
+            first.slugs,
+            None,
+            self.inbox.receive,
+            people=first.everybody,
+            receive_new=partial(self.inbox.receive, is_new=True),
         )
         self.index_updater = IndexUpdater(
             self.folder, self.index, self.daemon_journal, self.listener, first.rules.project.slug, self.spawn

@@ -5,8 +5,8 @@ and results of its calls. Adapters in `llm/` turn them into a vendor's messages 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
 from .ids import CallId, Slug
 
@@ -124,6 +124,17 @@ class ModelStep:
     usage: Usage = field(default_factory=Usage)
     vendor: Any = None
     queued: int = 0
+
+
+TOOL_NAME_CHARACTERS: Final = 128
+"""Of a name that a model calls: no provider takes a longer one, and names are published, recorded and sent back."""
+
+
+def with_short_names(step: ModelStep) -> ModelStep:
+    """The step with the names of tools cut, so that what a model makes up has a bounded size wherever it is shown."""
+    if all(len(call.tool) <= TOOL_NAME_CHARACTERS for call in step.calls):
+        return step
+    return replace(step, calls=tuple(replace(call, tool=call.tool[:TOOL_NAME_CHARACTERS]) for call in step.calls))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,8 +45,14 @@ class InboundMessage:
     title: str = ""
     by_machine: bool = False
     """The event is labelled as not written by a user (NIP-32)."""
+    expires_at: int | None = None
+    """Seconds: from then on it must not be carried out (NIP-40)."""
     address: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
+
+    def has_expired(self, now: Millis) -> bool:
+        """Whether its author wants it ignored by now."""
+        return self.expires_at is not None and self.expires_at * 1000 <= now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Limits the calls of one provider: concurrency, requests and tokens a minute, and pauses it asked for.
 
-One `ProviderQueue` is shared by every conversation; `FairQueue` chooses the next call.
+One `ProviderQueue` is shared by every conversation; `FairQueue` chooses the next call. Guests' calls take at most half
+of the places, so that one is free for others soon.
 """
 
 import asyncio
@@ -8,9 +9,10 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
 
+from tenex.core.effects import Work
 from tenex.core.errors import ModelUnavailable
+from tenex.core.turns import GUESTS, FairQueue, waiting_for_turn
 
 MINUTE = 60.0
 
@@ -19,55 +21,6 @@ PATIENCE = 30.0
 
 LONGEST_PAUSE = 3600.0
 """Seconds; a server that asks for more is called again after an hour, because such answers are often mistakes."""
-
-
-ADVANTAGE: Final = 4
-"""Calls of a higher priority that may go before a waiting one, so that neither is starved."""
-
-T = TypeVar("T")
-
-
-class FairQueue(Generic[T]):
-    """Serves priorities in order (0 first), the users of one priority in turn, and the calls of a user in order.
-
-    A priority that was passed over `ADVANTAGE` times in a row is served next, so that none starves.
-    """
-
-    def __init__(self) -> None:
-        self._calls: list[tuple[int, str, T]] = []
-        """Priority, user and call; users in the order of their turns, the calls of each in the order they came."""
-        self._passed: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    def add(self, item: T, user: str, priority: int) -> None:
-        """Queue a call behind this user's other calls and after the next call of every other user."""
-        self._calls.append((priority, user, item))
-
-    def discard(self, item: T) -> None:
-        """Remove a call if it is still queued."""
-        self._calls = [call for call in self._calls if call[2] != item]
-
-    def peek(self) -> T | None:
-        """The call that is served next; None if the queue is empty."""
-        return self._next()[2] if self._calls else None
-
-    def pop(self) -> T:
-        """Remove and return the call that is served next; the queue must not be empty."""
-        priority, user, item = self._next()
-        others = [call for call in self._calls if call[:2] != (priority, user)]
-        own = [call for call in self._calls if call[:2] == (priority, user)]
-        self._calls = [*others, *own[1:]]
-        self._passed = {
-            other: self._passed.get(other, 0) + (other > priority) for other, _, _ in self._calls if other != priority
-        }
-        return item
-
-    def _next(self) -> tuple[int, str, T]:
-        waiting = {priority for priority, _, _ in self._calls}
-        first = min({one for one in waiting if self._passed.get(one, 0) >= ADVANTAGE} or waiting)
-        return next(call for call in self._calls if call[0] == first)
 
 
 @dataclass(slots=True)
@@ -125,6 +78,7 @@ class _Waiter:
     """A queued call; `ready` is set to the tokens that were counted for it."""
 
     tokens: int
+    priority: int
     ready: "asyncio.Future[UsageWindow]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -141,11 +95,13 @@ class ProviderQueue:
     ) -> None:
         self.name = name
         self._concurrency = concurrency
+        self._guest_share = max(1, concurrency // 2) if concurrency else None
         self._requests, self._tokens = RateWindow(requests_per_minute), RateWindow(tokens_per_minute)
         self._queue: FairQueue[_Waiter] = FairQueue()
         self._open_at = 0.0
         self._alarm: asyncio.TimerHandle | None = None
         self.active = 0
+        self._active_guests = 0
 
     @property
     def waiting(self) -> int:
@@ -179,26 +135,28 @@ class ProviderQueue:
             ModelUnavailable: the provider has asked to wait for longer than `PATIENCE`.
         """
         clock = asyncio.get_running_loop().time
-        began, waiter = clock(), _Waiter(tokens)
+        began, waiter = clock(), _Waiter(tokens, priority)
         if through_pause and self.paused:
-            waiter.ready.set_result(self._count(tokens))
+            waiter.ready.set_result(self._count(waiter))
         else:
             self._queue.add(waiter, person, priority)
             self._serve()
         try:
-            counted = await waiter.ready
+            with waiting_for_turn(Work.ROUTE, Work.MODEL):
+                counted = await waiter.ready
         except asyncio.CancelledError:
             self._queue.discard(waiter)
             if not waiter.ready.cancelled() and waiter.ready.exception() is None:  # served and cancelled at once
-                self._leave()
+                self._leave(waiter)
             raise
         try:
             yield QueueSlot(clock() - began, counted)
         finally:
-            self._leave()
+            self._leave(waiter)
 
-    def _leave(self) -> None:
+    def _leave(self, waiter: _Waiter) -> None:
         self.active -= 1
+        self._active_guests -= waiter.priority == GUESTS
         self._serve()
 
     def _serve(self) -> None:
@@ -207,22 +165,28 @@ class ProviderQueue:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        while (waiter := self._queue.peek()) is not None:
+        while True:
+            is_share_used = self._guest_share is not None and self._active_guests >= self._guest_share
+            held = GUESTS if is_share_used else None
+            waiter = self._queue.peek(held)
+            if waiter is None:
+                return
             if waiter.ready.done():  # cancelled, and its task has not run since
-                self._queue.pop()
+                self._queue.pop(held)
             elif (pause := self.paused) > PATIENCE:
                 refusal = ModelUnavailable(f"{self.name} asked to wait", retry_after=pause)
-                self._queue.pop().ready.set_exception(refusal)
+                self._queue.pop(held).ready.set_exception(refusal)
             elif self._concurrency and self.active >= self._concurrency:
                 return
             elif wait := max(pause, self._requests.wait(1, loop.time()), self._tokens.wait(waiter.tokens, loop.time())):
                 self._alarm = loop.call_later(wait, self._serve)
                 return
             else:
-                self._queue.pop().ready.set_result(self._count(waiter.tokens))
+                self._queue.pop(held).ready.set_result(self._count(waiter))
 
-    def _count(self, tokens: int) -> UsageWindow:
+    def _count(self, waiter: _Waiter) -> UsageWindow:
         now = asyncio.get_running_loop().time()
         self.active += 1
+        self._active_guests += waiter.priority == GUESTS
         self._requests.add(1, now)
-        return self._tokens.add(tokens, now)
+        return self._tokens.add(waiter.tokens, now)

@@ -13,10 +13,12 @@ from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEv
 from .events import sign
 from .keys import SecretKey
 from .pool import RelayPool
-from .threading import base, scheme_named
+from .threading import base, scheme_named, scheme_of
 from .threading.base import Tag
+from .threading.comments import THREAD, scope_tags
+from .threading.notes import NOTES
 from .threading.split import in_parts
-from .threading.threads import THREAD, scope_tags
+from .threading.threads import THREADS
 from .urls import normalise_url
 
 _BY_A_MACHINE: Final[tuple[Tag, ...]] = (("L", "agent"), ("l", "ai", "agent"))
@@ -50,7 +52,7 @@ class NostrSealer(Sealer):
         Raises:
             InternalError: the address names an unknown threading scheme, or the tags alone are too large.
         """
-        return scheme_named(draft.address.get("form")).seal(draft, self._marks)
+        return scheme_of(draft).seal(draft, self._marks)
 
     def begin(self, draft: OutgoingMessage, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
         """Make the first event of a new conversation, whose id is the conversation's, and its address.
@@ -66,11 +68,10 @@ class NostrSealer(Sealer):
         quote = base.short_tag("q", str(old["root"]), relay, str(old.get("root_author", "")))
         called: tuple[Tag, ...] = tuple(("p", key) for key in dict.fromkeys(people) if key and key != draft.speaker)
         tags = (quote, *called, *base.group_tags(old), *draft.tags, *self._marks)
-        scheme = scheme_named(old.get("form"))
-        kind = scheme.root_kind
+        kind = scheme_named(old.get("form")).root_kind
         (event, *_) = in_parts(draft, kind, (("title", title), *tags) if kind == THREAD else tags)
         address = {
-            "form": scheme.name,
+            "form": THREADS.name if kind == THREAD else NOTES.name,
             "root": event.id,
             "root_kind": kind,
             "root_author": event.pubkey,
@@ -80,7 +81,7 @@ class NostrSealer(Sealer):
         if old.get("group"):
             address["group"] = old["group"]
         if kind == THREAD:
-            address["scope"] = [list(tag) for tag in scope_tags(event.id, relay, event.pubkey, relay)]
+            address["scope"] = [list(tag) for tag in scope_tags(event.id, relay, event.pubkey, relay, THREAD)]
         return event, address
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:

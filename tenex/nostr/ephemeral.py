@@ -17,6 +17,7 @@ from typing import Any, Final
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.threading.base import MAX_PEOPLE, Tag, group_tags, short_tag
+from tenex.nostr.threading.comments import COMMENTS
 from tenex.nostr.threading.notes import NOTES
 from tenex.nostr.threading.split import clean_text, clip
 from tenex.nostr.threading.threads import THREADS
@@ -51,7 +52,7 @@ class EphemeralPublisher:
 
 def is_public_address(address: Mapping[str, Any]) -> bool:
     """Whether ephemeral events may be published for a conversation: not if it is encrypted or its scheme is unknown."""
-    return address.get("form") in (NOTES.name, THREADS.name)
+    return address.get("form") in (NOTES.name, COMMENTS.name, THREADS.name)
 
 
 def typing_event(who: EphemeralPublisher, doing: str, at: int) -> UnsignedEvent:
@@ -86,7 +87,7 @@ def operations_event(
     `status` is the conversation's: active, waiting (for a person) or ended.
     """
     users, agents = (("P", key) for key in list(people)[:MAX_PEOPLE]), (("p", key) for key in active)
-    return unsigned_event(who.speaker, at, OPERATIONS, [*_place(who), *users, *agents, ("status", status)], "")
+    return unsigned_event(who.speaker, at, OPERATIONS, [*_place(who), *users, *agents, ("status", clip(status))], "")
 
 
 def status_event(
@@ -102,9 +103,9 @@ def status_event(
     `models` and `tools` name the agents that use them.
     """
     tags: list[Tag] = [("p", owner) for owner in list(owners)[:MAX_PEOPLE]]
-    tags += (("agent", key, slug) for slug, key in agents.items())
-    tags += (("model", clip(name), *slugs) for name, slugs in models.items())
-    tags += (("tool", clip(name), *slugs) for name, slugs in tools.items())
+    tags += (("agent", key, clip(slug)) for slug, key in agents.items())
+    tags += (("model", clip(name), *map(clip, slugs)) for name, slugs in models.items())
+    tags += (("tool", clip(name), *map(clip, slugs)) for name, slugs in tools.items())
     return unsigned_event(project, at, PROJECT_STATUS, tags, "")
 
 
@@ -118,7 +119,7 @@ def _root(who: EphemeralPublisher) -> tuple[str, str]:
 
 
 def _phase(who: EphemeralPublisher) -> tuple[Tag, ...]:
-    return (("phase", who.phase),) if who.phase else ()
+    return (("phase", clip(who.phase)),) if who.phase else ()
 
 
 def _newest(text: str) -> str:

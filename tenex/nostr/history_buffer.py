@@ -9,7 +9,8 @@ New events that arrive meanwhile wait here too, for at most `NEW_WAIT` seconds, 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
@@ -32,15 +33,36 @@ def in_order(batch: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     rest = sorted(batch, key=lambda raw: (raw["created_at"], str(raw.get("id"))))
     ordered: list[dict[str, Any]] = []
     for _, group in groupby(rest, key=lambda raw: raw["created_at"]):
-        left: dict[str, list[dict[str, Any]]] = {}
-        for raw in group:  # nothing is verified yet: a forged copy must not replace the genuine event
-            left.setdefault(str(raw.get("id")), []).append(raw)
-        answers = {name: frozenset[str]().union(*map(_answered, raws)) - {name} for name, raws in left.items()}
-        while left:
-            free = [name for name in left if not answers[name] & left.keys()]
-            # a cycle cannot be signed; if it could, ids decide
-            ordered.extend(raw for name in free or list(left) for raw in left.pop(name))
+        ordered.extend(_answers_last(group))
     return ordered
+
+
+def _answers_last(group: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Order events that are sorted by id: first those that answer none of the others, then their answers, and so on.
+
+    Takes time in proportion to the tags, also for a chain in which each event answers the one before.
+    """
+    left: dict[str, list[dict[str, Any]]] = {}
+    for raw in group:  # nothing is verified yet: a forged copy must not replace the genuine event
+        left.setdefault(str(raw.get("id")), []).append(raw)
+    waits_for: dict[str, int] = {}
+    answers: defaultdict[str, list[str]] = defaultdict(list)
+    for name, raws in left.items():
+        answered = {other for raw in raws for other in _answered(raw) if other in left and other != name}
+        waits_for[name] = len(answered)
+        for other in answered:
+            answers[other].append(name)
+    free = [name for name in left if not waits_for[name]]
+    while left:
+        # a cycle cannot be signed; if it could, ids decide
+        released, free = free or list(left), []
+        for name in released:
+            yield from left.pop(name)
+            for answer in answers[name]:
+                waits_for[answer] -= 1
+                if not waits_for[answer]:
+                    free.append(answer)
+        free.sort()
 
 
 def _answered(raw: dict[str, Any]) -> frozenset[str]:
@@ -51,7 +73,7 @@ def _answered(raw: dict[str, Any]) -> frozenset[str]:
 
 
 class HistoryBuffer:
-    """Passes stored events from the readers of one relay to `take`.
+    """Passes stored events from the readers of one relay to `take`, and new ones to `take_new`.
 
     They are delivered `in_order` once the last reader is done. If the buffer is full, or nothing has arrived for
     `patience` seconds although a reader is not done, the buffered ones are delivered in that order; others follow.
@@ -63,11 +85,13 @@ class HistoryBuffer:
         take: Callable[[dict[str, Any]], None],
         patience: float,
         *,
+        take_new: Callable[[dict[str, Any]], None] | None = None,
         is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
         most: int = MAX_BUFFERED,
         most_characters: int = MOST_CHARACTERS,
     ) -> None:
         self._take = take
+        self._take_new = take_new or take
         self._is_known = is_known
         self._patience = patience
         self._most = most
@@ -76,6 +100,8 @@ class HistoryBuffer:
         self._buffered: list[dict[str, Any]] = []
         self._by_id: dict[str, list[dict[str, Any]]] = {}
         """The buffered events; two of one id differ, because nothing is verified yet."""
+        self._new: set[str] = set()
+        """The ids of those that are new at the relay."""
         self._characters = 0
         self._added_at = 0.0
         self._new_due: float | None = None
@@ -114,10 +140,14 @@ class HistoryBuffer:
         self._added_at = asyncio.get_running_loop().time()
         return None if self._is_known(raw) else self._buffer(raw, characters)
 
-    def add_new(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
-        """Deliver an event that is new at the relay, or buffer it while stored ones are read; waits as `add` does."""
+    def add_new(self, raw: dict[str, Any], characters: int, *, is_new: bool = True) -> Awaitable[None] | None:
+        """Deliver an event that is new at the relay, or buffer it while stored ones are read; waits as `add` does.
+
+        `is_new` is False if the relay may have sent a stored one where only new ones were asked for.
+        """
         if self._is_late or self._idle.is_set():
-            self._take(raw)
+            deliver = self._take_new if is_new else self._take
+            deliver(raw)
             return None
         if self._is_known(raw):
             return None
@@ -127,6 +157,8 @@ class HistoryBuffer:
         if self._new_due is None:
             self._new_due = now + NEW_WAIT
             self._wake.set()
+        if is_new:
+            self._new.add(str(raw.get("id")))
         return self._buffer(raw, characters)
 
     def _buffer(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
@@ -156,10 +188,12 @@ class HistoryBuffer:
         while True:
             await self._until_due()
             batch, self._buffered, self._characters, self._new_due = self._buffered, [], 0, None
+            new, self._new = self._new, set()
             self._by_id.clear()
             self._room.set()
             for number, raw in enumerate(in_order(batch), 1):
-                self._take(raw)
+                deliver = self._take_new if str(raw.get("id")) in new else self._take
+                deliver(raw)
                 if number % AT_ONCE == 0:
                     await asyncio.sleep(0)
             if not self._buffered:

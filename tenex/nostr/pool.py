@@ -22,6 +22,7 @@ from tenex.core.errors import InvalidEvent, RelayUnavailable
 from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
 
+from .addresses import PrivateAddress, public_address
 from .events import Event, is_genuine, parse_event
 from .filters import Filter
 from .keys import SecretKey
@@ -68,35 +69,41 @@ class RelayPool:
         urls: Iterable[str],
         *,
         on_event: OnEvent,
+        on_new: OnEvent | None = None,
         is_seen: Callable[[str], bool] = lambda _: False,
         is_wanted: Callable[[PublicKey], bool] = lambda _: True,
         identity: SecretKey | None = None,
         timeouts: RelayTimeouts | None = None,
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
+        others_must_be_public: bool = False,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
         Args:
             urls: the relays every subscription goes to.
             on_event: receives every genuine event once. If it raises, only that event is lost.
+            on_new: receives those that are new at their relay in its place; None if the difference does not matter.
             is_seen: whether an earlier process received this id; called only with valid ids.
             is_wanted: whether events of an author are wanted; others are dropped before verification.
             identity: the key shown to relays that ask.
             timeouts: the durations.
             rng: for jitter.
             now: the wall clock, in seconds.
+            others_must_be_public: publish to relays beyond `urls` only at public addresses; messages name them.
 
         Raises:
             ValueError: one of the URLs is not a relay URL.
         """
         self._on_event = on_event
+        self._on_new = on_new or on_event
         self._is_seen = is_seen
         self._is_wanted = is_wanted
         self._identity = identity
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
+        self._others_must_be_public = others_must_be_public
         self._recent = RecentIds()
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._is_clock_wrong = False
@@ -138,6 +145,13 @@ class RelayPool:
         Raises:
             ValueError: the URL is not a relay URL.
         """
+        if self._others_must_be_public and normalise_url(relay) not in self._relays:
+            try:
+                await public_address(normalise_url(relay))
+            except PrivateAddress as fault:
+                return PublishOutcome(accepted=False, detail=str(fault))
+            except (OSError, TimeoutError):  # the connection tries it again
+                pass
         return await self._relay(relay).publish(event)
 
     def has_room(self, relay: str) -> bool:
@@ -224,8 +238,8 @@ class RelayPool:
             statuses.append(replace(status, strikes=strikes, counters=counters))
         return statuses
 
-    def _take(self, raw: dict[str, Any], relay: str) -> None:
-        """Deliver an event that is genuine and new."""
+    def _take(self, receive: OnEvent, raw: dict[str, Any], relay: str) -> None:
+        """Deliver an event that is genuine and not yet known."""
         counts = self._counts[relay]
         if raw["id"] in self._recent:
             counts["doubles"] += 1
@@ -241,7 +255,7 @@ class RelayPool:
         elif self._verify(event, relay):
             self._recent.add(event.id)
             counts["events"] += 1
-            self._deliver(event, relay)
+            self._deliver(receive, event, relay)
 
     def _is_known(self, relay: str, raw: dict[str, Any]) -> bool:
         """Whether `_take` would drop this as a duplicate or unwanted; if so it is counted."""
@@ -279,9 +293,9 @@ class RelayPool:
         level = log.warning if is_worth_logging(counts["strikes"]) else log.debug
         level("relay.invalid_event", relay=relay, why=why, strikes=counts["strikes"])
 
-    def _deliver(self, event: Event, relay: str) -> None:
+    def _deliver(self, receive: OnEvent, event: Event, relay: str) -> None:
         try:
-            self._on_event(event, relay)
+            receive(event, relay)
         except Exception as fault:  # one bad event must not stop delivery
             self._counts[relay]["failed"] += 1
             where = traceback.extract_tb(fault.__traceback__)[-1]
@@ -302,21 +316,23 @@ class RelayPool:
         known = normalise_url(url)
         relay = self._relays.get(known) or self._publish_only.get(known)
         if relay is None:
-            relay = self._publish_only[known] = self._connection(known)
+            relay = self._publish_only[known] = self._connection(known, must_be_public=self._others_must_be_public)
             if self._group is not None:
                 self._start(relay)
         return relay
 
-    def _connection(self, url: str) -> RelayConnection:
+    def _connection(self, url: str, *, must_be_public: bool = False) -> RelayConnection:
         return RelayConnection(
             url,
-            on_event=self._take,
+            on_event=partial(self._take, self._on_event),
+            on_new=partial(self._take, self._on_new),
             is_known=partial(self._is_known, url),
             identity=self._identity,
             timeouts=self._timeouts,
             rng=self._rng,
             now=self._now,
             connected=self._check_clock,
+            must_be_public=must_be_public,
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
-from tenex.nostr.threading.split import clean_text
+from tenex.nostr.threading.split import clean_text, clip
 
 from .events import Event, unsigned_event
 from .urls import normalise_url
@@ -17,6 +17,9 @@ RELAY_LIST: Final = 10002
 PROFILE_KINDS: Final = (METADATA, RELAY_LIST)
 AGENT: Final = "agent"
 """The tag by which a project lists its agents, here and in its status (kind 24010)."""
+MAX_NAME_BYTES: Final = 256
+"""Of UTF-8, for a published name: a profile lists the names of all agents, and relays refuse events above 64 KiB."""
+MAX_ABOUT_BYTES: Final = 8 * 1024
 NAME_CHARACTERS: Final = 40
 """Of a user's name, which is shown before every message in prompts and on screens."""
 
@@ -61,10 +64,11 @@ def profile_events(
     for identity in identities:
         last = known.get((identity.pubkey, METADATA))
         fields, before = _fields(last), last.tags if last is not None else ()
-        wanted = {**fields, "name": clean_text(identity.name), "about": clean_text(identity.about), "bot": True}
+        name, about = clip(identity.name, MAX_NAME_BYTES), clip(identity.about, MAX_ABOUT_BYTES)
+        wanted = {**fields, "name": name, "about": about, "bot": True}
         tags = (
             *(tag for tag in before if tag and tag[0] != AGENT),
-            *((AGENT, key, clean_text(name)) for key, name in identity.agents),
+            *((AGENT, key, clip(name, MAX_NAME_BYTES)) for key, name in identity.agents),
         )
         if wanted != fields or tags != before or last is None:
             content = json.dumps(wanted, ensure_ascii=False, separators=(",", ":"))

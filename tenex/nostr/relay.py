@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from websockets.exceptions import WebSocketException
 from tenex.core.errors import RelayUnavailable
 from tenex.core.ports import PublishOutcome
 
+from .addresses import PrivateAddress
 from .connection import MAX_LIVE, SPARE, ClientConnection, Take
 from .events import Event, to_wire
 from .filters import MAX_FILTERS, Filter, lay_out
@@ -39,7 +41,7 @@ log = structlog.get_logger(__name__)
 TakeFrom = Callable[[dict[str, Any], str], None]
 """Takes a raw event and the URL it came from."""
 
-_FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError)
+_FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError, PrivateAddress)
 """Errors of connections. ImportError: `websockets` needs a package that is not installed if a SOCKS proxy is set."""
 
 _UNCLEAR_TRIES: Final = 8
@@ -79,24 +81,28 @@ class RelayConnection:
         url: str,
         *,
         on_event: TakeFrom,
+        on_new: TakeFrom | None = None,
         is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
         identity: SecretKey | None = None,
         timeouts: RelayTimeouts | None = None,
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
         connected: Callable[[], None] = lambda: None,
+        must_be_public: bool = False,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
         Args:
             url: ws:// or wss://.
             on_event: takes what matches a subscription; see `TakeFrom`.
+            on_new: takes what is new at the relay in its place; None if the difference does not matter.
             is_known: whether `on_event` would drop a raw event as a duplicate, so that it need not be buffered.
             identity: the key for AUTH (NIP-42).
             timeouts: the durations.
             rng: for jitter.
             now: the wall clock, in seconds.
             connected: called after each connection is made.
+            must_be_public: connect to public addresses only, and ask for no document: others have named the relay.
 
         Raises:
             ValueError: the URL is not a relay URL.
@@ -108,17 +114,24 @@ class RelayConnection:
         """Publishes and fetches under way."""
         self.idle_since = now()
         self._on_event = on_event
+        self._on_new = on_new or on_event
         self._identity = identity
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
+        self._must_be_public = must_be_public
         self._connection: ClientConnection | None = None
         self._group: asyncio.TaskGroup | None = None
         self._connection_count = 0
         self._filters: dict[str, Sequence[Filter]] = {}
         self._subscriptions: dict[str, list[Subscription]] = {}
         self._subscription_tasks: dict[Subscription, asyncio.Task[None]] = {}
-        self._backlog = HistoryBuffer(self._take, self._timeouts.eose_timeout, is_known=self._is_known)
+        self._backlog = HistoryBuffer(
+            partial(self._take, self._on_event),
+            self._timeouts.eose_timeout,
+            take_new=partial(self._take, self._on_new),
+            is_known=self._is_known,
+        )
         self._knows = is_known
         self._limits = RelayLimits()
         self.is_simple = False
@@ -164,6 +177,7 @@ class RelayConnection:
                     close_timeout=self._timeouts.close_timeout,
                     ping_interval=self._timeouts.ping_interval,
                     ping_timeout=self._timeouts.ping_timeout,
+                    must_be_public=self._must_be_public,
                 )
                 try:
                     self._fault = await self._serve(socket)
@@ -413,6 +427,8 @@ class RelayConnection:
         self._may_publish.set()
 
     async def _read_limits(self) -> None:
+        if self._must_be_public:
+            return
         limits = await read_limits(self.url, self._timeouts.limits_timeout)
         if limits is not None:
             self._limits = limits
@@ -470,9 +486,9 @@ class RelayConnection:
             task.cancel()
         return task
 
-    def _take(self, raw: dict[str, Any]) -> None:
+    def _take(self, receive: TakeFrom, raw: dict[str, Any]) -> None:
         try:
-            self._on_event(raw, self.url)
+            receive(raw, self.url)
         except Exception as fault:  # noqa: BLE001 hanging up would bring the same event again
             self._failed(fault)
 

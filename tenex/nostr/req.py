@@ -384,7 +384,7 @@ class SubscriptionTask:
             is_stored = not request.eose.done() and loop.time() < opened + self._timeouts.probe_timeout
             if is_simple and is_stored:  # stored events are read in order elsewhere
                 return None
-            return self._backlog.add_new(raw, request.size)
+            return self._backlog.add_new(raw, request.size, is_new=not is_stored)
 
         bare = ("since", "until", "limit")
         limit = 1 if is_simple else 0

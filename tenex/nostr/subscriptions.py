@@ -14,8 +14,10 @@ from .events import Event
 from .filters import Filter
 from .pool import RelayPool
 from .threading import read_event
+from .threading.comments import COMMENT, THREAD
+from .threading.notes import NOTE
 
-KINDS: Final = (1, 11, 1111)
+KINDS: Final = (NOTE, THREAD, COMMENT)
 """Notes, threads and comments."""
 FOLLOWED: Final = 500
 """Roots followed at most, the newest active ones: five REQs of a hundred; relays allow ten to a connection."""
@@ -44,6 +46,7 @@ class Listener:
         receive: Callable[[InboundMessage], object],
         now: Callable[[], float] = time.time,
         people: Collection[PublicKey] = (),
+        receive_new: Callable[[InboundMessage], object] | None = None,
     ) -> None:
         """Prepare.
 
@@ -55,12 +58,14 @@ class Listener:
             receive: takes every message.
             now: the wall clock, in seconds.
             people: users whose notes are read even if they mention a key only in the text, which no filter can match.
+            receive_new: takes messages that are new at their relay in its place.
         """
         self._pool = pool
         self._own_keys = frozenset(own_keys)
         self._slugs = slugs
         self._project = project
         self._receive = receive
+        self._receive_new = receive_new or receive
         self._now = now
         self._people = frozenset(people)
         self._batches: dict[int, set[str]] = {}  # the roots of each REQ; the batch filled last comes last
@@ -84,11 +89,17 @@ class Listener:
             self._subscribe_addressed(int(self._now()) - FIRST)
 
     def _subscribe_addressed(self, since: int) -> None:
-        filters: list[Filter] = [{"kinds": list(KINDS), "#p": sorted(self._own_keys)}]
+        own_keys = sorted(self._own_keys)
+        filters: list[Filter] = [
+            {"kinds": list(KINDS), "#p": own_keys},
+            {"kinds": [COMMENT], "#P": own_keys},  # comments under our own notes, whoever is answered
+        ]
         if self._project:
-            filters.append({"kinds": [11], "#a": [self._project]})
+            filters.append({"kinds": [THREAD], "#a": [self._project]})
         if self._people:
-            filters.append({"kinds": [1, 11], "authors": sorted(self._people)})
+            people = sorted(self._people)
+            filters.append({"kinds": [NOTE, THREAD], "authors": people})
+            filters.append({"kinds": [COMMENT], "authors": people})
         self._pool.subscribe("addressed", filters, since)
 
     def follow(self, root: str, since: int | None = None) -> None:
@@ -117,11 +128,18 @@ class Listener:
 
     def _subscribe(self, batch: int, since: int) -> None:
         roots = sorted(self._batches[batch])
-        filters = [{"kinds": list(KINDS), "#e": roots}, {"kinds": [1111], "#E": roots}]
+        filters = [{"kinds": list(KINDS), "#e": roots}, {"kinds": [COMMENT], "#E": roots}]
         self._pool.subscribe(f"threads {batch}", filters, since)
 
     def on_event(self, event: Event, relay: str) -> None:
         """Read a genuine event in its threading scheme and pass the message on."""
+        self._read(event, relay, self._receive)
+
+    def on_new_event(self, event: Event, relay: str) -> None:
+        """Read an event that is new at its relay; as `on_event`."""
+        self._read(event, relay, self._receive_new)
+
+    def _read(self, event: Event, relay: str, receive: Callable[[InboundMessage], object]) -> None:
         message = read_event(event, self._own_keys, self._slugs, relay, self._project)
         if message is not None:
-            self._receive(message)
+            receive(message)

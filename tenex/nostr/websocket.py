@@ -10,6 +10,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.client import ClientProtocol
 from websockets.streams import StreamReader
 
+from .addresses import public_address
 from .urls import is_loopback, normalise_url
 
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
@@ -90,13 +91,30 @@ def _origin(url: str) -> str:
     return urlsplit(normalise_url(url)).netloc
 
 
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "wss" else 80)
+
+
 async def open_websocket(
-    url: str, *, open_timeout: float, close_timeout: float, ping_interval: float = 20, ping_timeout: float = 20
+    url: str,
+    *,
+    open_timeout: float,
+    close_timeout: float,
+    ping_interval: float = 20,
+    ping_timeout: float = 20,
+    must_be_public: bool = False,
 ) -> RelaySocket:
-    """Connect to a relay.
+    """Connect to a relay; one that `must_be_public` only at a public address.
 
     Messages are not compressed: one that is too large when unpacked could not be skipped.
+
+    Raises:
+        PrivateAddress: it must be public and is not.
     """
+    address = await public_address(url) if must_be_public else None
+    # the name stays in the handshake
+    where: dict[str, Any] = {"host": address, "port": _port(url)} if address is not None else {}
     opened = await _Connect(
         url,
         create_connection=RelaySocket,
@@ -108,6 +126,7 @@ async def open_websocket(
         ping_interval=ping_interval,
         ping_timeout=ping_timeout,
         user_agent_header="tenex",
+        **where,
     )
     assert isinstance(opened, RelaySocket)
     return opened

@@ -267,9 +267,10 @@ def rebuilt_records(
 
     newer = _newer(left, found.messages, state)
     handled = state.seen.keys() | _answered_after_damage(left)
-    unanswered = [one for one in found.unanswered if one.message.event_id not in handled]
+    expired = {one.message.event_id for one in found.unanswered if one.message.has_expired(now)}
+    unanswered = [one for one in found.unanswered if one.message.event_id not in handled | expired]
     waiting = {one.message.event_id for one in unanswered}
-    newer = [one for one in newer if isinstance(one, MessageSent) or one.event_id not in waiting]
+    newer = [one for one in newer if isinstance(one, MessageSent) or one.event_id not in waiting | expired]
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
     if is_position_known and found.cycle > state.cycle:
         at, phase = newer[0].at if newer else now, Phase.CHAT if state.has_phases else Phase.EXECUTE

@@ -40,6 +40,7 @@ from tenex.core.ports import (
 )
 from tenex.core.signals import (
     ClockJumped,
+    MessageReceived,
     ModelAnswered,
     ModelFailed,
     Opened,
@@ -363,6 +364,8 @@ class ConversationActor:
         rules, now = self._deps.rules(), self._deps.clock.now()
         decisions: list[list[r.Record]] = []
         for signal in batch:
+            if isinstance(signal, MessageReceived) and signal.message.has_expired(now):  # while the disk failed
+                continue
             # each signal is decided once, so the cost of a late answer is recorded once
             decision = decide(state, unwanted_cost(state, signal) or signal, rules, now, self._seal)
             if decision.records:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, Work
 from tenex.core.ids import ConversationId
-from tenex.core.signals import Signal, TimerFired
+from tenex.core.signals import InboundMessage, Signal, TimerFired
 
 from .actor import ActorDependencies, ConversationActor
 from .undeliverable import Undeliverable
@@ -47,6 +47,10 @@ class ConversationCoordinator:
             wait = state.mission.wait if state is not None and state.mission is not None else None
             if wait is not None and wait.limit:
                 actor.post(TimerFired(key=Key(Work.TIMER, wait.seq, "node-retry")))
+
+    def report_date(self, message: InboundMessage, *, is_guest: bool) -> None:
+        """Notify the author, once, that a message is too old to be carried out."""
+        self._undeliverable.report_date(message, self._deps.clock.now() // 1000, is_guest=is_guest)
 
     def unjournaled_since(self) -> int | None:
         """When the earliest message without a record was written, in seconds; None if there is none."""

@@ -16,13 +16,14 @@ from tenex.core.config import Limits, PeerGroup, Role
 from tenex.core.context.window import LONG_ANSWER, UNCERTAIN, request_tokens
 from tenex.core.conversation import Conversation
 from tenex.core.costs import DAY, cost_of
-from tenex.core.effects import Key
+from tenex.core.effects import Key, Work
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.messages import NO_USAGE, ModelRequest, Quote, Usage
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.core.signals import DayLimitReached
+from tenex.core.turns import waiting_for_turn
 
 PRIORITY: Final = {Role.OWNER: 0, Role.MEMBER: 1}
 """Of a waiting call; everyone else's is 2."""
@@ -262,7 +263,8 @@ class DailyLimits:
                 waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 # the oldest conversation first
                 heappush(self._waiting.setdefault(person, []), (since, self._order, waiter))
-                await waiter
+                with waiting_for_turn(Work.ROUTE, Work.MODEL):
+                    await waiter
             return None if verdict is True else verdict
         finally:
             if has_waited:  # the next one checks after this one has been counted

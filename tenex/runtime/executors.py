@@ -17,7 +17,7 @@ from tenex.core.decide.agent_phases import offered
 from tenex.core.effects import Effect, Evaluate, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId
-from tenex.core.messages import ModelRequest, Usage
+from tenex.core.messages import ModelRequest, Usage, with_short_names
 from tenex.core.ports import Clock, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
     DayLimitReached,
@@ -124,7 +124,7 @@ class Executors:
             async with self.daily.call(conversation, key, asked) as call:
                 if call.reached is not None:
                     return call.reached
-                step = await self.model.step(asked, on_text)
+                step = with_short_names(await self.model.step(asked, on_text))
                 call.taken = step.usage
             return RouteAnswered(key=key, step=step) if run is None else ModelAnswered(key=key, step=step, run=run)
         except (ModelUnavailable, ModelRefused) as error:

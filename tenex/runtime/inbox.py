@@ -52,6 +52,8 @@ class Admission(StrEnum):
     """It has no text."""
     QUEUED = "queued"
     """Its author exceeds the rate limit: it is received again later."""
+    EXPIRED = "expired"
+    """Its author wanted it ignored by now (NIP-40)."""
     TOO_OLD = "too_old"
     """Too old to be new: a relay repeats a message whose conversation was deleted here."""
     TOO_MANY = "too_many"
@@ -128,12 +130,14 @@ class Inbox:
             if not self._queues:
                 self._is_queued.clear()
 
-    def receive(self, message: InboundMessage, *, has_turn: bool = False) -> Admission:
+    def receive(self, message: InboundMessage, *, has_turn: bool = False, is_new: bool = False) -> Admission:
         """Admit a verified message or return why not. A second copy is a duplicate, also after a restart.
 
-        `has_turn` skips the rate limit.
+        `has_turn` skips the rate limit. Where the event `is_new` at its relay, a refusal for its date is answered.
         """
         verdict = self._receive(message, has_turn=has_turn)
+        if verdict is Admission.TOO_OLD and is_new:
+            self._coordinator.report_date(message, is_guest=self._circle.role(message.author) is Role.GUEST)
         self.counts[verdict] += 1
         log.debug("message.received", verdict=verdict, event_id=message.event_id)
         if verdict is Admission.ELSEWHERE:
@@ -157,6 +161,8 @@ class Inbox:
             return Admission.CLOSED
         if message.event_id in self._conversations or self._directory.conversation_of(message.event_id) is not None:
             return Admission.DUPLICATE
+        if message.has_expired(self._clock.now()):
+            return Admission.EXPIRED
         if not trimmed(message.text):  # nothing that anybody sees
             return Admission.EMPTY
         if len(message.text) > LARGEST:

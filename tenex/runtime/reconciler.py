@@ -4,6 +4,9 @@ Level-triggered: it remembers no events, so restart and stop need no code of the
 signal or is cancelled because its result is no longer wanted. A mission's node keeps running while its steps change: it
 gets the newest value of its effect each time.
 
+A step that waits for its turn in a queue has not begun (`core.turns`): at a stop it is cancelled, and starts in the
+next process.
+
 Some effects start early, while the append of the records that want them is under way; they are cancelled if it fails.
 """
 
@@ -12,11 +15,13 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
 from tenex.core.effects import Effect, Key, NodeRun, Publish, Timer, Work, may_start_early
-from tenex.core.ports import NodeTask
-from tenex.core.signals import Signal
+from tenex.core.ports import NodeTask, ToolResult
+from tenex.core.signals import Signal, ToolReturned
+from tenex.core.turns import STEP, Step
 
 Task = Callable[[], Coroutine[Any, Any, Signal]] | NodeTask
 """Carries one effect out and ends in its signal; never raises."""
+_NOT_BEGUN = ToolResult(ok=False, content="The daemon was stopped before this began; nothing was done. Call it again.")
 Prepare = Callable[[Effect], Task]
 Spawn = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
@@ -30,6 +35,7 @@ class Reconciler:
         self._post = post
         self._spawn = spawn
         self._running: dict[Key, asyncio.Task[None]] = {}
+        self._steps: dict[Key, Step] = {}
         self._timers: set[Key] = set()
         self._nodes: dict[Key, NodeTask] = {}
         self._finished: set[Key] = set()
@@ -40,8 +46,12 @@ class Reconciler:
         """While draining, only publishes start; running steps may finish."""
 
     def drain(self) -> None:
-        """Start no more steps."""
+        """Start no more steps; cancel those that have not begun."""
         self.is_draining = True
+        for key in [key for key, step in self._steps.items() if step.is_waiting]:
+            self._discard(key).cancel()
+            if key.work is Work.TOOL:  # its start is recorded
+                self._post(ToolReturned(key=key, result=_NOT_BEGUN))
         for node in self._nodes.values():
             node.rest()
 
@@ -81,9 +91,11 @@ class Reconciler:
         task = self._prepare(effect)
         if isinstance(effect, NodeRun) and isinstance(task, NodeTask):
             self._nodes[key] = task
-        self._running[key] = self._spawn(name, self._run(key, task))
+        step = self._steps[key] = Step(key.work)
+        self._running[key] = self._spawn(name, self._run(key, task, step))
 
-    async def _run(self, key: Key, task: Task) -> None:
+    async def _run(self, key: Key, task: Task, step: Step) -> None:
+        STEP.set(step)
         signal = await task()
         if self._running.get(key) is asyncio.current_task():  # else it was cancelled and discarded
             self._finished.add(key)
@@ -99,6 +111,7 @@ class Reconciler:
         self._timers.discard(key)
         self._finished.discard(key)
         self._nodes.pop(key, None)
+        self._steps.pop(key, None)
         return self._running.pop(key)
 
     @property
@@ -108,8 +121,12 @@ class Reconciler:
 
     @property
     def working(self) -> int:
-        """The number of steps in flight: no timers, no publishes, none that finished, no node between two steps."""
-        running = self._running.keys() - self._finished
+        """The number of steps in flight: no timers, no publishes, none that finished, no node between two steps.
+
+        Nor those that wait for their turn.
+        """
+        waiting = {key for key, step in self._steps.items() if step.is_waiting}
+        running = self._running.keys() - self._finished - waiting
         return sum(
             self._nodes[key].is_busy if key in self._nodes else key.work not in (Work.TIMER, Work.PUBLISH)
             for key in running
@@ -123,6 +140,7 @@ class Reconciler:
         self._nodes.clear()
         self._finished.clear()
         self._early.clear()
+        self._steps.clear()
         await _cancel(tasks)
 
 

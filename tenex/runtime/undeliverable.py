@@ -22,13 +22,15 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.ports import Notice, Notices, OutgoingMessage, Sealer, UnsignedEvent
-from tenex.core.signals import MessageReceived, Opened, Published, Signal, TimerFired
+from tenex.core.signals import InboundMessage, MessageReceived, Opened, Published, Signal, TimerFired
 
 from .outbox import Outbox
 from .reconciler import Spawn
 
 log = structlog.get_logger(__name__)
 
+GUESTS_REPORTED: Final = 50
+"""Guests who are notified of a wrong date: each notice is kept, and a stranger can write with any number of keys."""
 KEPT: Final = 1_000
 """Messages of one conversation kept in memory; older ones are read from the relays after a restart."""
 
@@ -39,6 +41,7 @@ class DeliveryFailure(StrEnum):
     DAMAGED = "damaged"
     DISK = "disk"
     FAULT = "fault"
+    DATE = "date"
 
 
 _TEXTS: Final[Mapping[DeliveryFailure, str]] = {
@@ -54,6 +57,16 @@ _TEXTS: Final[Mapping[DeliveryFailure, str]] = {
         "An internal error stopped this message several times. I will retry it after the next restart. "
         "Operator: see the log."
     ),
+    DeliveryFailure.DATE: (
+        "Your message is dated more than two days ago, so it was not carried out. Check your device's clock and send "
+        "it again."
+    ),
+}
+_ERRORS: Final[Mapping[DeliveryFailure, str]] = {
+    DeliveryFailure.DAMAGED: "storage",
+    DeliveryFailure.DISK: "storage",
+    DeliveryFailure.FAULT: "internal",
+    DeliveryFailure.DATE: "date",
 }
 
 
@@ -81,6 +94,7 @@ class Undeliverable:
         self._remembered = {notice.key: notice for notice in notices.open_notices()}
         """Notices of an earlier process, which may not have been published: they are sent again unchanged."""
         self._notified: dict[ConversationId, set[tuple[PublicKey, str]]] = {}
+        self._guests_reported = {key[0] for key in self._remembered if key[2] == DeliveryFailure.DATE}
         self._sending: set[asyncio.Task[None]] = set()
 
     def store(self, conversation: ConversationId, signals: Iterable[Signal]) -> None:
@@ -126,6 +140,26 @@ class Undeliverable:
                 is_persisted = known is not None or notice.failure == DeliveryFailure.DISK
                 self._spawn_sending(notice.conversation, self._send(known or notice, is_persisted=is_persisted))
 
+    def report_date(self, message: InboundMessage, now: int, *, is_guest: bool) -> None:
+        """Notify the author of a message that is too old to be carried out, once for all such messages of theirs.
+
+        The notice is kept under the author's key in place of a conversation, so that no conversation clears it.
+        """
+        key = ConversationId(message.author)
+        if is_guest and key not in self._guests_reported:
+            if len(self._guests_reported) >= GUESTS_REPORTED:
+                return
+            self._guests_reported.add(key)
+        notice = Notice(
+            conversation=key,
+            failure=DeliveryFailure.DATE,
+            author=message.author,
+            written=now,
+            address=message.address,
+            origin=message.origin,
+        )
+        self.notify([notice])
+
     def clear(self, conversation: ConversationId) -> None:
         """Forget the notices of a conversation that works again; a later failure is reported again."""
         notified = self._notified.pop(conversation, set())
@@ -160,7 +194,7 @@ class Undeliverable:
         draft = OutgoingMessage(
             speaker=self._rules().project.pubkey,
             text=_TEXTS[DeliveryFailure(notice.failure)].format(name=notice.conversation[:12]),
-            tags=(("error", "storage" if notice.failure != DeliveryFailure.FAULT else "internal"),),
+            tags=(("error", _ERRORS[DeliveryFailure(notice.failure)]),),
             created_at=notice.written + 1,
             address=notice.address,
             reply_to=notice.origin,

@@ -80,7 +80,8 @@ class Transactions:
             return await call()
         if self._turn.locked():
             _log.info("tool.queued", tool=tool.name, **log_fields(context))
-        async with self._turn:
+        async with self._turn.turn_of(context):
+            call = self._turn.bounded(call, context)
             checkpoints = self._checkpoints
             if not tool.leaves_changes or checkpoints is None:
                 return await call()

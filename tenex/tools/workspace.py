@@ -4,7 +4,6 @@ A path is checked twice. `resolve` follows links and refuses whatever ends outsi
 folder from the root without following any link, so one that is slipped in between is refused by the kernel.
 """
 
-import asyncio
 import errno
 import hashlib
 import os
@@ -21,6 +20,7 @@ from typing import Final, TypeVar
 
 from .git_config import read_by_git, repositories_around
 from .tool import Refusal
+from .turn_queue import TurnQueue
 
 LONGEST_PATH: Final = 1_000
 """Characters: deep enough for any project, and it bounds the folders one call can make."""
@@ -90,7 +90,7 @@ class Workspace:
         """Take a folder that the settings' check has passed."""
         self._given = root.absolute()
         self.root: Final = root.resolve()
-        self.turn: Final = asyncio.Lock()
+        self.turn: Final = TurnQueue()
         """Held by a call that changes or runs, for as long as it does; the methods here do not ask for it."""
         prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
         self._ours = [prefix for prefix in prefixes if prefix.is_relative_to(self.root)]

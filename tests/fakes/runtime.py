@@ -343,6 +343,7 @@ class Daemon:
         created_at: int | None = None,
         tagged: tuple[PublicKey, ...] = (),
         starts: bool = True,
+        expires_at: int | None = None,
     ) -> str:
         self.world.ids += 1
         event = EventId(event_id or f"{self.world.ids:064x}")
@@ -358,6 +359,7 @@ class Daemon:
             by_machine=by_machine,
             mentions=mentions,
             tagged=tagged,
+            expires_at=expires_at,
             address=address or {"form": "notes"},
             origin={"form": "notes", "id": event, "author": author},
         )

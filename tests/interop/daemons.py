@@ -60,8 +60,14 @@ Opening = Callable[[Path, str, str], AbstractAsyncContextManager[Daemon]]
 @asynccontextmanager
 async def in_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     """Put a daemon together in this process, stop it in stages on leaving."""
-    daemon = _prepared(data, owner, url)
-    settings = load(None, data, env={}, parse_key=parse_public_key)
+    async with reopened(_prepared(data, owner, url)) as daemon:
+        yield daemon
+
+
+@asynccontextmanager
+async def reopened(daemon: Daemon) -> AsyncIterator[Daemon]:
+    """Put a daemon together in this process on the folder of an earlier one."""
+    settings = load(None, daemon.data, env={}, parse_key=parse_public_key)
     async with open_application(settings) as app:
         serving = asyncio.create_task(app.serve())
         try:

@@ -44,3 +44,29 @@ async def test_replies_to_our_answers_go_on(opened: Opening, kind: int, relay: s
         assert all(output["verified"] for output in alice.outputs)
         assert {answer["pubkey"] for answer in alice.received} <= set(daemon.agents.values())
         assert sorted(path.name for path in daemon.workspace.iterdir()) == ["again.py", "bye.py", "hello.py"]
+
+
+async def test_comments_on_notes_go_on_as_comments(opened: Opening, relay: str, tmp_path: Path) -> None:
+    """The client replies by kind 1111 to a note of an agent, then to the comment that answers it."""
+    async with owned(opened, relay, tmp_path / "data", CLIENT) as (daemon, alice):
+        begun = await alice.write("Hello there", ["p", daemon.project])
+        root = begun["id"]
+        await alice.listen(kinds=[1, 1111], _p=[alice.pubkey])
+        await alice.until(len)
+        await daemon.until(root, lambda view: view.get("status") == "waiting")
+        first = alice.received[-1]
+        for cycle in (1, 2):
+            known = len(alice.received)
+            text = HELLO if cycle == 1 else NEXT[1]
+            asked = await alice.do("reply", to=alice.received[-1]["id"], content=text, comment=True)
+            assert asked["kind"] == 1111
+            await alice.until(closed(cycle))
+            await daemon.ended(root, cycle)
+            for answer in alice.received[known:]:
+                assert answer["kind"] == 1111
+                assert (value(answer, "E"), value(answer, "K")) == (first["id"], "1")
+                assert value(answer, "P") == first["pubkey"]
+                assert (value(answer, "e"), value(answer, "k")) == (asked["id"], "1111")
+                assert value(answer, "p") == alice.pubkey
+        assert all(output["verified"] for output in alice.outputs)
+        assert sorted(path.name for path in daemon.workspace.iterdir()) == ["bye.py", "hello.py"]

@@ -20,7 +20,7 @@ from .answers import (
     tags,
     value,
 )
-from .daemons import Opening, in_process
+from .daemons import Opening, in_process, reopened
 from .person import owned, person
 
 HELLO = "Create hello.py that prints hello"
@@ -147,3 +147,40 @@ async def test_three_conversations_at_once(relay: str, tmp_path: Path) -> None:
             check_order(thread)
         assert len(alice.received) == 3 * (len(CYCLE) - 1 + REFLECTING)
         assert {value(answer, "phase") for answer in alice.received} == set(CYCLE)
+
+
+def commented(root: str, parent: str, parent_kind: int, *author: str) -> list[list[str]]:
+    """The tags of a comment under a note (NIP-22); nostr-sdk has no builder for them."""
+    return [["E", root], ["K", "1"], ["e", parent], ["k", str(parent_kind)], *(["p", key] for key in author)]
+
+
+async def test_a_comment_whose_note_arrives_later_joins_it(relay: str, tmp_path: Path) -> None:
+    async with owned(in_process, relay, tmp_path / "data") as (daemon, alice):
+        note = alice.event(1, "Hello there", ["p", daemon.project])
+        root = str(note.id().to_hex())
+        await alice.listen(kinds=[1, 1111], _p=[alice.pubkey])
+        asked = await alice.write(HELLO, *commented(root, root, 1), kind=1111)
+        await alice.publish(note)
+        await alice.until(closed())
+        await daemon.ended(root)
+        answers = [answer for answer in alice.received if answer["kind"] == 1111]
+        assert phases(answers) == CYCLE
+        assert {(value(answer, "E"), value(answer, "e")) for answer in answers} == {(root, asked)}
+
+
+async def test_a_comment_written_while_the_daemon_is_away_is_answered_after_a_restart(
+    relay: str, tmp_path: Path
+) -> None:
+    """It has no p tag: only the thread's own subscription asks for it."""
+    async with owned(in_process, relay, tmp_path / "data") as (daemon, alice):
+        root = await alice.write("Hello there", ["p", daemon.project])
+        await alice.listen(kinds=[1, 1111], _p=[alice.pubkey])
+        await alice.until(len)
+        await daemon.until(root, lambda view: view.get("status") == "waiting")
+        keys = alice.keys
+    async with person(relay, keys) as alice:
+        asked = await alice.write(HELLO, *commented(root, root, 1), kind=1111)
+        await alice.listen(kinds=[1111], _p=[alice.pubkey])
+        async with reopened(daemon):
+            await alice.until(closed())
+        assert {(answer["kind"], value(answer, "e")) for answer in alice.received} == {(1111, asked)}

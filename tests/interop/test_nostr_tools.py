@@ -84,6 +84,43 @@ async def test_notes_carry_the_tags_nip10_asks_for(relay: str, tmp_path: Path) -
             assert [profile["pubkey"] for profile in parsed["profiles"]] == [alice.pubkey]
 
 
+async def test_a_comment_on_a_note_is_answered_by_comments_and_a_note_in_between_by_notes(
+    relay: str, tmp_path: Path
+) -> None:
+    async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
+        root = (await alice.write("Hello there", ["p", daemon.project]))["id"]
+        await alice.listen(kinds=[1, 1111], _p=[alice.pubkey])
+        await alice.until(len)
+        await daemon.until(root, lambda view: view.get("status") == "waiting")
+        asked = await alice.write(
+            HELLO,
+            ["E", root, relay, alice.pubkey],
+            ["K", "1"],
+            ["P", alice.pubkey, relay],
+            ["e", root, relay, alice.pubkey],
+            ["k", "1"],
+            ["p", alice.pubkey, relay],
+            kind=1111,
+        )
+        await alice.until(closed())
+        await daemon.ended(root)
+        comments = alice.outputs[1:]
+        for output in comments:
+            parsed = output["nip22"]
+            assert (output["verified"], output["heard"]["kind"]) == (True, 1111)
+            assert parsed["root"] == {"id": root, "relays": [relay], "author": alice.pubkey}
+            assert parsed["reply"] == {"id": asked["id"], "relays": [relay], "author": alice.pubkey}
+            assert (parsed["rootKind"], parsed["replyKind"]) == (1, 1111)
+        last = comments[-1]["heard"]
+        note = await alice.write(
+            "Create bye.py that prints bye", ["e", root, relay, "root"], ["e", last["id"], relay, "reply"]
+        )
+        await alice.until(closed(2))
+        for output in alice.outputs[1 + len(comments) :]:
+            assert output["heard"]["kind"] == 1
+            assert (output["nip10"]["root"]["id"], output["nip10"]["reply"]["id"]) == (root, note["id"])
+
+
 def _is_a_child_of_the_root(output: Output, root: str, person: str, relay: str) -> None:
     """A genuine comment, whose root and parent are the kind 11, for the one who asked."""
     answer, parsed = output["heard"], output["nip22"]

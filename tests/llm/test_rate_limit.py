@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from tenex.core.errors import ModelUnavailable
-from tenex.llm.rate_limit import LONGEST_PAUSE, MINUTE, PATIENCE, FairQueue, ProviderQueue
+from tenex.core.turns import FairQueue
+from tenex.llm.rate_limit import LONGEST_PAUSE, MINUTE, PATIENCE, ProviderQueue
 from tests.fakes.virtual import run, virtual_time
 
 
@@ -171,3 +172,45 @@ async def test_an_owner_waits_for_no_more_than_the_calls_in_flight_and_a_member_
         for person, priority in (*[("member", 1)] * 300, ("another", 1), ("owner", 0)):
             group.create_task(ten_seconds(person, priority))
     assert served[:5] == ["member", "member", "owner", "member", "another"]
+
+
+@virtual_time
+async def test_guests_take_half_of_the_places_so_that_an_owner_has_one_at_once() -> None:
+    turns, served = ProviderQueue("p", concurrency=4), list[tuple[str, float]]()
+
+    async def call(person: str, priority: int, seconds: float = 100.0) -> None:
+        async with turns.turn(person=person, priority=priority):
+            served.append((person, now()))
+            await asyncio.sleep(seconds)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(6):
+            group.create_task(call(f"guest {number}", 2))
+        await asyncio.sleep(10)
+        assert (turns.active, turns.waiting) == (2, 4)
+        for person, priority in (("owner", 0), ("member", 1), ("another", 1)):
+            group.create_task(call(person, priority, 5.0))
+    assert served == [
+        ("guest 0", 0),
+        ("guest 1", 0),
+        ("owner", 10),
+        ("member", 10),
+        ("another", 15),
+        ("guest 2", 100),
+        ("guest 3", 100),
+        ("guest 4", 200),
+        ("guest 5", 200),
+    ]
+    assert turns.active == turns.waiting == 0
+
+
+def test_a_provider_with_one_place_serves_guests_too() -> None:
+    turns = ProviderQueue("p", concurrency=1)
+
+    async def main() -> None:
+        for priority in (2, 0, 2):
+            async with turns.turn(person="someone", priority=priority):
+                assert turns.active == 1
+
+    run(main)
+    assert turns.active == 0

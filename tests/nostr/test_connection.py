@@ -3,12 +3,13 @@
 import asyncio
 import socket
 import sys
+from itertools import pairwise
 from typing import cast
 
 import pytest
 from websockets.exceptions import ConnectionClosedOK
 
-from tenex.nostr.connection import ClientConnection
+from tenex.nostr.connection import AT_ONCE, ClientConnection
 from tenex.nostr.timeouts import RelayTimeouts
 from tenex.nostr.websocket import RelaySocket
 from tests.fakes.virtual import virtual_time
@@ -50,6 +51,22 @@ class Socket:
 def session(ws: Socket, timeouts: RelayTimeouts) -> ClientConnection:
     socket_ = cast("RelaySocket", ws)
     return ClientConnection(socket_, "ws://127.0.0.1:1", prefix="1.", identity=None, timeouts=timeouts, now=lambda: 0.0)
+
+
+async def test_other_tasks_run_while_a_burst_of_frames_is_read() -> None:
+    """The socket hands on all that has arrived without a pause, which took half a second for 2,000 notes."""
+    ws = Socket(['["NOTICE","hello"]'] * 2_000)
+    handed = [0]
+
+    async def look() -> None:
+        while True:
+            handed.append(ws.handed)
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(look())
+    await session(ws, RelayTimeouts()).read()
+    looking.cancel()
+    assert max(after - before for before, after in pairwise(handed)) <= AT_ONCE
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the option")

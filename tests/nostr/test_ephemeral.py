@@ -203,3 +203,16 @@ async def test_large_ones_do_not_pile_up() -> None:
         async with asyncio.timeout(60):
             assert (await relay.publish(note("words"))).accepted
         assert relay.offer(large[-1])
+
+
+def test_no_name_makes_a_tag_or_an_activity_longer_than_a_kilobyte() -> None:
+    long = "n" * 1_000_000
+    who = replace(asked(1), phase=long)
+    events = [
+        typing_event(who, f"Executor uses {long}", NOW),
+        text_event(who, "Once upon", "", 1, NOW),
+        operations_event(who, [], [], long, NOW),
+        status_event(PROJECT.public, [], {Slug(long): PLANNER.public}, {long: [Slug(long)]}, {long: [Slug(long)]}, NOW),
+    ]
+    for event in events:
+        assert all(len(element) <= 1024 for tag in event.tags for element in (*tag, event.content))

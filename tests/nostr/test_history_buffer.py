@@ -1,8 +1,10 @@
 """Holding the past until it can be handed on in the order it was written."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -121,6 +123,35 @@ def test_of_one_second_an_answer_comes_after_what_it_answers() -> None:
     root, reply, again = event("c", 5), event("b", 5, "c"), event("a", 5, "c", "b")
     before, after = event("z", 4), event("0", 6, "c")
     assert in_order([after, again, reply, root, before]) == [before, root, reply, again, after]
+
+
+def test_a_chain_of_answers_of_one_second_is_ordered_in_linear_time() -> None:
+    """Each round over all that is left would take a minute here, during which nothing else runs."""
+    ids = [f"{number * 7919 % 20_011:064x}" for number in range(20_000)]
+    chain = [
+        {"id": name, "created_at": 5, "tags": [["e", before, "", "reply"]]}
+        for before, name in pairwise(["f" * 64, *ids])
+    ]
+    began = time.perf_counter()
+    ordered = in_order(reversed(chain))
+    assert time.perf_counter() - began < 10
+    assert [raw["id"] for raw in ordered] == ids
+
+
+async def test_new_and_stored_events_are_told_apart_also_after_they_waited_together() -> None:
+    stored, new = Taken(), Taken()
+    buffer = HistoryBuffer(stored, 60.0, take_new=new)
+    buffer.expect(READER)
+    task = asyncio.create_task(buffer.run())
+    put(buffer, "stored", 1)
+    buffer.add_new({"id": "new", "created_at": 2}, 1)
+    buffer.add_new({"id": "stored too", "created_at": 3}, 1, is_new=False)
+    await finish(buffer)
+    buffer.add_new({"id": "later", "created_at": 4}, 1)
+    buffer.add_new({"id": "stored later", "created_at": 5}, 1, is_new=False)
+    task.cancel()
+    await asyncio.wait({task})
+    assert (stored.names, new.names) == (["stored", "stored too", "stored later"], ["new", "later"])
 
 
 def test_copies_of_one_id_are_all_handed_on() -> None:

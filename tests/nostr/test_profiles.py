@@ -93,3 +93,13 @@ def test_a_project_lists_its_agents_and_updates_the_list() -> None:
     assert profile_events(project("Planner"), [], 2000, before) == []
     (second,) = profile_events(project(), [], 2000, before)
     assert second.tags == (("i", "github:demo", "x"),)
+
+
+def test_names_and_descriptions_of_any_length_make_an_event_that_relays_take() -> None:
+    """Relays refuse more than 64 KiB, and a project's profile lists its agents."""
+    agents = tuple((PublicKey(f"{number:064x}"), "é" * 100_000) for number in range(50))
+    long = Identity(pubkey=PROJECT.public, name="n" * 1_000_000, about="a" * 1_000_000, agents=agents)
+    event = profile_events([long], [], 1000, {})[0]
+    assert len(event.content.encode()) < 16 * 1024
+    assert all(len(element.encode()) <= 256 for tag in event.tags for element in tag)
+    assert profile_events([long], [], 2000, known(event)) == [], "it is not published again"

@@ -123,6 +123,17 @@ async def test_a_message_that_no_agent_answered_waits_for_the_next_start(
     assert (state.status, texts(state)[-1]) == ("active", "and 1")
 
 
+async def test_an_unanswered_message_that_has_expired_is_not_rebuilt(tmp_path: Path) -> None:
+    async with FaultRelay() as keeper:  # most relays drop what has expired
+        home = Home(tmp_path / "data", keeper.url)
+        (root,) = thread(home, keeper.url)
+        under = ["e", root["id"], keeper.url, "root"]
+        later = person.note(home.ring.get("owner"), "and 1", under, ["expiration", "1"], at=BEGAN + 5)
+        await person.publish(keeper.url, root, later)
+        made = await home.recovery.rebuild(ConversationId(root["id"]), "relay")
+    assert (made.messages, made.waiting) == (1, 1)
+
+
 async def test_an_id_that_began_no_conversation_with_a_user_is_refused(tmp_path: Path, relay: str) -> None:
     """That of a reply, and that of a message by somebody who may not write here."""
     home = Home(tmp_path / "data", relay)

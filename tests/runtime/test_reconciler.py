@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 from tenex.core.effects import Effect, Key, Publish, Route, Timer, Work
 from tenex.core.ids import EventId, Millis
 from tenex.core.ports import UnsignedEvent
-from tenex.core.signals import Signal, TimerFired
+from tenex.core.signals import Signal, TimerFired, ToolReturned
+from tenex.core.turns import waiting_for_turn
 from tenex.runtime.reconciler import Reconciler
 from tests.fakes.scenario import ALICE, RELAY
 
@@ -100,6 +102,39 @@ async def test_while_it_drains_only_words_are_begun() -> None:
     harness.reconciler.drain()
     harness.wants(ROUTE, TIMER, PUBLISH)
     assert harness.begun == [ROUTE.key, PUBLISH.key]
+    await harness.reconciler.cancel()
+
+
+async def test_a_step_that_waits_for_its_turn_is_given_up_at_a_stop_and_one_that_has_begun_is_not() -> None:
+    """A tool's start is recorded, so it ends with a result; what asks a model within a tool has begun."""
+    harness, turn = Harness(), asyncio.Event()
+    tool = Key(Work.TOOL, 5)
+
+    def prepare(effect: Effect) -> Callable[[], Coroutine[Any, Any, Signal]]:
+        waits_as = Work.MODEL if effect.key.part == "asks" else effect.key.work
+
+        async def work() -> Signal:
+            with waiting_for_turn(waits_as):
+                await turn.wait()
+            return TimerFired(key=effect.key)
+
+        return work
+
+    harness.reconciler = Reconciler("here", prepare, harness.posted.append, harness._spawn)
+    effects = [SimpleNamespace(key=key) for key in (ROUTE.key, tool, Key(Work.TOOL, 6, "asks"))]
+    harness.wants(*effects)  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    assert harness.counts == (3, 1)
+    harness.reconciler.drain()
+    assert harness.counts == (1, 1)
+    (signal,) = harness.posted
+    assert isinstance(signal, ToolReturned)
+    assert (signal.key, signal.result.ok) == (tool, False)
+    assert "nothing was done" in signal.result.content
+    harness.posted.clear()
+    turn.set()
+    await asyncio.wait(harness.tasks)
+    assert [task.cancelled() for task in harness.tasks] == [True, True, False]
     await harness.reconciler.cancel()
 
 

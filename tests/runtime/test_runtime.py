@@ -215,6 +215,52 @@ async def test_what_a_member_wrote_while_we_were_away_is_taken_in_turn_by_turn()
     assert texts == [f"old {n}" for n in range(100)]
 
 
+@virtual_time
+async def test_a_tools_name_of_a_megabyte_is_cut_wherever_it_is_published_or_kept() -> None:
+    """A run that repeats a call ends with a message that names the tool; it filled seventeen events."""
+    name = "x" * 1_000_000
+    world = World(one_turn(then="END"), lambda _: reply("", (name, {})))
+
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await daemon.until("ended")
+    texts = [event.content for event in world.published.values()]
+    assert any("x" * 100 in text for text in texts), "it is not named at all"
+    assert max(map(len, texts)) < 1_000
+    assert all(len(repr(record)) < 100_000 for record in world.records())
+
+
+@virtual_time
+async def test_a_message_that_expires_while_its_author_waits_for_a_turn_is_not_carried_out() -> None:
+    world = world_of_bob()
+
+    async with world.daemon() as daemon:
+        now = world.clock.now() // 1000
+        verdicts = [daemon.write(f"note {n}", author=BOB, expires_at=now + 5) for n in range(40)]
+        assert verdicts == ["admitted"] * 30 + ["queued"] * 10
+        await asyncio.sleep(60)
+        assert daemon.runtime.inbox.counts[Admission.EXPIRED] >= 7  # some had their turn in the first five seconds
+    assert len(world.records(r.MessageRecorded)) < 40
+
+
+@virtual_time
+async def test_a_message_that_expires_while_the_disk_fails_is_not_carried_out_and_a_recorded_one_is() -> None:
+    world = World(seven_phases, worker)
+
+    async with world.daemon() as daemon:
+        now = world.clock.now() // 1000
+        await daemon.write_in_turn("hello", "think")
+        await daemon.until("waiting")
+        world.fail_append = lambda _: 0
+        daemon.write("late", expires_at=now + 60)
+        daemon.sent.clear()  # that one is not to be waited for
+        await asyncio.sleep(90)
+        world.fail_append = None
+        daemon.write("plan", expires_at=now + 100)  # work on what is recorded goes on
+        await daemon.until("ended")
+    assert [record.text for record in world.records(r.MessageRecorded)] == ["hello", "think", "plan"]
+
+
 @pytest.mark.parametrize("date", [lambda now, n: now, lambda now, n: n * 60, lambda now, n: now + n * 3600])
 @virtual_time
 async def test_the_date_of_a_message_buys_its_author_no_extra_rate(date: Callable[[int, int], int]) -> None:

@@ -8,8 +8,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tenex.app import open_application
 from tenex.core import records as r
-from tenex.nostr.keys import SecretKey
+from tenex.nostr import addresses
+from tenex.nostr.keys import SecretKey, parse_public_key
+from tenex.settings import load
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from . import person
@@ -124,24 +129,34 @@ async def test_what_was_written_while_no_daemon_ran_is_answered_also_after_days_
     assert {path.name for path in folder.workspace.glob("*.py")} == {"one.py", "two.py"}
 
 
-async def test_a_refused_answer_is_shown_and_goes_to_the_relays_that_the_message_names(tmp_path: Path) -> None:
+def refuse_answers(relay: FaultRelay, folder: Folder) -> None:
+    """Have a relay take events of the owner only."""
+
+    async def refuse(peer: Peer, event: dict[str, Any]) -> None:
+        if event["pubkey"] == folder.owner.public:
+            await relay.accept(peer, event)
+        else:
+            await peer.send("OK", event["id"], False, WHY)
+
+    relay.on_event = refuse
+
+
+async def test_a_refused_answer_is_shown_and_goes_to_the_relays_that_the_message_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The named relay is on this machine, and counts as public here; so the daemon is in this process."""
+    monkeypatch.setattr(addresses, "_is_public", lambda _: True)
     async with FaultRelay() as relay, FaultRelay() as other:
         folder = Folder(tmp_path / "data", relay.url)
-
-        async def refuse(peer: Peer, event: dict[str, Any]) -> None:
-            if event["pubkey"] == folder.owner.public:
-                await relay.accept(peer, event)
-            else:
-                await peer.send("OK", event["id"], False, WHY)
-
-        relay.on_event = refuse
+        refuse_answers(relay, folder)
         asked = person.note(folder.owner, "Hello", ["p", folder.project.public, other.url])
         name = str(asked["id"])
 
         def answers() -> list[str]:
             return [event["id"] for event in other.stored if event["kind"] == 1]
 
-        async with daemon(folder):
+        settings = load(None, folder.data, env={}, parse_key=parse_public_key)
+        async with open_application(settings) as app, app.serving():
             await person.publish(relay.url, asked)
             await folder.until(name, "waiting")
             await person.until(lambda: answers() and not folder.state(name).outbox)
@@ -152,3 +167,18 @@ async def test_a_refused_answer_is_shown_and_goes_to_the_relays_that_the_message
         assert {one["eventId"] for one in refusals} == set(sent)
         assert all((one["relay"], one["reason"], one["isDelivered"]) == (relay.url, WHY, True) for one in refusals)
         assert [line for line in out.splitlines() if "REFUSED" in line and WHY in line and name[:8] in line], out
+
+
+async def test_a_relay_at_a_private_address_that_a_message_names_is_not_connected_to(tmp_path: Path) -> None:
+    """Not even if the relays of the settings, which may be there, refuse the answer."""
+    async with FaultRelay() as relay, FaultRelay() as other:
+        folder = Folder(tmp_path / "data", relay.url)
+        refuse_answers(relay, folder)
+        ways = [other.url, f"ws://localhost:{other.port}", f"ws://2130706433:{other.port}", f"ws://[::1]:{other.port}"]
+        asked = person.note(folder.owner, "Hello", *(["p", folder.project.public, way] for way in ways))
+        async with daemon(folder):
+            await person.publish(relay.url, asked)
+            await folder.until(str(asked["id"]), "waiting")
+            await folder.delivered(str(asked["id"]))
+        assert other.connections == 0
+        assert folder.view(str(asked["id"]))["refusals"]

@@ -3,7 +3,11 @@
     base        the interface of a scheme, and the reading of tags they share
     split       one message as one or more events
     notes       kind 1 with NIP-10 tags, which every client has
+    comments    kind 1111 (NIP-22) under a note
     threads     kind 11 (NIP-7D) with comments (NIP-22)
+
+A conversation under a note is answered in the form of the message that is answered: a note by a note, a comment by a
+comment. One under a thread is always answered by comments.
 
 A new scheme is a module of its own and one entry in `SCHEMES`.
 """
@@ -13,14 +17,16 @@ from typing import Final
 
 from tenex.core.errors import InternalError
 from tenex.core.ids import PublicKey
+from tenex.core.ports import OutgoingMessage
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 
 from .base import ThreadingScheme
+from .comments import COMMENTS
 from .notes import NOTES
 from .threads import THREADS
 
-SCHEMES: Final[tuple[ThreadingScheme, ...]] = (NOTES, THREADS)
+SCHEMES: Final[tuple[ThreadingScheme, ...]] = (NOTES, THREADS, COMMENTS)
 """Tried in this order; no two read the same event."""
 
 
@@ -53,3 +59,14 @@ def scheme_named(name: object) -> ThreadingScheme:
             return scheme
     known = ", ".join(scheme.name for scheme in SCHEMES)
     raise InternalError(f"an address names the threading scheme {name!r}; this version of tenex knows {known}")
+
+
+def scheme_of(draft: OutgoingMessage) -> ThreadingScheme:
+    """Choose the scheme a message is written in: the answered message's, if both have roots of one kind.
+
+    Raises:
+        InternalError: the address names an unknown threading scheme.
+    """
+    opened = scheme_named(draft.address.get("form"))
+    asked = next((scheme for scheme in SCHEMES if scheme.name == draft.reply_to.get("form")), opened)
+    return asked if asked.root_kind == opened.root_kind else opened

@@ -22,6 +22,7 @@ from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.prose import readings
 from tenex.core.signals import InboundMessage
+from tenex.nostr.addresses import is_private
 from tenex.nostr.events import Event
 from tenex.nostr.keys import find_mentions
 from tenex.nostr.urls import normalise_url
@@ -47,6 +48,8 @@ _HINTING: Final = frozenset("eEaApPq")
 """Tags whose third element is a relay (NIP-01, NIP-10, NIP-18, NIP-22)."""
 
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
+_SECONDS: Final = re.compile(r"[0-9]{1,16}")
+"""A time of NIP-01: every JSON reader agrees on integers of 2**53, which has 16 digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,8 @@ class Place:
     """Members of the address beyond those that all schemes write."""
     origin: Mapping[str, Any]
     """Members of the origin, likewise."""
+    may_start: bool = True
+    """Whether its tags name enough for a conversation to start with it."""
 
 
 class ThreadingScheme(ABC):
@@ -129,12 +134,13 @@ class ThreadingScheme(ABC):
             text=event.content,
             created_at=event.created_at,
             conversation=ConversationId(place.root),
-            starts=bool(tagged or named) or by_project,
+            starts=place.may_start and (bool(tagged or named) or by_project),
             references=place.references,
             reply_to=EventId(place.parent) if place.parent else None,
             mentions=_with_slugs(named, event.content, slugs),
             tagged=tagged,
             by_machine=any(tag[1] == "ai" for tag in tags_named(event, "l")),
+            expires_at=expiration_of(event),
             title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
             address=address,
             origin=origin,
@@ -149,6 +155,11 @@ def tags_named(event: Event, name: str) -> Iterator[Tag]:
 def first_value(event: Event, *names: str) -> str:
     """The value of the first tag of these names, the earlier name first; "" if there is none."""
     return next((tag[1] for name in names for tag in tags_named(event, name)), "")
+
+
+def expiration_of(event: Event) -> int | None:
+    """The second from which an event has expired (NIP-40); of several the earliest, malformed ones left out."""
+    return min((int(tag[1]) for tag in tags_named(event, "expiration") if _SECONDS.fullmatch(tag[1])), default=None)
 
 
 def is_hex64(text: str) -> bool:
@@ -188,10 +199,10 @@ def received_on(relay: str) -> list[str]:
 
 
 def hints_of(event: Event) -> dict[str, list[str]]:
-    """The first relays that the tags name, as the member `hints` of an origin; empty if they name none."""
+    """The first public relays that the tags name, as the member `hints` of an origin; empty if they name none."""
     found: dict[str, None] = {}
     for tag in event.tags:
-        if len(tag) > 2 and tag[0] in _HINTING and (relay := hint(tag[2])):
+        if len(tag) > 2 and tag[0] in _HINTING and (relay := hint(tag[2])) and not is_private(relay):
             found[relay] = None
     return {"hints": list(found)[:MAX_HINTS]} if found else {}
 

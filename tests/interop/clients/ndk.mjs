@@ -30,8 +30,8 @@ await obey({
   async say({ kind, content, tags }) {
     return publish(new NDKEvent(ndk, { kind, content, tags }));
   },
-  async reply({ to, content }) {
-    const reply = known.get(to).reply();
+  async reply({ to, content, comment = false }) {
+    const reply = known.get(to).reply(comment); // true: a comment (NIP-22) also on a note
     reply.content = content;
     return publish(reply);
   },
