@@ -10,6 +10,7 @@ from tenex.core.names import without_mentions
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import title_of
 from tenex.core.state.run import CallState, Run
+from tenex.core.trust import is_outside
 
 from .outgoing import notify
 from .runs import after_result
@@ -72,6 +73,7 @@ def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageReco
         addressed=signal.addressed,
         reply_to=message.reply_to,
         origin=message.origin,
+        is_outside=is_outside(draft.state.address, message.address),
     )
 
 

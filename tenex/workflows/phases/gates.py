@@ -44,7 +44,8 @@ def _person_after_plan(conversation: Conversation) -> bool:
     """Whether a user wrote after the plan was there: what came while it was made approves nothing."""
     done = conversation.turns[-1].completions if conversation.turns else ()
     made = max((completion.at for completion in done), default=0)
-    return any(m.role is not None and m.at > made for m in conversation.messages)
+    since = conversation.approvals_since
+    return any(m.role is not None and m.at > made and m.seq > since for m in conversation.messages)
 
 
 def met(conversation: Conversation, turn: OrchestratorTurn, rules: Policy) -> Phase | None:
