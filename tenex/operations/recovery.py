@@ -151,7 +151,7 @@ class Recovery:
         if await self.disk.run(is_import, path):
             found = replace(found, is_import=True)
         found = await self._without_others(conversation, found)
-        records, lost = rebuilt_records(conversation, left, found, known, self.clock.now(), self._agent)
+        records, lost = rebuilt_records(conversation, left, found, known, self.clock.now(), found.agent)
         whole = left.records and not any(isinstance(record, ConversationImported) for record in records)
         decisions = [[record] for record in records] if whole else as_one_decision(records)
         aside = await self.disk.run(renew, path, decisions, stamp(self.clock.now()))
@@ -170,7 +170,8 @@ class Recovery:
         cast = await self.disk.run(participants_of, self.settings, self.where)
         found = messages_of_view(view, conversation, file.name, cast)
         found = await self._without_others(conversation, found)
-        records, lost = rebuilt_records(conversation, Salvaged(), found, (), self.clock.now(), self._agent)
+        agent = Slug(self.settings.conversations.agent)
+        records, lost = rebuilt_records(conversation, Salvaged(), found, (), self.clock.now(), agent)
         path = self.folder.path(conversation)
         await self.disk.run(create, path, as_one_decision(records))
         if file.parent.resolve() == path.parent.resolve():
@@ -194,10 +195,6 @@ class Recovery:
                 f"{conversation} is a message of the conversation {other} here, so none can be imported under that id. "
                 "Nothing was changed."
             )
-
-    @property
-    def _agent(self) -> Slug:
-        return Slug(self.settings.conversations.agent)
 
     async def _owners(self, events: Iterable[str]) -> Mapping[str, ConversationId]:
         async with open_catalogue(self.folder) as catalogue:
@@ -286,7 +283,7 @@ def rebuilt_records(
         found: what another source has.
         known: ids of received messages, which are not to be received again.
         now: the time of the rebuild.
-        agent: the agent that answers alone by the settings, for an import.
+        agent: the agent that answers alone where this is an import: by the settings, or by this folder's own file.
     """
     records = [*left.records]
     if not records:
