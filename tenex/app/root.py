@@ -9,12 +9,12 @@ from functools import partial
 from tenex.configuration.agents import former_keys
 from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
 from tenex.core.config import Policy
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, fold
 from tenex.core.costs import DAY
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import Journal, Model, Observer
-from tenex.core.records import ConversationImported, Record
+from tenex.core.records import Record
 from tenex.core.state.conversation import SPENDING_DAYS
 from tenex.llm.scripted import Pace
 from tenex.nostr.compose import NostrSealer, Publisher
@@ -23,7 +23,10 @@ from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.subscriptions import KINDS, Listener
-from tenex.operations.recovery import comes_from_elsewhere, legacy_file
+from tenex.operations.doctor.files import access
+from tenex.operations.doctor.findings import Level
+from tenex.operations.imports import comes_from_elsewhere, import_record
+from tenex.operations.recovery import legacy_file
 from tenex.operations.rollback import ForkResult, RollbackService
 from tenex.operations.status import Reporter
 from tenex.runtime.actor import ActorDependencies
@@ -160,6 +163,11 @@ class Application:
         check_paths(self.settings)
         check_people(self.settings, self.ring)
         faults: list[str] = []
+        if self.places.data.is_dir():
+            found = [one for one in access(self.places) if one.level is Level.FAULT]
+            faults += [f"{one.location}: {one.message}; {one.fix}" for one in found]
+        if faults:
+            raise ConfigurationError(faults)
         for path in (self.places.conversations, self.places.workspace, self.places.keys):
             try:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -182,7 +190,7 @@ class Application:
         stack.callback(self.disk.close)
         self.folder = ConversationFolder(root, self.disk, self.clock)
         stack.push_async_callback(self.folder.close)
-        self.index = Index(root / "index.sqlite")
+        self.index = Index(root / "index.sqlite", lambda records: comes_from_elsewhere(records, self.keys))
         stack.push_async_callback(self.index.close)
         self.daemon_journal = await DaemonJournal.begin(root, self.disk, self.clock)
         stack.push_async_callback(self.daemon_journal.close)
@@ -271,7 +279,7 @@ class Application:
         self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
-                journals=_Journals(self.folder, Views(self.folder, self.disk), self.index, self.keys),
+                journals=_Journals(self.folder, Views(self.folder, self.disk), self.index, self.keys, current, clock),
                 executors=executors,
                 sealer=self.sealer,
                 notices=self.daemon_journal,
@@ -383,7 +391,17 @@ class Application:
 class _Journals:
     """The folder's journals, and the views beside them."""
 
-    def __init__(self, folder: ConversationFolder, views: Views, index: Index, keys: Container[PublicKey]) -> None:
+    def __init__(
+        self,
+        folder: ConversationFolder,
+        views: Views,
+        index: Index,
+        keys: Container[PublicKey],
+        current: LiveConfiguration,
+        clock: SystemClock,
+    ) -> None:
+        self._current = current
+        self._clock = clock
         self._keys = keys
         self._folder = folder
         self._views = views
@@ -396,7 +414,8 @@ class _Journals:
             )
         journal, records = await self._folder.open(conversation)
         if comes_from_elsewhere(records, self._keys):
-            closing = ConversationImported(seq=journal.next_seq, at=records[-1].at)
+            agent, now = self._current.now.rules.only_agent, self._clock.now()
+            closing = import_record(fold(conversation, records), agent, now)
             await journal.append([[closing]])
             return journal, [*records, closing]
         return journal, records
@@ -417,6 +436,9 @@ class _Directory:
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
         return self._index.conversation_of(event_id)
+
+    def imported(self, id_: str) -> ConversationId | None:
+        return self._index.imported(id_)
 
     def exists(self, conversation: ConversationId) -> bool:
         path = self._folder.path(conversation)

@@ -106,7 +106,8 @@ async def show(
         output.result(output.escape_json(render(conversation).rstrip("\n")))
         return
     screen, renderer = Screen(), TranscriptRenderer(thoughts=thoughts)
-    screen.message(f"{conversation.title}\n{name}", "bold")
+    imported = " (imported)" if conversation.imported else ""
+    screen.message(f"{conversation.title}{imported}\n{name}", "bold")
     for record in records:
         for line in renderer.render(record):
             screen.show(line)

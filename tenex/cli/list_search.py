@@ -96,6 +96,7 @@ def _row(row: Row) -> dict[str, Any]:
         **({} if is_phase else {"with": row.place.removeprefix("@")}),
         "cycle": row.cycle,
         "title": row.title,
+        **({"imported": True} if row.imported else {}),
         "created": iso(row.started, "milliseconds") if row.seq else "",  # no record was written yet
         "updated": iso(row.updated, "milliseconds") if row.seq else "",
     }
@@ -116,6 +117,7 @@ def _unreadable_row(folder: ConversationFolder, name: ConversationId, status: st
         **({"with": partner} if partner else {}),
         "cycle": view.get("cycle"),
         "title": view.get("title"),
+        **({"imported": True} if view.get("imported") else {}),
         "updated": str(view.get("updatedAt", "")),
         "fault": why,
     }
@@ -127,12 +129,19 @@ def table(rows: list[dict[str, Any]]) -> str:
     return output.table(head, [[_cell(row, name) for name in head] for row in rows])
 
 
+def _title(title: str, *, is_import: bool) -> str:
+    """A title on a line, with the mark of an import."""
+    return f"{output.shorten(title)}{' (imported)' if is_import else ''}"
+
+
 def _cell(row: dict[str, Any], name: str) -> str:
     value = str(row.get(name) or "")
     if name == "phase" and "with" in row:
         return f"@{row['with']}"
     if name == "id":
         return value[:12]
+    if name == "title":
+        return _title(value, is_import="imported" in row)
     return value[:19].replace("T", " ") if name == "updated" else output.shorten(value)
 
 
@@ -181,7 +190,8 @@ def as_text(found: list[Found]) -> str:
 def _lines(found: Found) -> Iterator[str]:
     row = found.row
     where = f"{'with' if row.place.startswith('@') else 'in'} {row.place}"
-    yield f"{row.id[:12]}  {row.status} {where}  {local_time(row.updated)}  {output.shorten(row.title)}"
+    title = _title(row.title, is_import=bool(row.imported))
+    yield f"{row.id[:12]}  {row.status} {where}  {local_time(row.updated)}  {title}"
     for each in found.excerpts:
         sender = each.name or "title"
         yield f"    {local_time(each.at)}  {sender}: {' '.join(_excerpt(each, *MARKS).split())}"

@@ -206,12 +206,16 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
         yield f"  {_mark('suspended')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
         turn = f", turn open for {duration(one['turn']['seconds'])}" if "turn" in one else ""
-        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{turn}  {one['title']}"
+        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{turn}  {_title(one)}"
         yield from (f"      {part}" for part in _parts(one, now))
     for one in found["waiting"]:
         reason = one.get("waitingFor", "you")
         why = "" if reason in ("you", "user") else f"({reason}) "
-        yield f"  {_mark('waiting')}{one['id'][:8]}  {why}since {_ago(one['updatedAt'], now)}  {one['title']}"
+        yield f"  {_mark('waiting')}{one['id'][:8]}  {why}since {_ago(one['updatedAt'], now)}  {_title(one)}"
+
+
+def _title(one: dict[str, Any]) -> str:
+    return f"{one['title']}{' (imported)' if one.get('imported') else ''}"
 
 
 def _place(one: dict[str, Any]) -> str:

@@ -11,13 +11,13 @@ import typer
 
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreDamaged, StoreError, UsageError
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, Slug
 from tenex.core.records import ConversationImported
 from tenex.runtime.clock import SystemClock
 from tenex.settings import Settings, resolve_paths
 from tenex.store.archive import Carried, is_packed, packed, plain, unpacked
 from tenex.store.atomic import replace
-from tenex.store.atomic_folder import create
+from tenex.store.atomic_folder import as_one_decision, create
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import VIEW
 from tenex.store.lock import FolderLock
@@ -89,7 +89,13 @@ def import_(given: Globals, file: FileArgument) -> None:
                 carried = unpacked(content)
             except StoreDamaged as error:
                 raise StoreDamaged(f"{file}: {error} Nothing was changed.") from error
-            is_new = on_folder(given, lambda folder, disk: _import(folder, disk, carried))
+
+            async def import_carried(folder: ConversationFolder, disk: Disk) -> bool:
+                folder.path(carried.id)  # raises where it is not an id
+                await _recovery(folder, disk, settings).refuse_message_id(carried.id)
+                return await _import(folder, disk, carried, Slug(settings.conversations.agent))
+
+            is_new = on_folder(given, import_carried)
             name, records, what = carried.id, len(carried.records), "imported" if is_new else "already here, unchanged"
         else:
             name = ConversationId(str(read_view(file).get("id") or file.stem))
@@ -106,19 +112,17 @@ def import_(given: Globals, file: FileArgument) -> None:
         output.message("Unfinished work in it was closed: nothing runs and nothing is sent until someone writes in it.")
 
 
-async def _import(folder: ConversationFolder, disk: Disk, carried: Carried) -> bool:
-    """Whether it was new here.
+async def _import(folder: ConversationFolder, disk: Disk, carried: Carried, agent: Slug) -> bool:
+    """Whether it was new here; of what the file brings only the messages count (`core.reducers.rebuild`).
 
     Raises:
         StoreError: another state of that conversation is here.
     """
     path = folder.path(carried.id)
-    last = carried.records[-1]
-    is_closed = isinstance(last, ConversationImported)
-    records = [*carried.records, *(() if is_closed else (ConversationImported(seq=last.seq + 1, at=last.at),))]
     if path.exists():
         known = plain((await folder.read_left(carried.id))[0])
-        if known in (records, list(carried.records)):
+        is_import = known[:-1] == list(carried.records) and isinstance(known[-1], ConversationImported)
+        if is_import or known == list(carried.records):
             return False
         pairs = enumerate(zip(known, carried.records, strict=False), 1)
         differs = next((number for number, (here, there) in pairs if here != there), None)
@@ -127,7 +131,11 @@ async def _import(folder: ConversationFolder, disk: Disk, carried: Carried) -> b
             f"{path} exists with {len(known)} records; the file has {len(carried.records)}, and {where}. "
             "Nothing was changed. Move the folder away to import the file."
         )
-    await asyncio.to_thread(create, path, [[record] for record in records])
+    from tenex.operations.imports import import_record
+
+    closing = import_record(fold(carried.id, carried.records), agent, SystemClock().now())
+    records = [*carried.records, closing]
+    await asyncio.to_thread(create, path, as_one_decision(records))
     try:
         await Views(folder, disk).show(fold(carried.id, records))
     except OSError as error:  # the records are stored; a view can be written again at any time

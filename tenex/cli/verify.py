@@ -14,7 +14,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
-from tenex.core.records import Record
+from tenex.core.records import ConversationImported, Record
 from tenex.operations.conversation_status import conversation_status
 from tenex.store.archive import plain
 from tenex.store.repository import ConversationFolder
@@ -87,6 +87,8 @@ async def replay(
         fault = f"begins with record {records[0].seq}; choose a later one" if records else "is empty"
         raise UsageError(f"The journal in {folder.path(name)} {fault}.")
     result = _state(state, at, last)
+    if any(isinstance(record, ConversationImported) for record in records):
+        result["imported"] = True
     head = ("seq", "time", "record", "status", "phase", "inFlight")
     cells = [["-" if step[name] is None else str(step[name]) for name in head] for step in steps]
     table = f"{output.table(head, cells)}\n\n" if steps else ""
@@ -113,7 +115,7 @@ def _state(state: Conversation, record: Record, last: int) -> dict[str, Any]:
 
 
 def _as_text(state: dict[str, Any], path: Path) -> Iterator[str]:
-    yield output.one_line(state["title"])
+    yield output.one_line(state["title"]) + (" (imported)" if state.get("imported") else "")
     yield str(path)
     yield f"after record {state['seq']} of {state['lastSeq']}, {state['record']}, at {state['updatedAt']}:"
     turns = output.count(state["turns"], "turn")

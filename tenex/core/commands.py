@@ -282,6 +282,8 @@ def status(draft: Transaction) -> str:
     """Where the conversation is and what it does, in a few lines."""
     state = draft.state
     lines = mode_of(state).status(draft)
+    if state.imported:
+        lines.append("Imported: who wrote the first messages, and when, is what a file says.")
     tokens = state.usage.input_tokens + state.usage.output_tokens
     cost = f", ${state.usage.cost_usd:.4f}" if state.usage.cost_usd is not None else ""
     cached = f" ({state.usage.cache_read_tokens:,} of them cached)" if state.usage.cache_read_tokens else ""

@@ -95,7 +95,7 @@ def _of_mission(conversation: Conversation) -> list[Effect]:
         state=mission.entry,
         steps=mission.steps,
         attempt=mission.attempt,
-        author=person.author if person else None,
+        author=person.author or None if person else None,
         role=person.role if person else None,
     )
     if not mission.close_at:
@@ -119,6 +119,6 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         touched=conversation.touched,
         read=run.read,
         agent_state=conversation.agent_states.get(run.state_key),
-        author=person.author if person else None,
+        author=person.author or None if person else None,
         role=person.role if person else None,
     )

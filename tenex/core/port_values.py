@@ -53,6 +53,8 @@ class Passage:
     at: Millis
     name: str
     text: str
+    author: str = ""
+    """The user who wrote it to this conversation; "" for all else: our messages, commands, what came from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,8 @@ class Passages:
     messages: tuple[Passage, ...] = ()
     others: int = 0
     """Messages that match too."""
+    imported: bool = False
+    """Its first messages were not written here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

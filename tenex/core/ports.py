@@ -209,10 +209,16 @@ class Directory(Protocol):
     """Which conversation an event belongs to, across restarts."""
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
-        """The conversation that received or sent this event; None if none is known."""
+        """The conversation that received or sent this event here; None if none is known."""
 
     def exists(self, conversation: ConversationId) -> bool:
         """Whether there is such a conversation on disk."""
+
+    def imported(self, id_: str) -> ConversationId | None:
+        """The imported conversation that has this id, or was imported with the event of this id; None if there is none.
+
+        Any file may name any id, so this counts only where nothing else here has the id.
+        """
 
 
 class Observer(Protocol):

@@ -1,8 +1,8 @@
 """On whose behalf a conversation's work is done, and which lessons may reach it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Message
@@ -28,6 +28,17 @@ def may_reach(role: Role | None, state: State) -> bool:
     ranks = (_rank(message.role) for message in _of_people(state))
     first = next(ranks, 0)
     return _rank(role) <= first and all(_rank(role) <= rank for rank in ranks)
+
+
+def is_outside(conversation: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
+    """Whether a message, by the addresses of both, was sent to a conversation in a group from outside the group.
+
+    A group is one of a relay: another relay takes its name from anyone.
+    """
+    group = conversation.get("group")
+    if not group:
+        return False
+    return message.get("group") != group or set(conversation.get("relays", ())).isdisjoint(message.get("relays", ()))
 
 
 def _of_people(state: State) -> Iterator[Message]:

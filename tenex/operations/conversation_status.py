@@ -46,6 +46,8 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
         "updatedAt": iso(c.updated_at),
         "undelivered": sum(len(row.open) for row in c.outbox.values()),
     }
+    if c.imported:
+        shown["imported"] = True
     if c.status == "waiting":
         shown["waitingFor"] = c.waiting_for or "you"
     if c.turn is not None:

@@ -21,6 +21,7 @@ from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpo
 from tenex.core.signals import InboundMessage, MessageReceived
 from tenex.core.state.conversation import CYCLE_MESSAGES, title_of
 from tenex.core.state.memory import LEAST_RECENT
+from tenex.core.trust import is_outside
 from tenex.nostr.events import Event, event_id, parse_event
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.nostr.threading import read_event
@@ -77,6 +78,8 @@ class RecoveredMessages:
     """The current one; None if the source cannot be read."""
     cycle: int = 1
     open_gates: tuple[Phase, ...] = ()
+    is_import: bool = False
+    """The source says that the conversation was imported."""
     has_ended: bool = False
     turns: int = 0
     """The number of the last turn."""
@@ -130,7 +133,7 @@ class _Entry(BaseModel):
                 seq=0,
                 at=at,
                 event_id=EventId(self.event_id),
-                author=PublicKey(self.author),
+                author=PublicKey(""),  # a file can name anyone, and who has written may read the conversation
                 name=self.from_,
                 role=role,
                 text=self.text,
@@ -201,7 +204,8 @@ def messages_of_view(
         agent=Slug(str(view.get("agent") or "")),
         phase=phase,
         cycle=cycle if type(cycle) is int and 0 < cycle < 2**31 else 1,
-        open_gates=gates if "openGates" in view else _gates_at(phase),
+        open_gates=gates if "openGates" in view else gates_at(phase),
+        is_import=bool(view.get("imported")),
         has_ended=view.get("status") == "ended",
         turns=max((int(number) for number in numbers if number.isdecimal() and len(number) < 10), default=0),
         parts=tuple(part for part, name in _PARTS.items() if view.get(name)),
@@ -223,7 +227,7 @@ def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _gates_at(phase: Phase) -> tuple[Phase, ...]:
+def gates_at(phase: Phase) -> tuple[Phase, ...]:
     """The open gates of a phase where none is known to be met: agents check once more rather than never."""
     return QUALITY_PHASES if phase in (Phase.EXECUTE, *QUALITY_PHASES) else ()
 
@@ -275,7 +279,7 @@ def messages_of_thread(
     participants: Participants,
     lost: Sequence[str] = (),
 ) -> RecoveredMessages:
-    """What relays hold of a conversation.
+    """What relays hold of a conversation: messages in its thread, not those that only mention it.
 
     Args:
         conversation: the id of the thread's root.
@@ -292,19 +296,26 @@ def messages_of_thread(
     messages: list[MessageRecord] = []
     unanswered: list[MessageReceived] = []
     received: set[str] = set()
+    thread: set[str] = {conversation}
     opening: InboundMessage | None = None
     sent: list[MessageSent] = []
     for event, relay in sorted(events, key=order):
         if event.pubkey in ours:
             sent.append(_sent(event, participants, sent[-1].phase if sent else Phase.CHAT))
             messages.append(sent[-1])
+            thread.add(event.id)
             if event.pubkey != participants.project:
                 unanswered = _after_answer(event, unanswered, received)
         elif (read := _received(event, relay, participants)) is not None:
             record, inbound = read
-            messages.append(record)
-            received.add(event.id)
+            if inbound.conversation not in thread:
+                continue
             opening = opening or inbound
+            if isinstance(record, MessageRecorded) and is_outside(opening.address, inbound.address):
+                record = replace(record, is_outside=True)
+            messages.append(record)
+            thread.add(event.id)
+            received.add(event.id)
             if isinstance(record, MessageRecorded):
                 unanswered.append(
                     MessageReceived(message=inbound, role=record.role, name=record.name, addressed=record.addressed)
@@ -318,7 +329,7 @@ def messages_of_thread(
         title=title_of(opening.title.strip() or first) if opening is not None else "",
         address=dict(opening.address) if opening is not None else {},
         phase=phase,
-        open_gates=_gates_at(phase),
+        open_gates=gates_at(phase),
         turns=len(sent),
         lost=lost,
     )

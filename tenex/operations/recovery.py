@@ -6,19 +6,19 @@ Needs the folder's lock; no model is asked, and nothing is published. (ADR 12 an
 """
 
 import asyncio
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import structlog
 
 from tenex.configuration.agents import PROJECT
 from tenex.core.conversation import fold
 from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
-from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
-from tenex.core.phases import Phase
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import Clock
 from tenex.core.records import (
     CommandGiven,
@@ -30,10 +30,8 @@ from tenex.core.records import (
     MessageRecorded,
     MessageSent,
     Record,
-    RunStarted,
 )
 from tenex.core.state.conversation import State
-from tenex.core.state.snapshot import StateSnapshot
 from tenex.core.state.undecided import EvaluationRequested
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
@@ -44,9 +42,9 @@ from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.threading import read_event
 from tenex.settings import ProjectPaths, Settings
 from tenex.store.atomic import stamp
-from tenex.store.atomic_folder import create, put_back, renew
+from tenex.store.atomic_folder import as_one_decision, create, put_back, renew
 from tenex.store.disk import Disk
-from tenex.store.index_reader import indexed_events
+from tenex.store.index_reader import indexed_events, is_import, open_catalogue
 from tenex.store.journal_reader import VIEW
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.salvage import MessageRecord, Salvaged, salvage
@@ -54,9 +52,11 @@ from tenex.store.verify import contradictions
 from tenex.store.view import Views
 from tenex.store.view_reader import read_view
 
+from .imports import import_record, thread_address
 from .message_sources import (
     Participants,
     RecoveredMessages,
+    gates_at,
     messages_of_thread,
     messages_of_view,
     participants_of,
@@ -148,8 +148,13 @@ class Recovery:
                     ) from fault
                 found = RecoveredMessages(source=source, messages=(), lost=[str(fault)])
         known = await self.disk.run(indexed_events, path)
-        records, lost = rebuilt_records(conversation, left, found, known, self.clock.now())
-        aside = await self.disk.run(renew, path, [[record] for record in records], stamp(self.clock.now()))
+        if await self.disk.run(is_import, path):
+            found = replace(found, is_import=True)
+        found = await self._without_others(conversation, found)
+        records, lost = rebuilt_records(conversation, left, found, known, self.clock.now(), found.agent)
+        whole = left.records and not any(isinstance(record, ConversationImported) for record in records)
+        decisions = [[record] for record in records] if whole else as_one_decision(records)
+        aside = await self.disk.run(renew, path, decisions, stamp(self.clock.now()))
         return _result(conversation, records, lost, aside)
 
     async def import_file(self, file: Path, conversation: ConversationId) -> RebuildResult:
@@ -157,16 +162,18 @@ class Recovery:
 
         Raises:
             StoreDamaged: it holds no conversation, or another one.
-            StoreError: the conversation is here already, or the disk did not take it.
+            StoreError: the conversation is here already, its id is that of a message here, or the disk did not take
+                it.
         """
+        await self.refuse_message_id(conversation)
         view = await self.disk.run(read_view, file)
         cast = await self.disk.run(participants_of, self.settings, self.where)
         found = messages_of_view(view, conversation, file.name, cast)
-        # nothing is sent to a relay that only a file names
-        found = replace(found, address={**(found.address or _thread_address(conversation)), "relays": []})
-        records, lost = rebuilt_records(conversation, Salvaged(), found, (), self.clock.now())
+        found = await self._without_others(conversation, found)
+        agent = Slug(self.settings.conversations.agent)
+        records, lost = rebuilt_records(conversation, Salvaged(), found, (), self.clock.now(), agent)
         path = self.folder.path(conversation)
-        await self.disk.run(create, path, [[record] for record in records])
+        await self.disk.run(create, path, as_one_decision(records))
         if file.parent.resolve() == path.parent.resolve():
             with suppress(OSError):  # a file that is left there is not read again
                 await asyncio.to_thread(file.rename, path / file.name)
@@ -175,6 +182,35 @@ class Recovery:
         except OSError as fault:  # the next start writes it
             log.warning("view.failed", conversation=conversation, reason=str(fault))
         return _result(conversation, records, lost, None)
+
+    async def refuse_message_id(self, conversation: ConversationId) -> None:
+        """Refuse an import under the id of a message of another conversation.
+
+        Raises:
+            StoreError: there is such a message.
+        """
+        other = (await self._owners([conversation])).get(conversation, conversation)
+        if other != conversation:
+            raise StoreError(
+                f"{conversation} is a message of the conversation {other} here, so none can be imported under that id. "
+                "Nothing was changed."
+            )
+
+    async def _owners(self, events: Iterable[str]) -> Mapping[str, ConversationId]:
+        async with open_catalogue(self.folder) as catalogue:
+            return await catalogue.owners(events)
+
+    async def _without_others(self, conversation: ConversationId, found: RecoveredMessages) -> RecoveredMessages:
+        """What a source has, without the messages that another conversation has received or sent here."""
+        ids = {event for message in found.messages for event in _event_ids(message)}
+        owners = await self._owners(ids)
+        others = {event for event, owner in owners.items() if owner != conversation}
+        kept = [message for message in found.messages if others.isdisjoint(_event_ids(message))]
+        if len(kept) == len(found.messages):
+            return found
+        gone = f"messages that belong to other conversations here: {len(found.messages) - len(kept)}"
+        unanswered = [one for one in found.unanswered if one.message.event_id not in others]
+        return replace(found, messages=kept, unanswered=unanswered, lost=[*found.lost, gone])
 
     async def _why_not(self, conversation: ConversationId) -> str:
         """Why a journal needs no rebuild; empty where it cannot be continued."""
@@ -228,9 +264,18 @@ class Recovery:
 
 
 def rebuilt_records(
-    conversation: ConversationId, left: Salvaged, found: RecoveredMessages, known: Sequence[EventId], now: Millis
+    conversation: ConversationId,
+    left: Salvaged,
+    found: RecoveredMessages,
+    known: Sequence[EventId],
+    now: Millis,
+    agent: Slug = Slug(""),  # noqa: B008 - it is a string
 ) -> tuple[list[Record], list[str]]:
     """The records of the new journal, and what is lost, in sentences.
+
+    A source shows which cycle it is and whether that is over. That a gate of an open cycle was met or waived only the
+    good records prove: where one is open after them, or by the source, all are. What consists of a file alone is an
+    import, and so is what was one before the damage.
 
     Args:
         conversation: its id.
@@ -238,6 +283,7 @@ def rebuilt_records(
         found: what another source has.
         known: ids of received messages, which are not to be received again.
         now: the time of the rebuild.
+        agent: the agent that answers alone where this is an import: by the settings, or by this folder's own file.
     """
     records = [*left.records]
     if not records:
@@ -249,7 +295,7 @@ def rebuilt_records(
             id=conversation,
             title=found.title or "Untitled",
             starter=PublicKey(author or found.address.get("root_author") or ""),
-            address=found.address or _thread_address(conversation),
+            address=found.address or thread_address(conversation),
             agent=found.agent,
         )
         records.append(first)
@@ -271,6 +317,9 @@ def rebuilt_records(
     unanswered = [one for one in found.unanswered if one.message.event_id not in handled | expired]
     waiting = {one.message.event_id for one in unanswered}
     newer = [one for one in newer if isinstance(one, MessageSent) or one.event_id not in waiting | expired]
+    is_open = bool(found.open_gates or (found.phase and gates_at(found.phase)))
+    is_open = is_open or (found.cycle <= state.cycle and bool(state.unmet_gates))
+    open_gates = QUALITY_PHASES if is_open and not found.has_ended else ()  # a cycle that is over has none
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
     if is_position_known and found.cycle > state.cycle:
         at, phase = newer[0].at if newer else now, Phase.CHAT if state.has_phases else Phase.EXECUTE
@@ -286,11 +335,14 @@ def rebuilt_records(
             known_events=tuple(one for one in dict.fromkeys((EventId(conversation), *known)) if one not in waiting),
             turns=max(left.turns, found.turns),
             phase=found.phase if is_position_known and state.has_phases else None,
-            open_gates=found.open_gates if is_position_known else (),
+            open_gates=open_gates if is_position_known else (),
         )
     )
+    is_file_alone = not left.records and found.source != "relay"
     if is_position_known and found.has_ended:
         add(Ended(seq=0, at=now, reason=f"as in {found.source}"))
+    if is_file_alone or (not state.imported and (left.has_import or found.is_import)):
+        add(import_record(state, agent, now))
     for signal in unanswered:  # decided at the next start
         add(EvaluationRequested(seq=0, at=now, signal=signal))
     return records, lost
@@ -327,6 +379,12 @@ def _newer(left: Salvaged, messages: Sequence[MessageRecord], state: State) -> l
     return found
 
 
+def _event_ids(record: MessageRecord) -> list[str]:
+    if isinstance(record, MessageSent):
+        return [event.id for event in record.events]
+    return [record.event_id] if record.event_id else []
+
+
 def _identities(record: Record) -> list[object]:
     match record:
         case MessageSent():
@@ -352,36 +410,6 @@ def legacy_file(folder: Path) -> Path | None:
     """The `<id>.json` of an older program that was not imported into a conversation's folder."""
     file = folder.with_name(f"{folder.name}.json")
     return file if not folder.exists() and file.is_file() else None
-
-
-def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) -> bool:
-    """Whether every agent in a journal has a key that is not of this project: its folder was copied to here."""
-    if any(isinstance(record, ConversationImported | JournalRebuilt) for record in records):
-        return False
-    keys: set[PublicKey] = set()
-    for record in records:
-        match record:
-            case MessageSent(speaker=key) | RunStarted(pubkey=key):
-                keys.add(key)
-            case StateSnapshot(state=state):
-                keys |= {run.pubkey for run in state.runs.values()}
-                keys |= {event.pubkey for row in state.outbox.values() for event in row.events}
-            case _:
-                pass
-    return bool(keys) and not any(key in ours for key in keys)
-
-
-def _thread_address(conversation: ConversationId) -> Mapping[str, Any]:
-    """The address of a thread of which only the id is known, in the threading scheme `threads`."""
-    return {
-        "form": "threads",
-        "root": conversation,
-        "root_kind": 11,
-        "root_author": "",
-        "root_relay": "",
-        "relays": [],
-        "scope": [["E", conversation], ["K", "11"]],
-    }
 
 
 async def _thread_on(

@@ -202,8 +202,9 @@ class Reporter:
             rows.pop(conversation.id, None)
         for row in rows.values():
             if row.id not in marks:
+                mark = {"imported": True} if row.imported else {}
                 found.add_settled(
-                    {"id": row.id, "status": row.status, "title": row.title, "updatedAt": iso(row.updated)}
+                    {"id": row.id, "status": row.status, "title": row.title, **mark, "updatedAt": iso(row.updated)}
                 )
         return found.shown(), found.undelivered_to
 

@@ -99,6 +99,8 @@ def settled_views(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
             if view["status"] in ("waiting", "ended") and not is_open and view["id"] == path.name:
                 keys = ("id", "status", "title", "updatedAt", "waitingFor")
                 found[path.name] = {key: str(view.get(key) or "") for key in keys}
+                if view.get("imported"):
+                    found[path.name]["imported"] = True
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             continue
     return found

@@ -158,7 +158,7 @@ class TranscriptRenderer:
                 lost = "; ".join(record.missing) or "nothing known"
                 yield "notice", f"recovered from {record.source}", f"Lost: {lost}"
             case r.ConversationImported():
-                yield "notice", "imported", "from another folder; what was open there is over"
+                yield "notice", "imported", "what is above was not written here: it can be read, and decides nothing"
             case r.Waiting():
                 yield "dim", "waiting", {"user": "for you"}.get(record.reason, f"for you ({record.reason})")
             case r.Ended():

@@ -161,6 +161,10 @@ class Inbox:
             return Admission.CLOSED
         if message.event_id in self._conversations or self._directory.conversation_of(message.event_id) is not None:
             return Admission.DUPLICATE
+        known = self._known(message)
+        is_root = known == ConversationId(message.event_id)
+        if known is not None and not is_root and self._directory.imported(message.event_id) == known:
+            return Admission.DUPLICATE
         if message.has_expired(self._clock.now()):
             return Admission.EXPIRED
         if not trimmed(message.text):  # nothing that anybody sees
@@ -168,7 +172,6 @@ class Inbox:
         if len(message.text) > LARGEST:
             log.warning("message.too_large", event_id=message.event_id, characters=len(message.text))
             return Admission.TOO_LARGE
-        known = self._known(message)
         conversation = known or (message.conversation if message.starts else None)
         # a crash may have left an empty folder, which is not a conversation
         is_new = known is None or str(known) == message.event_id
@@ -189,18 +192,25 @@ class Inbox:
         return Admission.ADMITTED
 
     def _known(self, message: InboundMessage) -> ConversationId | None:
-        """The conversation of a referenced event, then of the root; None if there is none."""
+        """The conversation of a referenced event, then of the root; None if there is none.
+
+        What was received or sent here comes first: an import may name any id.
+        """
         for reference in message.references:
             known = self._conversations.get(reference) or self._directory.conversation_of(reference)
             known = known or self._named(reference)
             if known is not None:
                 return known
-        return self._named(message.conversation)
+        known = self._named(message.conversation)
+        imported = map(self._directory.imported, (*message.references, message.conversation))
+        return known or next((name for name in imported if name is not None), None)
 
     def _named(self, root: str) -> ConversationId | None:
-        """The conversation of that id, whose first event may not have arrived; None if there is none."""
+        """The conversation of that id, whose first event may not have arrived; None for none, or an imported one."""
         name = ConversationId(root)
-        return name if name in self._coordinator or self._directory.exists(name) else None
+        if name not in self._coordinator and not self._directory.exists(name):
+            return None
+        return None if self._directory.imported(name) == name else name
 
     def _remember(self, event_id: str, conversation: ConversationId) -> None:
         self._conversations[event_id] = conversation

@@ -169,6 +169,12 @@ def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
         raise StoreError(f"{folder} cannot be made: {fault.strerror}. Nothing was changed.") from fault
 
 
+def as_one_decision(records: Sequence[Record]) -> list[Sequence[Record]]:
+    """Records that count only with the last of them, which says what they are; a snapshot is a decision of its own."""
+    first = 1 if isinstance(records[0], StateSnapshot) else 0
+    return [part for part in (records[:first], records[first:]) if part]
+
+
 def _name_of(decisions: Sequence[Sequence[Record]]) -> str:
     """The journal's file: not the first where it begins with a snapshot, the past being lost."""
     return segments.name_of(2 if isinstance(decisions[0][0], StateSnapshot) else 1)

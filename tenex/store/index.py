@@ -22,7 +22,7 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Record
 
 from . import schema, sqlite
-from .index_row import Known, News, Row, news_of, summarise
+from .index_row import Known, News, Row, as_import, news_of, summarise
 from .repository import ConversationFolder
 from .schema import UNKNOWN_LENGTH, Batch
 from .search import Filter, listed
@@ -48,19 +48,22 @@ Shown = Callable[[Sequence[ConversationId]], Iterable[ConversationId]]
 
 T = TypeVar("T")
 
-_CONVERSATION: Final = (
-    "select id from conversations where number = (select conversation from events where event_id = ?)"
-)
+_IMPORTED: Final = "select id from conversations where id = ? and imported > 0"
+_STARTED: Final = "select started from conversations where id = ?"
+
+Foreign = Callable[[Sequence[Record]], bool]
+"""Whether a whole journal was written in another folder."""
 
 
 class Index:
     """`conversations/index.sqlite`; one per process that writes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_foreign: Foreign = lambda _: False) -> None:
         """Open the index, or make a new one where there is none or it is damaged; blocks for some ms.
 
         Where none can be made now, there is none until one can: everything works, and more journals are read.
         """
+        self._is_foreign = is_foreign
         self._tables = Tables(path, self._lose, self._start_rebuild)
         self._folder: ConversationFolder | None = None
         self._latest_seq: dict[ConversationId, int] = {}
@@ -79,18 +82,49 @@ class Index:
     # ---- finding ------------------------------------------------------------------------------------------------
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
-        """The conversation an event belongs to; about 10 us where the file has to be asked."""
-        found = self._recent.get(event_id) or self._waiting.events.get(event_id) or self._going.events.get(event_id)
+        """The conversation that received or published an event; about 10 us where the file has to be asked."""
+        found = self._recent.get(event_id)
         if found is None:
-            row = self._tables.ask(_CONVERSATION, event_id)
-            found = ConversationId(row) if isinstance(row, str) else None
+            row = self._tables.ask(schema.OWNER, event_id)
+            found = self._first(event_id, row, is_import=False)
         if found is not None:
             self._remember(event_id, found)
         return found
 
     def has_event(self, event_id: str) -> bool:
-        """Whether an event is in some conversation's journal."""
+        """Whether an event was received or published here."""
         return self.conversation_of(event_id) is not None
+
+    def imported(self, id_: str) -> ConversationId | None:
+        """The imported conversation that has this id, or that was imported with the event of this id."""
+        for batch in (self._waiting, self._going):
+            if (row := batch.rows.get(ConversationId(id_))) is not None:
+                return row.id if row.imported else None
+        if isinstance(found := self._tables.ask(_IMPORTED, id_), str):
+            return ConversationId(found)
+        return self._first(id_, self._tables.ask(schema.IMPORTED, id_), is_import=True)
+
+    def _first(self, event_id: str, stored: object, *, is_import: bool) -> ConversationId | None:
+        """The conversation that has an event, of the stored one and those that are still to be written."""
+        claims = {ConversationId(stored): is_import} if isinstance(stored, str) else {}
+        rows: dict[ConversationId, Row] = {}
+        for batch in (self._going, self._waiting):
+            claims |= dict.fromkeys(claims.keys() & batch.imports, True)
+            if event_id in batch.events:
+                claims |= batch.events[event_id]
+            rows |= {name: batch.rows[name] for name in claims if name in batch.rows}
+        names = [name for name, one in claims.items() if one is is_import]
+        if len(names) < 2:
+            return next(iter(names), None)
+
+        def order(name: ConversationId) -> tuple[bool, bool, int, str]:
+            """As in `schema.CLAIMS`."""
+            row = rows.get(name)
+            started = row.started if row is not None else self._tables.ask(_STARTED, name)
+            is_imported = bool(row.imported) if row is not None else self._tables.ask(_IMPORTED, name) is not None
+            return name != event_id, is_imported, started if isinstance(started, int) else 0, name
+
+        return min(names, key=order)
 
     def cursor(self, relay: str) -> Millis | None:
         """Up to when a relay's events have been received; None if that is not known."""
@@ -141,6 +175,8 @@ class Index:
             self._tables.report(fault)
         wanted = {name: known for name, known in stale.items() if known is None or known.bytes != lengths[name]}
         settled = await self._read_each(folder, wanted, lengths, shown)
+        if wanted:
+            await self._report_claims()
         return [name for name in stale if name not in settled]
 
     # ---- noting -------------------------------------------------------------------------------------------------
@@ -151,7 +187,16 @@ class Index:
             self._latest_seq[row.id] = row.seq
         if self._knows_in_part(row.id):
             row = replace(row, bytes=UNKNOWN_LENGTH)
+        unclaimed: list[str] = []
+        for event_id in (*news.events, *news.imported):
+            other = self.conversation_of(event_id)
+            if other is None and event_id in news.events:
+                unclaimed.append(event_id)
+            elif other not in (None, row.id):
+                log.warning("event.claimed_twice", event_id=event_id, conversation=row.id, other=other)
         self._add(row, news)
+        for event_id in unclaimed:
+            self._remember(event_id, row.id)
 
     def set_cursor(self, relay: str, at: Millis) -> None:
         """Record up to when a relay's events have been received; written soon."""
@@ -199,7 +244,7 @@ class Index:
     async def _read(self, folder: ConversationFolder, name: ConversationId, length: int, known: Known | None) -> bool:
         while True:
             try:
-                found = await gather(folder, name, length, known if self._whole is None else None)
+                found = await gather(folder, name, length, known if self._whole is None else None, self._is_foreign)
             except (StoreError, UsageError, ValueError, LookupError):
                 self._partly.add(name)
                 return False
@@ -247,9 +292,20 @@ class Index:
 
     def _add(self, row: Row, news: News, *, replaces: bool = False) -> None:
         self._waiting.add(row, news, replaces=replaces)
+        if replaces or news.is_import:
+            self._recent.clear()
         for event_id in news.events:
-            self._remember(event_id, row.id)
+            if self._recent.get(event_id) != row.id:
+                self._recent.pop(event_id, None)
         self._start_flush()
+
+    async def _report_claims(self) -> None:
+        try:
+            twice = await self.ask(schema.claimed_twice)
+        except StoreError:  # it is reported
+            return
+        for name, other, count in twice:
+            log.warning("events.claimed_twice", conversation=name, other=other, events=count)
 
     def _remember(self, event_id: str, conversation: ConversationId) -> None:
         self._recent.pop(event_id, None)  # to the end, as the newest
@@ -296,7 +352,11 @@ class Gathered:
 
 
 async def gather(
-    folder: ConversationFolder, conversation: ConversationId, length: int, known: Known | None = None
+    folder: ConversationFolder,
+    conversation: ConversationId,
+    length: int,
+    known: Known | None = None,
+    is_foreign: Foreign = lambda _: False,
 ) -> Gathered:
     """Read what the index has to add of a journal: only what is new where it knows the rest, else all of it.
 
@@ -313,6 +373,8 @@ async def gather(
     def gathered(records: Sequence[Record], after: int, *, replaces: bool = False) -> Gathered:
         row = summarise(fold(conversation, records), length)
         news = news_of(record for record in records if record.seq > after)
+        if not after and is_foreign(records):
+            row, news = as_import(row, news)
         return Gathered(row=row, news=news, is_complete=not after, replaces=replaces)
 
     if known is not None and 0 < known.bytes <= length:

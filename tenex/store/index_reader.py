@@ -6,7 +6,7 @@ journals in question are read into a copy in memory; where it is missing, damage
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +25,7 @@ NAME = "index.sqlite"
 
 _EVENTS = (
     "select event_id from events join conversations on conversations.number = events.conversation "
-    "where conversations.id = ?"
+    "where conversations.id = ? and events.imported = 0"
 )
 
 T = TypeVar("T")
@@ -62,6 +62,20 @@ class Catalogue:
                 await self._catch_up(self._connection, before)
         except sqlite3.Error as fault:
             await self._fall_back(fault)
+
+    async def claimed_twice(self) -> list[tuple[ConversationId, ConversationId, int]]:
+        """The conversations that claim events of another one (`schema.claimed_twice`)."""
+        return await self._ask(schema.claimed_twice)
+
+    async def owners(self, events: Iterable[str]) -> dict[str, ConversationId]:
+        """The conversations that received or published events here, of those that are known."""
+        wanted = set(events)
+
+        def found(connection: sqlite3.Connection) -> dict[str, ConversationId]:
+            rows = {event: connection.execute(schema.OWNER, (event,)).fetchone() for event in wanted}
+            return {event: ConversationId(row[0]) for event, row in rows.items() if row is not None}
+
+        return await self._ask(found)
 
     def close(self) -> None:
         """Close the index; a second call does nothing."""
@@ -147,7 +161,7 @@ async def read_one(folder: ConversationFolder, conversation: ConversationId) -> 
 
 
 def indexed_events(folder: Path) -> list[EventId]:
-    """The events that the index knows of the conversation in a folder; none where there is no index; blocks."""
+    """The events that a conversation received or published here by the index; none where there is none; blocks."""
     index = folder.parent / NAME
     if not index.is_file():
         return []
@@ -156,6 +170,19 @@ def indexed_events(folder: Path) -> list[EventId]:
             return [EventId(str(row[0])) for row in tables.execute(_EVENTS, (folder.name,))]
     except sqlite3.Error:  # it is a cache: what it does not hold is not known
         return []
+
+
+def is_import(folder: Path) -> bool:
+    """Whether the index knows the conversation in a folder as imported; blocks."""
+    index = folder.parent / NAME
+    if not index.is_file():
+        return False
+    try:
+        with closing(schema.read_only(index)) as tables:
+            row = tables.execute("select imported from conversations where id = ?", (folder.name,)).fetchone()
+            return bool(row and row[0])
+    except sqlite3.Error:
+        return False
 
 
 def _open(path: Path) -> sqlite3.Connection | None:

@@ -1,7 +1,7 @@
 """What the index keeps of a conversation: one row, its known events, its messages, its agents and its state."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tenex.core.config import Role
 from tenex.core.conversation import Conversation
@@ -12,6 +12,7 @@ from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
 from tenex.core.records import (
     CommandGiven,
+    ConversationImported,
     ConversationStarted,
     CycleStarted,
     JournalRebuilt,
@@ -45,6 +46,8 @@ class Row:
     updated: Millis
     spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict)
     """As `State.spending`: what its newest days have cost."""
+    imported: int = 0
+    """As `State.imported`: up to which record it was not written here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +66,20 @@ class News:
 
     events: tuple[str, ...] = ()
     """Ids of the events it received or published; not its own id, whose event may still be on its way to us."""
+    imported: tuple[str, ...] = ()
+    """Ids of the events that only an import says it received or published."""
+    is_import: bool = False
+    """All that was known before these records came with an import."""
+    rollbacks: tuple[tuple[int, int], ...] = ()
+    """The seq of each rollback, and the record it went back to."""
     messages: tuple[Passage, ...] = ()
     agents: tuple[str, ...] = ()
     """Slugs and keys of those who were set to work or addressed."""
     phases: tuple[Phase, ...] = ()
     """Those it has been in."""
     people: tuple[tuple[Role, PublicKey], ...] = ()
-    """The users who wrote in it, each with what they might do then; not those whose words a fork began with."""
+    """The users who wrote in it or gave a command, each with what they might do then; not those whose words a fork
+    began with."""
 
 
 def summarise(conversation: Conversation, length: int) -> Row:
@@ -86,6 +96,7 @@ def summarise(conversation: Conversation, length: int) -> Row:
         started=conversation.started_at,
         updated=conversation.updated_at,
         spending=conversation.spending,
+        imported=conversation.imported,
     )
 
 
@@ -96,9 +107,12 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
     agents: list[str] = []
     phases: list[Phase] = []
     people: list[tuple[Role, PublicKey]] = []
+    imported: list[str] = []
+    rollbacks: list[tuple[int, int]] = []
+    is_import = False
 
-    def add(record: Record, name: str, text: str) -> None:
-        messages.append(Passage(seq=record.seq, at=record.at, name=name, text=text))
+    def add(record: Record, name: str, text: str, author: str = "") -> None:
+        messages.append(Passage(seq=record.seq, at=record.at, name=name, text=text, author=author))
 
     for record in records:
         match record:
@@ -110,7 +124,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 phases.append(record.state.phase)
             case MessageRecorded():
                 events.append(record.event_id)
-                add(record, record.name, record.text)
+                add(record, record.name, record.text, "" if record.is_outside else record.author.lower())
                 agents += record.addressed
                 people.append((record.role, record.author))
             case CommandGiven():
@@ -123,6 +137,9 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                     add(record, record.name, record.text)
             case JournalRebuilt():
                 events += record.known_events
+            case ConversationImported():
+                imported += events
+                events, is_import = [], True
             case TurnOpened():
                 agents += record.agents
             case RunStarted():
@@ -133,10 +150,20 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 phases.append(record.to)
             case RolledBack():
                 phases.append(record.state.phase)
+                rollbacks.append((record.seq, record.to))
     return News(
-        events=tuple(events),
+        events=tuple(filter(None, events)),
         messages=tuple(messages),
         agents=tuple(dict.fromkeys(agents)),
         phases=tuple(dict.fromkeys(phases)),
         people=tuple(dict.fromkeys(people)),
+        imported=tuple(filter(None, imported)),
+        is_import=is_import,
+        rollbacks=tuple(rollbacks),
     )
+
+
+def as_import(row: Row, news: News) -> tuple[Row, News]:
+    """What is known of a conversation whose whole journal was written elsewhere, before its import is recorded."""
+    foreign = replace(news, events=(), imported=(*news.imported, *news.events), is_import=True)
+    return replace(row, imported=row.seq), foreign

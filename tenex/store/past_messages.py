@@ -1,7 +1,6 @@
 """What was said in conversations, for the agents of one of them: searched by the index, read message by message.
 
-A conversation may be read by agents that work for a user who wrote in it. Where several users below an owner write in
-the asking conversation, all of them must have: none learns there what was said to another.
+Which conversations may be read is decided in `reading_rights`. What was said before a rollback is not found.
 """
 
 import asyncio
@@ -12,13 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-from tenex.core.config import Role
-from tenex.core.errors import StoreError, UsageError
+from tenex.core.errors import StoreError, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.port_values import Passage, Passages, PassagesFound
 
 from .index import Index
 from .index_reader import read_one
+from .index_row import Row
+from .reading_rights import readable
 from .repository import ConversationFolder
 from .search import Filter, Found, listed, search
 from .search_words import CLOSE, OPEN, match_of, shown
@@ -47,7 +47,8 @@ _BEHIND: Final = (
 
 _PLACE: Final = """
 select m.seq, m.at, m.name, w.text from messages m cross join words w on w.rowid = m.number
-where m.conversation = (select number from conversations where id = ?) and {where} order by m.seq {order} limit ?
+where m.conversation = (select number from conversations where id = ?) and not m.undone and {where}
+order by m.seq {order} limit ?
 """
 
 T = TypeVar("T")
@@ -71,7 +72,8 @@ class PastMessages:
             UsageError: the query holds no word, or too many; or `only` may not be read.
             StoreError: neither the index nor the journal can be read.
         """
-        await self._permit(only, here, person)
+        if only is not None:
+            await self._permit(only, here, person)
         whole, has_all = match_of(query), False
         found: tuple[Passages, ...] = ()
         for match in dict.fromkeys((whole, match_of(query, some=True))):
@@ -88,7 +90,7 @@ class PastMessages:
         Raises:
             StoreError: the index cannot be read, and they are unknown without it.
         """
-        found, has_all = await self._ask(here, partial(_readable, here=here, person=person))
+        found, has_all = await self._ask(here, partial(_listed, here=here, person=person))
         wanted = name.casefold()
         by_id = [one for one in found if one.conversation.startswith(wanted)]
         named = tuple(by_id or [one for one in found if wanted in one.title.casefold()])
@@ -105,16 +107,16 @@ class PastMessages:
             UsageError: it may not be read.
             StoreError: neither the index nor the journal can be read.
         """
-        await self._permit(conversation, here, person)
-        found, _ = await self._ask(here, partial(_around, conversation=conversation, around=around))
+        question = partial(_around, here=here, person=person, conversation=conversation, around=around)
+        found, has_all = await self._ask(here, question)
+        if found is None:
+            raise _refusal(conversation, has_all=has_all)
         return found
 
-    async def _permit(self, wanted: ConversationId | None, here: ConversationId, person: PublicKey | None) -> None:
-        if wanted in (None, here):
-            return
-        found, has_all = await self._ask(here, partial(_readable, here=here, person=person))
-        if all(one.conversation != wanted for one in found):
-            raise StoreError(_BEHIND) if not has_all else UsageError(f"The conversation {wanted} may not be read here.")
+    async def _permit(self, wanted: ConversationId, here: ConversationId, person: PublicKey | None) -> None:
+        permitted, has_all = await self._ask(here, partial(readable, here=here, person=person))
+        if wanted not in permitted:
+            raise _refusal(wanted, has_all=has_all)
 
     async def _ask(self, here: ConversationId, question: Callable[[sqlite3.Connection], T]) -> tuple[T, bool]:
         """The answer, and whether it is that of the index with every conversation in it."""
@@ -137,24 +139,19 @@ class PastMessages:
             connection.close()
 
 
-def _people(connection: sqlite3.Connection, here: ConversationId, person: PublicKey | None) -> tuple[str, ...]:
-    """Who must have written in a conversation that may be read; empty if none but the asking one may.
-
-    Of a conversation that is not stored, such as that of an agent whom a mission asks, it is not known who reads it.
-    """
-    asking = connection.execute("select number from conversations where id = ?", (here,)).fetchone()
-    if person is None or asking is None:
-        return ()
-    query = "select value from facets where conversation = ? and kind in (?, ?)"
-    with closing(connection.execute(query, (*asking, Role.MEMBER.value, Role.GUEST.value))) as rows:
-        return tuple(sorted({person, *(value for (value,) in rows)}))
+def _refusal(wanted: ConversationId, *, has_all: bool) -> TenexError:
+    """Why a conversation is not read; while the index lacks some it is not known whether it may be."""
+    return UsageError(f"The conversation {wanted} may not be read here.") if has_all else StoreError(_BEHIND)
 
 
-def _readable(connection: sqlite3.Connection, here: ConversationId, person: PublicKey | None) -> tuple[Passages, ...]:
-    people = _people(connection, here, person)
-    rows = listed(connection, Filter(id=here))
-    rows += [row for row in listed(connection, Filter(people=people)) if row.id != here] if people else []
-    return tuple(Passages(conversation=row.id, title=row.title) for row in rows)
+def _listed(connection: sqlite3.Connection, here: ConversationId, person: PublicKey | None) -> tuple[Passages, ...]:
+    """The conversations that may be read, without messages; the asking one first."""
+    rows = listed(connection, Filter(among=readable(connection, here, person)))
+    return tuple(_without_messages(row) for row in sorted(rows, key=lambda row: row.id != here))
+
+
+def _without_messages(row: Row) -> Passages:
+    return Passages(conversation=row.id, title=row.title, imported=bool(row.imported))
 
 
 def _matches(
@@ -164,34 +161,42 @@ def _matches(
     person: PublicKey | None,
     only: ConversationId | None,
 ) -> tuple[Passages, ...]:
-    wanted = only or here
-    found = search(connection, match, Filter(id=wanted), 1, excerpts=HERE_MOST, words=WORDS, newest=NEWEST)
-    people = () if only else _people(connection, here, person)
-    if people:
+    permitted = readable(connection, here, person)
+    first = frozenset({only or here}) & permitted
+    found = search(connection, match, Filter(among=first), 1, excerpts=HERE_MOST, words=WORDS, newest=NEWEST)
+    if not only:
         others = search(
             connection,
             match,
-            Filter(people=people),
-            OTHERS_MOST + 1,
+            Filter(among=permitted - {here}),
+            OTHERS_MOST,
             excerpts=OTHER_MATCHES,
             words=WORDS,
             newest=NEWEST,
         )
-        found += [one for one in others if one.row.id != here][:OTHERS_MOST]
+        found += others
     return tuple(_passages(one) for one in found)
 
 
 def _passages(found: Found) -> Passages:
     each = sorted(found.excerpts, key=lambda excerpt: excerpt.seq)
-    return Passages(
-        conversation=found.row.id,
-        title=found.row.title,
+    return replace(
+        _without_messages(found.row),
         messages=tuple(replace(one, text=one.text.replace(OPEN, "").replace(CLOSE, "")) for one in each),
         others=found.matches - len(each),
     )
 
 
-def _around(connection: sqlite3.Connection, conversation: ConversationId, around: int | None) -> Passages:
+def _around(
+    connection: sqlite3.Connection,
+    here: ConversationId,
+    person: PublicKey | None,
+    conversation: ConversationId,
+    around: int | None,
+) -> Passages | None:
+    """The messages around a place; None where they may not be read."""
+    if conversation not in readable(connection, here, person):
+        return None
     place = 2**62 if around is None else around
 
     def messages(where: str, order: str) -> list[Passage]:
@@ -201,6 +206,5 @@ def _around(connection: sqlite3.Connection, conversation: ConversationId, around
 
     before, after = messages("m.seq <= ?", "desc"), messages("m.seq > ?", "asc")
     row = next(iter(listed(connection, Filter(id=conversation))), None)
-    return Passages(
-        conversation=conversation, title=row.title if row is not None else "", messages=(*reversed(before), *after)
-    )
+    passages = _without_messages(row) if row is not None else Passages(conversation=conversation, title="")
+    return replace(passages, messages=(*reversed(before), *after))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tenex.core.ids import ConversationId
-from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Record, TurnOpened
+from tenex.core.records import CommandGiven, ConversationImported, MessageRecorded, MessageSent, Record, TurnOpened
 from tenex.core.state.snapshot import StateSnapshot
 
 from . import segments
@@ -26,6 +26,8 @@ class Salvaged:
     """Those after the damage."""
     turns: int = 0
     """The number of the last turn after the damage."""
+    has_import: bool = False
+    """There is an import after the damage: the records before it were written elsewhere."""
     damage: list[str] = field(default_factory=list)
     """What cannot be used, in sentences; empty where the journal is whole."""
 
@@ -69,6 +71,7 @@ def salvage(folder: Path) -> Salvaged:
         found.damage.append(f"the records from {whole[good].seq} on, which contradict those before them")
         found.records, later = whole[:good], [*whole[good:], *later]
     found.messages = [record for record in later if isinstance(record, MessageRecord)]
+    found.has_import = any(isinstance(record, ConversationImported) for record in later)
     numbers = [record.turn_id.removeprefix("turn-") for record in later if isinstance(record, TurnOpened)]
     found.turns = max((int(number) for number in numbers if number.isdecimal()), default=0)
     return found

@@ -4,6 +4,10 @@ A conversation has a number of its own here, because its id would be most of eve
 phases and users (by their role) a conversation may be looked for by; `words` holds the text of `messages` under the
 same number.
 
+Two journals may say that the same event is theirs: one was copied, or imported with forged ids. `events` holds every
+such claim, and a question decides between them (`OWNER`), so the answer does not depend on which journal was read
+first: an index that has grown and one that was built from the journals give the same one. (ADR 44.)
+
 Every function that takes a connection raises `sqlite3.Error` where the index is damaged, of another version, or cannot
 be read or written now; nothing is written then.
 """
@@ -20,12 +24,13 @@ from typing import Any, Final
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.messages import Usage
 from tenex.core.port_values import Passage
+from tenex.core.state.rollback import stretches
 
 from .atomic import FILE_MODE, make_folder
 from .index_row import Known, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
-VERSION: Final = 6
+VERSION: Final = 7
 """Of the tables; an index of another version is deleted and rebuilt."""
 
 BUSY_MS: Final = 5_000
@@ -38,18 +43,25 @@ _TABLES: Final = f"""
 create table conversations (
     number integer primary key, id text not null unique, bytes integer not null, seq integer not null,
     settled integer not null, status text not null, place text not null, cycle integer not null, title text not null,
-    started integer not null, updated integer not null, spending text not null
+    started integer not null, updated integer not null, spending text not null, imported integer not null
 );
 create index newest on conversations (updated);
-create table events (event_id text primary key, conversation integer not null) without rowid;
+create table events (
+    event_id text not null, conversation integer not null, imported integer not null,
+    primary key (event_id, conversation)
+) without rowid;
 create index events_of on events (conversation);
 create table facets (
     conversation integer not null, kind text not null, value text not null, primary key (conversation, kind, value)
 ) without rowid;
 create table messages (
     number integer primary key, conversation integer not null, seq integer not null, at integer not null,
-    name text not null, unique (conversation, seq)
+    name text not null, author text not null, undone integer not null default 0, unique (conversation, seq)
 );
+create index messages_by on messages (author, conversation) where author <> '';
+create table rollbacks (
+    conversation integer not null, seq integer not null, back_to integer not null, primary key (conversation, seq)
+) without rowid;
 create virtual table words using fts5(text, tokenize='{TOKENIZER}');
 create table cursors (relay text primary key, at integer not null) without rowid;
 pragma user_version = {VERSION};
@@ -61,9 +73,28 @@ _NAMES: Final = [one.name for one in fields(Row)]
 COLUMNS: Final = ", ".join(_NAMES)
 """Of `conversations`: the fields of a row, by their names."""
 
+CLAIMS: Final = """
+select c.id from events e join conversations c on c.number = e.conversation
+where e.event_id = ? and e.imported = {imported} order by c.id <> e.event_id, c.imported > 0, c.started, c.id
+"""
+"""The conversations that an event belongs to by their journals: the one that it began, then the oldest begun here."""
+
+OWNER: Final = CLAIMS.format(imported=0)
+"""Those that received or published it here; the first one has it."""
+IMPORTED: Final = CLAIMS.format(imported=1)
+"""Those that were imported with it."""
+
+_TWICE: Final = """
+select c.id, o.id, count(*) from events e join events f on f.event_id = e.event_id and f.conversation <> e.conversation
+join conversations c on c.number = e.conversation join conversations o on o.number = f.conversation
+where (e.imported, c.id <> e.event_id, c.imported > 0, c.started, c.id)
+    > (f.imported, o.id <> f.event_id, o.imported > 0, o.started, o.id)
+group by c.id, o.id order by c.id, o.id
+"""
+
 _CHANGED: Final = ", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])
 _PUT: Final = (
-    f"insert into conversations ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608 - our own words
+    f"insert into conversations ({COLUMNS}) values ({', '.join('?' * len(_NAMES))}) "  # noqa: S608 - our own words
     f"on conflict (id) do update set {_CHANGED}"
 )
 _NUMBER: Final = "select number from conversations where id = ?"
@@ -74,12 +105,16 @@ class Batch:
     """What is to be written next; newer values replace older ones."""
 
     rows: dict[ConversationId, Row] = field(default_factory=dict)
-    events: dict[str, ConversationId] = field(default_factory=dict)
+    events: dict[str, dict[ConversationId, bool]] = field(default_factory=dict)
+    """Whose events they are by which journals, and whether only by an import."""
     messages: dict[tuple[ConversationId, int], Passage] = field(default_factory=dict)
     facets: dict[tuple[ConversationId, str, str], None] = field(default_factory=dict)
     cursors: dict[str, Millis] = field(default_factory=dict)
     complete: set[ConversationId] = field(default_factory=set)
     """Those read from their beginning: what the tables hold of them goes first."""
+    imports: set[ConversationId] = field(default_factory=set)
+    """Those whose events in the tables came with an import."""
+    rollbacks: dict[tuple[ConversationId, int], int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows) + len(self.events) + len(self.messages) + len(self.cursors)
@@ -89,7 +124,16 @@ class Batch:
         if replaces:
             self.forget(row.id)
         self.rows[row.id] = row
-        self.events.update(dict.fromkeys(news.events, row.id))
+        if news.is_import:
+            self.imports.add(row.id)
+            for claims in self.events.values():
+                if row.id in claims:
+                    claims[row.id] = True
+        for event in news.imported:
+            self.events.setdefault(event, {})[row.id] = True
+        for event in news.events:
+            self.events.setdefault(event, {})[row.id] = False
+        self.rollbacks.update({(row.id, seq): to for seq, to in news.rollbacks})
         self.messages.update({(row.id, message.seq): message for message in news.messages})
         self.facets.update(dict.fromkeys((row.id, "agent", agent) for agent in news.agents))
         self.facets.update(dict.fromkeys((row.id, "phase", phase.value) for phase in news.phases))
@@ -98,7 +142,13 @@ class Batch:
     def forget(self, conversation: ConversationId) -> None:
         """Drop what waits here of a conversation, and have the tables drop theirs."""
         if self.rows.pop(conversation, None) is not None:  # whatever waits, its row waits with it
-            self.events = {event: name for event, name in self.events.items() if name != conversation}
+            kept = {
+                event: {name: is_import for name, is_import in claims.items() if name != conversation}
+                for event, claims in self.events.items()
+            }
+            self.events = {event: claims for event, claims in kept.items() if claims}
+            self.rollbacks = {key: to for key, to in self.rollbacks.items() if key[0] != conversation}
+            self.imports.discard(conversation)
             self.messages = {key: message for key, message in self.messages.items() if key[0] != conversation}
             self.facets = {key: None for key in self.facets if key[0] != conversation}
         self.complete.add(conversation)
@@ -118,13 +168,18 @@ class Batch:
         """Both, where this one has the last word."""
         for conversation in self.complete:
             older.forget(conversation)
+        for claims in older.events.values():
+            claims.update(dict.fromkeys(claims.keys() & self.imports, True))
+        shared = {event: older.events[event] | claims for event, claims in self.events.items() if event in older.events}
         return Batch(
             rows={**older.rows, **self.rows},
-            events={**older.events, **self.events},
+            events={**older.events, **self.events, **shared},
             messages={**older.messages, **self.messages},
             facets={**older.facets, **self.facets},
             cursors={**older.cursors, **self.cursors},
             complete=older.complete | self.complete,
+            imports=older.imports | self.imports,
+            rollbacks={**older.rollbacks, **self.rollbacks},
         )
 
 
@@ -185,10 +240,11 @@ def check(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(f"the index has version {version}, but this tenex needs {VERSION}")
     for table, columns in (
         ("conversations", f"number, {COLUMNS}"),
-        ("events", "event_id, conversation"),
+        ("events", "event_id, conversation, imported"),
         ("words", "text"),
         ("facets", "conversation, kind, value"),
-        ("messages", "number, conversation, seq, at, name"),
+        ("messages", "number, conversation, seq, at, name, author, undone"),
+        ("rollbacks", "conversation, seq, back_to"),
         ("cursors", "relay, at"),
     ):
         connection.execute(f"select {columns} from {table} limit 1").fetchone()  # noqa: S608 - our own words
@@ -209,11 +265,21 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
 
 def _put(connection: sqlite3.Connection, batch: Batch) -> None:
     connection.executemany(_PUT, [[_storable(getattr(row, name)) for name in _NAMES] for row in batch.rows.values()])
-    names = {*batch.events.values(), *(key[0] for key in batch.messages), *(key[0] for key in batch.facets)}
+    claimed = {name for claims in batch.events.values() for name in claims}
+    undone = {key[0] for key in batch.rollbacks}
+    names = {*claimed, *undone, *batch.imports, *(key[0] for key in (*batch.messages, *batch.facets))}
     numbers = {name: connection.execute(_NUMBER, (name,)).fetchone()[0] for name in names}
     connection.executemany(
-        "insert or replace into events values (?, ?)",
-        [(clean(event), numbers[name]) for event, name in batch.events.items()],
+        "update events set imported = 1 where conversation = ?", [(numbers[name],) for name in batch.imports]
+    )
+    connection.executemany(
+        "insert into events values (?, ?, ?) "
+        "on conflict (event_id, conversation) do update set imported = min(imported, excluded.imported)",
+        [
+            (clean(event), numbers[name], is_import)
+            for event, claims in batch.events.items()
+            for name, is_import in claims.items()
+        ],
     )
     connection.executemany(
         "insert or ignore into facets values (?, ?, ?)",
@@ -221,14 +287,38 @@ def _put(connection: sqlite3.Connection, batch: Batch) -> None:
     )
     for (name, seq), message in batch.messages.items():
         added = connection.execute(
-            "insert or ignore into messages (conversation, seq, at, name) values (?, ?, ?, ?)",
-            (numbers[name], seq, _storable(message.at), clean(message.name)),
+            "insert or ignore into messages (conversation, seq, at, name, author) values (?, ?, ?, ?, ?)",
+            (numbers[name], seq, _storable(message.at), clean(message.name), clean(message.author)),
         )
         if added.rowcount:  # a record never changes: what is known of it is right
             connection.execute(
                 "insert into words (rowid, text) values (?, ?)", (added.lastrowid, indexed(message.text))
             )
+    connection.executemany(
+        "insert or replace into rollbacks values (?, ?, ?)",
+        [(numbers[name], seq, to) for (name, seq), to in batch.rollbacks.items()],
+    )
+    for name in undone:
+        _mark_undone(connection, numbers[name])
     connection.executemany("insert or replace into cursors values (?, ?)", batch.cursors.items())
+
+
+def _mark_undone(connection: sqlite3.Connection, number: int) -> None:
+    """Mark the messages of a conversation that do not count since it went back; a rollback may bring some back."""
+    query = "select seq, back_to from rollbacks where conversation = ? order by seq"
+    rollbacks: list[tuple[int, int]] = connection.execute(query, (number,)).fetchall()
+    last = rollbacks[-1][0]
+    connection.execute("update messages set undone = 1 where conversation = ? and seq < ?", (number, last))
+    connection.executemany(
+        "update messages set undone = 0 where conversation = ? and seq between ? and ?",
+        [(number, *stretch) for stretch in stretches(rollbacks, last)],
+    )
+
+
+def claimed_twice(connection: sqlite3.Connection) -> list[tuple[ConversationId, ConversationId, int]]:
+    """The conversations that claim events of another one: which, of which, and how many events."""
+    with closing(connection.execute(_TWICE)) as found:
+        return [(ConversationId(name), ConversationId(other), count) for name, other, count in found]
 
 
 def _storable(value: Any) -> Any:
@@ -263,6 +353,7 @@ def _forget(connection: sqlite3.Connection, conversations: Iterable[Conversation
                 ("messages", "conversation"),
                 ("facets", "conversation"),
                 ("events", "conversation"),
+                ("rollbacks", "conversation"),
                 ("conversations", "number"),
             ):
                 connection.execute(f"delete from {table} where {column} = ?", found)  # noqa: S608 - our own words

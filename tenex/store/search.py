@@ -12,7 +12,6 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final
 
-from tenex.core.config import Role
 from tenex.core.ids import Millis
 from tenex.core.port_values import Passage
 
@@ -63,8 +62,8 @@ class Filter:
     agent: str = ""
     """The slug or key of one who was set to work or addressed in it."""
     id: str = ""
-    people: tuple[str, ...] = ()
-    """The keys of users who all wrote in it."""
+    among: frozenset[str] | None = None
+    """It is one of these, by their ids; and of its messages only those that still count."""
     since: Millis | None = None
     """It was updated then or later; of a message: it was sent then or later."""
     until: Millis | None = None
@@ -111,6 +110,8 @@ def search(
     `newest` are compared, all of them if negative.
     """
     clauses, values = _which(filter_)
+    if filter_.among is not None:
+        clauses = [*clauses, "not m.undone"]
     if filter_.since is not None:
         clauses, values = [*clauses, "m.at >= ?"], [*values, filter_.since]
     if filter_.until is not None:
@@ -133,11 +134,9 @@ def _which(filter_: Filter) -> tuple[list[str], list[Any]]:
         if value:
             clauses.append("exists (select 1 from facets where conversation = c.number and kind = ? and value = ?)")
             values += [kind, clean(value)]
-    for key in filter_.people:
-        clauses.append(
-            "exists (select 1 from facets where conversation = c.number and kind in (?, ?, ?) and value = ?)"
-        )
-        values += [*(role.value for role in Role), key]
+    if filter_.among is not None:
+        clauses.append("c.id in (select value from json_each(?))")
+        values.append(json.dumps(sorted(filter_.among)))
     return clauses, values
 
 

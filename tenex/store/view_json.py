@@ -116,6 +116,8 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         "updatedAt": _time(c.updated_at),
         "seq": c.next_seq - 1,
     }
+    if c.imported:
+        head["imported"] = True
     if c.agent:
         head["agent"] = c.agent
     if (origin := c.forked_from) is not None:

@@ -165,11 +165,12 @@ def _page(read: Passages, around: int | None, here: ConversationId) -> str:
 
 def _heading(of: Passages, here: ConversationId) -> str:
     others = f" ({of.others} more match)" if of.others else ""
-    return f"{'In this conversation' if of.conversation == here else f'In {_title(of)}'}{others}:"
+    imported = " (imported)" if of.imported else ""
+    return f"{f'In this conversation{imported}' if of.conversation == here else f'In {_title(of)}'}{others}:"
 
 
 def _title(of: Passages) -> str:
-    return f'{of.conversation[:SHORT_ID]} "{" ".join(of.title.split())}"'
+    return f'{of.conversation[:SHORT_ID]} "{" ".join(of.title.split())}"{" (imported)" if of.imported else ""}'
 
 
 def _line(message: Passage, limit: int) -> str:

@@ -79,12 +79,15 @@ def test_a_conversation_comes_back_as_it_was(data: Path, exported: Path, tenex: 
     shutil.move(data / "conversations" / ONE, data / "old")
     assert tenex(f"conversations import {exported}").out.split(", ")[1] == "imported.\n"
     views = [json.loads((at / "conversation.json").read_text()) for at in (data / "conversations" / ONE, data / "old")]
-    for view in views:
-        view["metadata"]["address"].pop("relays", None)
-    assert views[0] == {**views[1], "seq": views[1]["seq"] + 1}
+    same = ("id", "title", "status", "phase", "cycle", "createdAt", "orchestratorTurns", "phaseTransitions")
+    assert [views[0][name] for name in same] == [views[1][name] for name in same]
+    assert [one["text"] for one in views[0]["messages"]] == [one["text"] for one in views[1]["messages"]]
+    assert views[0]["imported"]
     again = tenex("conversations export 1111").out
     assert again.splitlines()[1:-1] == exported.read_text().splitlines()[1:]
     assert "already here, unchanged" in tenex(f"conversations import {exported}").out
+    shutil.rmtree(data / "conversations" / ONE)
+    shutil.move(data / "old", data / "conversations" / ONE)
     journal = data / "conversations" / ONE / JOURNAL
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:5]))
     assert ", and one continues where the other ends" in tenex(f"conversations import {exported}", code=4).err
@@ -95,6 +98,33 @@ def test_a_conversation_comes_back_as_it_was(data: Path, exported: Path, tenex: 
             assert "is in use by process" in tenex(f"conversations {line}", code=4).err
     exported.write_bytes(before.replace(b'"version":1', b'"version":2', 1))
     assert "it was exported by a newer tenex" in tenex(f"conversations import {exported}", code=4).err
+
+
+def test_an_imported_conversation_is_marked_wherever_it_is_shown(data: Path, tmp_path: Path, tenex: Tenex) -> None:
+    write_conversations(data, {THREE: worked(THREE)[:8]})
+    tenex(f"conversations export 3333 --out {tmp_path / 'three.jsonl'}")
+    shutil.rmtree(data / "conversations" / THREE)
+    tenex(f"conversations import {tmp_path / 'three.jsonl'}")
+    for line, code in (("conversations list", 0), ("conversations search nice", 0), ("status", 1)):
+        (row,) = [row for row in tenex(line, code=code).out.splitlines() if THREE[:8] in row]
+        assert row.endswith(" (imported)"), line
+    for line in ("conversations show 3333", "conversations replay 3333", "conversations replay 3333 --to 5"):
+        assert tenex(line).out.splitlines()[0].endswith(" (imported)"), line
+    assert "what is above was not written here" in tenex("conversations show 3333").out
+    view = json.loads((data / "conversations" / THREE / "conversation.json").read_text())
+    replayed = json.loads(tenex("conversations replay 3333 --to 5 --json").out)
+    shown = json.loads(tenex("conversations show 3333 --json").out)
+    rows = [
+        *json.loads(tenex("conversations list --json").out),
+        *json.loads(tenex("conversations search nice --json").out),
+    ]
+    listed = [row for row in rows if row["id"] == THREE]
+    assert len(listed) == 2
+    status = json.loads(tenex("status --json", code=1).out)["conversations"]
+    (waiting,) = status["waiting"]
+    assert all(one["imported"] is True for one in (view, replayed, shown, waiting, *listed))
+    assert all(message["from"].endswith(" (imported)") for message in view["messages"])
+    assert not any("imported" in row for row in rows if row["id"] != THREE)
 
 
 def test_what_was_at_work_is_over_after_an_import(tmp_path: Path, tenex: Tenex) -> None:

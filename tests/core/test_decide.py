@@ -2,19 +2,32 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Role
 from tenex.core.conversation import Conversation
 from tenex.core.decide.dispatch import OUTBOX_EXPIRY, decide
 from tenex.core.effects import Key, ModelCall, Timer, Work
-from tenex.core.ids import Millis
+from tenex.core.ids import EventId, Millis
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import PublishOutcome, ToolResult
-from tenex.core.signals import ModelAnswered, ModelFailed, Opened, Published, Signal, TimerFired, ToolReturned
+from tenex.core.signals import (
+    InboundMessage,
+    MessageReceived,
+    ModelAnswered,
+    ModelFailed,
+    Opened,
+    Published,
+    Signal,
+    TimerFired,
+    ToolReturned,
+)
 from tests.fakes.scenario import (
+    ALICE,
     ID,
     RELAY,
     WAITS,
@@ -23,6 +36,7 @@ from tests.fakes.scenario import (
     diligent,
     in_flight,
     model_by_phase,
+    plain_model,
     reply,
     route,
     scenario_at,
@@ -192,3 +206,25 @@ def test_b21_a_crash_at_every_append_loses_and_repeats_nothing(append: int, mome
     permitted = {rec.seq: rec for rec in scenario.records(r.ToolCallStarted)}
     runs_again = [seq for seq in permitted if scenario.ran[f"{scenario.conversation.id}:{seq}"] > 1]
     assert len(runs_again) <= (moment == "before"), "only the call whose result was lost runs again"
+
+
+@pytest.mark.parametrize(
+    ("address", "is_outside"),
+    [
+        ({"group": "g", "relays": ["wss://g"]}, False),
+        ({"group": "g", "relays": ["wss://open"]}, True),
+        ({"group": "h", "relays": ["wss://g"]}, True),
+        ({"relays": ["wss://g"]}, True),
+    ],
+)
+def test_a_message_from_outside_the_group_of_a_conversation_is_recorded_as_such(
+    address: dict[str, Any], is_outside: bool
+) -> None:
+    """Who has written may read a conversation; its id alone must not make anyone one who has."""
+    scenario = Scenario(Router(WAITS), plain_model)
+    for event, place in (("1", {"group": "g", "relays": ["wss://g"]}), ("2", address)):
+        message = InboundMessage(
+            event_id=EventId(event), author=ALICE, text="hi", created_at=1, conversation=ID, starts=True, address=place
+        )
+        scenario.handle(MessageReceived(message=message, role=Role.OWNER, name="alice"))
+    assert [record.is_outside for record in scenario.records(r.MessageRecorded)] == [False, is_outside]

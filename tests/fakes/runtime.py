@@ -150,6 +150,9 @@ class World:
     async def show(self, conversation: Conversation) -> None:
         self.shown[conversation.id] = conversation.next_seq - 1
 
+    def imported(self, id_: str) -> ConversationId | None:
+        return None
+
     def conversation_of(self, event_id: str) -> ConversationId | None:
         """The conversation of an event, from the journals."""
         for conversation, book in self.books.items():

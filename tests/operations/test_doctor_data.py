@@ -11,6 +11,7 @@ import sqlite3
 import stat
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from shutil import copy
 from tempfile import TemporaryDirectory
@@ -29,7 +30,7 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.keys import KeyRing
 from tenex.operations.doctor import configuration as configuring
 from tenex.operations.doctor import machine
-from tenex.operations.doctor.conversations import conversations, daemon_journal, index
+from tenex.operations.doctor.conversations import claims, conversations, daemon_journal, index
 from tenex.operations.doctor.daemon import control
 from tenex.operations.doctor.daemon import daemon as holder
 from tenex.operations.doctor.files import folders, keys, permissions
@@ -42,7 +43,7 @@ from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
 from tenex.store.lock import FolderLock
 from tenex.store.repository import ConversationFolder
-from tests.store.kit import StillClock, asked, closed, going_on, started
+from tests.store.kit import StillClock, asked, closed, going_on, started, waits, wrote
 
 from .doctor_kit import bad, case_of, change, text_of
 
@@ -57,6 +58,7 @@ INDEX, KEY, LESSONS, TEMPORARY = (
 LESSON = DAEMON.encode_decisions(
     [[LessonLearned(seq=1, at=Millis(1), agent=Slug("executor"), conversation=NAME, title="t", lesson="l", key="k")]]
 )
+SETTINGS = Check("settings", configuring.settings, 9, needs_settings=False)
 CHECKS = [
     Check(look.__name__, look, 20)
     for look in (folders, permissions, keys, conversations, daemon_journal, index, control)
@@ -477,3 +479,18 @@ def test_a_workspace_whose_repository_lies_elsewhere_is_reported_unless_that_nam
     main.mkdir()
     (main / "gitdir").write_text(f"{workspace}/.git\n")
     assert not bad(git, case_of(data))
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+async def test_a_conversation_that_claims_messages_of_another_is_named_with_it(data: Path, *, has_index: bool) -> None:
+    root = data / ROOM
+    for name, at in ((NAME, 9), (OTHER, 5)):
+        records = [replace(started(name), at=Millis(at)), wrote(2, "1" * 64), wrote(3, name), waits(4)]
+        write(root / name / "journal.jsonl", CONVERSATION.encode_decisions([records]))
+    if has_index:
+        found = Index(root / INDEX)
+        await found.catch_up(ConversationFolder(root, Disk(), StillClock()))
+        await found.close()
+    *_, finding = await examine(Case(data=data, config=None, env={}), [SETTINGS], [Check("claims", claims, 20)])
+    assert (finding.level, finding.location) == (Level.WARNING, str(root / NAME))
+    assert finding.message == f"its journal claims 1 message of {OTHER}, which keeps them"

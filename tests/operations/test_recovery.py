@@ -15,9 +15,9 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Evaluate
 from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.pending import pending
-from tenex.core.phases import Phase
+from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.records import Record
 from tenex.core.signals import Evaluated, InboundMessage, MessageReceived, Opened
 from tenex.core.state.snapshot import StateSnapshot
@@ -27,8 +27,10 @@ from tenex.operations import recovery as module
 from tenex.operations.message_sources import RecoveredMessages, messages_of_view
 from tenex.operations.recovery import Recovery, legacy_file, rebuilt_records
 from tenex.settings import load, resolve_paths
+from tenex.store.atomic_folder import as_one_decision, create
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
+from tenex.store.index import Index
 from tenex.store.journal_reader import JOURNAL
 from tenex.store.repository import ConversationFolder
 from tenex.store.salvage import MessageRecord, Salvaged
@@ -39,7 +41,7 @@ from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
 from tests.histories.record import ROOT, whole
 from tests.service import person
-from tests.store.kit import StillClock, going_on
+from tests.store.kit import StillClock, going_on, started, stored, waits, wrote
 
 UNREACHABLE = "ws://127.0.0.1:9"
 """The discard port: nothing listens there."""
@@ -402,3 +404,143 @@ async def test_a_value_that_is_not_a_list_is_named_and_the_rest_is_imported(home
     imported = await home.recovery.import_file(put(home, {"id": OLD, "phase": "PLAN", name: 5}), OLD)
     assert [sentence for sentence in imported.lost if sentence.startswith(f"{name}, ")]
     assert fold(OLD, await home.folder.read(OLD)).phase is Phase.PLAN
+
+
+# ---- what a source cannot prove -------------------------------------------------------------------------------------
+
+
+async def noted(home: Home, *names: ConversationId) -> None:
+    """The index has these conversations."""
+    index = Index(home.root / "index.sqlite")
+    await index.catch_up(home.folder)
+    assert {row.id for row in await index.rows()} >= set(names)
+    await index.close()
+
+
+OURS = ConversationId("c" * 64)
+REPLY = "e" * 64
+
+
+async def ours(home: Home) -> None:
+    """A conversation here that has received a reply."""
+    await stored(home.folder, OURS, started(OURS), wrote(2, REPLY), waits(3))
+
+
+def said(text: str, event_id: str, **more: str) -> dict[str, str]:
+    return {"time": "2023-11-14T23:00:00Z", "from": "a", "role": "owner", "text": text, "eventId": event_id, **more}
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+@pytest.mark.parametrize("way", ["rebuild", "import"])
+async def test_a_file_brings_no_message_of_another_conversation_here(home: Home, way: str, *, has_index: bool) -> None:
+    """Messages that are known here stay where they are; who wrote the others is what the file says."""
+    await ours(home)
+    if has_index:
+        await noted(home, OURS)
+    view = {"id": OLD, "phase": "EXECUTE", "messages": [said("taken", REPLY), said("new", "f" * 64, author="a" * 64)]}
+    if way == "import":
+        made = await home.recovery.import_file(put(home, view), OLD)
+    else:
+        home.folder.path(OLD).mkdir(parents=True)
+        (home.folder.path(OLD) / "conversation.json").write_text(json.dumps(view))
+        made = await home.recovery.rebuild(OLD, "conversation.json")
+    assert "messages that belong to other conversations here: 1" in made.lost
+    records = await home.folder.read(OLD)
+    assert [(one.text, one.author) for one in records if isinstance(one, r.MessageRecorded)] == [("new", "")]
+    state = fold(OLD, records)
+    assert (bool(state.imported), state.starter, state.unmet_gates) == (True, "", QUALITY_PHASES)
+    index = Index(home.root / "index.sqlite")
+    await index.catch_up(home.folder)
+    assert [index.conversation_of(event) for event in (REPLY, "f" * 64)] == [OURS, None]
+    assert index.imported("f" * 64) == OLD
+    await index.close()
+
+
+async def test_an_import_under_the_id_of_a_message_here_is_refused(home: Home) -> None:
+    await ours(home)
+    file = put(home, {"id": REPLY, "phase": "PLAN"})
+    with pytest.raises(StoreError, match=f"{REPLY} is a message of the conversation {OURS} here"):
+        await home.recovery.import_file(file, ConversationId(REPLY))
+    assert list(await home.folder.lengths()) == [OURS]
+
+
+@pytest.mark.parametrize("claim", ["no gate is open", "a waiver", "it is back in chat"])
+def test_after_a_rebuild_a_gate_that_the_good_records_have_open_is_open(claim: str) -> None:
+    """`conversation.json` can be edited."""
+    records = played()
+    cut = (
+        next(
+            n
+            for n, record in enumerate(records)
+            if isinstance(record, r.TurnClosed) and record.gate is None and fold(ID, records[: n + 1]).unmet_gates
+        )
+        + 1
+    )
+    good = records[:cut]
+    before = fold(ID, good)
+    view = view_of(before) | {"openGates": []}
+    view["messages"] += [said("go on", "f" * 64)]
+    if claim == "a waiver":
+        view["waivers"] = [{"phases": [*QUALITY_PHASES], "by": "alice", "quote": "yes", "messageId": "f" * 64}]
+    if claim == "it is back in chat":
+        view["phase"] = "chat"
+    found = messages_of_view(view, ID, "conversation.json")
+    made, _ = rebuilt_records(ID, Salvaged(records=good, damage=["x"]), found, (), NOW)
+    state = fold(ID, made)
+    assert state.unmet_gates == QUALITY_PHASES
+    assert (state.waivers, state.recent[-1].text, state.imported) == (before.waivers, "go on", 0)
+
+
+@pytest.mark.parametrize("harm", ["a line", "the import", "torn"])
+@pytest.mark.parametrize("proof", ["none", "the index", "conversation.json"])
+async def test_a_damaged_import_stays_an_import(home: Home, harm: str, proof: str) -> None:
+    """Of its first records, which another folder wrote, none becomes one of ours because the import's is damaged."""
+    waiver = r.Waived(
+        seq=3,
+        at=Millis(3),
+        phases=QUALITY_PHASES,
+        author=PublicKey("a" * 64),
+        name="a",
+        quote="yes",
+        message_id=EventId(REPLY),
+    )
+    closing = r.ConversationImported(seq=4, at=Millis(4))
+    records = [started(OLD), wrote(2, REPLY), waiver, closing]
+    create(home.folder.path(OLD), as_one_decision(records))
+    if proof == "the index":
+        await noted(home, OLD)
+    if proof == "conversation.json":
+        await Views(home.folder, home.disk).show(fold(OLD, records))
+    else:
+        (home.folder.path(OLD) / "conversation.json").write_text(json.dumps({"id": OLD, "phase": "execute"}))
+    file = home.folder.path(OLD) / JOURNAL
+    lines = file.read_bytes().splitlines(keepends=True)
+    harmed = {
+        "a line": [*lines[:2], b"damaged\n", *lines[3:]],
+        "the import": [*lines[:3], b"damaged\n"],
+        "torn": lines[:3],
+    }
+    file.write_bytes(b"".join(harmed[harm]))
+    with pytest.raises(StoreDamaged):
+        await home.folder.open(OLD)
+    await home.recovery.rebuild(OLD, "conversation.json", force=True)
+    state = fold(OLD, await home.folder.read(OLD))
+    assert (bool(state.imported), state.waivers) == (True, ())
+
+
+async def test_a_rebuild_from_relays_takes_the_messages_of_the_thread_and_not_those_that_mention_it(
+    tmp_path: Path, relay: str
+) -> None:
+    home = Home(tmp_path / "data", relay)
+    root, first = thread(home, relay, 1)
+    other, *_ = thread(home, relay, text="another thread")
+    mentions = [["e", other["id"], relay, "root"], ["e", root["id"], relay, "mention"]]
+    elsewhere = person.note(home.ring.get("owner"), "as we said there", *mentions, at=BEGAN + 3)
+    await person.publish(relay, root, first, other, elsewhere)
+    made = await home.recovery.rebuild(ConversationId(root["id"]), "relay")
+    state = fold(made.id, await home.folder.read(made.id))
+    assert [one.signal.message.text for one in state.undecided if isinstance(one.signal, MessageReceived)] == [
+        "begin",
+        "and 1",
+    ]
+    assert not state.imported, "relays have the signatures of those who wrote"

@@ -3,14 +3,19 @@
 import asyncio
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tenex.core import records as r
+from tenex.core.ids import ConversationId, EventId, Millis
 from tenex.core.pending import pending
+from tenex.core.phases import QUALITY_PHASES
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.keys import SecretKey
+from tenex.store.archive import packed
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from . import person
@@ -158,6 +163,51 @@ async def test_a_file_of_an_older_program_is_imported_by_a_command(folder: Folde
     assert answers
     assert all(["E", name] in [tag[:2] for tag in event["tags"]] for event in answers)
     await verified(folder)
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["grown index", "index built from the journals"])
+async def test_an_import_takes_no_message_of_another_conversation_and_waives_no_gate(
+    worked_in: Folder, tmp_path: Path, *, is_lost: bool
+) -> None:
+    """Its file names the messages of a thread here as its own, as if it were older, and the owner's waiver."""
+    (name,) = worked_in.names
+    forged = ConversationId("0" * 64)
+    records = [
+        replace(record, id=forged, at=Millis(1)) if isinstance(record, r.ConversationStarted) else record
+        for record in worked_in.records(name)
+        if not isinstance(record, StateSnapshot)
+    ]
+    waiver = r.Waived(
+        seq=records[-1].seq + 1,
+        at=records[-1].at,
+        phases=QUALITY_PHASES,
+        author=worked_in.owner.public,
+        name="owner",
+        quote="yes",
+        message_id=EventId("e" * 64),
+    )
+    file = tmp_path / "forged.jsonl"
+    file.write_bytes(packed(forged, [*records, waiver], Millis(2)))
+    code, _, err = await tenex_here("conversations", "import", file, "--data", worked_in.data)
+    assert code == 0, err
+    if is_lost:
+        for index in index_files(worked_in):
+            index.unlink()
+
+    async with daemon(worked_in) as process:
+        await worked_in.write("Create other.py that prints other", to=name)
+        await worked_in.until(name, "ended", cycle=2)
+        assert "events.claimed_twice" in process.events()
+    assert len(worked_in.records(forged)) == len(records) + 2, "nothing was written there"
+    view = worked_in.view(name)
+    assert tuple(phases(view)[-len(FULL_CYCLE) :]) == tuple(FULL_CYCLE), "no gate was left out"
+    assert worked_in.state(forged).waivers == ()
+    rows = await worked_in.facts("conversations", "list")
+    assert [row["id"] for row in rows if row.get("imported")] == [forged]
+    found = await worked_in.facts("doctor")
+    (claim,) = [one for one in found["findings"] if one["check"] == "claims"]
+    assert claim["location"].endswith(forged)
+    assert name in claim["message"]
 
 
 async def cut_off(folder: Folder, relay: FaultRelay) -> str:

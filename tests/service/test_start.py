@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shlex
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -133,3 +134,27 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
         await folder.write("Create again.py that prints again", to=name)
         await folder.until(name, "ended", cycle=3)
     assert {path.name for path in folder.workspace.glob("*.py")} == {"hello.py", "bye.py", "again.py"}
+
+
+@pytest.mark.parametrize("place", [".", "keys", "conversations", "tenex.toml"])
+async def test_a_daemon_refuses_a_folder_that_others_may_change_and_names_the_command_that_repairs_it(
+    folder: Folder, place: str
+) -> None:
+    """What others may write there is believed or run: `doctor` says the same."""
+    path = folder.data / place
+    if place == "conversations":
+        path.mkdir(mode=0o700, exist_ok=True)
+    mode = path.stat().st_mode & 0o7777
+    path.chmod(mode | 0o022)
+    code, _, err = await tenex("run", "--data", folder.data)
+    assert code == 3, err
+    assert "others may change this" in err
+    (command,) = re.findall(r"`(chmod [^`]+)`", err)
+    findings = (await folder.facts("doctor", code=3))["findings"]
+    assert [one["fix"] for one in findings if one["level"] == "fault"] == [f"run `{command}`"]
+    program, wanted, changed = shlex.split(command)
+    assert program == "chmod"
+    assert changed == str(path.resolve())
+    path.chmod(int(wanted, 8) if wanted.isdigit() else path.stat().st_mode & ~0o022)
+    async with daemon(folder):
+        await folder.until(await folder.write("hello"), "waiting")

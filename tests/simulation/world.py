@@ -211,6 +211,9 @@ class FaultyWorld(World):
         """What the index states, which may have lost it."""
         return None if self.meets("index") else self.places.get(event_id)
 
+    def imported(self, id_: str) -> ConversationId | None:
+        return None
+
     def exists(self, conversation: ConversationId) -> bool:
         return (self.root / conversation / JOURNAL).exists()
 

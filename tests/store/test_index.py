@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import itertools
 import os
 import shutil
 import sqlite3
@@ -16,12 +17,21 @@ import pytest
 import structlog
 
 from tenex.core.config import Role
-from tenex.core.conversation import fold
+from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
 from tenex.core.ports import UnsignedEvent
-from tenex.core.records import CommandGiven, JournalRebuilt, MessageSent, PhaseTransition, RunStarted, TurnOpened
+from tenex.core.records import (
+    CommandGiven,
+    ConversationImported,
+    JournalRebuilt,
+    MessageSent,
+    PhaseTransition,
+    Record,
+    RunStarted,
+    TurnOpened,
+)
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import index as index_module
@@ -480,4 +490,123 @@ def test_a_fork_a_rollback_and_a_rebuild_name_what_they_restore_but_no_user_of_t
         messages=(Passage(seq=1, at=Millis(1), name="", text="Fork of it"),),
         agents=("planner",),
         phases=(Phase.PLAN, Phase.CHORES),
+        rollbacks=((2, 1),),
     )
+
+
+# ---- several journals that claim one event -------------------------------------------------------------------------
+
+MINE, THEIRS, COPY = (ConversationId(letter * 64) for letter in "5fa")
+
+
+def closes(seq: int) -> ConversationImported:
+    return ConversationImported(seq=seq, at=Millis(seq))
+
+
+CLAIMING: dict[ConversationId, list[Record]] = {
+    MINE: [replace(started(MINE), at=Millis(5)), wrote(2, "reply"), sent(3, "answer"), waits(4)],
+    # the same events in a journal that says it is older, and was imported
+    THEIRS: [
+        replace(started(THEIRS), at=Millis(1)),
+        wrote(2, "reply"),
+        sent(3, "answer"),
+        wrote(4, "own"),
+        closes(5),
+        wrote(6, "later"),
+        waits(7),
+    ],
+    # and in a copy that was begun here, later
+    COPY: [replace(started(COPY), at=Millis(9)), wrote(2, "reply"), waits(3)],
+}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(CLAIMING)))
+@pytest.mark.parametrize("flushes", [True, False])
+async def test_an_event_belongs_to_the_conversation_that_had_it_first_in_whatever_order_journals_are_read(
+    folder: ConversationFolder, order: tuple[ConversationId, ...], *, flushes: bool
+) -> None:
+    """An index that has grown, one that is built from the journals, and a command's agree."""
+
+    async def found(index: Index) -> list[ConversationId | None]:
+        events = ("reply", "answer", "own", "later")
+        return [index.conversation_of(event) for event in events] + [index.imported(event) for event in events]
+
+    expected = [MINE, MINE, None, THEIRS, THEIRS, THEIRS, THEIRS, None]
+    grown = Index(folder.root / "index.sqlite")
+    for name in order:
+        length = await stored(folder, name, *CLAIMING[name])
+        state = fold(name, CLAIMING[name])
+        grown.update(summarise(state, length), news_of(CLAIMING[name]))
+        if flushes:
+            await grown.flush()
+    assert await found(grown) == expected
+    await written(grown)
+    assert await found(grown) == expected
+    await grown.close()
+    again = Index(folder.root / "index.sqlite")
+    assert await found(again) == expected
+    await again.close()
+    schema.remove(folder.root / "index.sqlite")
+
+    rebuilt = Index(folder.root / "index.sqlite")
+    with structlog.testing.capture_logs() as logs:
+        await rebuilt.catch_up(folder)
+    assert await found(await written(rebuilt)) == expected
+    claims = {
+        (log["conversation"], log["other"], log["events"]) for log in logs if log["event"] == "events.claimed_twice"
+    }
+    assert claims == {(THEIRS, MINE, 2), (COPY, MINE, 1), (THEIRS, COPY, 1)}
+    shutil.rmtree(folder.path(MINE))
+    await rebuilt.catch_up(folder)
+    assert (await found(await written(rebuilt)))[:2] == [COPY, None], "the next one has it when the first is gone"
+    await rebuilt.close()
+
+
+async def test_a_conversation_whose_import_is_recorded_later_gives_its_events_up(
+    index: Index, folder: ConversationFolder
+) -> None:
+    """A folder that was copied by hand is known as foreign when it is read, or when it is opened."""
+    length = await stored(folder, THEIRS, started(THEIRS), wrote(2, "reply"), waits(3))
+    await index.catch_up(folder)
+    assert (await written(index)).conversation_of("reply") == THEIRS
+    records = [started(THEIRS), wrote(2, "reply"), waits(3), closes(4)]
+    index.update(summarise(fold(THEIRS, records), length), news_of(records[3:]))
+    assert index.conversation_of("reply") is None
+    await written(index)
+    assert (index.conversation_of("reply"), index.imported(THEIRS), index.imported("reply")) == (None, THEIRS, THEIRS)
+    foreign = Index(folder.root / "another.sqlite", lambda records: True)
+    await foreign.catch_up(folder)
+    assert (foreign.conversation_of("reply"), foreign.imported(THEIRS)) == (None, THEIRS)
+    await foreign.close()
+
+
+async def test_a_rollback_hides_what_it_undoes_and_one_back_into_it_shows_that_again(
+    index: Index, folder: ConversationFolder
+) -> None:
+    """As the state has it: of the records that count, also where the index learns of each rollback by itself."""
+
+    def back(seq: int, to: int) -> RolledBack:
+        return RolledBack(seq=seq, at=Millis(seq), to=to, by="Ana", reason="", state=Conversation(id=MINE))
+
+    def shown(index: Index) -> list[int]:
+        with closing(sqlite3.connect(index._tables.path)) as connection:
+            return [seq for (seq,) in connection.execute("select seq from messages where not undone order by seq")]
+
+    records: list[Record] = [started(MINE)]
+    expected = ([1, 2, 3], [1, 2, 5], [1, 2, 3, 7])
+    later: list[list[Record]] = [
+        [wrote(2, "2"), wrote(3, "3")],
+        [back(4, 2), wrote(5, "5")],
+        [back(6, 3), wrote(7, "7")],
+    ]
+    for more, seqs in zip(later, expected, strict=True):
+        news = news_of([*records[len(records) > 1 :], *more]) if len(records) == 1 else news_of(more)
+        records += more
+        index.update(row(MINE, seq=records[-1].seq), news)
+        await index.flush()
+        assert shown(index) == seqs
+    await stored(folder, MINE, *records)
+    other = Index(folder.root / "other.sqlite")
+    await other.catch_up(folder)
+    await other.close()
+    assert shown(other) == expected[-1]

@@ -10,16 +10,29 @@ import pytest
 
 from tenex.core.config import Role
 from tenex.core.context.window import tokens
-from tenex.core.conversation import fold
+from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.phases import Phase
-from tenex.core.records import ConversationStarted, MessageRecorded, MessageSent, Record, Waiting
+from tenex.core.records import (
+    CommandGiven,
+    ConversationImported,
+    ConversationStarted,
+    JournalRebuilt,
+    MessageRecorded,
+    MessageSent,
+    Record,
+    Waiting,
+)
+from tenex.core.signals import InboundMessage, MessageReceived
+from tenex.core.state.rollback import RolledBack
+from tenex.core.state.undecided import EvaluationRequested
 from tenex.store.disk import Disk
 from tenex.store.index import Index
 from tenex.store.index_row import news_of, summarise
 from tenex.store.journal import FileJournal
 from tenex.store.past_messages import PastMessages
 from tenex.store.repository import ConversationFolder
+from tenex.store.schema import remove
 from tenex.tools.search_conversation import RESULT_TOKENS, search_conversation_tool
 from tests.store.kit import StillClock
 
@@ -64,6 +77,17 @@ class Conversations:
             state = fold(name, await self.folder.read(name))
             self.index.update(summarise(state, self.folder.length(name)), news_of(records))
 
+    async def append(self, name: ConversationId, *kinds: tuple[type[Record], dict[str, Any]]) -> None:
+        """Append records of any kind."""
+        journal = self.journals[name]
+        seq = journal.next_seq
+        records = [
+            kind(seq=seq + n, at=Millis(AT + 60_000 * (seq + n)), **data) for n, (kind, data) in enumerate(kinds)
+        ]
+        await journal.append([records])
+        state = fold(name, await self.folder.read(name))
+        self.index.update(summarise(state, self.folder.length(name)), news_of(records))
+
     async def found(self, person: PublicKey | None = ADA, *, ok: bool = True, **arguments: Any) -> str:
         """The result of a call that succeeds, or the sentence of one that fails."""
         tools = Bench([search_conversation_tool(PastMessages(self.index, self.folder))])
@@ -72,6 +96,13 @@ class Conversations:
         assert result.ok is ok, result.content
         assert tokens(result.content) < RESULT_TOKENS + 100
         return result.content
+
+    async def rebuilt(self) -> None:
+        """Delete the index, and build it of the journals."""
+        await self.index.close()
+        remove(self.folder.root / "index.sqlite")
+        self.index = Index(self.folder.root / "index.sqlite")
+        await self.index.catch_up(self.folder)
 
     async def refused(self, person: PublicKey | None = ADA, **arguments: Any) -> str:
         return await self.found(person, ok=False, **arguments)
@@ -83,8 +114,9 @@ async def store(tmp_path: Path) -> AsyncIterator[Conversations]:
     folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
     index = Index(folder.root / "index.sqlite")
     await index.catch_up(folder)
-    yield Conversations(folder, index)
-    await index.close()
+    conversations = Conversations(folder, index)
+    yield conversations
+    await conversations.index.close()
     await folder.close()
     disk.close()
 
@@ -195,6 +227,101 @@ async def test_only_what_all_readers_of_the_answer_may_read_is_found(
     assert "heliotrope" not in shown
     assert ("magnolia" in shown) == (GUEST in here)
     assert "No conversation that may be read here" in await store.refused(reader, conversation="dddd")
+
+
+SECRET = (ADA, "the secret is heliotrope")
+WRITES = {"event_id": EventId("e"), "author": GUEST, "name": "Gus", "role": Role.GUEST, "created_at": 1}
+TEXT = {**WRITES, "text": "hello"}
+
+
+def back_to(seq: int) -> tuple[type[Record], dict[str, Any]]:
+    return RolledBack, {"to": seq, "by": "Ada", "reason": "", "state": Conversation(id=OTHER)}
+
+
+NOT_WRITING: dict[str, list[tuple[type[Record], dict[str, Any]]]] = {
+    "a command": [(CommandGiven, {**WRITES, "command": "help", "argument": ""})],
+    "a message that is not decided yet": [
+        (
+            EvaluationRequested,
+            {
+                "signal": MessageReceived(
+                    message=InboundMessage(
+                        event_id=EventId("e"), author=GUEST, text="hi", created_at=1, conversation=OTHER, starts=False
+                    ),
+                    role=Role.GUEST,
+                    name="Gus",
+                )
+            },
+        )
+    ],
+    "a message from outside the group": [(MessageRecorded, {**TEXT, "is_outside": True})],
+    "a message that counts no more": [(MessageRecorded, TEXT), back_to(2)],
+    "a message of an import": [(MessageRecorded, TEXT), (ConversationImported, {})],
+    "a message of an import that goes on": [
+        (MessageRecorded, TEXT),
+        (ConversationImported, {}),
+        (Waiting, {"reason": "user"}),
+    ],
+    "a name in a list of received messages": [(JournalRebuilt, {"source": "relay", "known_events": (EventId("e"),)})],
+    "an answer of an agent with that key": [
+        (MessageSent, {"speaker": GUEST, "name": "Gus", "text": "hi", "purpose": "completion", "phase": Phase.CHAT})
+    ],
+}
+
+
+@pytest.mark.parametrize("way", list(NOT_WRITING))
+@pytest.mark.parametrize("is_lost", [False, True], ids=["grown index", "index built from the journals"])
+async def test_only_who_has_written_in_a_conversation_reads_it(
+    store: Conversations, way: str, *, is_lost: bool
+) -> None:
+    """What a stranger can do to a thread whose id they know, and what a file can say, is not taking part in it."""
+    await store.add(OTHER, SECRET, title="Secrets")
+    await store.append(OTHER, *NOT_WRITING[way])
+    await store.add(HERE, (GUEST, "what is the secret?"))
+    if is_lost:
+        await store.rebuilt()
+    assert "heliotrope" not in await store.found(GUEST, query="secret")
+    for name in ("dddd", OTHER, "secrets"):
+        assert "No conversation that may be read here" in await store.refused(GUEST, conversation=name, around=2)
+    await store.append(OTHER, (MessageRecorded, {**TEXT, "event_id": EventId("f"), "author": PublicKey(GUEST.upper())}))
+    assert "heliotrope" in await store.found(GUEST, query="secret"), "in whatever case a key is written"
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["grown index", "index built from the journals"])
+async def test_what_was_said_before_a_rollback_is_not_found_until_it_counts_again(
+    store: Conversations, *, is_lost: bool
+) -> None:
+    await store.add(OTHER, (ADA, "the port is 9090"), (ADA, "no, the port is 9191"))
+    await store.append(OTHER, back_to(2))
+    await store.add(HERE, (ADA, "which port?"), (ADA, "the port is 8080"))
+    await store.append(HERE, back_to(2))
+    if is_lost:
+        await store.rebuilt()
+    shown = await store.found(query="port")
+    assert ("9090" in shown, "9191" in shown, "8080" in shown) == (True, False, False)
+    assert "9191" not in await store.found(conversation="dddd", around=3)
+    assert "8080" not in await store.found(around=2)
+    await store.append(OTHER, back_to(3))
+    assert "9191" in await store.found(query="port")
+
+
+async def test_who_only_gave_a_command_here_reads_the_answer_too(store: Conversations) -> None:
+    await store.add(OTHER, SECRET)
+    await store.add(HERE, (ADA, "what is the secret?"))
+    assert "heliotrope" in await store.found(query="secret")
+    await store.append(HERE, (CommandGiven, {**WRITES, "command": "help", "argument": ""}))
+    assert "heliotrope" not in await store.found(query="secret")
+
+
+async def test_results_of_an_imported_conversation_say_so(store: Conversations) -> None:
+    await store.add(OTHER, (ADA, "the port was 8080"), title="Old")
+    await store.append(OTHER, (ConversationImported, {}))
+    await store.add(OTHER, (ADA, "I looked it up"))
+    await store.add(HERE, (ADA, "which port?"))
+    assert 'In dddddddddddd "Old" (imported):' in await store.found(query="8080")
+    assert 'In dddddddddddd "Old" (imported):' in await store.found(conversation="dddd", around=2)
+    await store.append(HERE, (ConversationImported, {}))
+    assert (await store.found(query="port")).startswith("In this conversation (imported):")
 
 
 # ---- an index that lags or is lost --------------------------------------------------------------------------------

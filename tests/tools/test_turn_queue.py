@@ -16,8 +16,8 @@ from tenex.tools.serialized_calls import Transactions
 from tenex.tools.turn_queue import GUEST_SECONDS, TurnQueue
 from tenex.tools.workspace import Workspace
 from tests.fakes.virtual import virtual_time
+from tests.programs import needs_git
 
-from . import conftest as kit
 from .conftest import Bench, every_tool, make_context, make_tool
 
 
@@ -113,7 +113,7 @@ async def test_a_wait_that_is_cancelled_leaves_no_trace() -> None:
     assert not turns.locked()
 
 
-@kit.needs_git
+@needs_git
 async def test_a_guests_program_dies_and_what_it_changed_is_known(
     workspace: Workspace, root: Path, folder: Path, policy: RunPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from tenex.core.names import without_mentions
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import title_of
 from tenex.core.state.run import Call, CallState, Run
+from tenex.core.trust import is_outside
 
 from . import permissions
 from .outgoing import notify
@@ -75,6 +76,7 @@ def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageReco
         addressed=signal.addressed,
         reply_to=message.reply_to,
         origin=message.origin,
+        is_outside=is_outside(draft.state.address, message.address),
     )
 
 

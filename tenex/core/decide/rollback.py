@@ -1,15 +1,17 @@
 """A rollback: what is open is stopped, the record, and one message with the new position."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 
 from tenex.core.commands import stop
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, TurnId
 from tenex.core.mode import mode_of
-from tenex.core.records import CycleStarted
+from tenex.core.records import ConversationImported, CycleStarted
 from tenex.core.records.base import Record
 from tenex.core.records.run import RunEnded
 from tenex.core.records.workflow import RoundClosed, WorkflowOpened
+from tenex.core.reducers.rebuild import brought
 from tenex.core.signals import RollBack
 from tenex.core.state.conversation import State
 from tenex.core.state.rollback import RolledBack, of_then, undone
@@ -21,12 +23,13 @@ NAMED = 12
 """Turns named in the message: beyond that only how many they are."""
 
 
-def state_at(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
+def state_at(conversation: ConversationId, records: Sequence[Record], to: int) -> Conversation:
     """Where a conversation was after a record, or as soon as the turn it opens or closes was open or closed.
 
     A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last
     message sent and the run ended, a mission's node left and the next one entered, a round of a workflow counted, and a
-    conversation begun that is a workflow's. `records` are all there are, from seq 1.
+    conversation begun that is a workflow's. `records` are all there are, from seq 1. Of those before an
+    import the state has what the import takes over.
     """
     state = Conversation(id=conversation)
     for record in records:
@@ -34,6 +37,10 @@ def state_at(conversation: ConversationId, records: Iterable[Record], to: int) -
         if record.seq > to and is_whole:
             break
         state.apply(record)
+    following = (record for record in records if record.seq >= state.next_seq)
+    if any(isinstance(record, ConversationImported) for record in following):
+        at_import = brought(state, state.updated_at, state.next_seq - 1)
+        state = Conversation(**{spec.name: getattr(at_import, spec.name) for spec in fields(State)})
     return state
 
 

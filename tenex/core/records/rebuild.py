@@ -1,12 +1,14 @@
 """The records that close a journal of other origin: one that was rebuilt, and one that was imported.
 
 The records before them are ordinary ones. What they leave open is over: nothing is asked, run or sent because of them.
-(ADR 12 and 29.)
+(ADR 12, 29 and 44.)
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from tenex.core.ids import EventId
+from tenex.core.ids import EventId, Slug
 from tenex.core.phases import Phase
 
 from .base import Record
@@ -30,4 +32,9 @@ class JournalRebuilt(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationImported(Record):
-    """The records before this come from another folder; nothing goes to a relay only they name."""
+    """The records before this were not written here: of them the messages are kept to be read, and decide nothing."""
+
+    agent: Slug = Slug("")
+    """The agent that answers alone, by the settings of this folder; "" for none."""
+    address: Mapping[str, Any] = field(default_factory=dict)
+    """Where answers go: the thread of the conversation's own id."""

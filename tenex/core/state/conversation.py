@@ -6,7 +6,7 @@ this, written down. Collections are replaced, never changed in place, so that a 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated, Any, Literal, TypeVar
 
 from tenex.core import records as r
@@ -290,6 +290,8 @@ class State:
     """The last limit of a day that users were informed of, and when that day ends."""
     metrics: Kept[Mapping[Phase, PhaseMetrics]] = field(default_factory=dict)
     forked_from: Kept[ForkOrigin | None] = None
+    imported: Kept[int] = 0
+    """The seq up to which its records were not written here, but imported; 0 where all were."""
     workflow: Restored[WorkflowSession | None] = None
     """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
     agent_states: Restored[Mapping[str, AgentPhaseState]] = field(default_factory=dict)
@@ -298,10 +300,12 @@ class State:
 
     @property
     def on_behalf_of(self) -> PublicKey:
-        """The user whose message began the cycle; who wrote last where the cycle began without one."""
-        if self.messages:
-            return self.messages[0].author
-        return next((m.author for m in reversed(self.recent) if m.role is not None), self.starter)
+        """The user whose message began the cycle; who wrote last where the cycle began without one.
+
+        Not who is only said to have written: such a message has no author.
+        """
+        written = chain(self.messages, reversed(self.recent))
+        return next((m.author for m in written if m.role is not None and m.author), self.starter)
 
     @property
     def has_phases(self) -> bool:

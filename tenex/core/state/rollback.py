@@ -8,7 +8,7 @@ carry the state itself, so no reader needs the records it was folded from, which
 journal, or in another conversation's. (ADR 15.)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Final
 
@@ -142,6 +142,7 @@ def of_fork(
         stopped=1,
         history=History(transitions=history.transitions, turns=history.turns),
         forked_from=ForkOrigin(id=then.id, seq=then.next_seq - 1, title=then.title),
+        imported=1 if then.imported else 0,
         mission=rest.mission and rest.mission.forked(),
     )
 
@@ -212,20 +213,24 @@ def undone(history: History, to: int, before: int) -> Iterator[TurnId]:
 
     Only turns that are remembered.
     """
-    now, then = _line(history, before - 1), _line(history, to)
+    rollbacks = [(rollback.seq, rollback.to) for rollback in history.rollbacks]
+    now, then = stretches(rollbacks, before - 1), stretches(rollbacks, to)
     for turn in history.turns:
         if _is_on(now, turn.seq) and not _is_on(then, turn.seq):
             yield turn.turn_id
 
 
-def _line(history: History, seq: int) -> list[tuple[int, int]]:
-    """The stretches of records, each from its first to its last seq, that made the state after a record."""
-    stretches: list[tuple[int, int]] = []
-    for rollback in reversed(history.rollbacks):
-        if rollback.seq <= seq:
-            stretches.append((rollback.seq, seq))
-            seq = rollback.to
-    return [*stretches, (1, seq)]
+def stretches(rollbacks: Sequence[tuple[int, int]], seq: int) -> list[tuple[int, int]]:
+    """The stretches of records, each from its first to its last seq, that made the state after a record.
+
+    `rollbacks` are the seq of each, and the record it went back to, oldest first.
+    """
+    found: list[tuple[int, int]] = []
+    for at, to in reversed(rollbacks):
+        if at <= seq:
+            found.append((at, seq))
+            seq = to
+    return [*found, (1, seq)]
 
 
 def _is_on(line: list[tuple[int, int]], seq: int) -> bool:

@@ -24,6 +24,7 @@ from tenex.store.daemon_journal import DAEMON, FOLDER
 from tenex.store.disk import PROBE, Disk
 from tenex.store.format import CONVERSATION, Codec, as_written
 from tenex.store.index_reader import NAME as INDEX
+from tenex.store.index_reader import open_catalogue
 from tenex.store.journal_reader import JOURNAL, MARK, VIEW, mark_of, peek_left
 from tenex.store.lock import NAME as LOCK
 from tenex.store.repository import ConversationFolder
@@ -89,6 +90,26 @@ def daemon_journal(case: Case) -> Iterator[Finding]:
         return
     torn = list(_torn(folder, DAEMON, is_running=bool(case.daemon)))
     yield from torn or [ok("the daemon's own journal is whole", folder / JOURNAL)]
+
+
+def claims(case: Case) -> Iterator[Finding]:
+    """Report conversations whose journals say that messages of another one are theirs."""
+    root = case.paths.conversations
+    if not root.is_dir():
+        return
+
+    async def read() -> list[tuple[ConversationId, ConversationId, int]]:
+        async with open_catalogue(ConversationFolder(root, Disk(), SystemClock())) as catalogue:
+            return await catalogue.claimed_twice()
+
+    try:
+        found = asyncio.run(read())
+    except (StoreError, OSError):  # the check `conversations` reports it
+        return
+    for name, other, number in found:
+        message = f"its journal claims {count_text(number, 'message')} of {other}, which keeps them"
+        fix = "look where this folder comes from; move it out if it is a copy or forged"
+        yield warning(message, root / name, fix)
 
 
 def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) -> Iterator[Finding]:

@@ -62,24 +62,39 @@ def permissions(case: Case) -> Iterator[Finding]:
     paths = case.paths
     if not case.data.is_dir():
         return
-    owner = os.geteuid() or case.data.stat().st_uid  # who will run the daemon: root may examine another user's folder
-    configs = (case.data / name for name in CONFIG_NAMES)
-    private = dict.fromkeys(
-        (
-            *(case.data, paths.keys, paths.conversations, paths.checkpoints),
-            *(path for path in (*sorted(paths.keys.glob("*")), *configs) if path.is_file()),
-        )
-    )
-    found = [finding for path in private for finding in _access(path, owner, paths.keys, is_private=True)]
-    for path in _trusted(paths):
-        if path not in private:
-            found += _access(path, owner, paths.keys, is_private=False)
+    owner = _owner(case.data)
+    found = [*access(paths)]
     root = paths.conversations
     foreign = [path for path in (*root.glob("*"), *root.glob(segments.ANY_FILE)) if _uid(path, owner) != owner]
     if foreign:
         message = f"{count_text(len(foreign), 'file')} of conversations belong to another user than {owner}"
         found.append(fault(message, foreign[0], f"run `chown -R {owner} {root}` as root", StoreError))
     yield from found or [ok("no one else can read what is private, or change agents, workflows and settings")]
+
+
+def access(paths: ProjectPaths) -> Iterator[Finding]:
+    """Who else may read or change what a daemon keeps to itself, or change what it believes or runs.
+
+    A fault is what another user can take the daemon over with: `run` refuses to start then.
+    """
+    owner, data = _owner(paths.data), paths.data.resolve()
+    configs = (paths.data / name for name in CONFIG_NAMES)
+    private = dict.fromkeys(
+        (
+            *(data, paths.keys, paths.conversations, paths.checkpoints),
+            *(path for path in (*sorted(paths.keys.glob("*")), *configs) if path.is_file()),
+        )
+    )
+    for path in private:
+        yield from _access(path, owner, paths.keys, is_private=True)
+    for path in _trusted(paths):
+        if path not in private:
+            yield from _access(path, owner, paths.keys, is_private=False)
+
+
+def _owner(data: Path) -> int:
+    """Who is to run the daemon: root may examine, or run it on, another user's folder."""
+    return os.geteuid() or data.stat().st_uid
 
 
 def _access(path: Path, owner: int, keys: Path, *, is_private: bool) -> Iterator[Finding]:

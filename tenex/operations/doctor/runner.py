@@ -48,6 +48,7 @@ CHECKS: Final = (
     Check("keys", files.keys, 10),
     Check("disk", machine.disk, 20),
     Check("conversations", conversations.conversations, 120),  # 2 to 10 s for each 100 MB
+    Check("claims", conversations.claims, 120),  # without an index all journals are read
     Check("journal", conversations.daemon_journal, 30),
     Check("index", conversations.index, 60),
     Check("relays", relays.relays, 30),

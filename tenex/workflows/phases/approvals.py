@@ -49,7 +49,8 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
             return False
         decide.correct_plan(draft, signal.name)
         return True
-    if why := answers.why_no_answer(draft, message, state.plan_question, is_only=is_only):
+    why = answers.why_no_answer(draft, message, state.plan_question, is_only=is_only)
+    if why := why or answers.why_misdated(draft, message, _asked_at(draft, plan)):
         notify(draft, f"Your “yes” approves nothing: {why}. To approve the plan, send `/approve`.")
         if state.question is None:
             draft.add(r.Waiting, reason="user")
