@@ -96,7 +96,7 @@ _SETTINGS: Final = (
         "does not take the length of answers that is asked for{code}: lower or remove models.max_output_tokens",
     ),
     (
-        re.compile(r"not support[^.]*tool|tool[^.]*not support|enable-auto-tool-choice|--jinja"),
+        re.compile(r"not support[^.]{0,200}tool|tool[^.]{0,200}not support|enable-auto-tool-choice|--jinja"),
         "cannot call tools{code}: choose another model, or turn tool calls on at its server",
     ),
     (re.compile(r"\bstream(ing)?\b"), "does not take a request for a stream{code}: set models.stream = false"),
