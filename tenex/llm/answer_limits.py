@@ -16,10 +16,12 @@ import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
-from pydantic_ai.providers import Provider
+
+if TYPE_CHECKING:
+    from pydantic_ai.providers import Provider
 
 MB: Final = 1024 * 1024
 
@@ -62,7 +64,7 @@ def exceeded(error: BaseException | None) -> AnswerTooLarge | None:
     return error
 
 
-def limit_provider(provider: Provider[Any]) -> None:
+def limit_provider(provider: "Provider[Any]") -> None:
     """Limit what the servers of a provider may send to the client that it made for itself."""
     make = provider._http_client_factory
     if provider._own_http_client is None or make is None:

@@ -25,6 +25,9 @@ from .phase_guides import PhaseGuide, read_guide
 from .templates import Source, Templates
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
+LARGEST: Final = 256 * 1024
+"""Bytes of a prompt's file: more than most models take in all."""
+
 _KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _RESERVED: Final = frozenset({END.lower(), USER.lower()})
 
@@ -150,7 +153,11 @@ class PromptLibrary:
 def _read(file: Traversable | Path, faults: list[str]) -> str | None:
     """The file's text, lines ending in LF; None after adding an error."""
     try:
-        return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST + 1)
+        if len(content) <= LARGEST:
+            return content.decode("utf-8-sig").replace("\r\n", "\n")
+        faults.append(f"{file}: is larger than {LARGEST // 1024} KiB. Shorten it: every request holds it.")
     except FileNotFoundError:
         faults.append(f"{file}: the file is missing. Restore it.")
     except OSError as error:

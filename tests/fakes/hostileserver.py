@@ -68,7 +68,7 @@ ATTACKS: dict[str, Attack] = {
     "deflate": lambda: _whole(_packed("deflate"), **{"content-encoding": "deflate"}),
     "raw-deflate": lambda: _whole(_packed("raw"), **{"content-encoding": "deflate"}),
     "gzip-of-gzip": lambda: _whole(
-        [gzip.compress(b"".join(_packed("gzip", 1024**3)))], **{"content-encoding": "gzip, gzip"}
+        [gzip.compress(b"".join(_packed("gzip", 256 * _KB * _KB)))], **{"content-encoding": "gzip, gzip"}
     ),
     "six-gzips": lambda: _whole([b"{}"], **{"content-encoding": ", ".join(6 * ["gzip"])}),
     "gzip-in-a-stream": lambda: (
@@ -110,6 +110,10 @@ ATTACKS: dict[str, Attack] = {
     "deep-error": lambda: _whole([b'{"error": ' + _nested(30_000).encode() + b"}"], 400),
     "long-number": lambda: _whole([b'{"created": ' + b"9" * 1_000_000 + b"}"]),
     "long-number-event": lambda: _stream([b'data: {"created": ' + b"9" * 1_000_000 + b"}\n\n"]),
+    "ordinary-gzip": lambda: _whole([gzip.compress(b'{"a": "b"}')], **{"content-encoding": "gzip"}),
+    "ordinary-gzip-of-gzip": lambda: _whole(
+        [gzip.compress(gzip.compress(b'{"a": "b"}'))], **{"content-encoding": "gzip, gzip"}
+    ),
     "endless-headers": lambda: (200, {f"x-{number}": "a" * 1000 for number in range(2000)}, [b"{}"]),
 }
 

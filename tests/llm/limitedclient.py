@@ -17,17 +17,17 @@ ROOM = 400 * 1024**2
 
 
 def main() -> int:
-    """Ask the model of `argv[1]`, a JSON object: kind, url, purpose, stream."""
+    """Ask the model of `argv[1]`, a JSON object: kind, url, purpose, stream, timeout."""
     asked = json.loads(sys.argv[1])
     print(json.dumps(asyncio.run(_ask(**asked))))
     return 0
 
 
-async def _ask(kind: str, url: str, purpose: str = "work", *, stream: bool = True) -> dict[str, object]:
+async def _ask(kind: str, url: str, purpose: str = "work", *, stream: bool = True, timeout: float = 40) -> dict[str, object]:
     name = f"{kind}:test"
     provider = ProviderConfig(name=kind, base_url=url, api_key="none")
     prices = {name: Price(input=1.0, output=1.0)}
-    client = client_for(provider, chain=(name,), prices=prices, stream=stream, timeout=40)
+    client = client_for(provider, chain=(name,), prices=prices, stream=stream, timeout=timeout)
     client.check([name])
     _limit_memory()
     before = _peak()
