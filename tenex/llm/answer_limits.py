@@ -14,7 +14,7 @@ no model writes half of what they allow, so there is nothing to adjust.
 import asyncio
 import re
 import sys
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,7 +109,7 @@ class _Pieces:
         self._pieces = pieces
         self._close = close
 
-    def __aiter__(self) -> AsyncGenerator[bytes, None]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
         return self._pieces
 
     async def aclose(self) -> None:

@@ -2,14 +2,13 @@
 
 Foreign is what a model, a server, a relay, a person or an agent wrote, and what a program printed. A new reader is a line
 in `READERS`, a new kind of hostile text a line in `TEXTS`. `make bench` measures them with 1 MB;
-`python -m tests.benchmarks.readers SIZE` reads everything once and ends, which `tests/properties/test_foreign_text.py` has to
-see happen.
+`python -m tests.benchmarks.readers SIZE` reads everything once and ends, which `tests/properties/test_foreign_text.py`
+waits for.
 """
 
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -40,6 +39,7 @@ from tenex.output_states.parser import OutputParser
 from tenex.output_states.requests import read_answer
 from tenex.output_states.states import Python, Thinking, ToolCallState
 from tenex.prompting.agents import read_agent
+from tenex.prompting.loader import LARGEST
 from tenex.prompting.markdown import sections
 from tenex.prompting.render import fenced
 from tenex.store import search_words
@@ -56,8 +56,8 @@ from .rig import Row
 
 SIZE: Final = 1_000_000
 """Characters of the longer text."""
-RATIO: Final = 3.0
-"""Of the times for the whole and the half: 2 is linear, 4 quadratic; noise is between them."""
+_LINEAR: Final[Mapping[str, Any]] = {"budget": 3.0, "grows": True}
+"""Of the times for the whole and the half: 2 is linear, 4 quadratic, and noise is between them."""
 LEAST: Final = 0.25
 """Seconds below which a time is no matter, and its ratio is noise."""
 
@@ -67,7 +67,10 @@ _KEY = PublicKey("79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f817
 _TOOL = ToolSpec(
     name="write_file",
     description="Write.",
-    parameters={"type": "object", "properties": {"path": {"type": "string"}, "lines": {"type": "array", "items": {"type": "integer"}}}},
+    parameters={
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "lines": {"type": "array", "items": {"type": "integer"}}},
+    },
 )
 
 
@@ -137,13 +140,13 @@ READERS: Final[Mapping[str, Reader]] = {
     "core.context.window.in_a_line": lambda written: window.in_a_line(written, 300),
     "core.context.window.weight": window.weight,
     "core.decide.loop_detection": lambda written: _reason(
-        Completion(
-            agent=Slug("a"), outcome="failed", text="", summary="", verdict="", error=written, at=Millis(0)
-        )
+        Completion(agent=Slug("a"), outcome="failed", text="", summary="", verdict="", error=written, at=Millis(0))
     ),
     "output_states.parser": _parsed,
     "output_states.parser, in a plan": lambda written: _parsed(written, "```thinking\n"),
-    "output_states.parser, in a call": lambda written: _parsed(written, '```thinking\n' + "a" * 60 + '\n```\n```tool_call\n'),
+    "output_states.parser, in a call": lambda written: _parsed(
+        written, "```thinking\n" + "a" * 60 + "\n```\n```tool_call\n"
+    ),
     "output_states.requests.read_answer": lambda written: read_answer(_machine().plan(), written),
     "output_states.json_values.read": json_values.read,
     "output_states.content.PythonStateMachine": lambda written: content.PythonStateMachine().check(
@@ -179,9 +182,9 @@ READERS: Final[Mapping[str, Reader]] = {
     "workflows.missions.Starting": lambda written: Starting(Slug("executor"), None)._plain(written),  # type: ignore[arg-type]
     "workflows.missions.definitions": _object_in,
     # of files and programs
-    "prompting.agents, its body": lambda written: _agent(body=written),
+    "prompting.agents, its body": lambda written: _agent(body=written[:LARGEST]),  # no file is larger
     "prompting.agents, its front matter": lambda written: _agent(front=f"use_when: b\n{written}"),
-    "prompting.markdown": sections,
+    "prompting.markdown": lambda written: sections(written[:LARGEST]),
     "prompting.render.fenced": fenced,
     "tools.process.plain_text": process.plain_text,
     "telemetry.logs.redact": redact,
@@ -196,16 +199,91 @@ READERS: Final[Mapping[str, Reader]] = {
 
 TEXTS: Final = (
     *("9", "a", " ", "\n", "\r", "\t", "\\", '"', "'", "`", "{", "[", "(", "<", ">", "@", "/", "-", "=", "|", "&", "."),
-    *("a9 ", "a ", "a\n", "\n\n", " \n", "9,", "9" * 4300 + " ", "\x1b[", "\x1b]", "\x1b", "é", "\ud800", "\u200b", "漢"),
+    *(
+        "a9 ",
+        "a ",
+        "a\n",
+        "\n\n",
+        " \n",
+        "9,",
+        "9" * 4300 + " ",
+        "\x1b[",
+        "\x1b]",
+        "\x1b",
+        "é",
+        "\ud800",
+        "\u200b",
+        "漢",
+    ),
     *("<think>", "</think>", "a<think>b</think>", "`<think>`", "<tool_call>", "<function=a>", "<parameter=a>"),
-    *("<function=write_file><parameter=path>a", "write_file{}", "```\n", "```json\n{}\n```\n", "```a", '{"a":', "{}", "[],"),
-    *('{"name":"write_file","arguments":{}},', '{"agents":["a"],"reason":"b"}', "not support", "tool", "+ 9 > ", "> 9 "),
+    *(
+        "<function=write_file><parameter=path>a",
+        "write_file{}",
+        "```\n",
+        "```json\n{}\n```\n",
+        "```a",
+        '{"a":',
+        "{}",
+        "[],",
+    ),
+    *(
+        '{"name":"write_file","arguments":{}},',
+        '{"agents":["a"],"reason":"b"}',
+        "not support",
+        "tool",
+        "+ 9 > ",
+        "> 9 ",
+    ),
     *("context length of 9", "limit: 9 + 9 > ", "maximum context length ", "nostr:npub1", "nprofile1q", "@executor "),
-    *("/set a=b\n", "/set a ", "a=b ", "\t/set", "# a\n", "> ", "* a", "- a\n  ", "[a](", "![a", "**a", "_a", "<a ", "&#9;"),
-    *("---\n", "a: b\n", "a: &a [", "*a ", "? a\n", "- - ", "sk-", "nsec1a", "Expected `a`[", "<class 'a", "a.txt ", '"a" '),
+    *(
+        "/set a=b\n",
+        "/set a ",
+        "a=b ",
+        "\t/set",
+        "# a\n",
+        "> ",
+        "* a",
+        "- a\n  ",
+        "[a](",
+        "![a",
+        "**a",
+        "_a",
+        "<a ",
+        "&#9;",
+    ),
+    *(
+        "---\n",
+        "a: b\n",
+        "a: &a [",
+        "*a ",
+        "? a\n",
+        "- - ",
+        "sk-",
+        "nsec1a",
+        "Expected `a`[",
+        "<class 'a",
+        "a.txt ",
+        '"a" ',
+    ),
     *("create a.py ", "and write ", "“a”", "add a to ", "rate-limited: 9", "\udc00\ud83d", "a.a/", "%0a"),
 )
 """Repeated to the wanted length."""
+
+
+HUNG: Final = (
+    ("llm.errors.translate", "9"),
+    ("llm.errors.translate", "not support"),
+    ("llm.thoughts, whole", "a<think>b</think>"),
+    ("llm.thoughts, in pieces", "a"),
+    ("llm.written_calls", '{"name":"write_file","arguments":{}},'),
+    ("core.decide.loop_detection", "a"),
+    ("core.workflow.variables.lines_of, of a line", " "),
+    ("output_states.states.readable_format", "`"),
+    ("tools.arguments", "a"),
+    ("store.codec", "9" * 4300 + " "),
+    ("workflows.error_text, of pydantic", "Expected `a`["),
+)
+"""Texts of 1 MB that readers once took minutes, hours or gigabytes for."""
 
 
 class _Event:
@@ -228,31 +306,36 @@ def read(reader: Reader, written: str) -> float:
     return time.process_time() - began
 
 
-def ratios(size: int) -> Iterator[tuple[str, str, float, float]]:
-    """For each reader the text it is slowest with: its name, the text, the seconds for it and how they grow."""
-    for name, reader in READERS.items():
-        seconds, unit = max((read(reader, hostile(unit, size)), unit) for unit in TEXTS)
-        half = min(read(reader, hostile(unit, size // 2)) for _ in range(2))
-        yield name, unit, seconds, seconds / max(half, 1e-6)
+def growth(reader: Reader, size: int) -> tuple[str, float, float]:
+    """The text that a reader is slowest with, the seconds for it, and how many times those for the half they are."""
+    unit = max(TEXTS, key=lambda unit: read(reader, hostile(unit, size // 20)))
+    whole, half = (min(read(reader, hostile(unit, length)) for _ in range(2)) for length in (size, size // 2))
+    return unit, whole, whole / half if whole > LEAST else 2.0
 
 
 async def measure() -> list[Row]:
+    """The slowest reader and the one whose time grows most; besides, each that grows too fast."""
     rows = []
-    for name, unit, seconds, ratio in ratios(SIZE):
-        grown = ratio if seconds > LEAST else 2.0
-        work = f"1 MB of {json.dumps(unit[:12])} for {name}"
-        rows.append(Row(f"{work}: seconds", seconds, "s"))
-        rows.append(Row(f"{work}: growth for twice as much", grown, "", budget=RATIO, grows=True))
-    return rows
+    for name, reader in READERS.items():
+        unit, seconds, ratio = growth(reader, SIZE)
+        work = f"{name}, with {unit[:12]!r}"
+        rows.append(
+            (Row(f"1 MB for {work}", seconds, "s"), Row(f"twice as much for {work}", ratio, "times", **_LINEAR))
+        )
+    slowest, fastest_growing = (max(column, key=lambda row: row.figure) for column in zip(*rows, strict=True))
+    others = [row for _, row in rows if not row.is_kept and row is not fastest_growing]
+    return [slowest, fastest_growing, *others]
 
 
 def main() -> int:
-    """Read every text of that size with every reader; prints the name of each before it begins."""
-    size = int(sys.argv[1])
+    """Read every text of that many characters with every reader, and the texts of `HUNG` with 1 MB."""
     for name, reader in READERS.items():
         print(name, flush=True)
         for unit in TEXTS:
-            read(reader, hostile(unit, size))
+            read(reader, hostile(unit, int(sys.argv[1])))
+    for name, unit in HUNG:
+        print(f"{name}, with {unit!r}", flush=True)
+        read(READERS[name], hostile(unit, SIZE))
     return 0
 
 

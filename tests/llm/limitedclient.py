@@ -23,7 +23,9 @@ def main() -> int:
     return 0
 
 
-async def _ask(kind: str, url: str, purpose: str = "work", *, stream: bool = True, timeout: float = 40) -> dict[str, object]:
+async def _ask(
+    kind: str, url: str, purpose: str = "work", *, stream: bool = True, timeout: float = 40
+) -> dict[str, object]:
     name = f"{kind}:test"
     provider = ProviderConfig(name=kind, base_url=url, api_key="none")
     prices = {name: Price(input=1.0, output=1.0)}

@@ -11,8 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tenex.cli.provider import models_of
 from tenex.llm.answer_limits import limit_client
-from tenex.llm.config import ProviderConfig
+from tenex.llm.config import ModelClientConfig, ProviderConfig
+from tenex.llm.probe import probe
 from tenex.llm.providers import make_provider
 from tests.fakes.forkserver import run
 from tests.fakes.hostileserver import hostile_server
@@ -104,8 +106,19 @@ def test_the_limits_hold_for_the_libraries_of_all_vendors(url: str, kind: str, a
     assert (found["outcome"], found["mb"] < MOST_MB) == (expected, True), found
 
 
-def test_a_decision_and_a_probe_are_limited_too(url: str) -> None:
+def test_a_decision_is_limited_too(url: str) -> None:
     assert outcome(url, "gzip", purpose="route")["outcome"] == "ModelRefused"
+
+
+async def test_a_probe_names_a_limit_that_was_exceeded(url: str) -> None:
+    """Other refusals show that the server is there."""
+    provider = ProviderConfig(name="a", kind="openai", base_url=f"{url}/gzip/v1", api_key="none")
+    found = await probe(ModelClientConfig(providers={"a": provider}), "a:test", ["work"])
+    assert ["more than 4 MB in one answer" in doubt for doubt in found.doubts] == [True]
+
+
+def test_a_list_of_models_without_end_is_no_list(url: str) -> None:
+    assert [models_of(f"{url}/{attack}/v1") for attack in ("gzip", "endless-body", "deep")] == [None, None, None]
 
 
 async def test_the_limits_hold_for_a_client_of_the_older_http_library(url: str) -> None:
