@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic_ai import exceptions as library
 
 MESSAGE: Final = 8_000
-"""Characters of a server's message that are looked at: what it says of a request comes first, and some repeat it all."""
+"""Characters of a server's message that are looked at: some repeat the whole request after what they say of it."""
 
 _TOO_LONG: Final = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum context length|context length exceeded"

@@ -53,7 +53,7 @@ SMALLER = 0.97
 """Of the size of a request that was too large: a smaller cut would be refused again."""
 
 PARTS_OF_TEXT = 64
-"""A text is passed on again once a part of this many is new: a long one a hundred times or so, a short one each time."""
+"""A text is passed on again once a part of this many is new: a short one each time, a long one some hundred times."""
 
 _STRICT = re.compile(r"mi[sx]tral|mi(ni)?stral|magistral|codestral|devstral|pixtral", re.IGNORECASE)
 """Names of models whose chat templates are Mistral's; others are known by what their server refuses."""
@@ -201,8 +201,8 @@ class _StreamedText:
             self._is_passed_on = False
 
 
-def _as_text(arguments: str | dict[str, Any] | None) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+def _as_text(arguments: object) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 class ProviderModel:

@@ -1,7 +1,7 @@
 """Every function that reads foreign text, with hostile text: the time for it has to grow no faster than the text.
 
-Foreign is what a model, a server, a relay, a person or an agent wrote, and what a program printed. A new reader is a line
-in `READERS`, a new kind of hostile text a line in `TEXTS`. `make bench` measures them with 1 MB;
+Foreign is what a model, a server, a relay, a person or an agent wrote, and what a program printed. A new reader is a
+line in `READERS`, a new kind of hostile text a line in `TEXTS`. `make bench` measures them with 1 MB;
 `python -m tests.benchmarks.readers SIZE` reads everything once and ends, which `tests/properties/test_foreign_text.py`
 waits for.
 """
@@ -81,9 +81,12 @@ def _machine() -> AgentStateMachine:
     return AgentStateMachine([Thinking()], [ToolCallState([_TOOL]), Python()])
 
 
-def _rejected(written: str) -> library.ModelHTTPError:
-    body = {"error": {"message": written, "code": written, "param": written}}
-    return library.ModelRequestRejectedError(400, "model", body=body, provider_error_code=written)
+def _rejected(written: str) -> library.ModelRequestRejectedError:
+    return library.ModelRequestRejectedError("m", "x", body=_body(written), provider_error_code=written)
+
+
+def _body(written: str) -> dict[str, dict[str, str]]:
+    return {"error": {"message": written, "code": written, "param": written}}
 
 
 def _stream(written: str, size: int) -> object:
@@ -112,6 +115,9 @@ def _frame(written: str) -> object:
 READERS: Final[Mapping[str, Reader]] = {
     # of models and their servers
     "llm.errors.translate": lambda written: errors.translate(_rejected(written), "a:b"),
+    "llm.errors.translate, of HTTP": lambda written: errors.translate(
+        library.ModelHTTPError(400, "m", body=_body(written)), "a:b"
+    ),
     "llm.errors.rejects_form": lambda written: errors.rejects_form(_rejected(written)),
     "llm.errors.rejects_order": lambda written: errors.rejects_order(_rejected(written)),
     "llm.errors.retry_after": lambda written: errors._reset(
@@ -215,7 +221,7 @@ TEXTS: Final = (
         "\u200b",
         "漢",
     ),
-    *("<think>", "</think>", "a<think>b</think>", "`<think>`", "<tool_call>", "<function=a>", "<parameter=a>"),
+    *("漢", "<think>", "</think>", "a<think>b</think>", "`<think>`", "<tool_call>", "<function=a>", "<parameter=a>"),
     *(
         "<function=write_file><parameter=path>a",
         "write_file{}",
@@ -272,7 +278,7 @@ TEXTS: Final = (
 
 HUNG: Final = (
     ("llm.errors.translate", "9"),
-    ("llm.errors.translate", "not support"),
+    ("llm.errors.translate, of HTTP", "not support"),
     ("llm.thoughts, whole", "a<think>b</think>"),
     ("llm.thoughts, in pieces", "a"),
     ("llm.written_calls", '{"name":"write_file","arguments":{}},'),

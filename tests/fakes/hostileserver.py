@@ -55,8 +55,9 @@ def _stream(body: Body) -> tuple[int, Mapping[str, str], Body]:
     return 200, {"content-type": "text/event-stream"}, body
 
 
-def _whole(body: Body, status: int = 200, **headers: str) -> tuple[int, Mapping[str, str], Body]:
-    return status, {"content-type": "application/json", **headers}, body
+def _whole(body: Body, status: int = 200, *, coding: str = "", **headers: str) -> tuple[int, Mapping[str, str], Body]:
+    encoded = {"content-encoding": coding} if coding else {}
+    return status, {"content-type": "application/json", **encoded, **headers}, body
 
 
 def _nested(depth: int) -> str:
@@ -64,13 +65,11 @@ def _nested(depth: int) -> str:
 
 
 ATTACKS: dict[str, Attack] = {
-    "gzip": lambda: _whole(_packed("gzip"), **{"content-encoding": "gzip"}),
-    "deflate": lambda: _whole(_packed("deflate"), **{"content-encoding": "deflate"}),
-    "raw-deflate": lambda: _whole(_packed("raw"), **{"content-encoding": "deflate"}),
-    "gzip-of-gzip": lambda: _whole(
-        [gzip.compress(b"".join(_packed("gzip", 256 * _KB * _KB)))], **{"content-encoding": "gzip, gzip"}
-    ),
-    "six-gzips": lambda: _whole([b"{}"], **{"content-encoding": ", ".join(6 * ["gzip"])}),
+    "gzip": lambda: _whole(_packed("gzip"), coding="gzip"),
+    "deflate": lambda: _whole(_packed("deflate"), coding="deflate"),
+    "raw-deflate": lambda: _whole(_packed("raw"), coding="deflate"),
+    "gzip-of-gzip": lambda: _whole([gzip.compress(b"".join(_packed("gzip", 256 * _KB * _KB)))], coding="gzip, gzip"),
+    "six-gzips": lambda: _whole([b"{}"], coding=", ".join(6 * ["gzip"])),
     "gzip-in-a-stream": lambda: (
         200,
         {"content-type": "text/event-stream", "content-encoding": "gzip"},
@@ -100,7 +99,7 @@ ATTACKS: dict[str, Attack] = {
     "endless-single-bytes": lambda: _stream(itertools.repeat(b"1\r\na\r\n" * 10_000)),
     "endless-error": lambda: _whole(itertools.chain([b'{"error": {"message": "'], _pieces(b"9")), 400),
     "endless-overload": lambda: _whole(_pieces(b"busy "), 503),
-    "gzip-error": lambda: _whole(_packed("gzip"), 500, **{"content-encoding": "gzip"}),
+    "gzip-error": lambda: _whole(_packed("gzip"), 500, coding="gzip"),
     "endless-redirect": lambda: _whole(_pieces(b"a"), 302, location="/gzip-error/v1/chat/completions"),
     "digits-error": lambda: _whole(
         [json.dumps({"error": {"message": "maximum context length is " + "9" * 60_000}}).encode()], 400
@@ -110,10 +109,8 @@ ATTACKS: dict[str, Attack] = {
     "deep-error": lambda: _whole([b'{"error": ' + _nested(30_000).encode() + b"}"], 400),
     "long-number": lambda: _whole([b'{"created": ' + b"9" * 1_000_000 + b"}"]),
     "long-number-event": lambda: _stream([b'data: {"created": ' + b"9" * 1_000_000 + b"}\n\n"]),
-    "ordinary-gzip": lambda: _whole([gzip.compress(b'{"a": "b"}')], **{"content-encoding": "gzip"}),
-    "ordinary-gzip-of-gzip": lambda: _whole(
-        [gzip.compress(gzip.compress(b'{"a": "b"}'))], **{"content-encoding": "gzip, gzip"}
-    ),
+    "ordinary-gzip": lambda: _whole([gzip.compress(b'{"a": "b"}')], coding="gzip"),
+    "ordinary-gzip-of-gzip": lambda: _whole([gzip.compress(gzip.compress(b'{"a": "b"}'))], coding="gzip, gzip"),
     "endless-headers": lambda: (200, {f"x-{number}": "a" * 1000 for number in range(2000)}, [b"{}"]),
 }
 
@@ -143,9 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
         self.close_connection = True
 
-    do_GET = do_POST = _answer
+    do_GET = do_POST = _answer  # noqa: N815  the library's names
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         pass
 
 

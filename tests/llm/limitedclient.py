@@ -17,19 +17,19 @@ ROOM = 400 * 1024**2
 
 
 def main() -> int:
-    """Ask the model of `argv[1]`, a JSON object: kind, url, purpose, stream, timeout."""
+    """Ask the model of `argv[1]`, a JSON object: kind, url, purpose, stream, seconds."""
     asked = json.loads(sys.argv[1])
     print(json.dumps(asyncio.run(_ask(**asked))))
     return 0
 
 
 async def _ask(
-    kind: str, url: str, purpose: str = "work", *, stream: bool = True, timeout: float = 40
+    kind: str, url: str, purpose: str = "work", *, stream: bool = True, seconds: float = 40
 ) -> dict[str, object]:
     name = f"{kind}:test"
     provider = ProviderConfig(name=kind, base_url=url, api_key="none")
     prices = {name: Price(input=1.0, output=1.0)}
-    client = client_for(provider, chain=(name,), prices=prices, stream=stream, timeout=timeout)
+    client = client_for(provider, chain=(name,), prices=prices, stream=stream, timeout=seconds)
     client.check([name])
     _limit_memory()
     before = _peak()
@@ -42,8 +42,8 @@ async def _ask(
         outcome = {"outcome": type(error).__name__, "message": str(error), "cost": error.usage.cost_usd}
     lag.cancel()
     await client.close()
-    seconds = round(time.monotonic() - began, 2)
-    return {**outcome, "mb": (_peak() - before) // 1024, "seconds": seconds, "pause": round(_PAUSES[-1], 2)}
+    taken = {"mb": (_peak() - before) // 1024, "seconds": round(time.monotonic() - began, 2)}
+    return {**outcome, **taken, "pause": round(_PAUSES[-1], 2)}
 
 
 _PAUSES = [0.0]

@@ -94,7 +94,7 @@ def test_an_error_of_digits_does_not_hold_the_daemon(url: str) -> None:
 
 
 def test_small_events_without_end_take_no_memory_and_end_with_the_time_of_the_call(url: str) -> None:
-    found = outcome(url, "endless-deltas", timeout=3)
+    found = outcome(url, "endless-deltas", seconds=3)
     assert (found["outcome"], found["mb"] < MOST_MB) == ("ModelUnavailable", True), found
 
 
