@@ -13,7 +13,6 @@ from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, ToolSpec, UserText
 from tenex.core.routing import DECISION_SCHEMA, parse
 
-from .answer_limits import exceeded
 from .client import ModelClient
 from .config import OFFLINE, ModelClientConfig
 from .scripted import OfflineModel
@@ -72,6 +71,8 @@ async def probe(config: ModelClientConfig, name: str, purposes: Sequence[Purpose
             try:
                 doubts += _doubts(purpose, name, await client.step(_REQUESTS[purpose]))
             except ModelRefused as error:  # cut off while thinking, or filtered: it is there, and it took the key
+                from .answer_limits import exceeded  # loads the HTTP library, which the offline model does not need
+
                 if exceeded(error) is not None:
                     doubts.append(str(error))
     finally:
