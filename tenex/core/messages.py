@@ -136,6 +136,19 @@ def writable(step: ModelStep) -> ModelStep:
     return replace(step, text=_clean(step.text), thinking=_clean(step.thinking), calls=calls, vendor=vendor)
 
 
+DEPTH = 100
+"""Levels of lists and objects in the arguments of a call: no tool needs half of them, and each takes frames."""
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether a JSON value has more than `DEPTH` levels."""
+    level = [value]
+    for _ in range(DEPTH + 1):
+        inner = (one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list))
+        level = [value for values in inner for value in values]
+    return bool(level)
+
+
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 
 from tenex.core.ids import CallId
-from tenex.core.messages import CallRequest, ToolSpec
+from tenex.core.messages import CallRequest, ToolSpec, is_too_deep
 
 LEAD: Final = 400
 """Characters before JSON without a mark; who writes more explains something."""
@@ -203,6 +203,6 @@ def _fits(call: tuple[str, Any], offered: Mapping[str, Any]) -> bool:
 
 def _request(text: str, at: int, name: str, arguments: Any) -> CallRequest:
     number = sha256(f"{at} {text}".encode("utf-8", "surrogatepass")).hexdigest()[:9]
-    if isinstance(arguments, dict):
+    if isinstance(arguments, dict) and not is_too_deep(arguments):
         return CallRequest(id=CallId(number), tool=name, arguments=arguments)
     return CallRequest(id=CallId(number), tool=name, fault=UNREADABLE)
