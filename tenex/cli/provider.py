@@ -8,6 +8,8 @@ import json
 import os
 import re
 import sys
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from getpass import getpass
@@ -34,6 +36,8 @@ READ: Final = 8_000
 """Input tokens of a call: the agent's prompt, the tools and the messages so far."""
 WRITTEN: Final = 400
 """Output tokens of a call: a few sentences and a tool call."""
+LARGEST_LIST: Final = 4 * 1024 * 1024
+"""Bytes of a list of models, decompressed; those of services with hundreds of models have 1 MB."""
 LIST_TIMEOUT: Final = 3.0
 """Seconds for the list of models: a server has it ready."""
 
@@ -385,11 +389,29 @@ def models_of(base_url: str, key: str | None = None, timeout: float = LIST_TIMEO
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        answer = httpx2.get(f"{base_url.rstrip('/')}/models", headers=headers, timeout=timeout, trust_env=False)
-        names = [model["id"] for model in answer.raise_for_status().json()["data"]]
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, LookupError, TypeError):
+        url = f"{base_url.rstrip('/')}/models"
+        with httpx2.stream("GET", url, headers=headers, timeout=timeout, trust_env=False) as answer:
+            body = _bounded(answer.raise_for_status().iter_bytes(), time.monotonic() + timeout)
+        names = [model["id"] for model in json.loads(body)["data"]]
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
     return sorted(name for name in names if isinstance(name, str) and name.isprintable())
+
+
+def _bounded(pieces: Iterable[bytes], deadline: float) -> bytes:
+    """The whole of a body.
+
+    Raises:
+        ValueError: it is larger than `LARGEST_LIST`, or has not ended in time.
+    """
+    body = bytearray()
+    for piece in pieces:
+        body += piece
+        if len(body) > LARGEST_LIST:
+            raise ValueError("the list is too large")
+        if time.monotonic() > deadline:
+            raise ValueError("the list has not ended in time")
+    return bytes(body)
 
 
 def _prompt(question: str, default: str) -> str:

@@ -137,6 +137,19 @@ def with_short_names(step: ModelStep) -> ModelStep:
     return replace(step, calls=tuple(replace(call, tool=call.tool[:TOOL_NAME_CHARACTERS]) for call in step.calls))
 
 
+DEPTH: Final = 100
+"""Levels of lists and objects in the arguments of a call: no tool needs half of them, and each takes frames."""
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether a JSON value has more than `DEPTH` levels."""
+    level = [value]
+    for _ in range(DEPTH + 1):
+        inner = (one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list))
+        level = [value for values in inner for value in values]
+    return bool(level)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
     """A call's result, as the model reads it."""

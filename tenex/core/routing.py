@@ -9,10 +9,12 @@ from typing import Any
 from .graph import END
 from .phases import QUALITY_PHASES, Phase
 
+ANSWER_CHARACTERS = 64_000
+"""Of an answer of the router, from its end: a decision has some hundred, and each try at one may read all of them."""
 REASON_CHARACTERS = 2_000
 """Of a decision's reason, which users and the next agents read: a model that rambles must not flood them."""
 BRACES = 256
-"""At which an object may begin in an answer of the router, from its end: each try may read the whole answer."""
+"""At which an object may begin in an answer of the router, from its end."""
 
 USER = "USER"
 """Reserved: wait for the user. Like END it is the only target and never a slug."""
@@ -45,7 +47,7 @@ def parse(text: str) -> RoutingDecision | str:
     Models weigh examples before they decide, so the last counts. Returns a sentence on what is wrong where there
     is none. Wrong types that leave no doubt are read: one agent as a string, a phase in capitals.
     """
-    read = [_decision(value) for value in _objects(text)]
+    read = [_decision(value) for value in _objects(text[-ANSWER_CHARACTERS:])]
     if not read:
         return "The answer holds no JSON object. Answer with one object: {agents, phase?, reason, waive?}."
     return next((one for one in reversed(read) if isinstance(one, RoutingDecision)), read[-1])

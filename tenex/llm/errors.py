@@ -12,6 +12,7 @@ from pydantic_ai import exceptions as library
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, Usage
 
+from .answer_limits import exceeded
 from .overflow import body_of, overflow
 from .rate_limit import LONGEST_PAUSE
 
@@ -34,6 +35,11 @@ _LIMITS: Final = ("requests", "tokens")
 
 def translate(error: Exception, name: str, usage: Usage = NO_USAGE) -> ModelUnavailable | ModelRefused:
     """Translate an error; `name` is the model's full name, `usage` is known to be billed."""
+    provider = name.partition(":")[0]
+    too_large = exceeded(error)
+    if too_large is not None:
+        remedy = f"choose another model, or look at models.providers.{provider}"
+        return ModelRefused(f"the server of {name} sent {too_large}: {remedy}", usage)
     match error:
         case library.ContentFilterError():
             return ModelRefused(f"{name} did not answer: the provider's content filter stopped it", usage)
@@ -45,7 +51,7 @@ def translate(error: Exception, name: str, usage: Usage = NO_USAGE) -> ModelUnav
             )
         case library.ModelRequestRejectedError() if is_policy(error):
             return ModelRefused(f"{name} will not answer this: the provider's content policy forbids it", usage)
-    return ModelUnavailable(f"{name} {_why(error, name.partition(':')[0])}", retry_after(error), usage)
+    return ModelUnavailable(f"{name} {_why(error, provider)}", retry_after(error), usage)
 
 
 def _why(error: Exception, provider: str) -> str:
@@ -90,7 +96,7 @@ _SETTINGS: Final = (
         "does not take the length of answers that is asked for{code}: lower or remove models.max_output_tokens",
     ),
     (
-        re.compile(r"not support[^.]*tool|tool[^.]*not support|enable-auto-tool-choice|--jinja"),
+        re.compile(r"not support[^.]{0,200}tool|tool[^.]{0,200}not support|enable-auto-tool-choice|--jinja"),
         "cannot call tools{code}: choose another model, or turn tool calls on at its server",
     ),
     (re.compile(r"\bstream(ing)?\b"), "does not take a request for a stream{code}: set models.stream = false"),

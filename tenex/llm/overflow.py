@@ -11,6 +11,9 @@ from typing import Any, Final
 
 from pydantic_ai import exceptions as library
 
+MESSAGE: Final = 8_000
+"""Characters of a server's message that are looked at: some repeat the whole request after what they say of it."""
+
 _TOO_LONG: Final = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum context length|context length exceeded"
     r"|exceeds? (the |this |your )?(model'?s? )?(available |maximum |max )?context|exceeded max context"
@@ -61,8 +64,10 @@ def overflow(error: BaseException | None) -> Overflow | None:
     if not isinstance(error, library.ModelAPIError):
         return None
     body = body_of(error)
-    text = f"{error.provider_error_code} {error.provider_error_type} {_words(body)}".lower()
+    names = f"{error.provider_error_code} {error.provider_error_type}"[:MESSAGE]
+    text = f"{names} {_words(body)}".lower()
     text = re.sub(r"(?<=\d),(?=\d{3})", "", text)
+    text = re.sub(r"(\d{12})\d+", r"\1", text)  # the patterns take quadratic time for a long number
     if not isinstance(error, library.ModelContextWindowExceededError) and not _TOO_LONG.search(text):
         return None
     return Overflow(
@@ -73,14 +78,15 @@ def overflow(error: BaseException | None) -> Overflow | None:
 
 
 def body_of(error: library.ModelAPIError) -> Mapping[str, Any]:
-    """The fields of an error's body, which servers put at the top or under `error`."""
+    """The fields of an error's body, which servers put at the top or under `error`; the beginning of long texts."""
     body = error.body if isinstance(error.body, Mapping) else {"message": error.body}
     inner = body.get("error")
-    return {**body, **inner} if isinstance(inner, Mapping) else body
+    fields = {**body, **inner} if isinstance(inner, Mapping) else body
+    return {name: value[:MESSAGE] if isinstance(value, str) else value for name, value in fields.items()}
 
 
 def _words(body: Mapping[str, Any]) -> str:
-    return " ".join(value for value in body.values() if isinstance(value, str))
+    return " ".join(value for value in body.values() if isinstance(value, str))[: 2 * MESSAGE]
 
 
 def _number(value: object) -> int:
@@ -89,4 +95,4 @@ def _number(value: object) -> int:
 
 def _first(pattern: re.Pattern[str], text: str) -> int:
     found = pattern.search(text)
-    return int(next(filter(None, found.groups()))[:12]) if found else 0
+    return int(next(filter(None, found.groups()))) if found else 0

@@ -5,7 +5,6 @@ They use what real work uses: tools, streaming, `models.max_output_tokens`, and 
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -69,9 +68,13 @@ async def probe(config: ModelClientConfig, name: str, purposes: Sequence[Purpose
         client.check([name])
         began = time.perf_counter()
         for purpose in purposes if name != OFFLINE else ():
-            # cut off while thinking, or filtered: it is there, and it took the key
-            with suppress(ModelRefused):
+            try:
                 doubts += _doubts(purpose, name, await client.step(_REQUESTS[purpose]))
+            except ModelRefused as error:  # cut off while thinking, or filtered: it is there, and it took the key
+                from .answer_limits import exceeded  # loads the HTTP library, which the offline model does not need
+
+                if exceeded(error) is not None:
+                    doubts.append(str(error))
     finally:
         await client.close()
     return Probe(seconds=time.perf_counter() - began, doubts=tuple(dict.fromkeys(doubts)))

@@ -1,6 +1,7 @@
 """One model of a provider: waits in the queue, calls in bounded time, reads the stream and reports the outcome."""
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Callable
@@ -16,11 +17,12 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from tenex.core.context.window import request_tokens, squeezed
+from tenex.core.context.window import request_tokens, squeezed, weight
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
 from tenex.core.ports import OnText, ignore_text
 
+from .answer_limits import CONTENT, MB, PARTS, AnswerTooLarge, exceeded
 from .config import ModelClientConfig, ProviderConfig
 from .errors import rejects_form, rejects_order, translate
 from .messages import messages
@@ -49,6 +51,9 @@ WAYS = 6
 
 SMALLER = 0.97
 """Of the size of a request that was too large: a smaller cut would be refused again."""
+
+PARTS_OF_TEXT = 64
+"""A text is passed on again once a part of this many is new: a short one each time, a long one some hundred times."""
 
 _STRICT = re.compile(r"mi[sx]tral|mi(ni)?stral|magistral|codestral|devstral|pixtral", re.IGNORECASE)
 """Names of models whose chat templates are Mistral's; others are known by what their server refuses."""
@@ -112,6 +117,92 @@ def _cut_to(request: ModelRequest, room: int | None) -> ModelRequest:
 
 def _size(request: ModelRequest) -> int:
     return request_tokens(request.system, request.entries, request.tools)
+
+
+class _Content:
+    """Counts what a stream has given, without what its server put around it."""
+
+    def __init__(self) -> None:
+        self._bytes = self._parts = 0
+
+    def take(self, event: parts.ModelResponseStreamEvent) -> None:
+        """Count the next event.
+
+        Raises:
+            AnswerTooLarge: there are too many parts, or they hold too much.
+        """
+        match event:
+            case parts.PartStartEvent(part=parts.TextPart(content=text) | parts.ThinkingPart(content=text)):
+                self._parts += 1
+            case parts.PartStartEvent(part=parts.ToolCallPart(args=arguments)):
+                self._parts += 1
+                text = _as_text(arguments)
+            case parts.PartStartEvent():
+                self._parts += 1
+                return
+            case parts.PartDeltaEvent(delta=parts.TextPartDelta(content_delta=text)):
+                pass
+            case parts.PartDeltaEvent(delta=parts.ThinkingPartDelta(content_delta=thought)):
+                text = thought or ""
+            case parts.PartDeltaEvent(delta=parts.ToolCallPartDelta(args_delta=arguments)):
+                text = _as_text(arguments)
+            case _:
+                return
+        self._bytes += weight(text)
+        if self._bytes > CONTENT:
+            raise AnswerTooLarge(f"more than {CONTENT // MB} MB of text in one answer")
+        if self._parts > PARTS:
+            raise AnswerTooLarge(f"more than {PARTS:,} texts and calls in one answer")
+
+
+class _StreamedText:
+    """The text of a stream, passed on as far as it is certain to be no thought and no call.
+
+    It is passed on as a whole: of a long text a part at a time, because each time costs as much as the text is long.
+    """
+
+    def __init__(self, on_text: OnText, *, may_call: bool) -> None:
+        self._on_text = on_text
+        self._may_call = may_call
+        self._text = ThoughtSplitter()
+        self._seen = 0
+        """Characters that have been looked at."""
+        self._is_certain = False
+        self._is_passed_on = True
+
+    def add(self, piece: str, *, is_certain: bool) -> None:
+        """Take the next piece; `is_certain` if thoughts do not come within the text."""
+        self._is_certain = is_certain
+        self._text.add(piece)
+        if self._text.length < self._seen:  # all that was there has become a thought
+            self._seen = 0
+        if self._text.length - self._seen >= self._seen // PARTS_OF_TEXT:
+            self._look()
+
+    def end(self) -> None:
+        """Pass on what has not been, now that everything has come."""
+        if self._text.length > self._seen:
+            self._look()
+
+    def _look(self) -> None:
+        if not self._is_passed_on:
+            return
+        shown: str | None = self._text.text
+        if shown and self._may_call:
+            shown = sayable(shown, self._seen)
+            self._is_passed_on = shown is not None
+        self._seen = self._text.length
+        if not (shown and shown.strip() and (self._is_certain or self._text.has_thought)):
+            return
+        try:
+            self._on_text(shown)
+        except Exception as error:  # noqa: BLE001  nothing depends on streamed text
+            log.warning("model.stream_observer_failed", error=type(error).__name__)
+            self._is_passed_on = False
+
+
+def _as_text(arguments: object) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 class ProviderModel:
@@ -214,7 +305,9 @@ class ProviderModel:
         except _BrokenOff as error:
             raise ModelUnavailable(f"{self.name} broke off its answer", usage=self._billed(state)) from error
         except Exception as error:  # any server may make the library raise anything; the work must be paused
-            failure = translate(error, self.name, self._billed(state))
+            is_answered = exceeded(error) is not None
+            usage = self._billed_at_least(state) if is_answered else self._billed(state)
+            failure = translate(error, self.name, usage)
             if isinstance(failure, ModelUnavailable) and failure.retry_after:
                 self._turns.pause(failure.retry_after)
             raise failure from error
@@ -240,9 +333,12 @@ class ProviderModel:
         settings = self._settings_for(request)
         is_streamed = self._config.stream and monotonic() >= self._streams_from
         if not is_streamed or request.purpose != "work":  # a decision is not streamed to users
-            return await model_request(
+            response = await model_request(
                 self._model, sent, model_settings=settings, model_request_parameters=wanted, instrument=False
             )
+            if len(response.parts) > PARTS:
+                raise AnswerTooLarge(f"more than {PARTS:,} texts and calls in one answer")
+            return response
         async with (
             model_request_stream(
                 self._model, sent, model_settings=settings, model_request_parameters=wanted, instrument=False
@@ -265,10 +361,11 @@ class ProviderModel:
     async def _listen(
         self, stream: StreamedResponse, idle: asyncio.Timeout, on_text: OnText, *, may_call: bool
     ) -> None:
-        clock, text, listening = asyncio.get_running_loop().time, ThoughtSplitter(), True
+        clock, text, content = asyncio.get_running_loop().time, _StreamedText(on_text, may_call=may_call), _Content()
         is_empty, has_thought = True, False
         async for event in stream:
             idle.reschedule(clock() + self._config.idle_timeout)
+            content.take(event)
             match event:
                 case parts.PartStartEvent(part=parts.TextPart(content=piece), previous_part_kind=before):
                     gap = "" if is_empty or before == "text" else "\n\n"
@@ -279,18 +376,9 @@ class ProviderModel:
                     continue
                 case _:
                     continue
-            is_empty, seen = is_empty and not piece, len(text.text)
-            shown: str | None = text.add(gap + piece)
-            if may_call and shown:
-                shown = sayable(shown, seen)
-                listening = listening and shown is not None
-            is_certain = self._thoughts == "apart" or has_thought or text.has_thought
-            if listening and is_certain and shown and shown.strip():
-                try:
-                    on_text(shown)
-                except Exception as error:  # noqa: BLE001  nothing depends on streamed text
-                    log.warning("model.stream_observer_failed", error=type(error).__name__)
-                    listening = False
+            is_empty = is_empty and not piece
+            text.add(gap + piece, is_certain=self._thoughts == "apart" or has_thought)
+        text.end()
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
         """Settings of one call. A routing question is asked once, so only its unchanging beginning is cached."""

@@ -18,6 +18,7 @@ from pydantic_ai.settings import ModelSettings
 from tenex.core.errors import ConfigurationError
 from tenex.core.installation import pip_install
 
+from .answer_limits import limit_provider
 from .config import KEY_VARIABLES, LOCAL_OLLAMA, ProviderConfig
 
 OWN_EXTRAS: Final = ("anthropic", "google")
@@ -62,6 +63,7 @@ def make_provider(config: ProviderConfig) -> Provider[Any]:
         raise ConfigurationError([_missing_key(config, str(error))]) from error
     if hasattr(made.client, "max_retries"):
         made.client.max_retries = 0
+    limit_provider(made)
     return made
 
 

@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from tenex.core.context.window import tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId
-from tenex.core.messages import CallRequest, ModelStep, ToolSpec, Usage
+from tenex.core.messages import DEPTH, CallRequest, ModelStep, ToolSpec, Usage, is_too_deep
 
 from .provider_parts import kept
 from .thoughts import split
@@ -86,7 +86,7 @@ def _arguments(sent: str | dict[str, Any] | None) -> tuple[dict[str, Any], str]:
         if value is None or (isinstance(value, str) and not value.strip()):
             return {}, ""
         if isinstance(value, dict):
-            return value, ""
+            return ({}, _TOO_DEEP) if is_too_deep(value) else (value, "")
         if not isinstance(value, str):
             break
         try:
@@ -98,8 +98,11 @@ def _arguments(sent: str | dict[str, Any] | None) -> tuple[dict[str, Any], str]:
                 f"The arguments are no valid JSON{where}. They began: {str(sent)[:SHOWN]!r}. Send one JSON object.",
             )
     if isinstance(value, dict):
-        return value, ""
+        return ({}, _TOO_DEEP) if is_too_deep(value) else (value, "")
     return {}, f"The arguments must be one JSON object, not {_kind(value)}. They began: {str(sent)[:SHOWN]!r}."
+
+
+_TOO_DEEP: Final = f"The arguments are nested deeper than {DEPTH} levels. Send them flatter."
 
 
 def _no_number(word: str) -> None:

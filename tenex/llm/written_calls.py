@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 
 from tenex.core.ids import CallId
-from tenex.core.messages import CallRequest, ToolSpec
+from tenex.core.messages import CallRequest, ToolSpec, is_too_deep
 
 LEAD: Final = 400
 """Characters before JSON without a mark; who writes more explains something."""
@@ -82,7 +82,7 @@ def written_calls(text: str, tools: Sequence[ToolSpec]) -> WrittenCalls:
     if whole and MARK.search(whole[1]):
         return written_calls(whole[1], tools)
     start = _first_mark(text)
-    if start is not None and (found := list(_marked(text[start:], offered))[:MOST]):
+    if start is not None and (found := list(islice(_marked(text[start:], offered), MOST))):
         return WrittenCalls(text[:start].rstrip(), [_request(text, at, *one) for at, one in enumerate(found)])
     lead, values = _unmarked(text)
     named = [call for call in map(_named_call, values) if call is not None and _fits(call, offered)]
@@ -114,7 +114,7 @@ def _first_mark(text: str) -> int | None:
 
 def _marked(text: str, offered: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The calls of a text that begins with a mark; the arguments are None where they cannot be read."""
-    for function in (functions := list(_FUNCTION.finditer(text))):
+    for function in (functions := list(islice(_FUNCTION.finditer(text), MOST))):
         yield function[1], _arguments_of(function[2], offered.get(function[1], {}))
     at, is_read = 0, bool(functions)
     while not functions and (brace := text.find("{", at)) >= 0:
@@ -172,7 +172,8 @@ def _unmarked(text: str) -> tuple[str, list[Any]]:
         found = json.loads(value, strict=False)
     except (ValueError, RecursionError):
         return text, []
-    return lead, found if isinstance(found, list) else [found]
+    values = found if isinstance(found, list) else [found]
+    return (lead, values) if len(values) <= MOST else (text, [])
 
 
 def _named_call(value: Any) -> tuple[str, Any] | None:
@@ -202,6 +203,6 @@ def _fits(call: tuple[str, Any], offered: Mapping[str, Any]) -> bool:
 
 def _request(text: str, at: int, name: str, arguments: Any) -> CallRequest:
     number = sha256(f"{at} {text}".encode("utf-8", "surrogatepass")).hexdigest()[:9]
-    if isinstance(arguments, dict):
+    if isinstance(arguments, dict) and not is_too_deep(arguments):
         return CallRequest(id=CallId(number), tool=name, arguments=arguments)
     return CallRequest(id=CallId(number), tool=name, fault=UNREADABLE)

@@ -64,9 +64,9 @@ async def _get(url: str) -> bytes:
         head = {"Accept": "application/nostr+json", "Accept-Encoding": "identity", "User-Agent": "tenex"}
         async with client.stream("GET", f"http{url.removeprefix('ws')}", headers=head) as response:
             response.raise_for_status()
-            raw = b""
+            raw = bytearray()
             async for piece in response.aiter_raw():
                 raw += piece
                 if len(raw) > _MOST_BYTES:
                     raise ValueError("the document is too large")
-            return raw
+            return bytes(raw)

@@ -6,6 +6,9 @@ from urllib.parse import urlsplit
 
 from tenex.core.text import trimmed
 
+LONGEST = 2_048
+"""Characters; real ones have fewer than 100, and the spelling of a long name takes long."""
+
 _DEFAULT_PORT = {"ws": 80, "wss": 443}
 
 
@@ -16,6 +19,8 @@ def normalise_url(url: str) -> str:
     Raises:
         ValueError: it is not a ws:// or wss:// URL; the message is for the user.
     """
+    if len(url) > LONGEST:
+        raise ValueError(f"{url[:40]!r}... is not a relay URL: it is longer than {LONGEST:,} characters")
     text = trimmed(url)
     try:
         parts = urlsplit(text)

@@ -8,6 +8,7 @@ refused.
 import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator, validators
@@ -20,6 +21,8 @@ from .endings import DEPTH
 NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?")
 """19 digits hold every 64-bit number; two in the exponent cannot overflow a float."""
 
+LOOKED_AT: Final = 256
+"""Faults that are looked for: a list of a million wrong values has a million, each of which is an object."""
 MOST_FAULTS: Final = 8
 """Faults reported at once: a model that sees eight fixes the rest with them."""
 
@@ -129,7 +132,7 @@ _DATA: Final = ("const", "enum", "default", "examples")
 def faults(value: Any, schema: Mapping[str, Any], root: str = "the value") -> tuple[str, ...]:
     """Return every way in which a value breaks a schema, at most eight; `root` names the whole value. Never raises."""
     try:
-        found = list(_Validator(dict(schema), registry=Registry()).iter_errors(value))
+        found = list(islice(_Validator(dict(schema), registry=Registry()).iter_errors(value), LOOKED_AT))
     except Exception as error:  # noqa: BLE001  a live tool's schema may be any nonsense, and output never raises
         return (f"{root} cannot be held to its schema ({type(error).__name__})",)
     found.sort(key=lambda error: [str(part) for part in error.absolute_path])

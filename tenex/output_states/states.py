@@ -5,6 +5,7 @@ The names are those of Proxy Base Agent, whose users write subclasses of `AgentS
 """
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
@@ -64,9 +65,8 @@ class AgentState(ABC):
 
     def readable_format(self, string: str) -> str:
         """Return a content as a Markdown block for users, with a longer fence where it holds fences."""
-        fence = "```"
-        while fence in string:
-            fence += "`"
+        longest = max(map(len, re.findall("`+", string)), default=0)
+        fence = "`" * max(3, longest + 1)
         return f"{fence}markdown\n{string}\n{fence}"
 
     def shown(self, string: str) -> str:

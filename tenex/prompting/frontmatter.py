@@ -53,6 +53,11 @@ DEFAULT_MOST: Final = 3
 RESERVED: Final = frozenset({"state", "phase", "conversation", "message"})
 """Names that mean something in templates and conditions."""
 
+CHARACTERS: Final = 32_000
+"""Of front matter: the longest of the shipped agents has 1,200, and YAML is read at 100,000 a second."""
+NODES: Final = 10_000
+"""Values of front matter: an alias stands for all that its anchor holds, so a few lines may hold billions."""
+
 FieldType = Literal["text", "number", "integer", "boolean", "list", "object"]
 Location = tuple[int | str, ...]
 """The keys and indices that lead to a value."""
@@ -268,6 +273,8 @@ class FrontMatterReader:
     source: str
     faults: list[str]
     lines: dict[Location, int] = field(default_factory=dict)
+    _nodes: int = 0
+    """Values read so far."""
 
     def fault(self, at: Location | int, sentence: str) -> None:
         """Add an error at a location, or in a line."""
@@ -282,6 +289,9 @@ class FrontMatterReader:
     def read(self, text: str) -> FrontMatter | None:
         """Validate the text between the `---` lines; None if there was an error."""
         known = len(self.faults)
+        if len(text) > CHARACTERS:
+            self.fault(1, f"the front matter has {len(text):,} characters, and {CHARACTERS:,} is the most.")
+            return None
         try:
             tree = yaml.compose(text, Loader=yaml.SafeLoader)
             if not isinstance(tree, yaml.MappingNode):
@@ -299,7 +309,7 @@ class FrontMatterReader:
                 f"the front matter is not valid YAML: {what}. Put values that contain `: ` in quotes.",
             )
         except RecursionError:
-            self.fault(1, "the front matter is nested too deeply, or contains itself.")
+            self.fault(1, "the front matter is nested too deeply, contains itself, or repeats too much by aliases.")
         except ValidationError as invalid:
             for problem in invalid.errors():
                 self.fault(problem["loc"], _sentence(dict(problem)))
@@ -307,6 +317,9 @@ class FrontMatterReader:
 
     def _plain(self, node: yaml.Node, at: Location) -> Any:
         """The node's value; scalars stay text except in `state`, so that a name may be `yes` or a role a date."""
+        self._nodes += 1
+        if self._nodes > NODES:
+            raise RecursionError
         match node:
             case yaml.MappingNode():
                 found: dict[str, Any] = {}

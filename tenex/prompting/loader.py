@@ -27,6 +27,9 @@ from .phase_guides import PhaseGuide, read_guide
 from .templates import Source, Templates
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
+LARGEST: Final = 256 * 1024
+"""Bytes of a prompt's file: more than most models take in all."""
+
 _KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _RESERVED: Final = frozenset({END.lower(), USER.lower()})
 
@@ -152,7 +155,11 @@ class PromptLibrary:
 def _read(file: Traversable | Path, faults: list[str]) -> str | None:
     """The file's text, lines ending in LF; None after adding an error."""
     try:
-        return decode(guarded(file, file.read_bytes()))
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST + 1)
+        if len(content) <= LARGEST:
+            return decode(guarded(file, content))
+        faults.append(f"{file}: is larger than {LARGEST // 1024} KiB. Shorten it: every request holds it.")
     except ConfigurationError as error:
         faults.extend(error.faults)
     except FileNotFoundError:

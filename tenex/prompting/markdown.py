@@ -24,7 +24,8 @@ class MarkdownSection:
 
 @cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable("heading").disable(["lheading", "html_block"])
+    # the text of a heading is used as it was written: parsing within it would only take time
+    return MarkdownIt("commonmark").enable("heading").disable(["lheading", "html_block", "inline"])
 
 
 def sections(text: str, first_line: int = 1) -> tuple[MarkdownSection, ...]:

@@ -27,7 +27,7 @@ def camel(name: str) -> str:
 _CONFIG: Final = ConfigDict(alias_generator=camel, strict=True, ser_json_inf_nan="constants")
 _NESTED: Final = ("schema", "items_schema", "keys_schema", "values_schema", "choices", "fields", "definitions")
 # Neither Python nor pydantic reads an integer of more than 4,300 digits.
-_LONG_NUMBER: Final = re.compile(rb"\d{4301}")
+_LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4301}")
 # What pydantic writes, without an error, for a lone surrogate in the key of a mapping.
 _REPLACED: Final = "\ufffd\ufffd\ufffd".encode()
 _UNEXPECTED: Final = re.compile(r"Expected `([^`]+)`[^[]*\[field_name='(\w+)'")

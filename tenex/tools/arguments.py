@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final, cast
 
 from jsonschema import Draft202012Validator
@@ -10,6 +11,8 @@ from referencing import Registry
 
 from tenex.core.errors import InternalError
 
+LOOKED_AT: Final = 256
+"""Errors that are looked for: a list of a million wrong values has a million, each of which is an object."""
 MOST_FAULTS: Final = 8
 """Errors in one sentence: a model that sees eight fixes the rest with them."""
 
@@ -37,7 +40,8 @@ class Arguments:
 
     def fault(self, given: Any) -> str | None:
         """All errors of the arguments in one sentence, without their values; None if they are valid."""
-        found = sorted(self._validator.iter_errors(given), key=lambda error: [str(part) for part in error.path])
+        every = islice(self._validator.iter_errors(given), LOOKED_AT)
+        found = sorted(every, key=lambda error: [str(part) for part in error.path])
         if not found:
             return None
         faults = list(dict.fromkeys(sentence for error in found for sentence in _sentences(best_match([error]))))

@@ -10,6 +10,8 @@ from tenex.core.errors import words_of
 
 LONGEST: Final = 2_000
 """Characters of an error of user code: it is shown in a thread."""
+LOOKED_AT: Final = 20_000
+"""Characters of a serializer's error: it repeats the value for each of its fields, and five are shown."""
 SHOWN: Final = 5
 """Complaints of one validation, or exceptions of one group."""
 
@@ -52,6 +54,6 @@ def cut(words: str) -> str:
 def _of_serializer(words: str) -> str:
     parts = [
         f"`{found['field'] or 'it'}`: should be {found['wanted']}, and is {found['given']}"
-        for found in _EXPECTED.finditer(words)
+        for found in _EXPECTED.finditer(words[:LOOKED_AT])
     ]
     return "; ".join(parts[:SHOWN]) or words.partition("\n")[0].removeprefix("Error calling function ")

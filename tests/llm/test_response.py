@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
+from tenex.core.context.window import entry_weight
 from tenex.core.errors import ModelRefused, ModelUnavailable
-from tenex.core.messages import CallRequest, ModelStep, Usage
+from tenex.core.messages import CallRequest, ModelStep, ToolSpec, Usage
+from tenex.core.text import well_formed_value
 from tenex.llm.response import step_of
 
 USAGE = Usage(input_tokens=7, output_tokens=3)
@@ -74,3 +76,17 @@ def test_a_decision_made_by_a_call_is_the_text(args: Any) -> None:
     found = step(TextPart("Well."), ToolCallPart("decision", args), maker="", decision="decision")
     assert (found.text, found.calls, found.vendor) == ('{"agents": ["a"]}', (), None)
     assert step(TextPart("Ask the planner."), maker="", decision="decision").text == "Ask the planner."
+
+
+@pytest.mark.parametrize("depth", [99, 300, 600, 900])
+@pytest.mark.parametrize("written", [False, True], ids=["called", "in the text"])
+def test_arguments_nested_without_end_are_refused_and_the_step_can_be_kept(depth: int, *, written: bool) -> None:
+    """Whatever JSON can be read, the core could not copy or weigh beyond some 500 levels."""
+    arguments = f'{{"a": {"[" * depth}{"]" * depth}}}'
+    part: Any = ToolCallPart("write_file", arguments)
+    if written:
+        part = TextPart(f'<tool_call>{{"name": "write_file", "arguments": {arguments}}}</tool_call>')
+    tool = ToolSpec(name="write_file", description="Write.", parameters={"type": "object"})
+    step = step_of(ModelResponse([part]), "a:b", "", Usage(), tools=[tool])
+    assert [bool(call.fault) for call in step.calls] == [depth > 99]
+    assert entry_weight(well_formed_value(step)) > 0

@@ -17,7 +17,8 @@ SAME_CALLS: Final = 3
 SAME_FAILURES: Final = 2
 """Failures of an agent for the same reason since a user last spoke: one more try is fair, a third is not."""
 
-_NUMBERED: Final = re.compile(r"\S*\d\S*")
+_WORD: Final = re.compile(r"\S+")
+_DIGIT: Final = re.compile(r"\d")
 
 
 class CallWithResult(NamedTuple):
@@ -76,4 +77,8 @@ def repeated_failure(state: State) -> Completion | None:
 
 def _reason(done: Completion) -> tuple[str, str, str]:
     """Who failed and why, without what differs from time to time: counts, times and ids of requests."""
-    return done.agent, done.outcome, _NUMBERED.sub("#", done.error)
+    return done.agent, done.outcome, _WORD.sub(_without_number, done.error)
+
+
+def _without_number(word: re.Match[str]) -> str:
+    return "#" if _DIGIT.search(word[0]) else word[0]

@@ -19,14 +19,14 @@ from .transitions import When, parts
 Kinds = Mapping[str, frozenset[str]]
 
 _NAME = re.compile(r"(?:^|\s)([A-Za-z_][\w.-]*)=")
-_LINE = re.compile(r"^[ \t]*/set[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+_LINE = re.compile(r"^[ \t]*/set[ \t]+(\S.*)$", re.MULTILINE)
 _TEXT: Final = "a text"
 _EXAMPLE: Final = "Write it as `/set name=value`."
 
 
 def lines_of(message: str) -> str:
     """What the lines of a message set that begin with `/set`; "" for nothing."""
-    return "\n".join(_LINE.findall(message))
+    return "\n".join(line.rstrip(" \t") for line in _LINE.findall(message))
 
 
 def kinds_of(graph: TransitionGraph, *contexts: Mapping[str, Any]) -> Kinds:
