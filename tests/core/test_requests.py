@@ -295,3 +295,17 @@ def test_a_request_that_a_router_did_not_see_when_it_chose_a_gate_is_read_after_
     scenario.settle()
     assert asked.count("reflection") == 1, "the rule does not pass by what the router has not seen"
     assert works_again(scenario, REQUEST)
+
+
+def test_a_message_for_which_the_router_chose_to_verify_is_no_request_afterwards() -> None:
+    """It came while nothing was under way, so the router could choose any work for it."""
+
+    def router(question: dict[str, Any]) -> dict[str, Any]:
+        is_built = question["phase"] == "execute" and len(question["messages"]) == 1
+        return WAITS if is_built else onward(question)
+
+    scenario = interrupted(Phase.EXECUTE, by_rule=False, router=router)
+    assert scenario.conversation.status == "waiting"
+    scenario.converse("please verify it")
+    assert scenario.conversation.status == "ended"
+    assert len(scenario.records(r.CycleStarted)) == 1

@@ -41,6 +41,8 @@ class Model:
     """A user has written while the last turn was open that could work on it: perhaps its agents were shown that."""
     has_request: bool = False
     """A user has written what no turn could work on so far: the end begins a cycle with it."""
+    came_at_rest: bool = False
+    """It came in execute while nothing was under way: to verify may be what it asks for."""
     has_turns: bool = False
     """An agent has had a turn in this cycle."""
     messages: list[str] = field(default_factory=list)
@@ -61,6 +63,7 @@ class Model:
         if to:
             self.parked.discard(to)
             return
+        self.came_at_rest = self.status == "waiting" and self.phase == "execute"
         if self.working and self.phase not in GATES:
             self.is_newer = True
         else:
@@ -116,6 +119,9 @@ class Model:
                 self._new_cycle()
                 self._ask()
         else:
+            if phase == "verification" and self.came_at_rest:
+                self.has_request = False
+            self.came_at_rest = False
             if phase != self.phase:
                 self.phase, self.wrote_here = phase, False
             self.working, self.done, self.has_turns = set(agents), [], True

@@ -200,6 +200,10 @@ class FollowedPlay(Scenario):
         self.follower, self.followed = Conversation(id=ID), 0
         self.requests: dict[int, r.MessageRecorded] = {}
         """What people wrote that no turn could work on so far, that was no answer, and that no one has stopped."""
+        self.at_rest = 0
+        """The seq of the newest message that came in execute while nothing was under way; 0 once a turn has begun."""
+        self.to_verify = 0
+        """The same, where the router chose to verify for it."""
 
     def refold(self) -> Conversation:
         """The state as the journal gives it, one decision at a time: folding all of it at each step is too slow."""
@@ -214,6 +218,12 @@ class FollowedPlay(Scenario):
         match record:
             case r.MessageRecorded():
                 self.requests[record.seq] = record
+                before = self.follower
+                if before.status == "waiting" and before.waiting_for != "waiver" and before.phase is Phase.EXECUTE:
+                    self.at_rest = record.seq
+            case r.TurnOpened():
+                self.to_verify = self.at_rest if record.phase is Phase.VERIFICATION else 0
+                self.at_rest = 0
             case r.QuestionAnswered() | r.PlanApproved() | r.WaiverDeclined():
                 self.requests.pop(record.message, None)
             case r.Waived():
@@ -223,8 +233,9 @@ class FollowedPlay(Scenario):
                 self.requests = {}
             case r.RunEnded():
                 run = self.follower.runs[record.run]
-                if run.parent is None and run.phase not in QUALITY_PHASES:
-                    self.requests = {seq: one for seq, one in self.requests.items() if seq > run.shown}
+                worked_on = self.to_verify if run.phase in QUALITY_PHASES else run.shown
+                if run.parent is None:
+                    self.requests = {seq: one for seq, one in self.requests.items() if seq > worked_on}
 
 
 class ConversationMachine(RuleBasedStateMachine):

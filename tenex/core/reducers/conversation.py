@@ -92,6 +92,8 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
     _remember(c, record, record.event_id, record.author, record.name, record.text, record.role)
     c.origin, c.origin_at = record.origin, record.created_at
     c.turns_since_user, c.route_streak, c.streak_of = 0, 0, ()
+    if c.status == "waiting" and c.waiting_for != "waiver" and c.phase is Phase.EXECUTE:
+        c.asked_at_rest = record.seq
     if c.agent and c.turn is None:
         c.talk_usage = c.cycle_usage  # its cycle has no end, so each message begins the count
     c.wrote_since_entry, c.waiver_declined = True, frozenset()

@@ -122,8 +122,12 @@ def of_cycle(items: tuple[T, ...], item: T, first: int = 0) -> tuple[T, ...]:
 def worked_on(state: "State", shown: int) -> int:
     """`State.worked_on` once agents of the open turn were shown the messages up to `shown`."""
     before = state.answered if state.worked_on is None else state.worked_on
-    is_gate = state.turn is not None and state.turn.phase in QUALITY_PHASES
-    return before if is_gate else max(before, shown)
+    turn = state.turn
+    if turn is None or turn.phase not in QUALITY_PHASES:
+        return max(before, shown)
+    previous = state.turns[-1].seq if state.turns else 0
+    is_for_message = turn.phase is Phase.VERIFICATION and previous < state.asked_at_rest < turn.seq
+    return max(before, state.asked_at_rest) if is_for_message else before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +265,9 @@ class State:
     worked_on: Restored[int | None] = field(default=None, compare=False)
     """The same, of runs in phases that may carry a message out: a gate may only look at what was asked for before.
     A snapshot written before this was kept lacks it; then it is `answered`."""
+    asked_at_rest: Restored[int] = field(default=0, compare=False)
+    """The seq of the newest message that came in execute while nothing was under way or asked. The router could choose
+    any work for it: where it chose to verify, that was what the user asked for."""
     router_asked: Restored[int] = field(default=0, compare=False)
     """The seq of the router's newest question: it knows of no message after it. Older snapshots lack it."""
     recent: Restored[tuple[Message, ...]] = ()

@@ -166,6 +166,7 @@ def _before(state: State, records: int) -> State:
         answered=state.answered - records,
         worked_on=None if state.worked_on is None else state.worked_on - records,
         router_asked=state.router_asked - records,
+        asked_at_rest=state.asked_at_rest - records,
         history=state.history and replace(state.history, turns=tuple(map(moved, state.history.turns))),
     )
 
