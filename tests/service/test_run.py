@@ -117,13 +117,12 @@ async def test_strangers_are_not_answered_owners_also_without_a_tag_and_the_log_
 
 
 @pytest.mark.parametrize("command", ["run", "demo"])
-async def test_a_data_folder_that_cannot_be_made_is_a_sentence(command: str, tmp_path: Path) -> None:
+async def test_a_data_folder_that_is_a_file_is_a_sentence(command: str, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     code, _, err = await tenex(command, "--data", file)
-    assert code == 3
-    assert f"{file}" in err
-    assert "cannot be made" in err
+    assert code == 2
+    assert f"{file} is not a folder; name another one with --data." in err
     assert "unexpected" not in err
 
 
