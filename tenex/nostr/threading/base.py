@@ -259,4 +259,4 @@ def _slug_pattern(slugs: tuple[str, ...]) -> re.Pattern[str]:
     # over a shorter one it begins with. Underscores around it are Markdown.
     names = "|".join(re.escape(slug) for slug in sorted(slugs, key=len, reverse=True))
     before, after = r"(?<![A-Za-z0-9_.@/+-])_{0,3}", r"(?![A-Za-z0-9]|_+[A-Za-z0-9]|[-./@][A-Za-z0-9])"
-    return re.compile(rf"{before}@({names}){after}", re.IGNORECASE)
+    return re.compile(rf"{before}@({names}){after}", re.IGNORECASE | re.ASCII)
