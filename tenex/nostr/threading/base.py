@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
-from tenex.core.prose import readings
+from tenex.core.prose import folded, readings
 from tenex.core.signals import InboundMessage
 from tenex.nostr.addresses import is_private
 from tenex.nostr.events import Event
@@ -221,7 +221,8 @@ def people_of(event: Event, own_keys: Collection[PublicKey]) -> list[str]:
 def _with_slugs(named: tuple[PublicKey, ...], text: str, slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
     """Add the keys whose `@slug` a text mentions to those it mentions by key; code, quotations and links do not."""
     found = dict.fromkeys(named)
-    if slugs and ("@" in text or not text.isascii()):
+    said = folded(text)
+    if "@" in said and any(f"@{slug.lower()}" in said for slug in slugs):
         by_slug = {slug.lower(): key for slug, key in slugs.items()}
         pattern = _slug_pattern(tuple(sorted(by_slug)))
         for match in (match for reading in readings(text) for match in pattern.finditer(reading)):
