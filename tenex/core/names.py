@@ -10,7 +10,7 @@ from .ids import PublicKey
 
 MENTION: Final = re.compile(
     r"(?<![a-z0-9])(?:nostr:|@)?(?P<key>npub1[02-9ac-hj-np-z]{58}|nprofile1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])",
-    re.IGNORECASE,  # QR codes and some clients write bech32 in upper case
+    re.IGNORECASE | re.ASCII,  # QR codes and some clients write bech32 in upper case
 )
 """A key as a text mentions it (NIP-19, NIP-27)."""
 _AROUND: Final = " \t\r\n`*_~\"'“”‘’„«»()[]<>,.;:!?"

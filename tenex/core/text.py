@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """C0 and C1 but tabs and line feeds, separators of lines, and marks that change the direction of what follows."""
@@ -26,7 +26,8 @@ _BLANK: Final = re.compile(rf"[\s{_INVISIBLE_CLASS}]")
 _LINE_END: Final = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SPACE: Final = re.compile(r"[^\S\n\t ]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-_PIECE: Final = re.compile(r"(?s).{1,256}(?!\S)|.{1,256}")
+_PIECE_LENGTH: Final = 256
+_PIECE: Final = re.compile(rf"(?s).{{1,{_PIECE_LENGTH}}}(?!\S)|.{{1,{_PIECE_LENGTH}}}")
 """Normalising takes time that grows with the square of a run of combining characters: pieces bound the run."""
 
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -58,17 +59,19 @@ def plain(text: str) -> str:
     Compatibility forms are replaced (full-width `／` is `/`), characters that nobody sees are removed, white space but
     a tab is a space, every end of a line is a line feed.
     """
-    if text.isascii() and text.isprintable():
+    if text.isascii() and (text.isprintable() or text.replace("\n", " ").replace("\t", " ").isprintable()):
         return text
     text = INVISIBLE.sub("", well_formed(text))
     if not text.isascii():
-        text = "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+        text = _normalised("NFKC", text)
+    if text.isprintable():
+        return text
     return _SPACE.sub(" ", _LINE_END.sub("\n", text))
 
 
 def composed(text: str) -> str:
     """The text in normal form NFC, in time that grows with its length only."""
-    return text if text.isascii() else "".join(unicodedata.normalize("NFC", piece) for piece in _PIECE.findall(text))
+    return text if text.isascii() else _normalised("NFC", text)
 
 
 def trimmed(text: str) -> str:
@@ -108,6 +111,11 @@ def character(char: str) -> str:
 def printable(text: str) -> str:
     """Make characters visible that would steer a terminal; tabs and line feeds stay."""
     return CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
+
+
+def _normalised(form: Literal["NFC", "NFKC"], text: str) -> str:
+    pieces = _PIECE.findall(text) if len(text) > _PIECE_LENGTH else [text]
+    return "".join(unicodedata.normalize(form, piece) for piece in pieces)
 
 
 def _is_well_formed(value: Any) -> bool:

@@ -20,7 +20,7 @@ from pynostr import bech32
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
 from tenex.core.names import MENTION
-from tenex.core.prose import readings
+from tenex.core.prose import folded, readings
 from tenex.core.text import decode, plain
 
 _HEX64: Final = re.compile(r"[0-9a-fA-F]{64}")
@@ -129,7 +129,7 @@ def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, .
     npubs = _npubs(frozenset(among))
     found: dict[PublicKey, None] = {}
     profiles = 0
-    if text.isascii() and "1" not in text:  # as most are: no key is in it
+    if not _is_named(folded(text), npubs):
         return ()
     for match in (match for reading in readings(text) for match in MENTION.finditer(reading)):
         word = match["key"].lower()
@@ -141,6 +141,11 @@ def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, .
         if key is not None and key in among:
             found[key] = None
     return tuple(found)
+
+
+def _is_named(text: str, npubs: Collection[str]) -> bool:
+    """Whether a text in lower case holds one of these npubs, or an nprofile, which may be of any of them."""
+    return "nprofile1" in text or ("npub1" in text and any(known in text for known in npubs))
 
 
 @lru_cache(maxsize=8)  # keys change a few times in a daemon's life

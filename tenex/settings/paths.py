@@ -106,9 +106,13 @@ def _state_folder(env: Mapping[str, str]) -> Path:
 
 
 def _workspace_around(folder: Path, known: Iterable[Path], env: Mapping[str, str]) -> Path | None:
-    """The workspace of another data folder that contains `folder`, among the folders above it and `known`."""
-    for data in (*folder.parents, *known):
-        if _real(data) != folder and any(os.path.isfile(data / name) for name in _DATA_MARKS):  # noqa: PTH113
+    """The workspace of another data folder that contains `folder`, in which no link is left.
+
+    Others are the folders above it and `known`.
+    """
+    others = (*folder.parents, *(data for data in known if _real(data) != folder))
+    for data in others:
+        if any(os.path.isfile(f"{data}/{name}") for name in _DATA_MARKS):  # noqa: PTH113
             workspace = _real(_absolute(Path(_workspace_setting(data, env)), data))
             if folder.is_relative_to(workspace):
                 return workspace

@@ -178,19 +178,19 @@ def test_trust_shows_what_the_folder_would_get(forked: Tenex, cwd: Path) -> None
         ("config/workflows/spy.py", AGENT),
     ],
 )
-@pytest.mark.parametrize("command", ["agents list", "doctor", "status"])
-def test_a_file_that_is_new_or_has_changed_ends_the_trust(
-    forked: Tenex, trusted: Path, name: str, text: str, command: str
-) -> None:
-    assert "trusted" not in (done := forked(*command.split())).stderr + done.stdout
+def test_a_file_that_is_new_or_has_changed_ends_the_trust(forked: Tenex, trusted: Path, name: str, text: str) -> None:
+    commands = [command.split() for command in ("agents list", "doctor", "status")]
+    for command in commands:
+        assert "trusted" not in (done := forked(*command)).stderr + done.stdout
     (trusted / name).write_text(text)
-    done = forked(*command.split())
-    assert done.returncode == 3
-    assert f"{trusted / name} has changed since you trusted its folder." in done.stdout + done.stderr
-    assert f"run `tenex trust {trusted}`" in done.stdout + done.stderr
-    assert not [*trusted.rglob("ran")]
+    for command in commands:
+        done = forked(*command)
+        assert done.returncode == 3
+        assert f"{trusted / name} has changed since you trusted its folder." in done.stdout + done.stderr
+        assert f"run `tenex trust {trusted}`" in done.stdout + done.stderr
+        assert not [*trusted.rglob("ran")]
     assert forked("trust").returncode == 0
-    assert "trusted" not in (done := forked(*command.split())).stderr + done.stdout
+    assert "trusted" not in (done := forked(*commands[0])).stderr + done.stdout
 
 
 def test_a_file_that_is_removed_ends_the_trust(forked: Tenex, trusted: Path) -> None:

@@ -92,7 +92,9 @@ ATTACKS: dict[str, Attack] = {
     ),
     "endless-deltas": lambda: _stream(_pieces(chunk(content="a"))),
     "endless-empty-deltas": lambda: _stream(_pieces(b'data: {"choices":[]}\n\n')),
-    "endless-calls": lambda: _stream(map(_call, itertools.count())),
+    "endless-calls": lambda: _stream(
+        b"".join(map(_call, range(first, first + 200))) for first in itertools.count(0, 200)
+    ),
     "endless-call-in-one-event": lambda: _stream(
         itertools.chain([b'data: {"choices":[{"delta":{"tool_calls":['], _pieces(b"{},"))
     ),

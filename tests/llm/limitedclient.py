@@ -1,4 +1,4 @@
-"""A program that asks a model once, with little memory beside what it has when it begins, and prints the outcome."""
+"""A program that asks models, with little memory beside what it has when it begins, and prints each outcome."""
 
 import asyncio
 import json
@@ -6,6 +6,7 @@ import resource
 import sys
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
@@ -17,9 +18,9 @@ ROOM = 400 * 1024**2
 
 
 def main() -> int:
-    """Ask the model of `argv[1]`, a JSON object: kind, url, purpose, stream, seconds."""
-    asked = json.loads(sys.argv[1])
-    print(json.dumps(asyncio.run(_ask(**asked))))
+    """Ask the models of `argv`, each a JSON object: kind, url, purpose, stream, seconds; all have the memory of one."""
+    for asked in map(json.loads, sys.argv[1:]):
+        print(json.dumps(asyncio.run(_ask(**asked))))
     return 0
 
 
@@ -31,8 +32,7 @@ async def _ask(
     prices = {name: Price(input=1.0, output=1.0)}
     client = client_for(provider, chain=(name,), prices=prices, stream=stream, timeout=seconds)
     client.check([name])
-    _limit_memory()
-    before = _peak()
+    before = _peak_at_first()
     began, lag = time.monotonic(), asyncio.create_task(_longest_pause())
     outcome: dict[str, object]
     try:
@@ -54,6 +54,13 @@ async def _longest_pause() -> None:
         began = time.monotonic()
         await asyncio.sleep(0.01)
         _PAUSES.append(max(_PAUSES[-1], time.monotonic() - began - 0.01))
+
+
+@cache
+def _peak_at_first() -> int:
+    """The memory at the first call, from which on it is limited."""
+    _limit_memory()
+    return _peak()
 
 
 def _limit_memory() -> None:

@@ -195,6 +195,14 @@ def test_a_name_in_code_a_quotation_a_link_or_a_longer_word_addresses_nobody(tex
     assert (incoming.mentions, incoming.text) == ((), text)
 
 
+def test_a_letter_that_is_only_like_one_of_a_name_addresses_nobody() -> None:
+    """Python's regular expressions take the Turkish letters for an i where case does not count."""
+    event = written(TO_US, text="@cr\u0131tic @cr\u0130tic")
+    incoming = read_event(event, OURS, {"critic": PLANNER.public}, RELAY, None)
+    assert incoming is not None
+    assert incoming.mentions == ()
+
+
 @pytest.mark.parametrize(
     "unit",
     [

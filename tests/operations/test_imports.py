@@ -4,8 +4,7 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, settings
 
 from tenex.core import records as r
 from tenex.core.config import GateRules, Role
@@ -96,12 +95,14 @@ def test_what_was_written_before_an_import_approves_no_plan() -> None:
     assert "The plan needs the person's approval" in refusals(then)[before]
 
 
-@given(st.data())
-def test_whatever_state_a_file_has_an_import_takes_only_what_is_named(data: st.DataObject) -> None:
+@pytest.mark.parametrize("examples", [15, pytest.param(500, marks=pytest.mark.soak)])
+def test_whatever_state_a_file_has_an_import_takes_only_what_is_named(examples: int) -> None:
     """A new field of the state is not brought, until somebody names it."""
-    state = data.draw(
-        objects_of(State, id=ID, next_seq=5, phase=Phase.CHAT, workflow=None, agent=Slug(""), history=None)
-    )
+    states = objects_of(State, id=ID, next_seq=5, phase=Phase.CHAT, workflow=None, agent=Slug(""), history=None)
+    settings(max_examples=examples)(given(states)(check_import))()
+
+
+def check_import(state: State) -> None:
     made = imported([StateSnapshot(seq=4, at=Millis(9), state=state)]).conversation
     for spec in fields(State):
         if spec.name not in READ | DECIDED:

@@ -522,6 +522,8 @@ ConversationMachine.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 TestConversationMachine = ConversationMachine.TestCase
+FEWER = settings(ConversationMachine.TestCase.settings, max_examples=12)
+"""For its variants; the sweep below has many of each."""
 
 
 class SingleAgentMachine(ConversationMachine):
@@ -535,7 +537,7 @@ class SingleAgentMachine(ConversationMachine):
         assert not self.scenario.conversation.unmet_gates
 
 
-SingleAgentMachine.TestCase.settings = ConversationMachine.TestCase.settings
+SingleAgentMachine.TestCase.settings = FEWER
 TestSingleAgentMachine = SingleAgentMachine.TestCase
 
 
@@ -545,7 +547,7 @@ class RoutedByRuleMachine(ConversationMachine):
     routes_by_rule = True
 
 
-RoutedByRuleMachine.TestCase.settings = ConversationMachine.TestCase.settings
+RoutedByRuleMachine.TestCase.settings = FEWER
 TestRoutedByRuleMachine = RoutedByRuleMachine.TestCase
 
 
@@ -555,12 +557,15 @@ class ApprovedPlansMachine(RoutedByRuleMachine):
     plan_approval = "person"
 
 
-ApprovedPlansMachine.TestCase.settings = ConversationMachine.TestCase.settings
+ApprovedPlansMachine.TestCase.settings = FEWER
 TestApprovedPlansMachine = ApprovedPlansMachine.TestCase
 
 
 @pytest.mark.soak
-def test_many_other_conversations() -> None:
+@pytest.mark.parametrize(
+    "machine", [ConversationMachine, SingleAgentMachine, RoutedByRuleMachine, ApprovedPlansMachine]
+)
+def test_many_other_conversations(machine: type[ConversationMachine]) -> None:
     """New ones every time; one that fails is printed with the blob that shows it again."""
     many = settings(
         ConversationMachine.TestCase.settings,
@@ -569,4 +574,4 @@ def test_many_other_conversations() -> None:
         derandomize=False,
         print_blob=True,
     )
-    run_state_machine_as_test(ConversationMachine, settings=many)
+    run_state_machine_as_test(machine, settings=many)

@@ -11,7 +11,7 @@ from tenex.prompting.loader import LARGEST, _read
 from tests.fakes.forkserver import run
 from tests.service.kit import ROOT, environment
 
-SIZE = 5_000
+SIZE = 2_500
 """Characters of each of the hundred texts; those that once hung have 1 MB."""
 
 

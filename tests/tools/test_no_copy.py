@@ -453,15 +453,19 @@ def files_below(root: Path) -> Iterator[tuple[str, bytes]]:
                 yield str(path.relative_to(root)), content
 
 
-@given(st.lists(st.tuples(places, SIZES), min_size=2, max_size=5), st.lists(steps, min_size=1, max_size=6))
-@settings(max_examples=25, phases=[Stage.reuse, Stage.generate])  # to shrink takes minutes: a step is ten processes
-def test_whatever_is_done_no_content_is_lost_that_was_not_listed_before(
-    first: list[tuple[str, int]], done: list[tuple[str, Any, Any]]
-) -> None:
+@pytest.mark.parametrize("examples", [10, pytest.param(250, marks=pytest.mark.soak)])
+def test_whatever_is_done_no_content_is_lost_that_was_not_listed_before(examples: int) -> None:
     """What there was before a call is there, or in a checkpoint, or was listed as not kept before the call ran.
 
     What a command left, what a person writes while it is put back, and what a rollback finds, has no such excuse.
     """
+    files = st.lists(st.tuples(places, SIZES), min_size=2, max_size=5)
+    # to shrink takes minutes: a step is ten processes
+    few = settings(max_examples=examples, phases=[Stage.reuse, Stage.generate])
+    few(given(files, st.lists(steps, min_size=1, max_size=6))(check_session))()
+
+
+def check_session(first: list[tuple[str, int]], done: list[tuple[str, Any, Any]]) -> None:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(snapshots, "LARGEST_KEPT", LIMIT))
         top = Path(stack.enter_context(tempfile.TemporaryDirectory()))

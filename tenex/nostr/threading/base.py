@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
-from tenex.core.prose import readings
+from tenex.core.prose import folded, readings
 from tenex.core.signals import InboundMessage
 from tenex.nostr.addresses import is_private
 from tenex.nostr.events import Event
@@ -221,7 +221,8 @@ def people_of(event: Event, own_keys: Collection[PublicKey]) -> list[str]:
 def _with_slugs(named: tuple[PublicKey, ...], text: str, slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
     """Add the keys whose `@slug` a text mentions to those it mentions by key; code, quotations and links do not."""
     found = dict.fromkeys(named)
-    if slugs and ("@" in text or not text.isascii()):
+    said = folded(text)
+    if "@" in said and any(f"@{slug.lower()}" in said for slug in slugs):
         by_slug = {slug.lower(): key for slug, key in slugs.items()}
         pattern = _slug_pattern(tuple(sorted(by_slug)))
         for match in (match for reading in readings(text) for match in pattern.finditer(reading)):
@@ -259,4 +260,4 @@ def _slug_pattern(slugs: tuple[str, ...]) -> re.Pattern[str]:
     # over a shorter one it begins with. Underscores around it are Markdown.
     names = "|".join(re.escape(slug) for slug in sorted(slugs, key=len, reverse=True))
     before, after = r"(?<![A-Za-z0-9_.@/+-])_{0,3}", r"(?![A-Za-z0-9]|_+[A-Za-z0-9]|[-./@][A-Za-z0-9])"
-    return re.compile(rf"{before}@({names}){after}", re.IGNORECASE)
+    return re.compile(rf"{before}@({names}){after}", re.IGNORECASE | re.ASCII)
