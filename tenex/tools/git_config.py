@@ -37,6 +37,7 @@ _DATA: Final = frozenset({
     "commit.template",
     "core.excludesfile",
     "core.worktree",
+    *(f"gitflow.{kind}" for kind in ("bugfix", "feature", "hotfix", "release", "support")),
     "lfs.fetchexclude",
     "lfs.fetchinclude",
     "mailmap.file",
@@ -57,6 +58,11 @@ _INTERPRETER: Final = re.compile(
     r"(?:.*/)?(?:(?:a|ba|c|da|fi|k|tc|z)?sh|python[\d.]*|perl|ruby|node|php|lua|source|\.)"
 )
 _SEPARATORS: Final = re.compile(r"[\s;&|()<>{}\"'`$=,:\\!]+")
+_ASSIGNED: Final = re.compile(r"(?:path|file|dir|directory)=(\S+)", re.IGNORECASE)
+"""A path by the name it is given, as in `-c core.hooksPath=x`, `--exec-path=x` and `PATH=x`."""
+
+_HOME_FOLDER: Final = re.compile(r"\$HOME\b|\$\{HOME\}")
+_VARIABLE: Final = re.compile(r"\$\w+|\$\{\w+(?:\}|:?[-=+?])")
 _PATTERN: Final = re.compile(r"[*?\[]")
 _URL: Final = re.compile(r"\b(?!file:)[a-z][a-z0-9+.-]*://\S*")
 
@@ -65,6 +71,9 @@ _DEADLINE: Final = 10.0
 
 _MOST_INCLUDES: Final = 100
 """Files read for one repository; git itself follows ten levels."""
+
+_MOST_FOLDERS: Final = 256
+"""Folders from which the words of one value are seen; each change of folder doubles them."""
 
 _MOST_LINKS: Final = 40
 """As many as Linux follows."""
@@ -162,19 +171,24 @@ def _named(top: Path) -> set[Path]:
 def _paths_in(value: str, base: Path) -> Iterator[Path]:
     """What the words of a value may name, seen from a folder and from those it changes to."""
     bases = [base]
-    text = _URL.sub(" ", re.sub(r"\$HOME\b|\$\{HOME\}", _home().as_posix(), value))
+    text = _URL.sub(" ", _VARIABLE.sub("", _HOME_FOLDER.sub(_home().as_posix(), value)))
     words = [word for word in _SEPARATORS.split(text) if word]
 
     named: set[str] = set()
+    changes_folder = False
     for before, word in zip(["", *words], words, strict=False):
-        if before in ("cd", "pushd", "-C"):
-            bases += [_absolute(word, place) for place in bases]
+        changes_folder = before in ("cd", "pushd", "-C") or (changes_folder and before.startswith("-"))
+        if changes_folder:
+            bases += [_absolute(word, place) for place in bases][: _MOST_FOLDERS - len(bases)]
         elif "/" in word or ("." in word and before):  # the first is a program: without a slash not one of this folder
             named.add(word)
-    named |= {word for word in _quoted(text) if "/" in word and " " in word}
+    named |= {word for word in _quoted(text) if "/" in word}
+    named |= {word for assigned in _ASSIGNED.findall(text) for word in _SEPARATORS.split(assigned) if word}
     named |= set(_scripts(words))
 
     for word in named:
+        if not word.strip("./"):  # the whole folder, in which a command searches
+            continue
         plain, pattern, _ = _PATTERN.sub("\0", word).partition("\0")
         path = plain.rpartition("/")[0] if pattern else plain
         for place in bases:
@@ -183,19 +197,27 @@ def _paths_in(value: str, base: Path) -> Iterator[Path]:
 
 
 def _scripts(words: list[str]) -> Iterator[str]:
-    """The word after each interpreter and its options."""
-    rest = iter(words)
-    for word in rest:
-        if _INTERPRETER.fullmatch(word):
-            yield next((script for script in rest if not script.startswith("-")), "")
+    """The word after each interpreter and its options, each of which may have a word of its own."""
+    is_due, option = False, ""
+    for word in words:
+        if is_due and word.startswith("-"):
+            option = word
+        elif is_due:
+            yield word
+            if option == "-m":
+                yield f"{word.replace('.', '/')}.py"
+                yield word.replace(".", "/")
+            is_due, option = bool(option) and not option.endswith("c"), ""
+        is_due = is_due or _INTERPRETER.fullmatch(word) is not None
 
 
 def _quoted(text: str) -> list[str]:
-    """The words of a shell's line, which may hold spaces."""
+    """The words of a shell's line, which may hold spaces, and those of lines within it."""
     try:
-        return shlex.split(text.removeprefix("!"))
+        words = shlex.split(text.removeprefix("!"))
     except ValueError:  # an open quote
         return []
+    return words + [inner for word in words if " " in word for inner in _quoted(word)]
 
 
 def _all_settings(top: Path) -> Iterator[tuple[Path, str, str]]:

@@ -32,6 +32,8 @@ _LONGEST: Final = 60.0  # seconds; tools that run have limits of their own
 
 _UNKNOWN: Final = "[What this changed in the workspace could not be determined; look before you go on.]"
 
+_NO_CHECKPOINT: Final = "[There is no checkpoint of what was there before: what this changed cannot be brought back.]"
+
 _log = structlog.get_logger(__name__)
 
 
@@ -88,7 +90,10 @@ class Transactions:
             begun = await run_uncancellable(lambda: self._begin(checkpoints, tool, context))
             before = begun.before
             if before is None:
-                return _reminded(await call(), begun)
+                result = await call()
+                if result.ok if tool.access is Access.CHANGE else self.may_write(context):
+                    result = replace(result, content=f"{result.content}\n{_NO_CHECKPOINT}")
+                return _reminded(result, begun)
             self._can_put_back = True
             try:
                 result = await call()

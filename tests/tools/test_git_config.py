@@ -31,6 +31,25 @@ SETTINGS = {
     "alias: a pattern": ("alias.st", "!for f in tools/*.sh; do sh $f; done", "tools/x.sh", "st"),
     "alias: an option of git": ("alias.st", "-c core.fsmonitor=tools/x.sh status", "tools/x.sh", "st"),
     "alias: an option of a command": ("alias.st", "difftool -y --extcmd=tools/x.sh", "tools/x.sh", "st"),
+    "alias: below the current folder": ("alias.st", '!sh "$PWD/build"', "build", "st"),
+    "alias: after a variable": ("alias.st", "!sh ${GIT_PREFIX:-.}/tools/x.sh", "tools/x.sh", "st"),
+    "alias: in a folder after options": ("alias.st", "!cd -P -- tools && ./x", "tools/x", "st"),
+    "alias: after an option with a word of its own": ("alias.st", "!bash -e -o pipefail build", "build", "st"),
+    "alias: a name with a space in a line within a line": (
+        "alias.st",
+        """!sh -c "sh 'tools/x y'" """,
+        "tools/x y",
+        "st",
+    ),
+    "alias: hooks without a slash or dot": (
+        "alias.st",
+        "-c core.hooksPath=githooks add .",
+        "githooks/post-index-change",
+        "st",
+    ),
+    "alias: a folder of programs": ("alias.st", "!PATH=tools:$PATH x", "tools/x", "st"),
+    "alias: a folder of git's programs": ("alias.st", "!git --exec-path=tools x", "tools/git-x", "st"),
+    "a name with separators": ("core.fsmonitor", "f,m/r:un", "f,m/r:un", "status"),
     "hooks in a folder without a slash or dot": ("core.hooksPath", "hooks", "hooks/post-index-change", "add ."),
     "a helper of a remote": ("remote.o.url", "ext::sh tools/x.sh", "tools/x.sh", "fetch o"),
     "an address that is replaced": ("url.ext::sh tools/X.sh .insteadOf", "o:", "tools/X.sh", "fetch o:"),
@@ -213,6 +232,17 @@ def test_each_setting_counts_unless_it_holds_data_only(repository: Path, value: 
         git(repository, "config", "--unset-all", name)
 
 
+def test_a_setting_that_changes_folders_often_costs_no_more_than_a_few_hundred_paths(repository: Path) -> None:
+    git(repository, "config", "alias.st", "!" + "cd a; " * 30 + "sh x")
+    assert repository / "a/x" in (found := read_by_git(repository, [repository]))
+    assert len(found) < 1_000
+
+
+def test_a_module_that_a_setting_names_counts(repository: Path) -> None:
+    git(repository, "config", "alias.st", "!python3 -m tools.x")
+    assert {repository / "tools/x.py", repository / "tools/x"} <= read_by_git(repository, [repository])
+
+
 def test_a_setting_that_is_a_path_needs_no_slash_and_words_that_are_none_do_not_count(repository: Path) -> None:
     others = read_by_git(repository, [repository])  # of this machine's own settings
     for name in PATHS.split():
@@ -222,11 +252,13 @@ def test_a_setting_that_is_a_path_needs_no_slash_and_words_that_are_none_do_not_
     for name, value in {
         "alias.lg": "log --all",
         "alias.new": "!git checkout -b",
+        "alias.todo": "!cd src && grep -rn TODO .",
         "alias.up": "!git stash keep && git push origin",
         "core.pager": "less -R",
         "core.hooksPath": "",
         "credential.helper": "store.sh",
         "filter.lfs.process": "git-lfs filter-process",
+        "gitflow.prefix.feature": "feature/",
         "init.defaultBranch": "main",
         "lfs.fetchInclude": "assets/**",
         "safe.directory": f"{repository}/projects/*",

@@ -238,6 +238,21 @@ async def test_what_a_stopped_command_left_without_a_copy_is_named_at_the_next_c
     assert "An earlier command had been cut off. Could not be put back: large (was 200 bytes" in result.content
 
 
+async def test_what_is_changed_without_a_checkpoint_is_said_after(
+    workspace: Workspace, root: Path, folder: Path
+) -> None:
+    """They cannot be kept where they shall lie, as on a full disk."""
+    put(root, {"a": "1", "b": "2"})
+    put(folder.parent, {folder.name: "a file"})
+    tools = every_tool(workspace, folder)
+    said = "[There is no checkpoint of what was there before: what this changed cannot be brought back.]"
+    assert said in (await tools.run("rm a")).content
+    assert said in (await tools.do("move_file", path="b", to="c")).content
+    assert said not in (await tools.do("move_file", path="b", to="c")).content, "it has changed nothing"
+    assert said not in (await tools.run("rm c", Phase.VERIFICATION)).content
+    assert contents(root) == {"c": "2"}
+
+
 def test_a_full_disk_leaves_every_file_as_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(root, {"f": "2"})
     monkeypatch.setattr(os, "fchmod", kit.fails(28))
