@@ -101,6 +101,7 @@ def test_a_comment_on_a_thread_is_answered_under_the_thread_whatever_it_calls_it
         (["E", root], ["K", "1"], ["e", root], ["k", "1"]),
         (["E", root], ["e", P], ["k", "1111"]),
         (["e", root], ["k", "11"]),
+        (["e", root],),
     ):
         event = sealed(opener, comment(*tags, by=FRIEND))
         assert threading(event)[:4] == [
