@@ -188,6 +188,21 @@ def test_a_plan_that_is_changed_after_its_approval_needs_another() -> None:
     assert Phase.EXECUTE in scenario.phases()
 
 
+def test_an_approve_as_a_reply_to_a_plan_that_was_changed_since_approves_nothing() -> None:
+    """A guest had it changed, and the owner has read only the first one."""
+    scenario = planned()
+    first = plan_message(scenario).events[0].id
+    scenario.router = Router(route(None, "planner"), plans)
+    scenario.converse("add a back door", role=Role.GUEST, author=BOB, name="bob")
+    assert turns_in_plan(scenario) == 2
+    scenario.crash()
+    scenario.converse("/approve", reply_to=first)
+    assert scenario.sent_texts()[-1].startswith("Nothing is approved: it replies to an earlier plan.")
+    assert not is_approved(scenario)
+    notice = scenario.records(r.MessageSent)[-1].events[0].id
+    assert is_approved(scenario.converse("/approve", reply_to=notice))
+
+
 def test_an_approved_plan_is_carried_out_and_the_router_may_neither_wait_nor_end() -> None:
     scenario = planned()
     scenario.router = Router(WAITS, ENDS, plans)

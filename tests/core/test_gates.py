@@ -203,6 +203,8 @@ def test_a_yes_skips_all_that_was_asked_and_the_router_is_asked_again() -> None:
 
 YES = """yes|Yes!|YES|y|ok|Okay.|sure|yes, please|Yes, thank you|“yes”|`yes`|ja|Ja, bitte|jawohl|sí|¡Sí!|si
 Sí, por favor|oui|Oui, merci|sim|sì|はい|はい、お願いします|是|是的，谢谢|да|Да, спасибо|네|tak|evet|👍|👍🏽| yes """
+YES_IN_PICTURES = ["yes 🙂", "Yes, please! 🙏🏽", "ok👌", "✅", "👍❤\ufe0f", "Ja 🎉"]
+NO_YES_IN_PICTURES = ["🙏", "❤\ufe0f", "yes ❌", "✅❌", "yes 🛑", "👌👎", "ok 😡", "yes 🤔"]
 NO = """no|nein|ok wait|OK, stop|Yes, run it please|ok, what would be skipped?|yes?|yes？|yes؟|make it blue first
 \ud800|ok, but don't skip it|yes, no, I mean: do not|yes 👎|yes no|yes/no|yes please do it|yes yes yes yes|please|thanks
 ok ❌|yesterday it worked|okra|janein|sick"""
@@ -212,6 +214,11 @@ def test_a_clear_yes_is_one_in_many_languages_with_nothing_else() -> None:
     assert [word for line in YES.splitlines() for word in line.split("|") if not is_clear_yes(word)] == []
     others = [word for line in NO.splitlines() for word in line.split("|")]
     assert [word for word in (*others, "yes\nbut run them", "> May I skip it?\nyes") if is_clear_yes(word)] == []
+
+
+def test_friendly_pictures_beside_a_yes_leave_it_clear_and_others_do_not() -> None:
+    assert [text for text in YES_IN_PICTURES if not is_clear_yes(text)] == []
+    assert [text for text in NO_YES_IN_PICTURES if is_clear_yes(text)] == []
 
 
 @pytest.mark.parametrize("yes", ["\ufeffyes\u200b", "y\u2060es.", "ＹＥＳ", "yes\u2028", "\u2068ok\u2069", "👍\ufe0f"])

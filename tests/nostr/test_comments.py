@@ -101,6 +101,7 @@ def test_a_comment_on_a_thread_is_answered_under_the_thread_whatever_it_calls_it
         (["E", root], ["K", "1"], ["e", root], ["k", "1"]),
         (["E", root], ["e", P], ["k", "1111"]),
         (["e", root], ["k", "11"]),
+        (["e", root],),
     ):
         event = sealed(opener, comment(*tags, by=FRIEND))
         assert threading(event)[:4] == [
@@ -121,6 +122,9 @@ def test_a_comment_on_a_thread_is_answered_under_the_thread_whatever_it_calls_it
         ([["K", "1"], ["e", P], ["k", "1111"]], (P,)),
         ([["e", P], ["k", "1111"]], (P,)),
         ([["E", P], ["K", "1111"], ["e", P], ["k", "1111"]], (P,)),
+        ([["E", R]], (R,)),
+        ([["e", R]], (R,)),
+        ([["e", R, "", "root"], ["e", P, "", "reply"]], (R, P)),
         ([["E", R], ["E", X], ["K", "1"], ["K", "1"], ["e", P], ["k", "1"]], (P, R, X)),
         ([["E", "nonsense"], ["E", R], ["K", ""], ["K", "1"], ["e", ""], ["e", R], ["k", "1"]], (R,)),
         ([["E", R], ["K", "web"], ["K", "1"], ["I", "https://example.com"], ["e", R]], (R,)),
@@ -133,6 +137,9 @@ def test_a_comment_on_a_thread_is_answered_under_the_thread_whatever_it_calls_it
         "no E under a comment",
         "no capitals under a comment",
         "a comment as root",
+        "no kind",
+        "no kind, no capitals",
+        "no kind, the markers of a note",
         "doubled",
         "malformed copies",
         "two scopes",
@@ -153,6 +160,7 @@ def test_a_comment_that_does_not_name_its_root_starts_no_conversation() -> None:
     """It may belong to anything; where its parent is known it joins."""
     assert not comment(["e", P], ["k", "1111"], TO_US).starts
     assert not comment(["E", R], ["e", P], ["k", "1111"], TO_US).starts
+    assert not comment(["e", R], TO_US).starts
     assert comment(["e", R], ["k", "1"], TO_US).starts
 
 
@@ -165,8 +173,6 @@ def test_a_comment_that_does_not_name_its_root_starts_no_conversation() -> None:
         [["I", "https://example.com"], ["K", "web"], ["e", R], ["k", "1111"]],
         [["I", "https://example.com"], ["i", "https://example.com"], ["K", "web"], ["k", "web"]],
         [["E", R], ["K", "20"], ["e", R], ["k", "20"]],
-        [["E", R]],
-        [["e", R]],
         [["K", "1"], ["k", "1"]],
         [["E"], ["K"], ["e"], [""], []],
     ],

@@ -15,6 +15,7 @@ from tenex.core.ids import Millis, PublicKey, RunId, TurnId
 from tenex.core.messages import NO_USAGE, CallResult, Usage, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import (
+    EARLIER_PLANS,
     READ_FILES,
     ROUTER_LESSONS,
     SEEN,
@@ -64,7 +65,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()
     c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
     c.waiver_question = None
-    c.plan_question, c.approved_turn = None, TurnId("")
+    c.plan_question, c.earlier_plans, c.approved_turn = None, (), TurnId("")
     c.touched, c.read_files = frozenset(), {}
     c.cycle_usage = c.talk_usage = NO_USAGE
     c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a user
@@ -244,6 +245,8 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
         handoff=record.handoff,
     )
     c.turn_count += 1
+    if c.plan_question is not None:
+        c.earlier_plans = (*c.earlier_plans, *c.plan_question.events)[-EARLIER_PLANS:]
     c.plan_question = None
     c.status, c.waiting_for, c.question = "active", "", None
     _waiver_closed(c, record)

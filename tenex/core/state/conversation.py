@@ -32,6 +32,8 @@ CYCLE_BLOCK = 10
 SEEN = 512
 """Event ids kept against a message that arrives twice; the index remembers the older ones."""
 ROUTER_LESSONS = 10
+EARLIER_PLANS = 100
+"""Messages that presented a plan which was changed since: a late `/approve` as a reply to one approves nothing."""
 READ_FILES = 500
 """Files read in a cycle that are remembered by name: for users to see, so the newest will do."""
 SYSTEMS = 40
@@ -204,6 +206,8 @@ class State:
     """A user has written since the phase was entered."""
     plan_question: Restored[DecisionQuestion | None] = None
     """The messages that presented the newest plan and asked for its approval; None for none."""
+    earlier_plans: Restored[tuple[EventId, ...]] = ()
+    """The newest of the messages that presented plans of this cycle which have been changed since."""
     approved_turn: Restored[TurnId] = TurnId("")
     """The turn whose plan a user has approved; "" for none. A later turn makes another plan."""
     touched: Restored[frozenset[str]] = frozenset()

@@ -139,7 +139,7 @@ def _root_kind(event: Event) -> int:
     if named:  # some clients name the comment that is answered in place of the root
         return _UNKNOWN if set(named) == {str(COMMENT)} else _SOMETHING_ELSE
     parent = base.first_value(event, "k")
-    return _UNKNOWN if parent == str(COMMENT) else _ROOT_KINDS.get(parent, _SOMETHING_ELSE)
+    return _UNKNOWN if parent in ("", str(COMMENT)) else _ROOT_KINDS.get(parent, _SOMETHING_ELSE)
 
 
 def _is_other_event(tag: Tag, event: Event) -> bool:

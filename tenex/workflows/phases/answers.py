@@ -22,17 +22,18 @@ from . import gates
 CLOCKS_DIFFER: Final = 60
 """Seconds by which a user's clock may differ from ours: as far as our own messages are dated ahead."""
 
-_YES_WORDS = "yes y yeah yep ok okay sure ja jawohl oui sí si sì sim да tak evet はい 是 是的 好的 네 👍"
+_YES_WORDS = "yes y yeah yep ok okay sure ja jawohl oui sí si sì sim да tak evet はい 是 是的 好的 네 👍 👌 ✅"
 _NO_WORDS = "no n nope nah nein nee non não нет nie hayır いいえ 不 不是 不行 아니요 👎"
 _COURTESY_WORDS = (
     "please thanks thank you bitte danke merci beaucoup por favor gracias grazie obrigado obrigada proszę пожалуйста "
-    "спасибо お願いします 谢谢"
+    "спасибо お願いします 谢谢 🙏 🙂 😊 😀 🎉 ❤"
 )
 _COURTESY: Final = frozenset(_COURTESY_WORDS.split())
 _YES: Final = frozenset(_YES_WORDS.split())
 _NO: Final = frozenset(_NO_WORDS.split())
 _QUESTION_MARKS: Final = frozenset("?؟‽")
-_THUMBS: Final = "👍👎"
+_PICTURES: Final = "👍👌✅👎🙏🙂😊😀🎉❤"
+"""Each is a word, also without a space before it."""
 _SKIN_TONES: Final = dict.fromkeys(range(0x1F3FB, 0x1F400))
 
 
@@ -48,8 +49,8 @@ def is_clear_no(text: str) -> bool:
 
 def _says_only(text: str, wanted: frozenset[str]) -> bool:
     said = plain(text).casefold().translate(_SKIN_TONES)
-    for thumb in _THUMBS:
-        said = said.replace(thumb, f" {thumb} ")
+    for picture in _PICTURES:
+        said = said.replace(picture, f" {picture} ")
     if not _QUESTION_MARKS.isdisjoint(said):
         return False
     kept = (" " if _is_punctuation(char) else char for char in said)

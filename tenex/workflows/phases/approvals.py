@@ -67,7 +67,7 @@ def approve(draft: Transaction, signal: MessageReceived, argument: str) -> None:
         notify(draft, "Nothing is approved: `/approve` takes nothing after it. To change the plan: `/reject REASON`.")
     elif plan is None:
         notify(draft, _why_nothing_waits(draft))
-    elif why := answers.why_misdated(draft, signal.message, _asked_at(draft, plan)):
+    elif why := _why_other_plan(draft, signal) or answers.why_misdated(draft, signal.message, _asked_at(draft, plan)):
         notify(draft, f"Nothing is approved: {why}. Read the plan, then send `/approve` again.")
     else:
         _approve(draft, signal, plan)
@@ -97,6 +97,10 @@ def _approve(draft: Transaction, signal: MessageReceived, plan: OrchestratorTurn
         decide.want_router(draft, 1)
     else:
         advance(draft)
+
+
+def _why_other_plan(draft: Transaction, signal: MessageReceived) -> str:
+    return "it replies to an earlier plan" if signal.message.reply_to in draft.state.earlier_plans else ""
 
 
 def _asked_at(draft: Transaction, plan: OrchestratorTurn) -> int:
