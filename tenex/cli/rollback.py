@@ -4,7 +4,7 @@ A running daemon does it; without one the folder is locked and the files are wri
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,6 +19,7 @@ from .times import local_time
 
 if TYPE_CHECKING:
     from tenex.core.ids import ConversationId
+    from tenex.core.records import ConversationImported, Record
     from tenex.operations.rollback import RollbackPlan, RollbackService
     from tenex.settings import Settings
     from tenex.store.disk import Disk
@@ -160,6 +161,8 @@ async def _ask_or_run(
     from tenex.core.ids import Slug
     from tenex.nostr.compose import NostrSealer
     from tenex.nostr.keys import KeyRing
+    from tenex.operations.imports import closing_of
+    from tenex.operations.message_sources import participants_of
     from tenex.operations.rollback import RollbackService
     from tenex.runtime.clock import SystemClock
     from tenex.settings import check_paths, resolve_paths
@@ -179,7 +182,16 @@ async def _ask_or_run(
             workspace = Workspace(where.workspace)
             sealer = NostrSealer(settings.relays.urls)
             shadow = partial(shadow_of, settings, where, workspace)
-            return await here(RollbackService(folder, disk, SystemClock(), sealer, project, workspace, shadow))
+            keys, agent, clock = (
+                participants_of(settings, where).keys,
+                Slug(settings.conversations.agent),
+                SystemClock(),
+            )
+
+            def closing(name: "ConversationId", records: "Sequence[Record]") -> "ConversationImported | None":
+                return closing_of(name, records, keys, agent, clock.now())
+
+            return await here(RollbackService(folder, disk, clock, sealer, project, workspace, shadow, closing))
         finally:
             telemetry.close()
 
