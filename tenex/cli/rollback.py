@@ -155,14 +155,13 @@ async def _ask_or_run(
     request: dict[str, Any],
     here: "Callable[[RollbackService], Awaitable[dict[str, Any]]]",
 ) -> dict[str, Any]:
-    from tenex.configuration.agents import PROJECT
+    from tenex.configuration.agents import PROJECT, former_keys
     from tenex.configuration.build import shadow_of
     from tenex.core.config import Agent, AgentKind
     from tenex.core.ids import Slug
     from tenex.nostr.compose import NostrSealer
     from tenex.nostr.keys import KeyRing
     from tenex.operations.imports import closing_of
-    from tenex.operations.message_sources import participants_of
     from tenex.operations.rollback import RollbackService
     from tenex.runtime.clock import SystemClock
     from tenex.settings import check_paths, resolve_paths
@@ -177,16 +176,13 @@ async def _ask_or_run(
         check_paths(settings)
         telemetry = configure("error", "auto")
         try:
-            key = KeyRing(where.keys).get(PROJECT).public
+            ring = KeyRing(where.keys)
+            key, keys = ring.get(PROJECT).public, former_keys(ring, (), ())
             project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)
             workspace = Workspace(where.workspace)
             sealer = NostrSealer(settings.relays.urls)
             shadow = partial(shadow_of, settings, where, workspace)
-            keys, agent, clock = (
-                participants_of(settings, where).keys,
-                Slug(settings.conversations.agent),
-                SystemClock(),
-            )
+            agent, clock = Slug(settings.conversations.agent), SystemClock()
 
             def closing(name: "ConversationId", records: "Sequence[Record]") -> "ConversationImported | None":
                 return closing_of(name, records, keys, agent, clock.now())
