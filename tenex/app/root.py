@@ -9,7 +9,7 @@ from functools import partial
 from tenex.configuration.agents import former_keys
 from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
 from tenex.core.config import Policy
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import Conversation
 from tenex.core.costs import DAY
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
@@ -25,7 +25,7 @@ from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.subscriptions import KINDS, Listener
 from tenex.operations.doctor.files import access
 from tenex.operations.doctor.findings import Level
-from tenex.operations.imports import comes_from_elsewhere, import_record
+from tenex.operations.imports import closing_of, comes_from_elsewhere
 from tenex.operations.recovery import legacy_file
 from tenex.operations.rollback import ForkResult, RollbackService
 from tenex.operations.status import Reporter
@@ -359,6 +359,7 @@ class Application:
             self.first.rules.project,
             workspace,
             lambda: shadow_of(current.now.settings, places, workspace),
+            lambda name, records: closing_of(name, records, self.keys, current.now.rules.only_agent, self.clock.now()),
         )
         handlers = orders(
             reporter,
@@ -413,12 +414,12 @@ class _Journals:
                 f"{file} is of an older program. Run `tenex conversations import {file}`, then write again."
             )
         journal, records = await self._folder.open(conversation)
-        if comes_from_elsewhere(records, self._keys):
-            agent, now = self._current.now.rules.only_agent, self._clock.now()
-            closing = import_record(fold(conversation, records), agent, now)
-            await journal.append([[closing]])
-            return journal, [*records, closing]
-        return journal, records
+        agent = self._current.now.rules.only_agent
+        closing = closing_of(conversation, records, self._keys, agent, self._clock.now())
+        if closing is None:
+            return journal, records
+        await journal.append([[closing]])
+        return journal, [*records, closing]
 
     async def show(self, conversation: Conversation) -> None:
         page, row = self._views.page(conversation), summarise(conversation, 0)  # both are read before the first await

@@ -4,7 +4,7 @@ A running daemon does it; without one the folder is locked and the files are wri
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,6 +19,7 @@ from .times import local_time
 
 if TYPE_CHECKING:
     from tenex.core.ids import ConversationId
+    from tenex.core.records import ConversationImported, Record
     from tenex.operations.rollback import RollbackPlan, RollbackService
     from tenex.settings import Settings
     from tenex.store.disk import Disk
@@ -154,12 +155,13 @@ async def _ask_or_run(
     request: dict[str, Any],
     here: "Callable[[RollbackService], Awaitable[dict[str, Any]]]",
 ) -> dict[str, Any]:
-    from tenex.configuration.agents import PROJECT
+    from tenex.configuration.agents import PROJECT, former_keys
     from tenex.configuration.build import shadow_of
     from tenex.core.config import Agent, AgentKind
     from tenex.core.ids import Slug
     from tenex.nostr.compose import NostrSealer
     from tenex.nostr.keys import KeyRing
+    from tenex.operations.imports import closing_of
     from tenex.operations.rollback import RollbackService
     from tenex.runtime.clock import SystemClock
     from tenex.settings import check_paths, resolve_paths
@@ -174,12 +176,18 @@ async def _ask_or_run(
         check_paths(settings)
         telemetry = configure("error", "auto")
         try:
-            key = KeyRing(where.keys).get(PROJECT).public
+            ring = KeyRing(where.keys)
+            key, keys = ring.get(PROJECT).public, former_keys(ring, (), ())
             project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)
             workspace = Workspace(where.workspace)
             sealer = NostrSealer(settings.relays.urls)
             shadow = partial(shadow_of, settings, where, workspace)
-            return await here(RollbackService(folder, disk, SystemClock(), sealer, project, workspace, shadow))
+            agent, clock = Slug(settings.conversations.agent), SystemClock()
+
+            def closing(name: "ConversationId", records: "Sequence[Record]") -> "ConversationImported | None":
+                return closing_of(name, records, keys, agent, clock.now())
+
+            return await here(RollbackService(folder, disk, clock, sealer, project, workspace, shadow, closing))
         finally:
             telemetry.close()
 

@@ -113,7 +113,7 @@ def agent_keys(ring: KeyRing, library: PromptLibrary, workflows: Iterable[str] =
 
 
 def former_keys(ring: KeyRing, names: Collection[str], people: Collection[PublicKey]) -> dict[PublicKey, SecretKey]:
-    """The keys of agents that are no longer configured: messages they had begun are still to be signed.
+    """The keys of agents that are no longer configured: messages they had begun are still to be signed, and are ours.
 
     Args:
         ring: where keys are.

@@ -54,13 +54,12 @@ TAKE_ARGUMENT = ("skip", "set", "approve", "reject")
 UNKNOWN = "unknown"
 """The command of a message that begins with a command or a mention, and names nothing there is."""
 _EMPHASIS = "*_"
-_MARKS = ".,;:!?…。！？、"
-"""What may follow a command's word."""
 _QUOTES = "`\"'“”‘’„«»"
 """What may enclose the whole of a command; a command in quotes, or as code, within a sentence is talk."""
-_WORD = re.compile(rf"([{_EMPHASIS}]*)/([A-Za-z]+)([{_EMPHASIS}{re.escape(_MARKS)}]*)")
+_WORD = re.compile(rf"([{_EMPHASIS}]*)/([A-Za-z]+)((?:[^\w/]|_)*)")
+"""A command's word and the marks or pictures that follow it, of any script; a path goes on with a slash."""
 _FIRST = re.compile(r"\s*(\S+)(.*)", re.DOTALL)
-_SIGNATURE = re.compile(r"\n[ \t]*--(?!-).*", re.DOTALL)
+_SIGNATURE = re.compile(r"\n[ \t]*--(?=\s|\Z).*", re.DOTALL)
 """What clients of mail append, from its two hyphens on."""
 _HEAD = 500
 """Characters in which the first word must end."""
@@ -89,7 +88,7 @@ def parse(text: str) -> Command | None:
         return None if is_reply else Command(UNKNOWN, f"/{word}{rest}".strip())
     if emphasis:
         rest = rest.rstrip(_EMPHASIS)
-    if name != "set":  # a value may be text of several lines
+    if name not in ("set", "reject"):  # a value or a reason may be text of several lines
         rest = _SIGNATURE.sub("", rest)
     if not any(_says_something(part) for part in rest.split()):
         rest = ""

@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.records import ConversationImported, JournalRebuilt, MessageSent, Record, RunStarted
 from tenex.core.state.snapshot import StateSnapshot
@@ -24,6 +24,15 @@ def import_record(state: Conversation, agent: Slug, now: Millis) -> Conversation
         now: the time of the import.
     """
     return ConversationImported(seq=state.next_seq, at=now, agent=agent, address=own_address(state.id, state.address))
+
+
+def closing_of(
+    conversation: ConversationId, records: Sequence[Record], ours: Container[PublicKey], agent: Slug, now: Millis
+) -> ConversationImported | None:
+    """The record that is missing at the end of a journal that was copied to here; None for one of this folder."""
+    if not comes_from_elsewhere(records, ours):
+        return None
+    return import_record(fold(conversation, records), agent, now)
 
 
 def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) -> bool:

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import structlog
 
-from tenex.configuration.agents import PROJECT
+from tenex.configuration.agents import PROJECT, former_keys
 from tenex.core.conversation import fold
 from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
@@ -52,7 +52,7 @@ from tenex.store.verify import contradictions
 from tenex.store.view import Views
 from tenex.store.view_reader import read_view
 
-from .imports import import_record, thread_address
+from .imports import comes_from_elsewhere, import_record, thread_address
 from .message_sources import (
     Participants,
     RecoveredMessages,
@@ -148,7 +148,9 @@ class Recovery:
                     ) from fault
                 found = RecoveredMessages(source=source, messages=(), lost=[str(fault)])
         known = await self.disk.run(indexed_events, path)
-        if await self.disk.run(is_import, path):
+        ours = await self.disk.run(former_keys, KeyRing(self.where.keys), (), ())
+        is_copy = bool(ours) and comes_from_elsewhere(left.records, ours)
+        if is_copy or await self.disk.run(is_import, path):
             found = replace(found, is_import=True)
         found = await self._without_others(conversation, found)
         records, lost = rebuilt_records(conversation, left, found, known, self.clock.now(), found.agent)

@@ -51,6 +51,13 @@ log = structlog.get_logger(__name__)
 Apply = Callable[[ConversationId, RollBack], Awaitable[RolledBack]]
 """Handles the signal; returns once the record is durable."""
 
+Closing = Callable[[ConversationId, Sequence[r.Record]], r.ConversationImported | None]
+"""Gives the record that is missing where a journal was copied from another folder; see `imports.closing_of`."""
+
+
+def _ours(_: ConversationId, records: Sequence[r.Record]) -> None:
+    """No journal comes from elsewhere."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPlan:
@@ -101,6 +108,7 @@ class RollbackService:
     workspace: Workspace
     checkpoints: Callable[[], Checkpoints | None]
     """Gives None where they are off."""
+    closing: Closing = _ours
     _one: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     async def roll_back(
@@ -114,7 +122,7 @@ class RollbackService:
             TenexError: a tool changes the workspace, git failed, or the conversation could not be rolled back.
         """
         async with self._one:
-            plan = await plan_of(self.folder, conversation, to)
+            plan = await plan_of(self.folder, conversation, to, self.closing)
             signal = RollBack(to=plan.to, then=plan.then, by=by, reason=reason)
             if not files:
                 return RollbackResult(plan=plan, record=await apply(conversation, signal), files=None)
@@ -145,7 +153,7 @@ class RollbackService:
             StoreDamaged: its journal cannot be read.
             StoreError: the disk did not take the new one; nothing was changed.
         """
-        _, then = await _state_of(self.folder, conversation, at)
+        _, then = await _state_of(self.folder, conversation, at, self.closing)
         if not then.address.get("form") or not then.address.get("root"):
             raise UsageError(f"The thread of conversation {conversation[:12]} is not known, so it cannot be forked.")
         records = self._records_of_fork(then, self.clock.now())
@@ -162,6 +170,9 @@ class RollbackService:
         """
         journal, records = await self.folder.open(conversation)
         try:
+            if (closing := self.closing(conversation, records)) is not None:
+                await journal.append([[closing]])
+                records = [*records, closing]
             state = fold(conversation, records)
             rules = Policy(roster={}, tools={}, project=self.project)
 
@@ -230,14 +241,16 @@ class RollbackService:
         return ConversationForked(seq=1, at=now, id=name, origin=then.id, at_seq=seq, title=title, state=state), message
 
 
-async def plan_of(folder: ConversationFolder, conversation: ConversationId, to: int) -> RollbackPlan:
+async def plan_of(
+    folder: ConversationFolder, conversation: ConversationId, to: int, closing: Closing = _ours
+) -> RollbackPlan:
     """What a rollback to a record would undo; reads only.
 
     Raises:
         UsageError: there is no such conversation or record, or nothing to undo.
         StoreDamaged: its journal cannot be read.
     """
-    records, then = await _state_of(folder, conversation, to)
+    records, then = await _state_of(folder, conversation, to, closing)
     to = then.next_seq - 1
     after = [record for record in records if record.seq > to and not isinstance(record, _NO_WORK)]
     if not after:
@@ -260,7 +273,7 @@ async def plan_of(folder: ConversationFolder, conversation: ConversationId, to: 
 
 
 async def _state_of(
-    folder: ConversationFolder, conversation: ConversationId, at: int
+    folder: ConversationFolder, conversation: ConversationId, at: int, closing: Closing
 ) -> tuple[Sequence[r.Record], Conversation]:
     mark = mark_of(folder.path(conversation))
     if mark is not None:
@@ -272,7 +285,9 @@ async def _state_of(
             f"There is no record {at} in conversation {conversation[:12]}: its records are 1 to {last}. "
             f"`tenex conversations replay {conversation[:12]} --each` lists them."
         )
-    return records, await asyncio.to_thread(state_at, conversation, records, at)
+    end = closing(conversation, records)
+    ended = records if end is None else [*records, end]
+    return records, await asyncio.to_thread(state_at, conversation, ended, at)
 
 
 def _restored_text(done: Returned) -> str:

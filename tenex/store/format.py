@@ -200,7 +200,7 @@ def as_written(data: bytes) -> bytes:
         with suppress(UnicodeError):
             data = data.decode("utf-16").encode()
     data = data.removeprefix(codecs.BOM_UTF8)
-    if b"\r" not in data and b"\n\n" not in data:
+    if b"\r" not in data and b"\n\n" not in data and not data.startswith(b"\n"):
         return data
     return _LINE_ENDS.sub(b"\n", data).removeprefix(b"\n")
 

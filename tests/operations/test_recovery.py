@@ -355,6 +355,30 @@ async def test_a_damaged_journal_keeps_its_good_records(home: Home) -> None:
     assert "journal.jsonl from line 8 on, except for the messages in it" in made.lost
 
 
+async def test_a_damaged_journal_that_was_copied_to_here_is_rebuilt_as_an_import(home: Home) -> None:
+    """Its good records may be forged as those of any import, and no daemon has marked it yet."""
+    waiver = r.Waived(
+        seq=4,
+        at=Millis(4),
+        phases=QUALITY_PHASES,
+        author=PublicKey("a" * 64),
+        name="a",
+        quote="yes",
+        message_id=EventId(REPLY),
+    )
+    answer = r.MessageSent(
+        seq=3, at=Millis(3), speaker=PublicKey("b" * 64), name="b", text="x", purpose="notice", phase=Phase.CHAT
+    )
+    for record in (started(OLD), wrote(2, REPLY), answer, waiver, waits(5), waits(6)):
+        await stored(home.folder, OLD, record)
+    file = home.folder.path(OLD) / JOURNAL
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:4], b"damaged\n", *lines[5:]]))
+    await home.recovery.rebuild(OLD, "conversation.json")
+    state = fold(OLD, await home.folder.read(OLD))
+    assert (bool(state.imported), state.waivers) == (True, ())
+
+
 async def test_from_the_readable_file_alone_answers_go_to_the_thread_with_the_conversations_id(home: Home) -> None:
     path = home.folder.path(OLD)
     path.mkdir(parents=True)

@@ -12,12 +12,13 @@ from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.decide.rollback import state_at
 from tenex.core.errors import StoreDamaged, TenexError, UsageError
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.pending import pending
 from tenex.core.records.base import Record
 from tenex.core.state.rollback import RolledBack
 from tenex.nostr.compose import NostrSealer
 from tenex.operations import rollback as module
+from tenex.operations.imports import closing_of, comes_from_elsewhere
 from tenex.operations.rollback import ForkResult, RollbackService, plan_of
 from tenex.store import journal
 from tenex.store.disk import Disk
@@ -222,3 +223,24 @@ async def test_a_tool_at_work_keeps_files_from_going_back(
     assert done.record.restored_tree
     assert (await asyncio.to_thread(shadow.commits, ID))[0].call == 4
     assert Millis(done.record.at) > 0
+
+
+async def test_of_a_journal_that_was_copied_to_here_a_fork_or_rollback_takes_what_an_import_brings(
+    folder: ConversationFolder, service: RollbackService
+) -> None:
+    """No daemon has opened it, so no record says yet that it was written elsewhere."""
+    await written(folder)
+    here = replace(
+        service, closing=lambda name, records: closing_of(name, records, {PublicKey("f" * 64)}, Slug(""), Millis(9))
+    )
+    assert fold(ID, RECORDS).systems
+    assert (await service.fork(ID, 30)).state.systems, "of a journal of this folder a fork takes all"
+    made = (await here.fork(ID, 30)).state
+    await here.roll_back(ID, 30, "Ann", "", here.append, files=False)
+    back = fold(ID, await folder.read(ID))
+    for state in (made, back):
+        assert state.imported
+        assert (state.starter, state.systems) == ("", {})
+        assert all(message.author == "" for message in state.messages)
+    assert back.next_seq > RECORDS[-1].seq + 2
+    assert not comes_from_elsewhere(await folder.read(ID), {service.project.pubkey}), "that is recorded"

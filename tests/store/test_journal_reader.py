@@ -50,6 +50,7 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
     "mark": lambda data: b"\xef\xbb\xbf" + data,
     "mark and CRLF": lambda data: b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n"),
     "blank line": lambda data: data + b"\n",
+    "blank first line": lambda data: b"\n" + data,
     "blank lines": lambda data: b"\n" + data.replace(b"\n", b"\n\n") + b"\r\n\n",
     "UTF-16": lambda data: data.decode().replace("\n", "\r\n").encode("utf-16"),
 }
