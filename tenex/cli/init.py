@@ -17,14 +17,14 @@ from tenex.core.errors import ConfigurationError, TenexError, UsageError
 from tenex.core.text import decode
 from tenex.llm.config import OFFLINE, read_key
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
-from tenex.settings import Settings, Trust, check_paths, example_config, find_config, load, resolve_paths
+from tenex.settings import KEY_SUFFIX, Settings, Trust, check_paths, example_config, find_config, load, resolve_paths
 
 from . import output
 from .files import make_folder, write_new
 from .options import Globals
-from .provider import KEY_SUFFIX, Chosen, Options, ask, build, check, from_options, how_to
+from .provider import Chosen, Options, ask, build, check, from_options, how_to
 from .relay import is_here
-from .trust import report_grants, trust_folder, trusted_files
+from .trust import keys_in, report_grants, trust_folder, trusted_files
 
 PROJECT = "project"
 """The name of the project's key, which the orchestrator signs with."""
@@ -94,12 +94,12 @@ def init(
     here = given.folder()
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
     chosen = _choose(here, options, owner, relay or [], may_ask=not given.as_json, is_checked=check_key)
-    before = trusted_files(here)
+    is_new = not trusted_files(here) and not keys_in(here)
     made = prepare(here, owner, relay or [], chosen, trust=given.trust())
-    if before:
-        report_grants(here)
-    else:
+    if is_new:
         trust_folder(here)
+    else:
+        report_grants(here)
     if options != Options() and chosen is None and made.models != [OFFLINE]:
         raise UsageError(f'{made.config} exists and was not changed; set models.default = "offline" in it.')
     if given.as_json:

@@ -22,13 +22,13 @@ import typer
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
 from tenex.core.text import decode
 from tenex.llm.config import KEY_VARIABLES, OFFLINE, ModelClientConfig, Price, ProviderConfig, read_key
+from tenex.settings import KEY_SUFFIX
 from tenex.settings.sections import Models
 
 from . import output
 
 CUSTOM: Final = "local"
 """The name suggested for the operator's own server."""
-KEY_SUFFIX: Final = ".api-key"
 
 CALLS: Final = 25
 """Of one request, from chat to its end: five decisions of the router, four turns of five calls."""

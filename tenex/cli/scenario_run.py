@@ -20,11 +20,10 @@ from tenex.operations.evaluation.expectations import Run, failures
 from tenex.operations.evaluation.figures import CallRecorder, figures_of
 from tenex.operations.evaluation.scenario import Scenario, Script
 from tenex.operations.evaluation.scripted import Paced, ScriptedModel
-from tenex.settings import Settings, resolve_paths
+from tenex.settings import KEY_SUFFIX, Settings, resolve_paths
 from tenex.settings.sections import Metrics, Models, Paths, People, Relays, Traces
 
 from .nostr_client import ChatClient, connected_client
-from .provider import KEY_SUFFIX
 
 
 async def run_scenario(

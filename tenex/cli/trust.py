@@ -62,17 +62,27 @@ def trust(
 
 
 def trusted_files(folder: Path) -> dict[str, str]:
-    """The hashes of what a data folder is trusted with; none where it has neither settings nor agents or workflows.
+    """What a data folder is trusted with; nothing where it has no settings, agents, workflows or places outside.
 
     Raises:
         ConfigurationError: the settings have faults, or a file cannot be read.
     """
-    from tenex.settings import code_paths, contents_of, find_config, resolve_paths
+    from tenex.settings import OUTSIDE, code_paths, contents_of, find_config, places_outside, resolve_paths
 
     file = find_config(None, folder)
     settings = _settings(folder)
-    roots = code_paths(settings, resolve_paths(settings))
-    return contents_of(folder, [*([file] if file is not None else []), *roots])
+    here = resolve_paths(settings)
+    places = {f"{OUTSIDE}{name}": str(place) for name, place in places_outside(settings, here).items()}
+    roots = code_paths(settings, here)
+    return {**contents_of(folder, [*([file] if file is not None else []), *roots]), **places}
+
+
+def keys_in(folder: Path) -> frozenset[str]:
+    """The names of the keys that are in a folder: who made them may write as its owner and its agents."""
+    from tenex.nostr.keys import KeyRing
+    from tenex.settings import resolve_paths
+
+    return frozenset(KeyRing(resolve_paths(_settings(folder)).keys).names())
 
 
 def trust_folder(folder: Path) -> None:

@@ -30,12 +30,11 @@ from tenex.llm.scripted import OfflineModel, Pace
 from tenex.output_states import OutputModel
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
-from tenex.settings import ProjectPaths, Settings, find_data, load, required_trust, resolve_paths
+from tenex.settings import KEY_SUFFIX, ProjectPaths, Settings, find_data, load, required_trust, resolve_paths
 from tenex.settings.sections import Provider
 
 from .output_states import outputs_of
 
-KEY_SUFFIX: Final = ".api-key"
 WITHOUT_GRAMMAR: Final = ("anthropic", "bedrock", "google", "openai-responses")
 """Kinds whose protocols have no place for one."""
 LONGEST_KEY: Final = 16 * 1024

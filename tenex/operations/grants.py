@@ -1,12 +1,10 @@
 """What a data folder would get and decide: who gives orders, servers, variables, files outside it, code, sandbox."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from tenex.llm.config import KEY_VARIABLES, OFFLINE, split_name
 from tenex.nostr.keys import KeyRing
-from tenex.settings import ProjectPaths, Settings, code_paths, contents_of, resolve_paths
+from tenex.settings import Settings, code_paths, contents_of, places_outside, resolve_paths
 from tenex.settings.sections import Provider
 
 
@@ -22,7 +20,7 @@ def grants_of(settings: Settings) -> dict[str, list[str]]:
         "relays": list(settings.relays.urls),
         "servers": [*_servers(settings)],
         "variables": sorted(set(_variables(settings))),
-        "files outside": [*_outside(settings, here)],
+        "files outside": [f"{place} ({name})" for name, place in places_outside(settings, here).items()],
         "keys in it": sorted(KeyRing(here.keys).names()),
         "agents and code": [*contents_of(here.data, code_paths(settings, here)), *_modules(settings)],
         "sandbox": [*_sandbox(settings)],
@@ -60,22 +58,6 @@ def _variables(settings: Settings) -> Iterator[str]:
         if provider.base_url is None:
             usual = KEY_VARIABLES.get(provider.kind or name, ())
             yield from (f"{variable} (sent to {name})" for variable in usual if variable != provider.api_key_env)
-
-
-def _outside(settings: Settings, here: ProjectPaths) -> Iterator[str]:
-    for name, provider in _providers(settings):
-        if provider.api_key_file is not None:
-            path = here.data / Path(provider.api_key_file).expanduser()
-            if not _is_inside(path, here.data):
-                yield f"{path} (sent to {name})"
-    for name, _ in settings.paths:
-        path = getattr(here, name)
-        if not _is_inside(path, here.data):
-            yield f"{path} (paths.{name})"
-
-
-def _is_inside(path: Path, folder: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _modules(settings: Settings) -> Iterator[str]:

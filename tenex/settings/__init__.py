@@ -7,6 +7,7 @@ Start at `sections` for the settings, `loading` for reading them, `paths` for th
 from .loading import PREFIX, RESERVED, load, reload_settings
 from .paths import (
     CONFIG_NAMES,
+    KEY_SUFFIX,
     NO_CURRENT,
     ProjectPaths,
     check_paths,
@@ -15,17 +16,20 @@ from .paths import (
     example_folder,
     find_config,
     find_data,
+    places_outside,
     required_trust,
     resolve_paths,
 )
 from .sections import EMBEDDED_RELAY_PORT, Settings
-from .trust import Trust, UntrustedFolder, contents_of, read_trusted, trust_file, write_trusted
+from .trust import OUTSIDE, Trust, UntrustedFolder, contents_of, read_trusted, trust_file, write_trusted
 from .validation_errors import suggestion
 
 __all__ = [
     "CONFIG_NAMES",
     "EMBEDDED_RELAY_PORT",
+    "KEY_SUFFIX",
     "NO_CURRENT",
+    "OUTSIDE",
     "PREFIX",
     "RESERVED",
     "ProjectPaths",
@@ -40,6 +44,7 @@ __all__ = [
     "find_config",
     "find_data",
     "load",
+    "places_outside",
     "read_trusted",
     "reload_settings",
     "required_trust",

@@ -16,9 +16,9 @@ from tenex.core.file_guard import guard
 from tenex.core.ids import PublicKey
 from tenex.core.text import INVISIBLE, character, decode, plain, well_formed_value
 
-from .paths import CONFIG_NAMES, code_paths, find_config, resolve_paths
+from .paths import CONFIG_NAMES, code_paths, find_config, places_outside, resolve_paths
 from .sections import Settings, parse_people
-from .trust import Trust, contents_of, guard_code
+from .trust import OUTSIDE, Trust, contents_of, guard_code
 from .validation_errors import known_below, sentences, suggestion
 
 PREFIX: Final = "TENEX_"
@@ -92,9 +92,11 @@ def load(
     if trust is None:
         guard(str(settings.data), None)  # of an earlier command in this process
     else:
-        code = code_paths(settings, resolve_paths(settings))
-        present = contents_of(settings.data, code)
-        trust.check_all(present, {name: known for name, known in trusted.items() if name not in CONFIG_NAMES})
+        here = resolve_paths(settings)
+        code = code_paths(settings, here)
+        known = {name for name in trusted if name not in CONFIG_NAMES and not name.startswith(OUTSIDE)}
+        trust.check_all(contents_of(settings.data, code), {name: trusted[name] for name in known})
+        trust.check_places(places_outside(settings, here), trusted)
         guard_code(trust, trusted, code)
     return settings
 
@@ -131,6 +133,8 @@ def _parse(file: Path, content: bytes) -> dict[str, Any]:
         raise ConfigurationError([f"{file}: byte {fault.start} is not UTF-8; save the file as UTF-8"]) from fault
     except ValueError as fault:
         raise ConfigurationError([f"{file} {fault}"]) from fault
+    except RecursionError as fault:
+        raise ConfigurationError([f"{file}: the values are nested too deeply; no setting needs that"]) from fault
     return values
 
 

@@ -22,6 +22,9 @@ CONFIG_NAMES = ("tenex.toml", "config/tenex.toml")
 
 NO_CURRENT = "the current folder cannot be used: it was deleted. Run `cd`, or give full paths, also with --data."
 
+KEY_SUFFIX = ".api-key"
+"""The end of the name of a file in the keys folder that holds a provider's key."""
+
 _DATA_MARKS = (*CONFIG_NAMES, "keys/project.nsec")
 """Files that mark a data folder; one that uses the defaults has no configuration."""
 
@@ -123,7 +126,7 @@ def _workspace_setting(data: Path, env: Mapping[str, str]) -> str:
     """`paths.workspace` of a data folder; the default where its file cannot be read."""
     default = env.get("TENEX_PATHS__WORKSPACE") or "workspace"
     for name in CONFIG_NAMES:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError):
             paths = tomllib.loads(decode((data / name).read_bytes())).get("paths")
             if isinstance(paths, dict) and isinstance(paths.get("workspace"), str):
                 return env.get("TENEX_PATHS__WORKSPACE") or paths["workspace"]
@@ -184,6 +187,23 @@ def code_paths(settings: Settings, here: ProjectPaths) -> tuple[Path, ...]:
     """Where a data folder has its agents and workflows: folders, and files that its settings name."""
     named = [here.data / name for name in settings.workflows if ":" not in name]
     return tuple(Path(os.path.abspath(path)) for path in (here.agents, here.workflows, *named))  # noqa: PTH100 as named
+
+
+def places_outside(settings: Settings, here: ProjectPaths) -> dict[str, Path]:
+    """What a data folder has elsewhere, by its setting or name: files of keys, and folders; links are followed.
+
+    What a variable or the command line names is left out: the user names it, and not the folder.
+    """
+    inside, keys = _real(here.data), _real(here.keys)
+    found = {}
+    for name, provider in settings.models.providers.items():
+        if provider.api_key_file is not None:
+            found[f"models.providers.{name}.api_key_file"] = _real(_absolute(Path(provider.api_key_file), here.data))
+    found |= {f"paths.{name}": _real(getattr(here, name)) for name, _ in settings.paths}
+    own = {name: place for name, place in found.items() if settings.origins.get(name) in (None, str(settings.file))}
+    links = {f"keys/{link.name}": _real(link) for link in sorted(here.keys.glob(f"*{KEY_SUFFIX}"))}
+    own |= {name: place for name, place in links.items() if not place.is_relative_to(keys)}
+    return {name: place for name, place in own.items() if not place.is_relative_to(inside)}
 
 
 def check_paths(settings: Settings) -> None:

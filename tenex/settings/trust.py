@@ -4,7 +4,8 @@ A data folder decides a lot: which variables and files hold keys, to which serve
 which Python runs. So a folder that a command finds only because it is the current one, such as a cloned repository, is
 used if `tenex init` made it or the user ran `tenex trust` on it. A folder that was named is used as it is.
 
-Trust is kept as a hash of each file: the settings, and all files of the folders of agents and workflows. A file is
+Trust is kept as a hash of each file: the settings, and all files of the folders of agents and workflows; and as the
+path of each place outside, such as a file with a key, since a link in the folder could lead elsewhere later. A file is
 hashed as it was read, so that one that changes between the check and its use is refused too: the settings in
 `loading.load`, agents and workflows where they are read, which ask `core.file_guard`.
 """
@@ -28,10 +29,12 @@ MOST_FILES: Final = 1_000
 """Files in the folders of agents and workflows; a project has some tens."""
 LARGEST: Final = 8 * 1024**2
 """Bytes of one of them; nothing that is read there may have more than 1 MiB."""
+OUTSIDE: Final = "outside: "
+"""Before the name of a place outside the data folder, which is trusted like a file, by where it is."""
 _NO_FILE: Final = "no regular file"
 
 Contents = Mapping[str, str]
-"""The hash of each file, by its path: relative in the data folder, absolute outside it."""
+"""The hash of each file, by its path: relative in the data folder, absolute outside it. And the places outside."""
 
 
 class UntrustedFolder(ConfigurationError):
@@ -78,6 +81,19 @@ class Trust:
         names = {name for name in {*present, *contents} if present.get(name) != contents.get(name)}
         if names:
             raise self._changed(self.folder / min(names))
+
+    def check_places(self, places: Mapping[str, Path], contents: Contents) -> None:
+        """Refuse a place outside the data folder that is new, or elsewhere than when it was trusted.
+
+        Raises:
+            UntrustedFolder: with the first of them.
+        """
+        for name, place in places.items():
+            if contents.get(f"{OUTSIDE}{name}") != str(place):
+                command = f"tenex trust {shlex.quote(str(self.folder))}"
+                raise UntrustedFolder(
+                    [f"{name}: {place} is outside {self.folder} and not trusted. Look at it, then run `{command}`."]
+                )
 
     def _changed(self, path: Path) -> UntrustedFolder:
         command = f"tenex trust {shlex.quote(str(self.folder))}"

@@ -155,7 +155,10 @@ def test_trust_shows_what_the_folder_would_get(forked: Tenex, cwd: Path) -> None
             "traces: https://traces.example/v1",
         ],
         "variables": ["OPENAI_API_KEY (sent to openai)", "STOLEN (sent to evil)"],
-        "files outside": [f"{cwd / '../id_rsa'} (sent to evil)", "/srv (paths.workspace)"],
+        "files outside": [
+            f"{cwd.parent / 'id_rsa'} (models.providers.evil.api_key_file)",
+            "/srv (paths.workspace)",
+        ],
         "keys in it": ["owner"],
         "agents and code": ["agents/spy.py", "module planted.module:graph"],
         "sandbox": ["off: agents' commands run as you (tools.shell.sandbox)"],
@@ -205,6 +208,52 @@ def test_what_a_link_leads_to_is_trusted_and_not_the_link(forked: Tenex, trusted
     assert forked("config", "show").returncode == 0
     target.write_text("[people]\nopen = false\n")
     assert "tenex.toml has changed" in forked("config", "show").stderr
+
+
+@pytest.mark.parametrize(
+    ("link", "setting"),
+    [
+        ("keys/evil", "models.providers.evil.api_key_file"),
+        ("keys/evil.api-key", "keys/evil.api-key"),
+        ("workspace", "paths.workspace"),
+        ("conversations", "paths.conversations"),
+        ("tenex.sock", "paths.socket"),
+    ],
+)
+def test_a_link_that_leads_out_of_a_trusted_folder_later_is_refused(
+    forked: Tenex, cwd: Path, link: str, setting: str
+) -> None:
+    place = cwd.parent / "secret"
+    place.write_text(SECRET) if setting.endswith("key") or "api_key" in setting else place.mkdir()
+    place.chmod(0o700)
+    (cwd / "keys").mkdir(mode=0o700)
+    (cwd / "keys" / "evil").write_text("of the folder")
+    with server() as remote:
+        key = 'api_key_file = "keys/evil"\n' if link == "keys/evil" else ""
+        (cwd / "tenex.toml").write_text(f'{CONFIGURED}base_url = "{remote.url}"\n{key}')
+        assert forked("trust").returncode == 0
+        (cwd / link).unlink(missing_ok=True)
+        (cwd / link).symlink_to(place)
+        done = forked("doctor", "--probe")
+        assert (done.returncode, remote.keys) == (3, [])
+        assert f"{setting}: {place} is outside {cwd} and not trusted." in done.stdout
+        assert f"{place} ({setting})" in json.loads(forked("trust", "--json").stdout)["grants"]["files outside"]
+        assert "not trusted" not in forked("doctor").stdout
+
+
+def test_a_folder_that_a_variable_names_is_no_place_of_the_trusted_folder(forked: Tenex, trusted: Path) -> None:
+    elsewhere = trusted.parent / "elsewhere"
+    assert forked("config", "show", TENEX_PATHS__WORKSPACE=str(elsewhere)).returncode == 0
+    (trusted / "workspace").symlink_to(elsewhere)
+    assert forked("config", "show").returncode == 3
+
+
+def test_settings_that_are_nested_too_deeply_are_refused_in_a_sentence(forked: Tenex, cwd: Path) -> None:
+    (cwd / "tenex.toml").write_text("x = " + "[" * 20_000)
+    assert "tenex.toml: the values are nested too deeply" in forked("trust").stderr
+    below = cwd / "below"
+    done = forked("--data", below, "config", "show")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_copy_elsewhere_and_another_folder_at_the_same_place_are_not_trusted(
@@ -282,6 +331,13 @@ def test_init_beside_planted_code_trusts_nothing(forked: Tenex, cwd: Path) -> No
     (cwd / "agents" / "helper.md").write_text(MARKDOWN)
     done = forked("init", "--dir", cwd, "--model", "offline")
     assert "agents/helper.md" in done.stderr
+    assert "is not trusted" in forked("run").stderr
+
+
+def test_init_beside_planted_keys_trusts_nothing_and_names_the_owner(forked: Tenex, cwd: Path) -> None:
+    planted = KeyRing(cwd / "keys").get_or_create("owner").npub
+    done = forked("init", "--dir", cwd, "--model", "offline")
+    assert f"owner {planted}" in done.stderr
     assert "is not trusted" in forked("run").stderr
 
 
