@@ -305,7 +305,7 @@ def test_a_message_for_which_the_router_chose_to_verify_is_no_request_afterwards
         return WAITS if is_built else onward(question)
 
     scenario = interrupted(Phase.EXECUTE, by_rule=False, router=router)
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.waiting_for == "user"
     scenario.converse("please verify it")
     assert scenario.conversation.status == "ended"
     assert len(scenario.records(r.CycleStarted)) == 1

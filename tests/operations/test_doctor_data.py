@@ -1,8 +1,10 @@
 """`tenex doctor` and what is on disk: every damage that can be named, permissions, keys, the machine; and repairs."""
 
+import grp
 import hashlib
 import json
 import os
+import pwd
 import re
 import resource
 import shutil
@@ -33,7 +35,7 @@ from tenex.operations.doctor import machine
 from tenex.operations.doctor.conversations import claims, conversations, daemon_journal, index
 from tenex.operations.doctor.daemon import control
 from tenex.operations.doctor.daemon import daemon as holder
-from tenex.operations.doctor.files import folders, keys, permissions
+from tenex.operations.doctor.files import folders, is_own_group, keys, permissions
 from tenex.operations.doctor.findings import Case, Finding, Level
 from tenex.operations.doctor.machine import disk, file_system, git, sandbox
 from tenex.operations.doctor.runner import Check, examine, repair_all
@@ -339,8 +341,9 @@ def belongs_to(user: int, folder: Path) -> None:
         os.chown(path, user, -1, follow_symlinks=False)
 
 
-async def test_code_and_settings_that_others_may_change_are_a_fault_and_fixed() -> None:
+async def test_code_and_settings_that_others_may_change_are_a_fault_and_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a folder above is closed to others it is a warning. The target of a link counts; a broken one does not."""
+    monkeypatch.setattr("tenex.operations.doctor.files.is_own_group", lambda *_: False)
 
     def faults() -> list[Finding]:
         return [f for f in permissions(case) if f.level is Level.FAULT]
@@ -374,6 +377,44 @@ async def test_code_and_settings_that_others_may_change_are_a_fault_and_fixed() 
                 (found,) = faults()
                 assert (found.location, found.fix) == (str(path), f"run `chown 4321 {real}` as root")
                 belongs_to(0, Path(folder))
+
+
+async def test_a_folder_made_with_the_umask_of_users_with_a_group_of_their_own_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Debian, Ubuntu and Fedora give each user a group, and let it write to what the user makes."""
+    with TemporaryDirectory() as folder:
+        data = prepare(Path(folder) / "data", None, ["ws://127.0.0.1:1"]).data
+        own = (data.stat().st_gid, data.stat().st_uid)
+        monkeypatch.setattr("tenex.operations.doctor.files.is_own_group", lambda *given: given == own)
+        Path(folder).chmod(0o755)
+        data.chmod(0o775)
+        (data / "tenex.toml").chmod(0o664)
+        (data / "agents").chmod(0o775)
+        found = bad(permissions, case_of(data))
+        assert {one.level for one in found} == {Level.WARNING}
+        assert all(one.message.startswith("others may read this") for one in found)
+        (data / "agents").chmod(0o777)
+        (fault,) = [one for one in bad(permissions, case_of(data)) if one.level is Level.FAULT]
+        assert fault.location == str(data / "agents")
+
+
+def test_a_group_is_of_one_user_if_no_one_else_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ann = pwd.struct_passwd(("ann", "x", 1000, 1000, "", "/", ""))
+    bob = pwd.struct_passwd(("bob", "x", 1001, 1001, "", "/", ""))
+    eve = pwd.struct_passwd(("eve", "x", 1002, 1001, "", "/", ""))
+    accounts = {account.pw_uid: account for account in (ann, bob, eve)}
+    groups: dict[int, list[str]] = {1000: [], 1001: [], 1003: ["ann", "bob"]}
+    monkeypatch.setattr("pwd.getpwuid", accounts.__getitem__)
+    monkeypatch.setattr("pwd.getpwall", lambda: list(accounts.values()))
+    monkeypatch.setattr("grp.getgrgid", lambda group: grp.struct_group(("g", "x", group, groups[group])))
+    assert is_own_group(1000, 1000)
+    assert not is_own_group(1001, 1001), "eve has it too"
+    assert not is_own_group(1003, 1000)
+    assert not is_own_group(1000, 1001)
+    assert not is_own_group(7, 7), "no such user"
+    groups[1000] = ["bob"]
+    assert not is_own_group(1000, 1000)
 
 
 # ---- the machine

@@ -1,6 +1,8 @@
 """Folders, who may read and change them, and the keys."""
 
+import grp
 import os
+import pwd
 import shlex
 import stat
 from collections.abc import Iterable, Iterator
@@ -115,10 +117,12 @@ def _access(path: Path, owner: int, keys: Path, *, is_private: bool) -> Iterator
     if found.st_uid not in ((owner,) if is_key or path == keys else (owner, 0)):
         message = f"this belongs to user {found.st_uid}, and user {owner} is to run tenex"
         yield Finding(level=level, message=message, location=str(path), fix=f"run `chown {owner} {quoted}` as root")
+    is_own = is_own_group(found.st_gid, found.st_uid)
+    writable = mode & (stat.S_IWOTH if is_own else WRITABLE)
     wanted = mode & ~(READABLE if is_private else WRITABLE)
-    if mode == wanted:
+    if mode == wanted or (not is_private and not writable):
         return
-    may = "change this" if mode & WRITABLE else "read this key" if is_key else "read this"
+    may = "change this" if writable else "read this key" if is_key else "read this"
     yield Finding(
         level=Level.WARNING if may == "read this" else level,
         message=f"others may {may} (mode {mode:04o})",
@@ -126,6 +130,18 @@ def _access(path: Path, owner: int, keys: Path, *, is_private: bool) -> Iterator
         fix=f"run `chmod {f'{wanted:o}' if is_private else 'go-w'} {quoted}`",
         repair=Repair(partial(_set_mode, real, wanted), f"set to {wanted:04o}"),
     )
+
+
+def is_own_group(group: int, user: int) -> bool:
+    """Whether a group is that of one user alone; most systems give each user one, and a umask that lets it write."""
+    try:
+        account = pwd.getpwuid(user)
+        members = set(grp.getgrgid(group).gr_mem)
+    except KeyError:
+        return False
+    if account.pw_gid != group or members - {account.pw_name}:
+        return False
+    return all(other.pw_uid == user for other in pwd.getpwall() if other.pw_gid == group)
 
 
 def _trusted(paths: ProjectPaths) -> Iterator[Path]:
