@@ -122,7 +122,6 @@ def test_a_comment_without_a_parent_answers_the_root() -> None:
     "tags",
     [
         [["E", R], ["K", "30023"]],
-        [["E", R]],
         [["K", "11"]],
         [["E", "A" * 64], ["K", "11"]],
         [["I", "https://example.com"], ["K", "web"]],
