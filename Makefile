@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 # A stamp per set of packages: nothing is installed twice, and a changed pyproject.toml installs again.
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
+# Tests wait for processes and sockets: one more worker than there are cores, at most four.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 3 ? cores + 1 : 4)))
 
 .PHONY: help demo test lint format eval bench soak mutants clean
 
@@ -34,7 +36,7 @@ demo: $(BASE)  ## talk to the agents on this machine: embedded relay, daemon, ch
 test: $(DEV)  ## run the tests
 	@[ -e tests/interop/node_modules/.installed ] || ! command -v npm >/dev/null || \
 		echo "Tests with clients in JavaScript install their npm packages into tests/interop: about a minute, once."
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(DEV)  ## check style, types and layers
 	$(BIN)/ruff check .
